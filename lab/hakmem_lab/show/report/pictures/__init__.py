@@ -23,10 +23,15 @@ def pictures(kind: str) -> dict[str, Draw]:
     general = [] if row.mixed else [each for each in GENERAL if not (row.many and each in OF_EVERY_ARM)]
     found = {}
     for each in (*row.pictures, *general):
-        module, _, function = each.rpartition(".")
-        name = f"{__name__}.{module}" if module else f"{row.package}.pictures"
-        found[function.replace("_", "-")] = getattr(importlib.import_module(name), function)
+        module, function = place(row, each)
+        found[function.replace("_", "-")] = getattr(importlib.import_module(module), function)
     return found
+
+
+def place(kind: Kind, each: str) -> tuple[str, str]:
+    """(module, function) of a picture as it is named; a package has one module of them."""
+    module, _, function = each.rpartition(".")
+    return f"{__name__}.{module}" if module else f"{kind.package}.pictures", function
 
 
 def draw(run: LoadedRun, key: str, only: int | None = None) -> list[Picture]:
