@@ -39,7 +39,7 @@ programs:
 	@$(RELEASE) bench_programs
 
 demo: programs
-	@.venv/bin/hak scorecard experiments/demo.toml
+	@.venv/bin/hak bench demo
 
 test:
 	@scripts/bootstrap build test
@@ -84,7 +84,7 @@ site: all
 	@scripts/site
 
 bench: programs
-	@.venv/bin/hak scorecard
+	@.venv/bin/hak bench
 
 $(RANDOM_MIXED):
 	@scripts/bootstrap build demo

@@ -190,7 +190,7 @@ def renew(words: list[str]) -> None:
     chosen = words if words and not words[0].isdecimal() else due()[: int(words[0]) if words else 3]
     for key in chosen:
         if subprocess.run(
-            [".venv/bin/hak", "gallery", key, "--quiet"], stdout=subprocess.DEVNULL, check=False
+            [".venv/bin/hak", "bench", "gallery", key, "--quiet"], stdout=subprocess.DEVNULL, check=False
         ).returncode:
             print(f"gallery: row '{key}' could not be measured", file=sys.stderr)
             continue

@@ -176,7 +176,7 @@ bool hak_arena_put(void *base, size_t slices) {
   return false;
 }
 
-void hak_release_after_give(size_t slices) {
+bool hak_release_after_give(size_t slices) {
   explore_fail("%zu slices are due, and none were", slices);
 }
 

@@ -1,12 +1,15 @@
 """The commands of `hak`, in groups, with an example each, in the order in which a user meets them."""
 
+import importlib
+import textwrap
 from typing import Annotated
 
 import typer
 from typer.core import TyperGroup
 
 from hakmem_lab import __version__
-from hakmem_lab.cli import fleet, heap, inspect, kinds, programs, traces
+from hakmem_lab.cli import bench, heap, inspect, kinds, programs, traces
+from hakmem_lab.plan.kinds import KINDS
 
 ABOUT = "hak: which allocator, and which of its settings, make a program faster or leaner."
 # Group -> command -> (what it does, the rest of the line of an example).
@@ -41,12 +44,7 @@ GROUPS = {
             "--least rss --subject-to wall=+2% -- ./program args",
         ),
         "suite": ("workloads of your own on several allocators, bars to reach", "mine.toml"),
-        "scorecard": ("the suite of this project", "--only ws400"),
-        "gallery": ("real programs on ten arms: what was found, or a row measured here", "redis"),
-        "fleet": (
-            "a spec on many hosts: a verdict about all of them, and which gain, which lose",
-            "spec.toml --engine dask --scheduler tcp://head:8786",
-        ),
+        "bench": ("this project's suites: scorecard, demo, gallery, or workloads by name", "redis"),
         "judge": (
             "what another tool has measured: Google Benchmark, go test, pytest-benchmark, hyperfine",
             "old.json new.json",
@@ -69,23 +67,29 @@ GROUPS = {
         "decide": ("record a human's decision on a run", "last 'adopt: simpler code'"),
     },
 }
+WIDTH = 110
+FIRST = ("doctor", "compare", "ab", "explain", "report")
 MORE = """\
 An arm is ALLOCATOR[,NAME=VALUE...], such as hakmem, jemalloc, ./libmine.so or hakmem,HAKMEM_PROFILE=lean.
 hak COMMAND --help shows a command's flags, hak --version the version, hak --install-completion completes
 commands, flags, arms and runs on the Tab key."""
 
 
-def overview() -> str:
+def overview(every: bool = False) -> str:
+    """What most users need, or all commands in their groups."""
+    known = {name: text for commands in GROUPS.values() for name, text in commands.items()}
     lines = [ABOUT]
-    for title, commands in GROUPS.items():
+    for title, names in GROUPS.items() if every else [("Begin with", FIRST)]:
         lines += ["", title]
-        for name, (what, words) in commands.items():
+        for name in names:
+            what, words = known[name]
             lines += [f"  {name:<10} {what}", f"  {'':<10}   hak {name} {words}".rstrip()]
-    return "\n".join([*lines, "", MORE])
+    rest = [] if every else [textwrap.fill(f"hak --all shows all {len(known)} commands: {', '.join(known)}.", WIDTH)]
+    return "\n".join([*lines, "", *rest, MORE])
 
 
 class Commands(TyperGroup):
-    """The group of all commands, whose help is the overview."""
+    """The group of all commands, whose help is the overview of the first ones."""
 
     def format_help(self, ctx, formatter) -> None:
         formatter.write(overview() + "\n")
@@ -98,8 +102,13 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
 )
-for module in (programs, heap, traces, kinds, fleet, inspect):
+for module in (programs, heap, traces, kinds, bench, inspect):
     module.register(app)
+for kind in KINDS.values():
+    if kind.package:
+        command = importlib.import_module(f"{kind.package}.command")
+        command.register(app)
+        GROUPS["Which one is better?"][kind.name] = command.OVERVIEW
 
 
 def _say_version(wanted: bool) -> None:
@@ -108,8 +117,15 @@ def _say_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def _say_all(wanted: bool) -> None:
+    if wanted:
+        print(overview(every=True))
+        raise typer.Exit
+
+
 @app.callback()
 def _options(
+    every: Annotated[bool, typer.Option("--all", callback=_say_all, is_eager=True, help="All commands")] = False,
     version: Annotated[
         bool, typer.Option("--version", callback=_say_version, is_eager=True, help="The version")
     ] = False,

@@ -112,7 +112,7 @@ FLAGS: Mapping[str, Any] = {
     "timeout": option(str | None, help="Longest time of one execution, like 90s"),
     "callgrind": option(bool, "--callgrind", help="Count instructions instead, in one run of each side"),
     "ops": option(str | None, metavar="N,N", help="With --callgrind: two lengths that {ops} stands for"),
-    "duet": option(bool | None, "--duet", help="Both arms of a pair at once, each on half the processors"),
+    "duet": option(bool | None, "--duet", hidden=True),
     "also": option(list[str] | None, metavar="METRIC", help="Measured, but not judged; repeatable"),
     "seed": option(int | None, help="Seed of the schedule"),
     "guardrail": option(

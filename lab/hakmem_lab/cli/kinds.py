@@ -10,7 +10,7 @@ import typer
 
 from hakmem_lab.cli.flags import arms, beginning, command, metrics, option
 from hakmem_lab.cli.measure import check_output, measure, meet, named, overrides, spec_of
-from hakmem_lab.errors import LabError, nearest
+from hakmem_lab.errors import LabError
 
 METRIC = "metric label unit higher_is_better margin alpha"
 STEPS = "setup prepare cleanup"
@@ -58,18 +58,10 @@ COMMANDS = {
         'Workloads of your own on several allocators, with bars to reach: see "A suite of your own" in docs/lab.md.',
         f"words allocators only budget set_ {BLOCKS}",
     ),
-    "scorecard": (
-        "The project's suite: its workloads against all peers, milestones and history.",
-        f"words allocators only budget set_ {BLOCKS}",
-    ),
     "replay": (
         "What other allocators would make of a recorded program: time in the allocator, memory, predictions.",
         "words allocators touch processes by live pace baseline metric margin alpha max_blocks repeat pin timeout set_ "
         f"seed {RESULT}",
-    ),
-    "gallery": (
-        "Which allocator for which program? What was found, losses first; with ROW: measured on this machine.",
-        "row allocators set_ max_blocks seed store json format_ quiet",
     ),
 }
 
@@ -234,9 +226,6 @@ def _compare(params: dict[str, Any]) -> None:
     measure("ab", params, {} if own_spec else tomllib.loads(load_baseline(file).spec or ""))
 
 
-OWN_SPEC = Path("experiments") / "scorecard.toml"
-
-
 def workloads(ctx: typer.Context, incomplete: str) -> list[str]:
     """On the Tab key: keys and groups of the suite, for the last of several words that commas separate."""
     from hakmem_lab.plan.spec import read_toml
@@ -245,61 +234,12 @@ def workloads(ctx: typer.Context, incomplete: str) -> list[str]:
     # Where the flag has no value yet, the parser leaves the spec among the words that it has not taken.
     named = [word for word in (*(ctx.params.get("words") or ()), *ctx.args) if word.endswith(".toml")]
     try:
-        spec = read_toml(Path(named[0]) if named or ctx.info_name != "scorecard" else own_spec())
+        spec = read_toml(Path(named[0]))
     except (LabError, IndexError):
         return []
     rows = [row for row in spec.get("workload", []) if isinstance(row, dict)]
     known = dict.fromkeys(str(row[key]) for row in rows for key in ("key", "group") if key in row)
     return [before + comma + name for name in beginning(last, known)]
-
-
-def row_names(incomplete: str) -> list[str]:
-    from hakmem_lab.show import gallery
-
-    try:
-        return beginning(incomplete, gallery.names())
-    except LabError:
-        return []
-
-
-def own_spec() -> Path:
-    """The project's. Raises LabError outside of a checkout."""
-    from hakmem_lab.plan import project
-
-    top = project.root()
-    if top is None:
-        raise LabError("a scorecard without a spec is the project's own: start hak inside a checkout, or name a spec")
-    path = top / OWN_SPEC
-    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
-
-
-def _gallery(params: dict[str, Any]) -> None:
-    from hakmem_lab.show import gallery
-
-    row, known = params.pop("row"), gallery.names()
-    if row is None:
-        _show_gallery()
-    elif row not in known:
-        raise LabError(f"the gallery has no row '{row}': {nearest(row, known)}")
-    else:
-        spec = gallery.top() / gallery.SPEC
-        measure("suite", params | {"words": [str(spec)], "only": row, "budget": None, "require": None})
-
-
-def _show_gallery() -> None:
-    from hakmem_lab.show import gallery
-
-    found = gallery.rows()
-    for standing in gallery.STANDINGS:
-        chosen = [row for row in found if row.standing() == standing]
-        if chosen:
-            print(f"\n{standing}:")
-        for row in chosen:
-            print("\n".join([f"  {row.key}: {row.title}", *(f"    {line}" for line in row.sentences())]))
-    left = [key for key in gallery.names() if key not in {row.key for row in found}]
-    if left:
-        print(f"\nNot measured yet: {', '.join(left)}.")
-    print("\nhak gallery ROW measures one here; how, and all figures: docs/gallery/README.md")
 
 
 def _words(metavar: str, what: str) -> Any:
@@ -340,7 +280,6 @@ OWN: dict[str, dict[str, Any]] = {
         "interleaved": option(bool | None, "--interleaved", help="The runs of both took turns: judged in pairs"),
     },
     "suite": {"words": _words("SPEC.toml", "The suite"), "only": ONLY, "budget": ROUNDS},
-    "scorecard": {"words": _words("[SPEC.toml]", "Default: the project's own"), "only": ONLY, "budget": ROUNDS},
     "replay": {
         "words": _words("TRACE|SPEC.toml", "What hak record wrote"),
         "touch": option(
@@ -353,17 +292,12 @@ OWN: dict[str, dict[str, Any]] = {
         "live": option(bool | None, "--live", help="Run the recorded command, too: prediction beside truth"),
         "pace": option(str | None, metavar="fast|recorded", help="recorded: rest where the program did"),
     },
-    "gallery": {
-        "row": Annotated[str | None, typer.Argument(metavar="[ROW]", help="Measure this one", autocompletion=row_names)]
-    },
 }
 RUN: dict[str, Callable[[dict[str, Any]], None]] = {
     "ab": _ab,
     "tune": _tune,
     "judge": lambda params: measure("judge", params | {"words": None, "quiet": True}),
-    "scorecard": lambda params: measure("suite", params | {"words": params["words"] or [str(own_spec())]}),
     "replay": _replay,
-    "gallery": _gallery,
 }
 
 

@@ -4,7 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from hakmem_lab.judge.failing import GONE, failed_runs, failures, shared, times
+from hakmem_lab.judge.failing import GONE, failed_runs, failures, times
 from hakmem_lab.judge.planning import most_blocks
 from hakmem_lab.judge.statistics.paired import Interval, block_log_ratio, median_interval
 from hakmem_lab.plan.kinds import KINDS
@@ -150,8 +150,6 @@ def warnings(header: dict, records: Sequence[dict]) -> list[str]:
         texts.append(tries)
     if (header.get("git") or {}).get("dirty") and any(arm["allocator"] == "hakmem" for arm in header["arms"]):
         texts.append("hakmem's checkout had uncommitted changes")
-    if pressure := shared(header, records):
-        texts.append(pressure)
     return list(dict.fromkeys(texts))
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from hakmem_lab.errors import LabError
 from hakmem_lab.judge.statistics.aa import FIT, OPEN, UNFIT
-from hakmem_lab.plan import project
 from hakmem_lab.plan.kinds import KINDS
 from hakmem_lab.plan.spec import BlockSpec
 from hakmem_lab.store.runs import Store
@@ -32,7 +31,6 @@ class Check:
     metric: str | None
     bias: tuple[float, float] | None = None
     spread: float | None = None
-    duet: bool = False
 
     def passes(self, margin: float | None) -> bool:
         """Whether a bias is inside half the margin: that of the run that asks, else that of the A/A."""
@@ -49,6 +47,8 @@ def checks(folder: Path) -> list[Check]:
             header = run.header("machine")
         except LabError:
             continue
+        if (header.get("spec") or {}).get("duet"):  # of an earlier version, with both arms at once: no rule for turns
+            continue
         results = [record for record in run.records() if record["type"] == "result" and "aa" in record]
         if results and all(header["machine"].get(key) == here[key] for key in SAME):
             program = (header.get("command") or {}).get("program")
@@ -61,18 +61,16 @@ def _check(result: dict, program: str | None, spec: dict) -> Check:
     ends = (aa.get("bias_low"), aa.get("bias_high"))
     state = aa.get("state") or (FIT if aa["fit"] else UNFIT)
     bias = None if None in ends else ends
-    return Check(result["id"], state, program, spec.get("metric"), bias, aa.get("spread"), bool(spec.get("duet")))
+    return Check(result["id"], state, program, spec.get("metric"), bias, aa.get("spread"))
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What a run asks of the checks. duet: both arms at once; such an A/A says nothing about arms that take turns, nor
-    the other way round."""
+    """What a run asks of the checks."""
 
     program: str | None = None
     metric: str | None = None
     margin: float | None = None
-    duet: bool = False
 
 
 def reason(found: Sequence[Check], asked: Asked) -> str | None:
@@ -81,7 +79,6 @@ def reason(found: Sequence[Check], asked: Asked) -> str | None:
     A bias that is merely not excluded yet speaks against the program that was checked, not against others.
     """
     program, metric, margin = asked.program, asked.metric, asked.margin
-    found = [check for check in found if check.duet == asked.duet]
     own = [check for check in found if program and (check.program, check.metric) == (program, metric)]
     if not found:
         return None
@@ -110,37 +107,25 @@ def _asked(header: dict | None) -> Asked:
     header = header or {}
     spec = header.get("spec") or {}
     program = (header.get("command") or {}).get("program")
-    return Asked(program, spec.get("metric"), spec.get("margin"), bool(spec.get("duet")))
+    return Asked(program, spec.get("metric"), spec.get("margin"))
 
 
 def spread_of(folder: Path, header: dict) -> tuple[float, str] | None:
     """The spread of a block by the last A/A of the same program and metric, and which that is; else None."""
     asked = _asked(header)
-    same = (asked.program, asked.metric, asked.duet)
     for check in reversed(checks(folder)):
-        if (check.program, check.metric, check.duet) == same and check.spread:
+        if (check.program, check.metric) == (asked.program, asked.metric) and check.spread:
             return check.spread, f"the A/A run {check.id}"
     return None
 
 
-def check_duet(folder: Path, program: str, spec: BlockSpec) -> None:
-    """Raises LabError where no A/A has yet shown what two arms at once do to each other with this program."""
-    key = (project.shown(program), spec.metric)
-    if not any(check.duet and (check.program, check.metric) == key for check in checks(folder)):
-        raise LabError(
-            "duet: the same arm on both sides comes first; there is no such A/A of this program and metric on this "
-            f"machine yet. Run: {command_line(spec)}"
-        )
-
-
 def command_line(spec: BlockSpec) -> str:
     """The A/A that this run wants first."""
-    duet = " --duet" if getattr(spec, "duet", False) else ""
     metric = "" if spec.metric == "wall" else f" --metric '{spec.metric}'"
     rate = " --higher-is-better" if spec.higher_is_better else ""
     data = "" if spec.stdin is None else f" --input {shlex.quote(spec.stdin)}"
     command = "SPEC.toml, of kind aa with the same [server]" if spec.server else f"-- {shlex.join(spec.command)}"
-    return f"hak aa{duet}{metric}{rate}{data} {command}"
+    return f"hak aa{metric}{rate}{data} {command}"
 
 
 def unknown(folder: Path, spec: BlockSpec | None = None, duration: str = "") -> str | None:

@@ -23,7 +23,8 @@ def module(kind: str) -> ModuleType:
         raise LabError(f"kind: there is no kind '{kind}': {nearest(kind, KINDS)}")
     if needed := KINDS[kind].needs:
         extras.need(needed, f"hak {kind}")
-    return importlib.import_module(f"{__name__}.{kind}")
+    package = KINDS[kind].package
+    return importlib.import_module(f"{package}.kind" if package else f"{__name__}.{kind}")
 
 
 def load_spec(path: Path, expected: str | None = None, overrides: dict | None = None):

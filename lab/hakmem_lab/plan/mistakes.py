@@ -114,3 +114,10 @@ def read_toml(path: Path) -> dict:
         raise LabError(f"{path}: a spec cannot be read from it: {error.strerror}") from None
     except ValueError as error:
         raise LabError(f"{path}: {error}") from None
+
+
+def refuse_duet(value: Any) -> bool:
+    """Accepts what stored specs of earlier versions say of runs in turns."""
+    if value not in (False, "false"):
+        raise ValueError("both arms at once took longer for the same interval; leave it out, and the arms take turns")
+    return False

@@ -135,6 +135,7 @@ Environment = Annotated[dict[str, Word], AfterValidator(check_environment)]
 Title = Annotated[str, AfterValidator(check_title)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 MetricName = Annotated[str, AfterValidator(check_metric)]
+NoDuet = Annotated[Literal[False], BeforeValidator(mistakes.refuse_duet)]
 
 
 class Model(BaseModel):
@@ -292,7 +293,7 @@ class AbSpec(CommandsSpec):
     """builds: how many builds of each arm take part, alike but for the place of their functions."""
 
     kind: Literal["ab"] = "ab"
-    duet: bool = False
+    duet: NoDuet = False
     control: str
     treatment: str
     detect: Ratio | None = None
@@ -359,7 +360,7 @@ class AaSpec(BlockSpec):
     """One arm against itself."""
 
     kind: Literal["aa"] = "aa"
-    duet: bool = False
+    duet: NoDuet = False
     allocator: str = "glibc"
     max_blocks: Annotated[int, Field(ge=1, le=100_000)] = 240
     guardrails: NoGuardrails = {}

@@ -8,7 +8,7 @@ import itertools
 import os
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -112,7 +112,6 @@ class Runner:
 
     def __init__(self, workload: Workload, metrics: Sequence[Metric]):
         self.workload, self.metrics = workload, metrics
-        self.at_start: Callable[[], object] = lambda: None  # called just before what is measured is started
         self._seed = TRIAL_SEED
         self._report: follower.Report | None = None  # of an execution that is followed
         self._workers: dict[str, str | None] = {}  # arm -> the program that did the work in its trial
@@ -192,7 +191,6 @@ class Runner:
             return self._with_server(self.workload.server, arm, pad_bytes)
         environment = arm.environment(self.workload.env, pad_bytes)
         with self._new_group() as group:
-            self.at_start()
             launcher, w = self._launchers[0], self.workload
             argv = self._filled_in(w.on(arm).argv)
             outcome = self._start(launcher, argv, environment, arm, group=group, stdin=w.stdin).wait()
@@ -284,7 +282,6 @@ class Runner:
         """The warm-up client, then the measured one: (its outcome, what the server used meanwhile, why it failed)."""
         if server.warm_up and (why := self._client(server.warm_up, port, "warm-up client")[1]):
             return None, {}, why
-        self.at_start()
         meter.begin()
         client, why = self._client(self.workload.argv, port, "client", self.workload.stdin)
         return client, meter.end(), why

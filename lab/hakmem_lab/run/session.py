@@ -13,7 +13,6 @@ from typing import TypeVar
 
 from hakmem_lab.errors import LabError, Stopped
 from hakmem_lab.judge import failing, fitness
-from hakmem_lab.judge.failing import SOLO
 from hakmem_lab.judge.statistics import power
 from hakmem_lab.plan import schedule
 from hakmem_lab.plan.arms import Arm, need_all, parse_arm
@@ -21,7 +20,6 @@ from hakmem_lab.plan.kinds import KINDS
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.plan.spec import BlockSpec
 from hakmem_lab.run import endings
-from hakmem_lab.run.duet import SIDES, Duet
 from hakmem_lab.run.recorder import Recorder, Watch, files_under_test
 from hakmem_lab.run.runner import TRIAL_SEED, Runner, Workload
 from hakmem_lab.store.query import Blocks, attempts_made, events, finished_blocks
@@ -68,15 +66,12 @@ class Session(Recorder[AnyBlockSpec]):
         # Without these arms the others cannot go on; any other may fail, in its trial and later. None: nobody may.
         self.needed: Collection[str] | None = [arms[0].name] if KINDS[spec.kind].loses_arms else None
         self.repeat = 1
-        self.once_s = self.run_s = 0.0  # an execution; a run, which may be one of two at a time
-        self.duet: Duet | None = None
-        if getattr(spec, "duet", False):
-            self.duet = Duet(spec, self.workload, lambda workload: Runner(workload, self.metrics))
-        self.runner = self.duet.runners[0] if self.duet else self.runner_type(self.workload, self.metrics)
+        self.once_s = self.run_s = 0.0  # an execution; a run
+        self.runner = self.runner_type(self.workload, self.metrics)
         self.watch(arms)
 
     def release(self) -> None:
-        (self.duet or self.runner).close()
+        self.runner.close()
 
     def watch(self, arms: Sequence[Arm]) -> None:
         """From now on, the files that these arms depend on must not change."""
@@ -87,15 +82,12 @@ class Session(Recorder[AnyBlockSpec]):
 
         Raises LabError, with nothing stored, where an arm cannot be measured.
         """
-        if self.duet and not KINDS[self.spec.kind].one_arm:
-            fitness.check_duet(folder, self.workload.subject()[0], self.spec)
         trials = self.try_arms()
         longest_s = statistics.fmean(trial["wall_s"] for trial in trials)
         self.create(folder, source, repeat=self.repeat)
         self.keep_trials(trials)
-        at_once, alone = (SIDES, SIDES * len(self.arms)) if self.duet else (1, 0)
-        self.once_s, self.run_s = longest_s, longest_s * self.repeat / at_once
-        most, soonest = (self.runs_until(count) + alone for count in blocks)
+        self.once_s, self.run_s = longest_s, longest_s * self.repeat
+        most, soonest = (self.runs_until(count) for count in blocks)
         self._announce(most, soonest)
         self._tell_of_groups()
         self.warm_up()
@@ -177,19 +169,10 @@ class Session(Recorder[AnyBlockSpec]):
             )
 
     def warm_up(self) -> None:
-        """Runs that count for nothing: caches of the file system, the processor's clock.
-
-        Arms that will run at once also run alone here, once on each side.
-        """
-        arms = list(self.arms.values())
+        """Runs that count for nothing: caches of the file system, the processor's clock."""
         for index in range(self.spec.warm_up):
-            for position, record in self._runs_of(arms, [0] * len(arms), TRIAL_SEED):
-                self._keep("warm-up", index, 0, position, record)
-        if self.duet:
-            control, treatment = arms
-            for index, pair in enumerate(((control, treatment), (treatment, control))):
-                for side, arm in enumerate(pair):
-                    self._keep(SOLO, index, 0, side, self.duet.alone(side, arm, 0, self.repeat))
+            for position, arm in enumerate(self.arms.values()):
+                self._keep("warm-up", index, 0, position, self.runner.run(arm, 0, self.repeat, TRIAL_SEED))
 
     def arm_in(self, name: str, index: int) -> Arm:
         """The arm as it takes part in the index-th block."""
@@ -202,16 +185,6 @@ class Session(Recorder[AnyBlockSpec]):
     def _keep(self, phase: str, block: int, attempt: int, position: int, record: dict) -> None:
         key = {"block": block, "attempt": attempt, "phase": phase, "position": position}
         self.append({"type": "run", **key} | record)
-
-    def _runs_of(self, arms: Sequence[Arm], pads: Sequence[int], workload_seed: int) -> Iterator[tuple[int, dict]]:
-        """(position, record) of these runs: one after the other, or two at once, which both come when both are done."""
-        if self.duet is None:
-            for position, (arm, pad) in enumerate(zip(arms, pads, strict=True)):
-                yield position, self.runner.run(arm, pad, self.repeat, workload_seed)
-            return
-        for first in range(0, len(arms), SIDES):
-            pair = slice(first, first + SIDES)
-            yield from enumerate(self.duet.together(arms[pair], pads[pair], self.repeat, workload_seed), first)
 
     def run_blocks(self, phase: str, names: Sequence[str], count: int) -> Blocks:
         """All blocks of the phase up to `count`, running those that are not in the store yet."""
@@ -282,13 +255,13 @@ class Session(Recorder[AnyBlockSpec]):
         key = {"block": plan.index, "attempt": attempt, "phase": phase} | own
         failed: dict | None = None
         disturbed, drawn = None, schedule.workload_seed(self.seed, phase, plan.index)
-        arms = [self.arm_in(name, plan.index) for name in plan.order]
-        for position, record in self._runs_of(arms, plan.pads, drawn):
+        for position, (name, pad) in enumerate(zip(plan.order, plan.pads, strict=True)):
+            record = self.runner.run(self.arm_in(name, plan.index), pad, self.repeat, drawn)
             self._keep(phase, plan.index, attempt, position, record | own)
-            runs.setdefault(plan.order[position], []).append(record | own | {"position": position})
+            runs.setdefault(name, []).append(record | own | {"position": position})
             disturbed = disturbed or machine.disturbance(0.0, record["steal_percent"])
-            failed = failed or (None if record["ok"] else record)
-            if failed and not (self.duet and position % SIDES == 0):  # both of a pair are kept
+            if not record["ok"]:
+                failed = record
                 break
         changed = self._watch.changed()
         gone = f"{changed} changed during the run" if changed else None
@@ -313,8 +286,7 @@ class Session(Recorder[AnyBlockSpec]):
         """Once a run: what others do that was not there when it began. Our own programs are load, too."""
         if not self.warned_of_load:
             shares = [run["cpu_s"] / run["wall_s"] for entries in runs.values() for run in entries]
-            own = statistics.fmean(shares) * (SIDES if self.duet else 1)
-            self.warned_of_load = self.warn_of_load(machine.load_1m() - own)
+            self.warned_of_load = self.warn_of_load(machine.load_1m() - statistics.fmean(shares))
 
 
 def parse_arms(named: dict[str, str], where: dict[str, str] | None = None) -> list[Arm]:

@@ -109,7 +109,7 @@ def read(key: str, file: RunFile) -> Row:
     header, records = file.header(), list(file.records())
     rows = [row for row in header["spec"]["workload"] if header["spec"]["only"] == [key] and row["key"] == key]
     if header["kind"] != "suite" or not rows:
-        raise LabError(f"run {file.id} is not of the gallery's row '{key}' alone: hak gallery {key}")
+        raise LabError(f"run {file.id} is not of the gallery's row '{key}' alone: hak bench {key}")
     analyse = kinds.module("suite").analyse
     result = analyse(header, records)
     of_subject = analyse(header | {"spec": header["spec"] | {"table": "subject"}}, records)

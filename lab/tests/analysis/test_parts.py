@@ -190,14 +190,6 @@ def test_failed_blocks_earlier_tries_and_a_changed_checkout_are_said() -> None:
     assert analysis.warnings(changed | {"git": None}, []) == []
 
 
-def test_arms_that_slow_each_other_down_are_said() -> None:
-    head = header()
-    head["spec"]["duet"] = True
-    alone = [run(name, phase="solo", value=1.0) for name in "ct"]
-    (text,) = analysis.warnings(head, [*alone, run("c", value=1.5), run("t", value=1.5)])
-    assert "both arms at once need more than each alone (c 50 %, t 50 %)" in text
-
-
 def test_what_every_result_begins_with() -> None:
     head = header(earlier=[{"id": "r0", "verdict": "GO"}])
     records = [FAILED, {"type": "event", "what": "more", "until": 20, "settled": True}]

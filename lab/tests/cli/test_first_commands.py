@@ -128,7 +128,7 @@ def test_a_quick_command_is_taken_for_nothing(here, store, monkeypatch):
 # Of what bare `hak` shows, the examples on files of the checkout.
 OWN = [
     (name, *words.split()) for commands in GROUPS.values() for name, (_, words) in commands.items()
-    if words.startswith("experiments/") or name in ("scorecard", "gallery")
+    if words.startswith("experiments/") or name == "bench"
 ]  # fmt: skip
 
 
@@ -162,7 +162,7 @@ def test_an_example_that_needs_more_says_which_command_brings_it(words, fresh, h
 
 
 def test_the_examples_are_among_those_of_the_overview():
-    assert {words[0] for words in OWN} == {"latency", "soak", "scorecard", "gallery"}
+    assert {words[0] for words in OWN} == {"latency", "soak", "bench"}
 
 
 def test_the_demo_compares_the_five_in_as_few_blocks_as_give_intervals():

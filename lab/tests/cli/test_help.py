@@ -3,8 +3,9 @@
 import pytest
 import typer
 
+from hakmem_fleet import command as fleet
 from hakmem_lab import kinds
-from hakmem_lab.cli import fleet, measure
+from hakmem_lab.cli import measure
 from hakmem_lab.cli.commands import app
 from hakmem_lab.plan.kinds import KINDS
 
@@ -13,10 +14,9 @@ OF_THE_COMMAND = {
     "ab": {"callgrind": None, "ops": None},
     "tune": {"least": "metric", "most": "metric", "subject_to": "guardrails", "read": "readings"},
     "fleet": dict.fromkeys({*fleet.FLAGS} - {*fleet.OF_THE_SPEC}),
-    "gallery": {"row": "only"},
     "baseline compare": {"file": "control"},
 }
-KIND_OF = {"scorecard": "suite", "gallery": "suite", "baseline compare": "ab"}
+KIND_OF = {"bench": "suite", "scorecard": "suite", "gallery": "suite", "baseline compare": "ab"}
 GIVEN = {"guardrail": ["rss=5%"], "env": ["A=1"], "pin": "0", "set_": ["question=x"], "input_": "/etc/hostname"}
 
 
@@ -55,7 +55,7 @@ def test_an_option_that_is_shown_is_a_key_of_the_kind(name):
 
 @pytest.mark.parametrize("name", commands())
 def test_a_verdict_can_be_required_where_that_is_shown(name):
-    none = KINDS[KIND_OF.get(name, name)].no_verdict or name == "gallery"
+    none = KINDS[KIND_OF.get(name, name)].no_verdict
     assert ("require" in shown(name)) is not none
 
 

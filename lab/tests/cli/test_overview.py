@@ -10,12 +10,22 @@ from pathlib import Path
 import pytest
 
 from hakmem_lab import __version__
-from hakmem_lab.cli.commands import GROUPS, app
+from hakmem_lab.cli.commands import FIRST, GROUPS, app
 
 
 @pytest.mark.parametrize("words", [[], ["--help"]])
-def test_bare_hak_shows_every_command_with_an_example(here, words):
+def test_bare_hak_shows_five_commands_with_an_example_and_names_the_rest(here, words):
     answer = here(*words)
+    assert (answer.status, answer.err) == (0, "")
+    shown = re.findall(r"^  (\w+) +\S", answer.out, re.M)
+    assert tuple(name for name in shown if name != "hak") == FIRST
+    (rest,) = re.findall(r"hak --all shows all (\d+) commands: (.*?)\.", " ".join(answer.out.split()))
+    known = [name for commands in GROUPS.values() for name in commands]
+    assert rest == (str(len(known)), ", ".join(known))
+
+
+def test_all_commands_are_shown_with_an_example(here):
+    answer = here("--all")
     assert (answer.status, answer.err) == (0, "")
     for title, commands in GROUPS.items():
         assert title in answer.out
@@ -25,7 +35,7 @@ def test_bare_hak_shows_every_command_with_an_example(here, words):
 
 
 def test_the_overview_names_exactly_the_commands_that_are_there():
-    registered = {command.name or command.callback.__name__ for command in app.registered_commands}
+    registered = {each.name or each.callback.__name__ for each in app.registered_commands if not each.hidden}
     registered |= {group.name for group in app.registered_groups}
     assert {name for commands in GROUPS.values() for name in commands} == registered
 
@@ -105,9 +115,9 @@ def test_bash_completes_with_the_script_that_hak_prints(tmp_path):
     hak.chmod(0o755)
     script = (
         'eval "$(_HAK_COMPLETE=source_bash hak)"\n'
-        "COMP_WORDS=(hak sco)\nCOMP_CWORD=1\n_hak_completion hak\n"
+        "COMP_WORDS=(hak ben)\nCOMP_CWORD=1\n_hak_completion hak\n"
         'echo "${COMPREPLY[@]}"\n'
     )
     env = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
     done = subprocess.run(["bash", "--norc", "-c", script], env=env, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["scorecard"]
+    assert done.stdout.split() == ["bench"]

@@ -92,7 +92,7 @@ metric = '{RATE}'
 higher-is-better = true
 repeat = 1
 """
-KINDS = ("ab", "aa", "duet", "baseline", "compare", "sweep", "tune", "matrix", "latency", "syscalls", "soak", "suite")
+KINDS = ("ab", "aa", "baseline", "compare", "sweep", "tune", "matrix", "latency", "syscalls", "soak", "suite")
 
 
 @pytest.fixture
@@ -115,11 +115,9 @@ def case(slow, tmp_path, here, fakes):
                 assert here("baseline", "save", kept, "--allocator", fakes.allocator).status == 0
                 start = ["baseline", "compare", kept, "--treatment", f"{fakes.allocator},RATE=1100", *FAST[:2]]
             words = [*start, *metric, "--looks", "1", "--max-blocks", "6", "--quiet", *command]
-        elif kind in ("aa", "duet"):
-            flags = ["--duet"] if kind == "duet" else []
+        elif kind == "aa":
             words = [
                 "aa",
-                *flags,
                 "--allocator",
                 "glibc",
                 *metric,

@@ -125,7 +125,7 @@ def hak(*words: str) -> subprocess.CompletedProcess:
 
 
 def test_bare_it_tells_what_was_found_losses_first():
-    told = hak("gallery").stdout
+    told = hak("bench", "gallery").stdout
     places = [told.find(f"\n{standing}:") for standing in gallery.STANDINGS]
     assert [place for place in places if place >= 0] == sorted(place for place in places if place >= 0)
     shown = set(re.findall(r"^  (\S+): ", told, re.MULTILINE))
@@ -133,7 +133,7 @@ def test_bare_it_tells_what_was_found_losses_first():
 
 
 def test_an_unknown_row_is_one_line_with_the_nearest():
-    done = hak("gallery", "rediss")
+    done = hak("bench", "gallery", "rediss")
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1 and "redis" in done.stderr
 
@@ -142,7 +142,7 @@ def test_a_row_is_a_suite_of_that_row_alone(tmp_path):
     if not (ROOT / "build" / "gallery" / "text.txt").exists():
         pytest.skip("bench/gallery/prepare has not been run")
     few = ("--allocators", "glibc", "hakmem", "--max-blocks", "1")
-    done = hak("gallery", "sort", *few, "--store", str(tmp_path), "--quiet")
+    done = hak("bench", "gallery", "sort", *few, "--store", str(tmp_path), "--quiet")
     assert done.returncode == 0, done.stderr
     (stored,) = tmp_path.rglob("*.jsonl")
     assert RunFile(stored).header()["spec"]["only"] == ["sort"]

@@ -32,7 +32,7 @@ def spec_file(tmp_path, killing):
 @pytest.fixture
 def job(spec_file):
     """job(lines…): what every host of a fleet is told."""
-    from hakmem_lab.kinds.fleet.part import FleetSpec, Job
+    from hakmem_fleet.part import FleetSpec, Job
     from hakmem_lab.plan.spec import build, read_toml
 
     def make(*lines, **more):
@@ -85,8 +85,8 @@ def header():
 @pytest.fixture
 def gathered(job, store, header, made):
     """gathered({host: {block: (control, treatment)}}, ...): the result of these figures, and the run's records."""
-    from hakmem_lab.kinds.fleet.gather import Gathering
-    from hakmem_lab.kinds.fleet.result import analyse
+    from hakmem_fleet.gather import Gathering
+    from hakmem_fleet.result import analyse
 
     def make(figures, *lines, blocks=None, cpus=None, events=()):
         total = sum(len(own) for own in figures.values())

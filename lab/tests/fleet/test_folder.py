@@ -167,7 +167,7 @@ def test_the_run_is_found_again_by_its_commands(folder, task, merged, here, tmp_
 
 @pytest.mark.parametrize("shares", [1, 2, 7, 9])
 def test_shares_are_all_blocks_once_and_even(shares):
-    from hakmem_lab.kinds.fleet.folder import shares_of
+    from hakmem_fleet.folder import shares_of
 
     parts = shares_of(9, shares)
     assert [index for part in parts for index in part] == list(range(9))

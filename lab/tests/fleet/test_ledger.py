@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from hakmem_lab.kinds.fleet.gather import AGAIN, Ledger
+from hakmem_fleet.gather import AGAIN, Ledger
 from hakmem_lab.store.query import finished_blocks
 from hakmem_lab.store.runs import RunFile
 

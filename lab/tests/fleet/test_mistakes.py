@@ -24,7 +24,6 @@ POD = (*KUBERNETES, "-o", "out", "--shares", "2")
         ((*POD, "--image", "x", "--claim", "My_Claim"), "--claim: 'My_Claim' is no name of Kubernetes"),
         ((*POD, "--image", "x", "--claim", "c." + 252 * "d"), "is no name of Kubernetes"),
         ((*SLURM, "-o", 'out/"x"', "--shares", "2"), "-o: Slurm takes no quote, backslash or line break"),
-        ((*DASK, "--workers", "2", "--set", "duet=true"), "duet: both arms at once need an A/A of every host"),
         ((*DASK, "--workers", "2", "--set", "builds=3"), "builds: several builds are for one machine"),
         ((*DASK, "--workers", "2", "--set", "detect=2%"), "detect: a fleet measures max-blocks blocks"),
         ((*DASK, "--workers", "2", "--set", "max-blcks=2"), "unknown key 'max-blcks': did you mean 'max-blocks'"),

@@ -14,7 +14,7 @@ from hakmem_lab.errors import LabError
 
 @pytest.fixture
 def part(job, store, monkeypatch):
-    from hakmem_lab.kinds.fleet import part as module
+    from hakmem_fleet import part as module
     from hakmem_lab.system import machine
 
     monkeypatch.setattr(machine, "busy_processors", lambda: 0.0)
@@ -65,7 +65,7 @@ def test_a_block_is_the_same_on_every_host(part):
     [({"command": ["no-such-program"]}, "no-such-program"), ({"treatment": "/no/such/lib.so"}, "no library /no/such")],
 )
 def test_what_a_host_lacks_is_said_and_nothing_is_left(job, store, lacking, said):
-    from hakmem_lab.kinds.fleet import part as module
+    from hakmem_fleet import part as module
 
     asked = job()[1]
     with pytest.raises(LabError, match=said):
@@ -84,7 +84,7 @@ def test_a_block_that_fails_says_why_and_keeps_its_records(part):
 
 
 def test_another_version_of_hak_does_not_take_part(job, store):
-    from hakmem_lab.kinds.fleet import part as module
+    from hakmem_fleet import part as module
 
     asked = dataclasses.replace(job()[1], lab_version="0.1")
     with pytest.raises(LabError, match=r"hak is .* here, and 0\.1 where the fleet was started"):
@@ -108,7 +108,7 @@ def test_one_at_a_time_on_a_machine(part):
 
 @pytest.mark.parametrize("name", ["HAK_FLEET_HOST", "SLURMD_NODENAME"])
 def test_the_engine_says_how_a_host_is_called(monkeypatch, name):
-    from hakmem_lab.kinds.fleet import part as module
+    from hakmem_fleet import part as module
 
     monkeypatch.delenv("SLURMD_NODENAME", raising=False)
     own = module.host_name()

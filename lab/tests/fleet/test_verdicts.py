@@ -2,8 +2,8 @@
 
 import pytest
 
-from hakmem_lab.kinds.fleet.gather import LEFT, LOST
-from hakmem_lab.show.kinds import fleet as hosts
+from hakmem_fleet import shown as hosts
+from hakmem_fleet.gather import LEFT, LOST
 from hakmem_lab.show.terminal import render
 
 LEVEL = 100.0
@@ -114,8 +114,8 @@ def test_a_few_runs_that_are_far_off_hold_a_verdict_back(gathered):
 
 
 def test_hosts_with_other_builds_are_named(store, job, header, made):
-    from hakmem_lab.kinds.fleet.gather import Gathering
-    from hakmem_lab.kinds.fleet.result import analyse
+    from hakmem_fleet.gather import Gathering
+    from hakmem_fleet.result import analyse
 
     spec, asked = job(blocks=2)
     with Gathering(spec, asked, store, "command line") as gathering:

@@ -6,6 +6,8 @@ The order of the groups is that of the table in lab/README.md.
 import ast
 import graphlib
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -73,3 +75,18 @@ def test_what_functions_import_is_seen():
     source += "def f():\n    from hakmem_lab.store import query\n    import hakmem_lab.errors\n"
     found = [("hakmem_lab.cli.main", True), ("hakmem_lab.store.query", False), ("hakmem_lab.errors", False)]
     assert list(imports(ast.parse(source))) == found
+
+
+def test_no_module_knows_the_packages_beside_this_one():
+    named = [module for module, path in MODULES.items() if "hakmem_fleet" in path.read_text(encoding="utf-8")]
+    assert named == []
+
+
+def test_without_them_the_commands_are_there_all_the_same():
+    script = (
+        "import importlib.metadata as metadata\n"
+        "metadata.entry_points = lambda **_: []\n"
+        "from hakmem_lab.cli.commands import overview\n"
+        "assert 'hak aa' in overview(every=True) and 'hak fleet' not in overview(every=True)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

@@ -45,9 +45,9 @@ def _smaller(kind: str) -> LoadedRun:
 def _pictures(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Drawn for every gap anew, or for those that a picture asks about."""
     if request.param == "remembered":
-        for each in {*pictures.GENERAL, *(each for kind in KINDS.values() for each in kind.pictures)}:
-            place, _, name = each.partition(".")
-            module = importlib.import_module(f"{pictures.__name__}.{place}")
+        named = {pictures.place(kind, each) for kind in KINDS.values() for each in (*pictures.GENERAL, *kind.pictures)}
+        for place, name in named:
+            module = importlib.import_module(place)
             monkeypatch.setattr(module, name, remembered(getattr(module, name)))
 
 

@@ -36,7 +36,7 @@ SAMPLES: dict[str, Any] = {
     "stdin": "", "pin": [0, 1], "timeout": 90.0, "seed": 5, "metric": r"regex:a = (\d+)",
     "label": "time per operation", "unit": "ns", "higher-is-better": True, "margin": 0.03, "alpha": 0.01, "looks": 2,
     "max-blocks": 44, "warm-up": 3, "repeat": 5, "guardrails": {"rss": 0.05, "cpu": 0.07}, "also": ["faults", "pss"],
-    "server": {"command": ["serve"]}, "duet": True, "control": "jemalloc", "treatment": "hakmem,X=1", "detect": 0.02,
+    "server": {"command": ["serve"]}, "control": "jemalloc", "treatment": "hakmem,X=1", "detect": 0.02,
     "rare": 0.01, "setup": "make > /dev/null", "prepare": ["rm", "a b"], "cleanup": "make clean",
     "commands": [["prog", "a b"], ["prog", "2"]],
     "builds": 6, "allocators": ["hakmem,A=1", "glibc"], "baseline": "hakmem,A=1", "base": "hakmem,Z=1",

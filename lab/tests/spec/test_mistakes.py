@@ -318,3 +318,10 @@ def test_our_words_are_for_mistakes_that_the_validator_knows(name):
 def test_the_validator_s_own_words_are_never_shown(refused, line):
     message = refused("ab", line)
     assert not [word for word in ("Input should", "validation", "valid integer", "instance of") if word in message]
+
+
+@pytest.mark.parametrize("kind", ["ab", "aa"])
+def test_both_arms_at_once_are_refused_with_what_to_do(refused, kind):
+    said = "duet: both arms at once took longer for the same interval; leave it out, and the arms take turns"
+    assert said in refused(kind, "duet = true")
+    assert said in refused(kind, flags=("--duet",))

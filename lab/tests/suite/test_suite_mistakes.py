@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hakmem_lab.cli import bench
 from hakmem_lab.errors import LabError
 from hakmem_lab.kinds.suite.spec import SuiteSpec, check_names
 from hakmem_lab.plan.spec import build
@@ -118,10 +119,64 @@ def test_a_verdict_of_a_suite_without_bars_cannot_be_required(here, tmp_path, st
 
 
 def test_a_flag_with_an_unknown_workload_of_the_projects_own(here):
-    answer = here("scorecard", "--only", "ws40")
+    answer = here("bench", "scorecard", "--only", "ws40")
     assert answer.status == 2
     assert "experiments/scorecard.toml" in answer.message()
     assert "'ws400'" in answer.message()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("ws40",), "there is no workload 'ws40': did you mean 'ws400'?"),
+        (("scorecard", "redi"), "scorecard: there is no workload 'redi': did you mean 'redis'?"),
+        (("ws400", "nginx"), "no suite has all of ws400, nginx: name those of one"),
+    ],
+)
+def test_a_workload_that_no_suite_of_the_project_has(here, words, said):
+    answer = here("bench", *words)
+    assert (answer.status, said in answer.message()) == (2, True), answer.err
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """(suite, workloads) of what would have been measured."""
+    found = []
+    monkeypatch.setattr(bench, "measure", lambda _, asked: found.append((Path(asked["words"][0]).stem, asked["only"])))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("words", "suite", "only"),
+    [
+        ((), "scorecard", None),
+        (("scorecard",), "scorecard", None),
+        (("demo",), "demo", None),
+        (("redis",), "gallery", "redis"),
+        (("redis", "nginx"), "gallery", "redis,nginx"),
+        (("scorecard", "redis"), "scorecard", "redis"),
+        (("ws400",), "scorecard", "ws400"),
+        (("gallery", "languages"), "gallery", "languages"),
+        (("mine.toml",), "mine", None),
+    ],
+)
+def test_a_name_leads_to_its_suite(started, here, words, suite, only):
+    assert here("bench", *words).err == ""
+    assert started == [(suite, only)]
+
+
+@pytest.mark.parametrize(
+    ("words", "suite", "only"),
+    [
+        (("scorecard",), "scorecard", None),
+        (("scorecard", "--only", "ws400"), "scorecard", "ws400"),
+        (("scorecard", "mine.toml"), "mine", None),
+        (("gallery", "redis"), "gallery", "redis"),
+    ],
+)
+def test_a_former_command_leads_there_too_and_says_its_name(started, here, words, suite, only):
+    assert f"hak {words[0]} is called hak bench {words[0]} now" in here(*words).err
+    assert started == [(suite, only)]
 
 
 @pytest.mark.parametrize("name", ["scorecard", "demo"])

@@ -149,7 +149,8 @@ def test_two_suites_are_two_questions(here, folder, records, store):
         ("hak suite suite.toml --only other,o", ["other,one", "other,other"]),
         ("hak suite suite.toml --only s", ["small"]),
         ("hak suite --only s", []),
-        ("hak scorecard --only ws400", ["ws400"]),
+        ("hak bench ws400", ["ws400"]),
+        ("hak bench gallery lang", ["languages"]),
     ],
 )
 def test_the_tab_key_knows_workloads_and_groups(here, folder, monkeypatch, line, wanted):

@@ -17,7 +17,7 @@ def of(result: Mapping[str, Any], what: str) -> Iterator[Callable[..., Any]]:
     """The functions of this name, of the kinds whose part is in the result."""
     for kind in KINDS.values():
         if kind.part and result.get(kind.part):
-            module = importlib.import_module(f"{__name__}.{kind.name}")
+            module = importlib.import_module(f"{kind.package}.shown" if kind.package else f"{__name__}.{kind.name}")
             if hasattr(module, what):
                 yield getattr(module, what)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from hakmem_lab import kinds
 from hakmem_lab.errors import LabError
+from hakmem_lab.plan.kind import Kind
 from hakmem_lab.plan.kinds import KINDS
 from hakmem_lab.plan.spec import SHELL
 from hakmem_lab.show.report.model import LoadedRun, dumps
@@ -17,7 +18,6 @@ from hakmem_lab.show.report.model import LoadedRun, dumps
 SAVED = "spec.toml"  # as the page offers it
 OWN_FLAGS = {"allocators", "stdin", "max-blocks"}  # of the kinds whose other keys --set gives
 NAMES = {"stdin": "input", "guardrails": "guardrail"}  # of flags that are not called as their keys
-OF_A_FLEET = ("engine", "workers", "scheduler")
 STEPS = ("setup", "prepare", "cleanup")
 APART = {"kind", "command", "seed"}  # said in their own places
 
@@ -25,10 +25,10 @@ APART = {"kind", "command", "seed"}  # said in their own places
 def command_line(run: LoadedRun) -> str:
     """One line that runs it again: from its specification file, else from its options and command."""
     header = run.header
-    begin = ["hak", run.kind]
+    begin, row = ["hak", run.kind], KINDS.get(run.kind, Kind(run.kind))
     seed = ["--seed", str(header["seed"])] if header.get("seed") is not None else []
     spec = header.get("spec") or {}
-    seed += [word for key in OF_A_FLEET if spec.get(key) is not None for word in (f"--{key}", str(spec[key]))]
+    seed += [word for key in row.flags if spec.get(key) is not None for word in (f"--{key}", str(spec[key]))]
     file = header.get("spec_file")
     if file:
         flags = _flags(run.kind, _changed(run.kind, spec, _written(run.kind, Path(file))))
@@ -38,8 +38,7 @@ def command_line(run: LoadedRun) -> str:
     if flags is not None and spec.get("commands"):  # the first of which is `command`
         return shlex.join([*begin, *flags, *seed])
     if flags is None or not argv:
-        own_spec = run.kind in KINDS and KINDS[run.kind].own_spec
-        return shlex.join([*begin, *([] if own_spec else [SAVED]), *seed])
+        return shlex.join([*begin, *([] if row.own_spec else [SAVED]), *seed])
     return shlex.join([*begin, *flags, *seed, "--", *argv])
 
 

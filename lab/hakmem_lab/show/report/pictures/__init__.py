@@ -5,7 +5,8 @@ for no data.
 import importlib
 from collections.abc import Callable
 
-from hakmem_lab.plan.kinds import KINDS, Kind
+from hakmem_lab.plan.kind import Kind
+from hakmem_lab.plan.kinds import KINDS
 from hakmem_lab.show.report.model import LoadedRun
 from hakmem_lab.show.report.svg import Picture, document, drawing
 
@@ -22,14 +23,15 @@ def pictures(kind: str) -> dict[str, Draw]:
     general = [] if row.mixed else [each for each in GENERAL if not (row.many and each in OF_EVERY_ARM)]
     found = {}
     for each in (*row.pictures, *general):
-        module, _, function = each.partition(".")
-        found[function.replace("_", "-")] = getattr(importlib.import_module(f"{__name__}.{module}"), function)
+        module, function = place(row, each)
+        found[function.replace("_", "-")] = getattr(importlib.import_module(module), function)
     return found
 
 
-def names(kind: str) -> list[str]:
-    """Names of the pictures of a kind, the leading one first."""
-    return list(pictures(kind))
+def place(kind: Kind, each: str) -> tuple[str, str]:
+    """(module, function) of a picture as it is named; a package has one module of them."""
+    module, _, function = each.rpartition(".")
+    return f"{__name__}.{module}" if module else f"{kind.package}.pictures", function
 
 
 def draw(run: LoadedRun, key: str, only: int | None = None) -> list[Picture]:

@@ -1,4 +1,4 @@
-"""Rows of estimates with their intervals: comparisons with the margin's band, guardrails, effects, candidates, hosts.
+"""Rows of estimates with their intervals: comparisons with the margin's band, guardrails, effects, candidates.
 
 Labels stand above the interval, so that the picture stays readable at the width of a phone; the line of no change and
 the band of the margin run through the intervals only, never through a label.
@@ -14,7 +14,6 @@ from matplotlib.figure import Figure
 from hakmem_lab.judge import words
 from hakmem_lab.judge.words import Style
 from hakmem_lab.show import answers, numbers
-from hakmem_lab.show.kinds import fleet as fleets
 from hakmem_lab.show.numbers import finite
 from hakmem_lab.show.report import svg
 from hakmem_lab.show.report.model import LoadedRun, Record, Table, text_of
@@ -146,7 +145,7 @@ def _end(value: object, side: float) -> float:
     return side * math.inf if known is None else place(known)
 
 
-def _row(run: LoadedRun, record: Record, text: str, *, hollow: bool = False) -> Row:
+def row_of(run: LoadedRun, record: Record, text: str, *, hollow: bool = False) -> Row:
     verdict = str(record.get("verdict") or "")
     found = answers.change_of(run.result, record)
     has_interval = any(finite(record.get(end)) is not None for end in ("ci_low", "ci_high"))
@@ -163,7 +162,7 @@ def _row(run: LoadedRun, record: Record, text: str, *, hollow: bool = False) -> 
     )
 
 
-def _panel(rows: Sequence[Row], how: Style, margin: float, title: str = "") -> Panel:
+def panel_of(rows: Sequence[Row], how: Style, margin: float, title: str = "") -> Panel:
     values = [value for row in rows for value in (row.value, row.low, row.high)]
     margin = math.log1p(margin)
     return Panel(rows, limits(values, margin), how, title, margin=margin)
@@ -196,13 +195,13 @@ def _panels(run: LoadedRun, comparisons: Sequence[Record], margin: float) -> lis
             noun = answers.metric(run.result, comparison)
             treatment = str(comparison.get("treatment") or answers.comparison_name(comparison))
             text = noun if pair else short.get(treatment, treatment)
-            rows.append(_row(run, comparison, text + (f" · {noun}" if several and not pair else "")))
+            rows.append(row_of(run, comparison, text + (f" · {noun}" if several and not pair else "")))
         title = _PANEL_TITLES.get(family, own)
         if not pair and not several:
             title = answers.metric(run.result, members[0])
         shown = "" if len(groups) == 1 and pair else title[:1].upper() + title[1:]
         has_primary = any(c.get("metric") in (None, primary) for c in members)
-        panels.append(_panel(rows, how, margin if has_primary else 0.0, shown))
+        panels.append(panel_of(rows, how, margin if has_primary else 0.0, shown))
     return panels
 
 
@@ -211,7 +210,7 @@ def forest(run: LoadedRun) -> Picture | None:
     comparisons = [c for c in run.result.get("comparisons") or [] if finite(c.get("estimate")) is not None]
     if not comparisons:
         return None
-    margin = _margin(run)
+    margin = margin_of(run)
     names = {answers.comparison_name(comparison) for comparison in comparisons}
     panels = _panels(run, comparisons[:DRAWN_ROWS], margin)
     caption = "Point: estimate; line: interval; an arrow: the interval goes on."
@@ -229,16 +228,16 @@ def forest(run: LoadedRun) -> Picture | None:
     ]  # fmt: skip
     columns = ["Comparison", "Metric", "Change", "Interval", "Verdict"]
     table = Table("Comparisons: estimate and interval", columns, body)
-    return _picture("forest", "How much better or worse?", panels, table, caption)
+    return picture_of("forest", "How much better or worse?", panels, table, caption)
 
 
-def _picture(name: str, title: str, panels: Sequence[Panel], table: Table, caption: str) -> Picture:
+def picture_of(name: str, title: str, panels: Sequence[Panel], table: Table, caption: str) -> Picture:
     rows = [row for panel in panels for row in panel.rows]
     said = "; ".join(f"{row.text}: {row.figure}" for row in rows[:12]) + ("; …" if len(rows) > 12 else "") + "."
     return Picture(name, title, said, draw_panels(panels), table, caption, shape="Forest plot. ")
 
 
-def _margin(run: LoadedRun) -> float:
+def margin_of(run: LoadedRun) -> float:
     return finite(run.result.get("margin")) or 0.0
 
 
@@ -250,7 +249,7 @@ def effects(run: LoadedRun) -> Picture | None:
     shapes = {"main": "o", "interaction": "D", "simple": "s", "combined": "s"}
     rows = []
     for record in records:
-        row = _row(run, record, str(record.get("name") or "effect"))
+        row = row_of(run, record, str(record.get("name") or "effect"))
         row.marker = shapes.get(str(record.get("kind")), "o")
         row.hollow = record.get("kind") == "combined"
         row.colour = SENTINELS["arm-4"] if record.get("kind") == "interaction" else SENTINELS["ink"]
@@ -265,8 +264,8 @@ def effects(run: LoadedRun) -> Picture | None:
         "■ one setting at a level of the others, □ several against none, ◆ interaction, ● main effect, an average: "
         "contrasts within each block. Settings depend on each other where the interaction's interval leaves out 0."
     )
-    panel = _panel(rows, _style(run, records[0]), _margin(run))
-    return _picture("effects", "Effects and their interaction", [panel], table, caption)
+    panel = panel_of(rows, _style(run, records[0]), margin_of(run))
+    return picture_of("effects", "Effects and their interaction", [panel], table, caption)
 
 
 def selection(run: LoadedRun) -> Picture | None:
@@ -280,11 +279,11 @@ def selection(run: LoadedRun) -> Picture | None:
     rows = []
     for candidate in candidates[:DRAWN_ROWS]:
         mark = " (chosen)" if candidate.get("arm") == chosen.get("chosen") else ""
-        rows.append(_row(run, candidate, f"{candidate.get('arm', '?')}{mark}", hollow=True))
+        rows.append(row_of(run, candidate, f"{candidate.get('arm', '?')}{mark}", hollow=True))
     body = [[str(c.get("arm", "?")), "selection", *answers.cells(run.result, c)] for c in candidates]
     if confirmation:
         treatment = confirmation.get("treatment") or chosen.get("chosen")
-        rows.append(_row(run, confirmation, f"Confirmed: {treatment}"))
+        rows.append(row_of(run, confirmation, f"Confirmed: {treatment}"))
         body.append([str(treatment or "?"), "confirmation", *answers.cells(run.result, confirmation)])
     title = "Candidates on the selection runs, then the confirmation on fresh runs"
     table = Table(title, ["Arm", "Runs", "Change", "Interval"], body)
@@ -293,33 +292,5 @@ def selection(run: LoadedRun) -> Picture | None:
         f"Hollow: the selection runs{most}, which flatter the best of many and are not to be quoted. "
         "Filled: the chosen arm again, on fresh runs against the default; only this figure counts."
     )
-    panel = _panel(rows, _style(run, shown[0]), _margin(run))
-    return _picture("selection", "Candidates, and the one confirmed", [panel], table, caption)
-
-
-def hosts(run: LoadedRun) -> Picture | None:
-    """A fleet: the average, every host, every kind of host, and what a further host may expect."""
-    lines = list(fleets.lines(run.result))
-    mean = next((c for c in run.result.get("comparisons") or [] if finite(c.get("estimate")) is not None), None)
-    if not lines or mean is None:
-        return None
-    groups = [group for group in (fleets.OF_HOSTS, fleets.OF_KINDS) if any(line.group == group for line in lines)]
-    how, margin = lines[0].change.style, _margin(run)
-    further = [line for line in lines if line.group == fleets.OF_A_FURTHER]
-    whole = [_row(run, mean, "On average"), *(_row(run, line.record | {"metric": None}, line.name) for line in further)]
-    panels = [_panel(whole, how, margin, "Fleet")]
-    for group in groups:
-        drawn = [line for line in lines if line.group == group][:DRAWN_ROWS]
-        rows = [_row(run, line.record | {"metric": None}, line.name) for line in drawn]
-        panels.append(_panel(rows, how, margin, group))
-    bounds = min(panel.bounds[0] for panel in panels), max(panel.bounds[1] for panel in panels)
-    for panel in panels:
-        panel.bounds = bounds  # one axis for all, so that they can be compared
-    table = fleets.hosts_table(run.result)
-    caption = (
-        "The intervals of all hosts hold together, and so do those of all kinds. A further host's interval is where "
-        f"its own effect lies. {fleets.spread(run.result)}."
-    )
-    if any(len([line for line in lines if line.group == group]) > DRAWN_ROWS for group in groups):
-        caption += f" The first {DRAWN_ROWS} of each group are drawn; the table has all."
-    return _picture("hosts", "Which host gains, which loses?", panels, table, caption)
+    panel = panel_of(rows, _style(run, shown[0]), margin_of(run))
+    return picture_of("selection", "Candidates, and the one confirmed", [panel], table, caption)

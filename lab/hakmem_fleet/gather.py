@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from hakmem_fleet.part import FleetSpec, Job
 from hakmem_lab.errors import LabError
-from hakmem_lab.kinds.fleet.part import FleetSpec, Job
 from hakmem_lab.run import endings
 from hakmem_lab.run.recorder import Written, asked_header, with_earlier
 from hakmem_lab.store.runs import RunFile

@@ -12,6 +12,10 @@ from hakmem_lab.errors import LabError, nearest
 
 OF_THE_SPEC = ("engine", "workers", "scheduler", "set_", "max_blocks", "seed")  # parameters that are keys of a spec
 ENGINES = ("dask", "slurm", "kubernetes")
+OVERVIEW = (
+    "a spec on many hosts: a verdict about all of them, and which gain, which lose",
+    "spec.toml --engine dask --scheduler tcp://head:8786",
+)
 HELP = "A spec on many hosts, through Dask, Slurm or Kubernetes: a verdict about the fleet, and how its hosts differ."
 FLAGS = {
     "words": Annotated[
@@ -60,7 +64,7 @@ def _fleet(params: dict[str, Any]) -> None:
 
 def _spec_of(params: dict[str, Any]) -> tuple[str, Any]:
     """(the spec's file, the spec). Raises LabError."""
-    from hakmem_lab.kinds.fleet.part import FleetSpec, check
+    from hakmem_fleet.part import FleetSpec, check
     from hakmem_lab.plan.spec import build, read_toml
 
     words, engine = params["words"] or [], params["engine"]
@@ -95,8 +99,8 @@ def _write(
     source: str, spec: Any, output: Path | None, shares: int | None, image: str | None, claim: str | None
 ) -> None:
     """The files of Slurm or Kubernetes, and what to do with them."""
-    from hakmem_lab.kinds.fleet import folder as folders
-    from hakmem_lab.kinds.fleet.folder import Folder
+    from hakmem_fleet import folder as folders
+    from hakmem_fleet.folder import Folder
 
     if output is None or shares is None:
         flag = "-o DIR, a folder that all hosts see," if output is None else "--shares N, on how many hosts,"
@@ -115,7 +119,7 @@ def _write(
 
 def _share(path: Path, share: int | None, quiet: bool) -> None:
     """What a task does."""
-    from hakmem_lab.kinds.fleet.folder import Folder, share_here
+    from hakmem_fleet.folder import Folder, share_here
     from hakmem_lab.run.endings import Progress
 
     number = share_here() if share is None else share
@@ -126,7 +130,7 @@ def _share(path: Path, share: int | None, quiet: bool) -> None:
 
 
 def _merged(path: Path, close: bool, store: Path | None, quiet: bool) -> dict:
-    from hakmem_lab.kinds.fleet.folder import collect
+    from hakmem_fleet.folder import collect
     from hakmem_lab.run.endings import Progress
     from hakmem_lab.store.runs import default_folder
 

@@ -22,12 +22,12 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+from hakmem_fleet import part
+from hakmem_fleet.gather import CLOSED, Gathering
+from hakmem_fleet.gather import LEFT as LEFT_OUT
+from hakmem_fleet.part import FleetSpec, Job
+from hakmem_fleet.result import analyse
 from hakmem_lab.errors import LabError, Stopped, StoreError, decoded, one_line, refused
-from hakmem_lab.kinds.fleet import part
-from hakmem_lab.kinds.fleet.gather import CLOSED, Gathering
-from hakmem_lab.kinds.fleet.gather import LEFT as LEFT_OUT
-from hakmem_lab.kinds.fleet.part import FleetSpec, Job
-from hakmem_lab.kinds.fleet.result import analyse
 from hakmem_lab.plan.spec import build, normalised
 from hakmem_lab.run.endings import Progress
 from hakmem_lab.store.query import events

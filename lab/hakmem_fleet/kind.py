@@ -1,10 +1,10 @@
 """`hak fleet`: is the treatment better than the control on the hosts of a fleet, whichever they are?"""
 
+from hakmem_fleet import cluster
+from hakmem_fleet.gather import Gathering
+from hakmem_fleet.part import FleetSpec, Job, check
+from hakmem_fleet.result import analyse
 from hakmem_lab.errors import LabError
-from hakmem_lab.kinds.fleet import cluster
-from hakmem_lab.kinds.fleet.gather import Gathering
-from hakmem_lab.kinds.fleet.part import FleetSpec, Job, check
-from hakmem_lab.kinds.fleet.result import analyse
 
 __all__ = ["Spec", "analyse", "run"]
 

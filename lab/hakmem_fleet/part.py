@@ -58,7 +58,6 @@ class FleetSpec(AbSpec):
 def check(spec: FleetSpec, source: str) -> None:
     """Raises LabError where the spec asks for what a fleet has not."""
     refused = {
-        "duet": (spec.duet, "both arms at once need an A/A of every host first; leave it out"),
         "builds": (spec.builds > 1, "several builds are for one machine; leave it out"),
         "detect": (spec.detect is not None, "a fleet measures max-blocks blocks in all; give that"),
         "rare": (spec.rare is not None, "a fleet measures max-blocks blocks in all; give that"),

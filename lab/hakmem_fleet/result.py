@@ -4,14 +4,15 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from hakmem_fleet import hosts
+from hakmem_fleet.gather import AGAIN, CLOSED, HOST, LEFT, LOST
+from hakmem_fleet.hosts import LEAST_HOSTS, Fleet, Host
 from hakmem_lab.judge import failing, two_arms
 from hakmem_lab.judge.analysis import COMPARED, arm_rows, base_result, comparison, log_ratios, measured, metric_of
-from hakmem_lab.judge.statistics import hosts, verdict
-from hakmem_lab.judge.statistics.hosts import LEAST_HOSTS, Fleet, Host
+from hakmem_lab.judge.statistics import verdict
 from hakmem_lab.judge.statistics.paired import Interval, as_log, as_ratio
 from hakmem_lab.judge.statistics.verdict import Guardrail, GuardrailStatus, Verdict, percent, size
 from hakmem_lab.judge.words import MEAN_OF
-from hakmem_lab.kinds.fleet.gather import AGAIN, CLOSED, HOST, LEFT, LOST
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.plan.spec import guardrails_of
 from hakmem_lab.store.query import Blocks, events

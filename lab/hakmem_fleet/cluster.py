@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from hakmem_fleet import part
+from hakmem_fleet.gather import LOST, Gathering
+from hakmem_fleet.part import FleetSpec
 from hakmem_lab import extras
 from hakmem_lab.errors import LabError, Stopped, one_line
-from hakmem_lab.kinds.fleet import part
-from hakmem_lab.kinds.fleet.gather import LOST, Gathering
-from hakmem_lab.kinds.fleet.part import FleetSpec
 from hakmem_lab.run.endings import Progress
 
 CONNECT_S = 10.0

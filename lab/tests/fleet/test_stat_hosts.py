@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from hakmem_lab.judge.statistics.hosts import Host, fleet, of_blocks, together
+from hakmem_fleet.hosts import Host, fleet, of_blocks, together
 
 # Thirteen trials of a vaccine (Colditz et al. 1994), a standard example: ill and well with it, ill and well without.
 TRIALS = [
