@@ -49,6 +49,7 @@ server.listen(0, () => {
   console.log('going');
 });
 """
+LONG_NODE = pytest.param("node", "-e", NODE, marks=pytest.mark.long)
 
 
 @pytest.fixture(scope="session")
@@ -115,10 +116,7 @@ def test_a_server_is_recorded_again_and_again(program, path, arm):
         ends_well(server)
 
 
-@pytest.mark.parametrize(
-    ("interpreter", "flag", "text"),
-    [("python3", "-c", PYTHON), pytest.param("node", "-e", NODE, marks=pytest.mark.long)],
-)
+@pytest.mark.parametrize(("interpreter", "flag", "text"), [("python3", "-c", PYTHON), LONG_NODE])
 def test_an_interpreter_is_recorded_while_it_works(path, interpreter, flag, text):
     found = f"/usr/bin/{interpreter}" if os.path.exists(f"/usr/bin/{interpreter}") else shutil.which(interpreter)
     if found is None:
