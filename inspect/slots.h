@@ -22,7 +22,7 @@ hak_sample_t *hak_slot_take_and_lock(hak_sample_t *sample);
 /* True: the caller must give its slices back, without the lock. */
 bool hak_slot_give_locked(void *block, hak_slot_home_t *home);
 void hak_slot_give_slices(void *block, uint32_t cls, hak_slot_home_t *home);
-/* Give back slices whose slots are all free, unless the sampler is on and needs them. */
+/* Give slices whose slots are all free back to the arena. */
 void hak_slots_release(void);
 
 /* Why no live sample begins at an address of class SAMPLED. */

@@ -304,7 +304,7 @@ void *hak_arena_take_chunks(size_t chunks, size_t tail, size_t align, bool grows
   }
 }
 
-/* A program may never write parts of a huge block, and these keep pages of its earlier users. The arena cannot tell
+/* A program may never write parts of a huge block, and these keep pages of its earlier users. The arena does not know
  * which. So it purges one freed huge block in this many, however little free memory there is. */
 enum { USES = 256 };
 

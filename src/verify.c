@@ -1,4 +1,4 @@
-/* Looking at free blocks, in a slab and in a thread's cache, and changing nothing. */
+/* Checks of free blocks, in a slab and in a thread's cache. They change nothing. */
 #include "cache.h"
 
 #include "depot.h"
@@ -21,7 +21,7 @@ void hak_slab_expect_out(const void *block, const char *function) {
   }
 }
 
-/* They are marked as taken meanwhile, so that one which is in two places is met twice. */
+/* Mark the blocks as taken meanwhile, so that a block in two places is met twice. */
 static void verify_some(hak_free_block_t *const *blocks, uint32_t count, uint32_t cls, const char *function) {
   for (uint32_t i = 0; i < count; i++) {
     if (!hak_is_marked_free(blocks[i])) {
@@ -34,7 +34,7 @@ static void verify_some(hak_free_block_t *const *blocks, uint32_t count, uint32_
   }
 }
 
-/* The end of that. */
+/* Undo that. */
 static void verified_some(hak_free_block_t *const *blocks, uint32_t count, uint32_t cls, const char *function) {
   (void)cls, (void)function;
   for (uint32_t i = 0; i < count; i++) {
@@ -44,7 +44,7 @@ static void verified_some(hak_free_block_t *const *blocks, uint32_t count, uint3
 
 typedef void (*visit_t)(hak_free_block_t *const *blocks, uint32_t count, uint32_t cls, const char *function);
 
-/* A stack of blocks: all but the newest, and it, if there is one. */
+/* Visit a stack of blocks: all below the newest, and the newest if there is one. */
 static void visit_stack(visit_t visit, const hak_magazine_t *magazine, uint32_t count, hak_free_block_t *head,
                         uint32_t cls, const char *function) {
   if (count > 0 && head != HAK_NO_BLOCK) {
@@ -79,9 +79,9 @@ static uint32_t outgoing_slots(const hak_heap_t *heap, uint32_t cls) {
   return heap->info[cls].outgoing + 1;
 }
 
-/* In the slots up to, and without, the one counted: that of a stack's newest block may hold another that was there
- * before. A heap's owner may change its magazine meanwhile, for a smaller one or none: of one that stayed until its
- * blocks were counted all these slots held free blocks, and hold such as were free since. */
+/* Search the slots below the count. The slot of a stack's newest block is stale. The heap's owner may meanwhile replace
+ * its magazine with a smaller one or none. If the magazine stayed until its blocks were counted, these slots held only
+ * free blocks at some moment since. */
 static bool magazine_holds(const hak_magazine_t *magazine, uint32_t (*count_of)(const hak_heap_t *heap, uint32_t cls),
                            const hak_heap_t *heap, uint32_t cls, const void *wanted) {
   hak_free_block_t **slots = hak_magazine_slots(magazine);
