@@ -1,6 +1,7 @@
-/* Duty: free blocks on their way from a thread that frees to one that allocates, past the slabs.
- * Data: per class some lanes, each a magazine under a lock of its own: one, and another each time that threads met at
- * all there were. Nothing of a block is touched. Layers below: slab, magazine. */
+/* Duty: free blocks on their way from a thread that frees to one that allocates, without passing the slabs.
+ * Data: some shards for each class, each a magazine under its own lock. A class starts with one, and all classes get
+ * another when threads have met at every open shard. The blocks' memory is not touched. Layers below: slab,
+ * magazine. */
 #pragma once
 
 #include "magazine.h"
@@ -8,13 +9,14 @@
 typedef struct hak_depot {
   hak_lock_t lock;
   _Atomic uint32_t count; /* changed under the lock */
-  _Atomic bool taken;     /* since the last decay; the first shard's flag covers all */
+  _Atomic bool taken;     /* since the last decay; the first lane's says it of all */
   hak_magazine_t magazine;
 } __attribute__((aligned(HAK_CACHE_LINE))) hak_depot_t;
 
 enum { HAK_DEPOT_LANES = 8, HAK_DEPOTS = HAK_DEPOT_LANES * HAK_RUN_FIRST };
 extern hak_depot_t hak_depots[HAK_DEPOTS]; /* the first lanes of all classes, then the second ones, ... */
-/* How many of them may be in use. While the lock of the first, which is no class's, is held it stays so. */
+/* Number of shards of each class that may be in use. It is constant while the caller holds the lock of the first shard
+ * of class 0, which serves no class. */
 uint32_t hak_depots_open(void);
 
 /* Put blocks, the last ones first, as far as there is room. Returns how many stay with the caller. */

@@ -34,7 +34,7 @@ static void verify_some(hak_free_block_t *const *blocks, uint32_t count, uint32_
   }
 }
 
-/* Undo that. */
+/* The end of that. */
 static void verified_some(hak_free_block_t *const *blocks, uint32_t count, uint32_t cls, const char *function) {
   (void)cls, (void)function;
   for (uint32_t i = 0; i < count; i++) {
