@@ -1,4 +1,4 @@
-/* The arithmetic of sampling: random gaps, chances, weights. The sampler calls it. */
+/* The arithmetic of sampling: random gaps, probabilities, weights. The sampler calls it. */
 #include "chance.h"
 
 #include <string.h>
@@ -18,7 +18,8 @@ double hak_chance_gap(double u) {
     m /= 2;
     exponent++;
   }
-  /* ln m = 2 (s + s^3 / 3 + s^5 / 5 + ...), and s^2 < 0.03; in pairs, which do not wait for one another */
+  /* ln m = 2 (s + s^3 / 3 + s^5 / 5 + ...), with s^2 < 0.03. The terms are paired, so that they do not wait for one
+   * another. */
   double s = (m - 1) / (m + 1), x = s * s, x2 = x * x;
   double sum = 1 + x * (1.0 / 3) + x2 * (1.0 / 5 + x * (1.0 / 7) + x2 * (1.0 / 9 + x * (1.0 / 11)));
   return -(2 * s * sum + (double)exponent * LN2);

@@ -1,5 +1,5 @@
-/* Duty: the arithmetic of sampling: random gaps with an exponential distribution, chances and weights. No state of its
- * own, and no library of mathematics, which a program that loads this one need not have. Layers below: base. */
+/* Duty: the arithmetic of sampling: random gaps with an exponential distribution, probabilities and weights. It has no
+ * state and needs no libm, which a program that loads this library may lack. Layers below: base. */
 #pragma once
 
 #include "base.h"
@@ -15,17 +15,17 @@ HAK_INLINE uint64_t hak_chance_next(uint64_t *state) {
   return hak_chance_mix(*state += HAK_CHANCE_STEP);
 }
 
-/* Evenly distributed in (0, 1). */
+/* Uniform in (0, 1). */
 HAK_INLINE double hak_chance_unit(uint64_t bits) {
-  return ((double)(bits >> 12) + 0.5) * 0x1p-52; /* a bit more would be rounded */
+  return ((double)(bits >> 12) + 0.5) * 0x1p-52; /* one bit more would be rounded away */
 }
 
 /* -ln(u), for u in (0, 1]. */
 double hak_chance_gap(double u);
-/* 1 - e^-x, for x >= 0, with the relative precision of a double, but for the last few bits. */
+/* 1 - e^-x, for x >= 0, with a double's relative precision except in the last few bits. */
 double hak_chance_below(double x);
 
-/* The chance that a block is sampled; and the bytes that a sampled one stands for. A mean of 1 samples each. */
+/* The probability that a block is sampled, and the bytes that a sample stands for. A mean of 1 samples every block. */
 HAK_INLINE double hak_chance_of(size_t bytes, uint64_t mean) {
   return mean == 1 ? 1 : hak_chance_below((double)bytes / (double)mean);
 }

@@ -1,5 +1,5 @@
-/* What happens at a fault: told from others by its address, one in the pool of guarded blocks is explained; then the
- * program's handler has it, or it ends the process, as without us. */
+/* The fault handler. If the address lies in the pool of guarded blocks, it reports the block. Then the program's
+ * handler runs, or the fault ends the process as usual. */
 #include "guard.h"
 
 #include "direct.h"
@@ -70,7 +70,7 @@ static void say(const hak_guard_slot_t *slot, const char *address, const access_
   hak_guard_explain(slot);
 }
 
-/* As if we had not been there. By a return, the instruction runs again and faults again, or a signal that was sent
+/* Act as if this handler did not exist. On return the instruction runs and faults again, or a signal that was sent
  * comes again. */
 static void pass_on(int number, siginfo_t *info, void *context) {
   if (before.sa_flags & SA_SIGINFO) {

@@ -1,4 +1,4 @@
-/* Files by system calls, without allocating: reading /proc, writing profiles. */
+/* File access by system calls, without allocating: it reads /proc and writes profiles. */
 #include "file.h"
 
 #include "direct.h"
@@ -12,7 +12,7 @@
 
 enum {
   GZIP_HEADER_BYTES = 10,
-  STORED_HEADER_BYTES = 5, /* of a block of deflate that is not compressed */
+  STORED_HEADER_BYTES = 5, /* header of an uncompressed deflate block */
   NEW_FILE_MODE = 0644,
 };
 _Static_assert(HAK_SINK_BYTES - STORED_HEADER_BYTES <= UINT16_MAX, "a stored block's length has 16 bits");
@@ -59,7 +59,7 @@ static void put_little_endian(unsigned char *to, uint32_t value, size_t bytes) {
   }
 }
 
-/* Four bits at a time, of the reflected polynomial that gzip has. */
+/* Four bits at a time, with gzip's reflected polynomial. */
 static uint32_t crc_of(uint32_t crc, const unsigned char *bytes, size_t count) {
   static const uint32_t table[16] = {0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4,
                                      0x4db26158, 0x5005713c, 0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c,

@@ -1,5 +1,5 @@
-/* What the heap asks on the way to a block: how malloc gets blocks that were counted. A thread's grants are magazines
- * of such blocks, which its bins fill. */
+/* Grants: batches of blocks that were counted in advance, from which malloc takes while the sampler is on. Each grant
+ * is a magazine that the thread fills from its bin. */
 #include "sample.h"
 
 #include "large.h"
@@ -9,17 +9,17 @@
 #include "slots.h"
 
 enum {
-  GRANT_BLOCKS = 64,      /* worth a call: with fewer in its cycle a class asks for more, */
-  GRANT_BYTES = 20 << 10, /* up to so many bytes of them, */
-  GRANT_FIRST_BLOCKS = 8, /* a few first */
+  GRANT_BLOCKS = 64,      /* worth a call: a class with fewer in its cycle asks for more */
+  GRANT_BYTES = 20 << 10, /* largest batch in bytes */
+  GRANT_FIRST_BLOCKS = 8, /* size of the first batches */
 };
 
-/* A tracer that comes starts to sample, where nobody did, until it goes. */
+/* An attached tracer starts sampling if it was off, until the tracer detaches. */
 HAK_COLD static void follow_tracer(void) {
   static _Atomic bool started;
   bool wanted = hak_probe_alloc_semaphore != 0;
   if (atomic_exchange_explicit(&hak_probes_seen, wanted, memory_order_relaxed) == wanted) {
-    return; /* another thread was first */
+    return; /* another thread did it already */
   }
   if (wanted && hak_sample_rate() == 0) {
     atomic_store_explicit(&started, hak_sample_start(HAK_SAMPLE_MEAN_USUAL), memory_order_relaxed);
@@ -28,8 +28,8 @@ HAK_COLD static void follow_tracer(void) {
   }
 }
 
-/* The bin's whole magazine becomes the grant's, whose own is empty, and the other way round. Between any two of these
- * a fork loses the blocks in the child, and has them nowhere twice. */
+/* Swap the whole magazine of the bin with the empty one of the grant. A fork between any two of these steps loses the
+ * blocks in the child, but no block is in two places. */
 static void swap_magazines(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
   hak_bin_t *bin = &heap->bin[cls];
   hak_grant_t *grant = &heap->grant[cls - 1];
@@ -46,7 +46,7 @@ static void swap_magazines(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
   atomic_store_explicit(&grant->top, slots + blocks - 1, memory_order_relaxed);
 }
 
-/* The newest blocks of the bin are granted, so many; no block is granted yet. False: no memory for their magazine. */
+/* Grant the newest blocks of the bin; the grant is empty before. False: no memory for its magazine. */
 static bool grant_some(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
   hak_bin_t *bin = &heap->bin[cls];
   hak_grant_t *grant = &heap->grant[cls - 1];
@@ -74,7 +74,7 @@ static bool grant_some(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
   return true;
 }
 
-/* No block is granted: grant what lies in the bin up to the one that is sampled. False: there is none, or that is the
+/* The grant is empty: grant the blocks in the bin before the next sample. False: there are none, or the sample is
  * next. */
 static bool grant_before_sample(hak_heap_t *heap, uint32_t cls) {
   hak_bin_info_t *info = &heap->info[cls];
@@ -96,10 +96,10 @@ static void *pop_granted(hak_heap_t *heap, uint32_t cls) {
   return block;
 }
 
-/* No block was granted: grant what lies in the bin, and take the first. NULL: it is not so easy. */
+/* The grant is empty: grant the whole bin, and take the first block. NULL: the slower path must do it. */
 static void *grant_all(size_t bytes) {
   hak_heap_t *heap = hak_heap;
-  uint32_t at = hak_small_code(bytes) / HAK_GRANT_WORDS, cls = at + 1; /* whose line of the table is at hand */
+  uint32_t at = hak_small_code(bytes) / HAK_GRANT_WORDS, cls = at + 1; /* of the cache line that is loaded */
   if (HAK_UNLIKELY(heap->sample_setting != atomic_load_explicit(&hak_sample_request, memory_order_relaxed) ||
                    at >= HAK_GRANT_LAST)) {
     return NULL;
@@ -137,15 +137,15 @@ void *hak_hook_alloc(size_t bytes) {
   hak_heap_t *heap = hak_sample_catch_up(&setting);
   if (heap && cls <= HAK_GRANT_LAST && hak_sample_takes(setting)) {
     bool among_them =
-        hak_bin_blocks(heap, cls) > heap->info[cls].sample_left; /* else the bin is filled up: grant_rest */
+        hak_bin_blocks(heap, cls) > heap->info[cls].sample_left; /* else the bin is filled up first, in grant_rest */
     if (heap->grant[cls - 1].head != HAK_NO_BLOCK || (among_them && grant_before_sample(heap, cls))) {
-      return pop_granted(heap, cls); /* the head is there where the table is changing */
+      return pop_granted(heap, cls); /* the head is valid even while the table changes */
     }
   }
   return sample_if_due(heap, NULL, cls, bytes, hak_class_sizes[cls], setting);
 }
 
-/* A class with few blocks in its cycle gets more of them, step by step, as far as memory for that goes. */
+/* A class with few blocks in its cycle gets more, step by step, if there is memory. */
 static void ask_for_more(hak_heap_t *heap, uint32_t cls, uint32_t has) {
   uint32_t most = GRANT_BYTES / hak_class_sizes[cls], more = has + GRANT_FIRST_BLOCKS;
   hak_bin_info_t *info = &heap->info[cls];
@@ -162,7 +162,7 @@ static void ask_for_more(hak_heap_t *heap, uint32_t cls, uint32_t has) {
   }
 }
 
-/* The bin was filled for a block: grant what is left. */
+/* The bin was refilled for one block: grant the others. */
 static void grant_rest(hak_heap_t *heap, uint32_t cls) {
   if (cls > HAK_GRANT_LAST || !hak_sample_takes(heap->sample_setting) || heap->grant[cls - 1].head != HAK_NO_BLOCK) {
     return;

@@ -1,4 +1,4 @@
-/* Blocks between pages without access. The sampler chooses them; fault.c explains a fault there. */
+/* Guarded blocks, between pages without access. The sampler chooses them; fault.c reports a fault there. */
 #include "guard.h"
 
 #include "hakmem.h"
@@ -14,14 +14,14 @@
 
 enum {
   PATTERN = 0xd7,
-  LEFT_ONE_IN = 4, /* blocks begin their page */
+  LEFT_ONE_IN = 4, /* one block in this many begins its page */
 };
 
 static struct pool {
   char *base;
   size_t bytes, page, slots;
   hak_guard_slot_t *slot;
-  hak_guard_slot_t *first, *last; /* the queue of those that can be used */
+  hak_guard_slot_t *first, *last; /* the queue of usable slots */
 } pool;
 hak_guard_totals_t hak_guards;
 
@@ -41,7 +41,7 @@ static void append(hak_guard_slot_t *slot) {
   hak_unlock(&hak_samples_lock);
 }
 
-static char *rows; /* HAK_MAPS_BUFFER_BYTES: a signal's stack may be small. NULL: places have no names */
+static char *rows; /* HAK_MAPS_BUFFER_BYTES, since a signal's stack may be small; NULL: places get no names */
 
 bool hak_guard_make_pool(size_t slots) {
   size_t page = hak_os_page_bytes(), align = page > HAK_SLICE_BYTES ? page : HAK_SLICE_BYTES;
@@ -69,7 +69,7 @@ bool hak_guard_make_pool(size_t slots) {
 }
 
 size_t hak_guard_usable(size_t asked) {
-  return asked < HAK_BLOCK_MIN ? HAK_BLOCK_MIN : asked; /* calloc clears so many */
+  return asked < HAK_BLOCK_MIN ? HAK_BLOCK_MIN : asked; /* calloc clears this much */
 }
 
 static hak_guard_slot_t *oldest(void) {
@@ -108,7 +108,7 @@ uint32_t hak_guard_take(size_t bytes, uint64_t bits, void **block) {
   return (uint32_t)(slot - pool.slot) + 1;
 }
 
-/* The first byte from `from` on that is not the pattern's; `to`: all are. */
+/* The first byte in [from, to) that differs from the pattern; `to` if none does. */
 static const char *written(const char *from, const char *to) {
   while (from < to && *(const unsigned char *)from == PATTERN) {
     from++;
@@ -133,7 +133,7 @@ void hak_guard_give(uint32_t number) {
   append(slot);
 }
 
-/* Of a guard page both neighbours come into question: the one that has been used, and is live; else the nearer one. */
+/* Choose between the two neighbours of a guard page: the one in the more likely state, else the nearer one. */
 static size_t choose(size_t left, bool left_is_nearer) {
   const hak_guard_slot_t *slots = pool.slot;
   uint32_t before = slots[left].state, behind = slots[left + 1].state;
@@ -155,7 +155,7 @@ const hak_guard_slot_t *hak_guard_slot_of(const void *address) {
   return &pool.slot[slot];
 }
 
-/* The report, on stderr. */
+/* The report on stderr. */
 
 void hak_guard_say_event(const char *what, const hak_guard_event_t *event) {
   hak_text_say("hakmem:   %s by thread %zu:\n", what, (size_t)event->thread);

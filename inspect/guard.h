@@ -1,53 +1,53 @@
-/* Duty: blocks with a guard page on either side. A slot is one page between two that nobody may touch; a block lies at
- * its end, or, of every few one, at its start, and the rest of the page holds a pattern. A slot that is freed may not
- * be touched either, until all others have been used.
- * Data: the slots, in a queue by age; lock: the samples', under which no system call is made. What a slot was used for
- * last is read without the lock, by the report of a fault. Layers below: unwind, records, pagemap, os. */
+/* Duty: blocks with a guard page on either side. A slot is one page between two guard pages. A block usually lies at
+ * the slot's end, and in a few slots at its start; a pattern fills the rest of the page. The page of a freed slot is
+ * guarded as well, until all other slots have been used.
+ * Data: the slots, in a queue by age; lock: the samples', under which no system call is made. The fault report reads a
+ * slot's last use without the lock. Layers below: unwind, records, pagemap, os. */
 #pragma once
 
 #include "records.h"
 
 enum { HAK_GUARD_FRAMES = 24 };
 
-/* What somebody did with the block. */
+/* An allocation or free of the block, with its stack. */
 typedef struct hak_guard_event {
-  uint32_t thread; /* its hak_lock_id */
-  uint32_t count;  /* of its frames */
+  uint32_t thread; /* hak_lock_id of the thread */
+  uint32_t count;  /* number of frames */
   uintptr_t pcs[HAK_GUARD_FRAMES];
 } hak_guard_event_t;
 
-/* In the order of likelihood: of two neighbours the one whose state is the larger is meant. */
+/* In the order of likelihood: between two neighbours, the report names the one with the larger state. */
 typedef enum hak_guard_state { HAK_GUARD_UNUSED, HAK_GUARD_FREED, HAK_GUARD_LIVE } hak_guard_state_t;
 
 typedef struct hak_guard_slot {
-  struct hak_guard_slot *next; /* the one freed after this */
+  struct hak_guard_slot *next; /* the next one freed */
   char *page;
-  char *block; /* the last that was there */
+  char *block; /* the last block in this slot */
   size_t bytes;
   _Atomic uint32_t state;
   uint32_t shut; /* hak_pages_t */
   hak_guard_event_t allocated, freed;
 } hak_guard_slot_t;
 
-/* A pool of so many slots. False: no memory, or there is one. */
+/* Make a pool of `slots` slots. False: no memory, or there is a pool already. */
 bool hak_guard_make_pool(size_t slots);
 
-/* A block of so many bytes; `bits`: random ones. Its slot's number + 1; 0: there is none, or the block is larger than a
- * page. */
+/* Take a block of `bytes`; `bits` are random. Returns the slot's number + 1. 0: there is none, or the block is larger
+ * than a page. */
 uint32_t hak_guard_take(size_t bytes, uint64_t bits, void **block);
-/* Back; aborts, with a report, if the page was written to outside of the block. */
+/* Give the slot back. Aborts with a report if the program wrote to the page outside the block. */
 void hak_guard_give(uint32_t number);
-/* As many bytes as may be used. */
+/* Usable bytes of a block. */
 size_t hak_guard_usable(size_t asked);
 
-/* NULL: the address is not in the pool. Else the slot whose block it is nearest to, or might have been. */
+/* The slot whose block is nearest to the address. NULL: the address is not in the pool. */
 const hak_guard_slot_t *hak_guard_slot_of(const void *address);
-/* What is known of its last block, on stderr. */
+/* Report the history of the slot's last block on stderr. */
 void hak_guard_explain(const hak_guard_slot_t *slot);
-/* Explains faults in the pool from now on, before the program's own handlers are set. One that it sets later replaces
- * this one, and then nothing is told. */
+/* Report faults in the pool from here on; call it before the program sets its own handlers. A handler that the program
+ * sets later replaces this one, and the reports end. */
 bool hak_fault_watch(void);
-/* An event, on stderr; not by two threads at once. */
+/* Report an event on stderr; only one thread at a time may do so. */
 void hak_guard_say_event(const char *what, const hak_guard_event_t *event);
 
 typedef struct hak_guard_totals {

@@ -1,4 +1,4 @@
-/* How near the process is to its memory limit or its control group's. profile.c asks. */
+/* How close the process is to its memory limit, or to its control group's. profile.c calls it. */
 #include "headroom.h"
 
 #include "arena.h"
@@ -12,10 +12,10 @@
 
 enum { PATH_BYTES = 512, FILE_BYTES = 4096, PAUSE_MS = 100, LEAST_STEP = 1 << 20, SHARE_LEFT = 10 };
 
-enum { NO_LIMIT_SHIFT = 60 }; /* version 1 writes a number where there is none, and it is no smaller */
+enum { NO_LIMIT_SHIFT = 60 }; /* without a limit, version 1 shows a number of at least this size */
 
-/* The two versions of control groups: the controller that names the process's group, where these are below the root,
- * and what their files are called. */
+/* The two versions of control groups: the controller whose row names the group, the folder below the root, and the
+ * names of the files. */
 typedef struct version {
   const char *controller, *mount, *limit, *use, *active, *inactive;
 } version_t;
@@ -32,14 +32,14 @@ static struct {
   _Atomic uint64_t next_ms, next_allocated;
 } watched;
 
-/* The number that a file of one number holds; UINT64_MAX where it holds another text, or is not there. */
+/* The number in a file; UINT64_MAX if the file is missing or holds other text. */
 static uint64_t parse(const char *text) {
   char *end;
   uint64_t n = strtoull(text, &end, 10);
   return end > text ? n : UINT64_MAX;
 }
 
-/* "" where it cannot be read. */
+/* Reads "" if the file cannot be read. */
 static void read_file(const char *folder, const char *name, char *text, size_t bytes) {
   char path[PATH_BYTES + 32];
   hak_text_t whole = hak_text_on(path, sizeof path);
@@ -58,7 +58,7 @@ static uint64_t read_number(const char *folder, const char *name) {
   return parse(text);
 }
 
-/* The row "name number" of a text. 0: it is not there. */
+/* The number of the row "name number" in a text. 0: there is none. */
 static uint64_t row_of(const char *text, const char *name) {
   size_t length = strlen(name);
   while (strncmp(text, name, length) != 0 || text[length] != ' ') {
@@ -81,7 +81,7 @@ static void keep_if_less(const version_t *version, const char *folder) {
   }
 }
 
-/* Whether the controller is one of a list such as "cpu,memory:/path"; the empty one is in an empty list. */
+/* Whether the controller is in a list like "cpu,memory:/path"; the empty one is in an empty list. */
 static bool is_listed(const char *controller, const char *list) {
   size_t length = strlen(controller);
   for (;;) {
@@ -96,7 +96,7 @@ static bool is_listed(const char *controller, const char *list) {
   }
 }
 
-/* Of rows "number:controllers:path": the path, up to the row's end; NULL: there is none. */
+/* In rows "number:controllers:path": the path, without its end; NULL: there is none. */
 static const char *path_of(const char *rows, const char *controller) {
   for (const char *row = rows, *end; row; row = (end = strchr(row, '\n')) ? end + 1 : NULL) {
     const char *list = row + strspn(row, "0123456789");
@@ -108,7 +108,8 @@ static const char *path_of(const char *rows, const char *controller) {
   return NULL;
 }
 
-/* The group and those above it. In a container its own may be mounted at the top, whatever it is called. */
+/* Look at the group and its ancestors. In a container, the process's own group may be mounted at the root, whatever its
+ * name. */
 static void look_at(const version_t *version, const char *root, const char *path) {
   char folder[PATH_BYTES];
   hak_text_t whole = hak_text_on(folder, sizeof folder);
@@ -138,7 +139,7 @@ void hak_headroom_start(const char *root, const char *process) {
   }
 }
 
-/* In use by the group, without cached files. */
+/* The group's use, without cached files. */
 static uint64_t group_use(uint64_t enough) {
   char text[FILE_BYTES] = {0};
   uint64_t used = read_number(watched.group, watched.version->use);

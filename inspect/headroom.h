@@ -1,14 +1,13 @@
-/* Duty: how near the process is to the end of its memory: to the option MEMORY_LIMIT, and to memory.max of its control
- * group or of one above it (memory.limit_in_bytes where groups are of version 1), as far as what is used there cannot
- * be given up (files that are cached can). Data: the group with the least limit, found once. Layers below: arena,
- * options, file, text. */
+/* Duty: how close the process is to its memory limits. These are the option MEMORY_LIMIT, and memory.max of its control
+ * group or an ancestor (memory.limit_in_bytes in version 1). Cached files do not count, since the kernel can reclaim
+ * them. Data: the group with the lowest limit, found once. Layers below: arena, options, file, text. */
 #pragma once
 
 #include "base.h"
 
-/* Find the group: what `process` (/proc/self) says to be the process's own, below `root` (/sys/fs/cgroup). */
+/* Find the process's control group, named by `process` (/proc/self), below `root` (/sys/fs/cgroup). */
 void hak_headroom_start(const char *root, const char *process);
 
-/* Whether `percent` of a limit are in use. Reads files, at most every 100 ms or so many bytes of `allocated`, a count
- * that grows, as a tenth of what is left. */
+/* Whether `percent` of a limit is in use. It reads files at most every 100 ms, or after allocations of a tenth of the
+ * remaining memory. `allocated` is a count that grows. */
 bool hak_headroom_near(size_t percent, uint64_t allocated);

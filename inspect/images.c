@@ -11,7 +11,7 @@
 
 enum { NAMES_BYTES = 64 << 10, HEADERS_MAX = 128, NOTES_BYTES = 1024 };
 
-/* Made when it is first needed: a library's own data counts against limits that small programs run under. */
+/* Made on first use: static data of the library would count against the limits of small programs. */
 static struct table {
   size_t count, names_used;
   hak_mapping_t image[HAK_IMAGES_MAX];
@@ -63,7 +63,7 @@ size_t hak_images_find(uintptr_t address) {
   return i;
 }
 
-/* In a segment of notes. */
+/* Search a segment of notes. */
 static size_t find_build_id(const char *notes, size_t bytes, unsigned char id[HAK_BUILD_ID_MAX]) {
   Elf64_Nhdr note;
   for (size_t at = 0; at + sizeof note <= bytes;) {
@@ -105,7 +105,7 @@ static size_t read_build_id(int fd, unsigned char id[HAK_BUILD_ID_MAX]) {
 }
 
 size_t hak_images_build_id(const char *name, unsigned char id[HAK_BUILD_ID_MAX]) {
-  int fd = name[0] == '/' ? hak_file_open(name) : -1; /* not [vdso] */
+  int fd = name[0] == '/' ? hak_file_open(name) : -1; /* not for [vdso] */
   size_t length = 0;
   if (fd >= 0) {
     length = read_build_id(fd, id);

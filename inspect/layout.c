@@ -1,4 +1,4 @@
-/* The table by which another process reads this heap: names, offsets, addresses. */
+/* The table that lets another process read this heap: names, offsets, addresses. */
 #include "layout.h"
 
 #include "arena_internal.h"
@@ -13,7 +13,7 @@
 
 #define ROW(text, number) \
   { text, (uintptr_t)(number) }
-/* The first argument is the type of all, which only fields have. */
+/* The first argument is the type in all row macros; only fields use it. */
 #define ROOT(none, object) ROW("&" #object, &(object))
 #define CONSTANT(none, constant) ROW(#constant, constant)
 #define FIELD(type, field) ROW(#type "." #field, offsetof(type, field))
@@ -27,7 +27,7 @@
 #define EACH_8(row, type, a, ...) row(type, a), EACH_7(row, type, __VA_ARGS__)
 #define EACH_9(row, type, a, ...) row(type, a), EACH_8(row, type, __VA_ARGS__)
 #define TENTH(a, b, c, d, e, f, g, h, i, tenth, ...) tenth
-/* A row for each of up to nine names. */
+/* Make a row for each of up to nine names. */
 #define EACH(row, type, ...) \
   TENTH(__VA_ARGS__, EACH_9, EACH_8, EACH_7, EACH_6, EACH_5, EACH_4, EACH_3, EACH_2, EACH_1, ) \
   (row, type, __VA_ARGS__)

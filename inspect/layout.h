@@ -1,9 +1,9 @@
-/* Duty: what another process, or the reader of a core file, must know to read the heap: one table of names and values.
- * Data: hak_layout, constant. Found by its symbol, or by its first bytes and its own address.
- * Layers below: all whose objects it tells of.
+/* Duty: the data that another process, or the reader of a core file, needs to read the heap: one table of names and
+ * values. Data: hak_layout, constant. A reader finds it by its symbol, or by its first bytes and its own address.
+ * Layers below: all whose objects the table describes.
  *
- * A row is "size.TYPE", "TYPE.FIELD" (an offset), "CONSTANT" or "&OBJECT" (an address). Rows may be added under the
- * same layout version; what a row means never changes under it. */
+ * A row is "size.TYPE", "TYPE.FIELD" (an offset), "CONSTANT" or "&OBJECT" (an address). A layout version may gain rows,
+ * but the meaning of a row never changes. */
 #pragma once
 
 #include "options.h"
@@ -11,22 +11,22 @@
 enum { HAK_LAYOUT_VERSION = 3, HAK_LAYOUT_NAME_BYTES = 40, HAK_LAYOUT_ROWS = 208 };
 
 typedef struct hak_layout_row {
-  char name[HAK_LAYOUT_NAME_BYTES]; /* empty: no row */
+  char name[HAK_LAYOUT_NAME_BYTES]; /* empty: the entry holds no row */
   uintptr_t value;
 } hak_layout_row_t;
 
-/* One of the options, in the order of their values. */
+/* One option, in the order of their values. */
 typedef struct hak_layout_option {
-  char name[24], kind[8], when[8]; /* as options.def spells them */
+  char name[24], kind[8], when[8]; /* spelled as in options.def */
   int64_t low, high;
 } hak_layout_option_t;
 
-/* All in one object: addresses are written into it when the library is loaded, so that a core file holds it. What only
- * stands in the library's file need not be there. */
+/* All in one object. The loader writes addresses into it, so a core file contains it; a core file may omit data that
+ * only the library's file holds. */
 typedef struct hak_layout {
   char magic[16]; /* "hakmem layout" */
   uint32_t layout_version, library_version, row_count, row_bytes, option_count, option_bytes;
-  const void *self; /* a copy has another address */
+  const void *self; /* its own address, which identifies a copy */
   const hak_layout_row_t *first_row;
   const hak_layout_option_t *first_option;
   const uint32_t *first_class_size;

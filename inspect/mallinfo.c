@@ -1,4 +1,4 @@
-/* The statistics under the names of glibc. */
+/* The statistics under glibc's names. */
 #include "hakmem.h"
 
 #include "stats.h"
@@ -7,14 +7,14 @@
 #include <malloc.h>
 
 #ifdef __GLIBC__
-/* The fields of glibc that have a meaning here; the others stay 0. As there, large blocks are in `hblks` and `hblkhd`
- * alone: `arena + hblkhd` is what is used of the system's memory, `uordblks + hblkhd` what the program has of it. */
+/* Fills the fields that have a meaning here; the others stay 0. As in glibc, only `hblks` and `hblkhd` count large
+ * blocks. `arena + hblkhd` is the system memory in use, and `uordblks + hblkhd` is the program's part of it. */
 HAK_EXPORT struct mallinfo2 mallinfo2(void) {
   int saved = errno;
   hak_stats_t *stats = hak_stats_take();
   struct mallinfo2 info = {0};
   if (stats) {
-    size_t used = stats->arena.used_slices << HAK_SLICE_SHIFT; /* a moment after `huge_bytes` */
+    size_t used = stats->arena.used_slices << HAK_SLICE_SHIFT; /* read a moment after `huge_bytes` */
     info.arena = used > stats->huge_bytes ? used - stats->huge_bytes : 0;
     info.uordblks = stats->live_bytes;
     info.fordblks = stats->free_bytes + stats->cached_bytes;
@@ -45,7 +45,7 @@ HAK_EXPORT void malloc_stats(void) {
   hak_stats_print(stderr);
 }
 
-/* An error is the value, as with glibc, and errno, as its manual page says. */
+/* Returns an error as its value, as in glibc, and sets errno as well, as the manual page says. */
 HAK_EXPORT int malloc_info(int options, FILE *out) {
   if (options != 0) {
     return errno = EINVAL;

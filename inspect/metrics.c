@@ -1,4 +1,4 @@
-/* The statistics as OpenMetrics, in the words that users know from other allocators. */
+/* The statistics as OpenMetrics, with the metric names of other allocators. */
 #include "geometry.h"
 #include "hakmem.h"
 #include "stats.h"
@@ -39,7 +39,7 @@ static size_t blocks_of(const hak_class_stats_t *class, state_t state) {
   return state == LIVE ? class->live_blocks : state == CACHED ? class->cached_blocks : class->free_blocks;
 }
 
-/* Blocks by size, one histogram a state. */
+/* Write block counts by size, one histogram for each state. */
 static void put_sizes(hak_text_t *text, const hak_stats_t *stats) {
   static const char *const names[STATES] = {"live", "cached", "free"};
   put_head(text, "block_size_bytes", "bytes", "gaugehistogram",

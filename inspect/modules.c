@@ -1,4 +1,4 @@
-/* Which addresses are code: the rows of /proc/self/maps. unwind.c and images.c ask. */
+/* Which addresses are code, by the rows of /proc/self/maps. unwind.c and images.c call it. */
 #include "modules.h"
 
 #include "direct.h"
@@ -11,22 +11,22 @@
 
 enum {
   RANGES_MAX = 1024,
-  PAUSE_MS = 50,     /* between two looks */
-  PAUSE_FACTOR = 50, /* and so many times as long as a look takes */
+  PAUSE_MS = 50,     /* least pause between two reads */
+  PAUSE_FACTOR = 50, /* least pause as a multiple of a read's duration */
 };
 
 hak_lock_t hak_modules_lock = HAK_LOCK_INIT;
 
-/* The ranges that can be executed, ascending: two tables, of which the version's lowest bit tells the one to read; the
- * other is written. */
+/* Two tables of the executable ranges, in ascending order. The version's lowest bit says which one is read, while a
+ * thread writes the other. */
 typedef struct table {
   _Atomic uint32_t count;
   _Atomic uintptr_t start[RANGES_MAX], end[RANGES_MAX];
 } table_t;
-/* Made at the first look: a library's own data counts against limits that small programs run under. */
+/* Made on first use: static data of the library would count against the limits of small programs. */
 typedef struct known {
   table_t table[2];
-  char rows[HAK_MAPS_BUFFER_BYTES]; /* of the lock */
+  char rows[HAK_MAPS_BUFFER_BYTES]; /* lock: the table's */
 } known_t;
 static struct {
   _Atomic(known_t *) known;
@@ -35,7 +35,7 @@ static struct {
   _Atomic uint64_t next_look_ms;
 } code;
 
-/* A hexadecimal number, and the one character behind it. */
+/* Parse a hexadecimal number and skip one character after it. */
 static uintptr_t number(char **at) {
   uintptr_t n = strtoul(*at, at, 16);
   *at += **at != '\0';
@@ -62,7 +62,7 @@ static hak_mapping_t parse(char *row) {
 bool hak_modules_each(bool (*visit)(const hak_mapping_t *mapping, void *argument), void *argument,
                       char buffer[HAK_MAPS_BUFFER_BYTES]) {
   int fd = hak_file_open("/proc/self/maps");
-  size_t used = 0, got = 0; /* of the buffer; at last, which is 0 at the end */
+  size_t used = 0, got = 0; /* bytes in the buffer; bytes of the last read, 0 at the end of the file */
   bool any = false, more = true;
   if (fd < 0) {
     return false;
@@ -128,7 +128,7 @@ static bool add_range(const hak_mapping_t *mapping, void *argument) {
   return true;
 }
 
-/* Under the lock. NULL: no memory. */
+/* Call it under the lock. NULL: no memory. */
 static known_t *known_locked(void) {
   known_t *known = atomic_load_explicit(&code.known, memory_order_relaxed);
   if (!known && (known = hak_meta_alloc(sizeof *known))) {
@@ -161,7 +161,7 @@ bool hak_modules_look(void) {
   return ok;
 }
 
-/* Whether one of the table's ranges holds the address. Not to be relied on if the version has changed meanwhile. */
+/* Whether one of the table's ranges holds the address. The answer is invalid if the version has changed meanwhile. */
 static bool is_in(const table_t *table, uintptr_t address) {
   uint32_t count = atomic_load_explicit(&table->count, memory_order_relaxed), low = 0, high = count;
   while (low < high) {

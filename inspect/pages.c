@@ -1,4 +1,4 @@
-/* Guard pages: by advice where the kernel has it, else by protection. */
+/* Pages without access: by advice where the kernel supports it, else by protection. */
 #include "pages.h"
 
 #include "direct.h"
@@ -22,14 +22,14 @@ bool hak_pages_read(uintptr_t at, void *to, size_t bytes) {
   return hak_direct(SYS_process_vm_readv, hak_direct(SYS_getpid), (long)&into, 1, (long)&from, 1) == (long)bytes;
 }
 
-/* What lay there goes first, by a call that other libraries may watch. */
+/* Discard the content first, by a call that other libraries may watch. */
 hak_pages_t hak_pages_shut(void *at, size_t bytes) {
   hak_os_discard(at, bytes);
   static _Atomic bool tried, works;
   if ((works || !tried) && !hak_os_is_filtered() &&
       hak_direct(SYS_madvise, (long)at, (long)bytes, MADV_GUARD_INSTALL) == 0) {
     if (!tried) {
-      char byte; /* an emulator may take advice that it does not know for done */
+      char byte; /* an emulator may report success for advice that it does not know */
       works = !hak_pages_read((uintptr_t)at, &byte, 1);
       tried = true;
     }

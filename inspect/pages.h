@@ -1,15 +1,15 @@
-/* Duty: pages that nobody may touch: by advice where the kernel has guard pages (6.13), which splits no mapping; else
- * by protection. Data: none. Layers below: os. */
+/* Duty: pages without access. Where the kernel has guard pages (6.13), it uses advice, which splits no mapping; else
+ * protection. Data: none. Layers below: os. */
 #pragma once
 
 #include "base.h"
 
 typedef enum hak_pages { HAK_PAGES_OPEN, HAK_PAGES_ADVISED, HAK_PAGES_PROTECTED } hak_pages_t;
 
-/* Whoever touches them gets SIGSEGV; what they held is lost. OPEN: it cannot be done. */
+/* Remove access: a touch raises SIGSEGV, and the content is lost. OPEN: it failed. */
 hak_pages_t hak_pages_shut(void *at, size_t bytes);
-/* The end of that; they may read as zeros. False: it cannot be done. */
+/* Restore access; the pages may read as zeros. False: it failed. */
 bool hak_pages_open(void *at, size_t bytes, hak_pages_t how);
-/* Copies memory of this process, which the kernel reads, so that an address which is none does no harm. False: it could
- * not be read. */
+/* Copy memory of this process through the kernel, so that an invalid address does no harm. False: it is not
+ * readable. */
 bool hak_pages_read(uintptr_t at, void *to, size_t bytes);

@@ -1,4 +1,4 @@
-/* A profile in the forms that others read: pprof, collapsed stacks, text. profile.c calls it. */
+/* Writes profiles in standard formats: pprof, collapsed stacks, text. profile.c calls it. */
 #include "pprof.h"
 
 #include "hakmem.h"
@@ -11,7 +11,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* profile.proto of pprof: the numbers of its fields. */
+/* Field numbers of pprof's profile.proto. */
 enum { PROFILE_SAMPLE_TYPE = 1, PROFILE_SAMPLE, PROFILE_MAPPING, PROFILE_LOCATION, PROFILE_FUNCTION, PROFILE_STRING };
 enum { PROFILE_DROP_FRAMES = 7, PROFILE_TIME = 9, PROFILE_DURATION, PROFILE_PERIOD_TYPE, PROFILE_PERIOD };
 enum { PROFILE_COMMENT = 13, PROFILE_DEFAULT_TYPE };
@@ -22,15 +22,15 @@ enum { LOCATION_ID = 1, LOCATION_MAPPING, LOCATION_ADDRESS, LOCATION_LINE, LINE_
 enum { FUNCTION_ID = 1, FUNCTION_NAME, FUNCTION_SYSTEM_NAME };
 enum { WIRE_NUMBER = 0, WIRE_BYTES = 2 };
 
-/* Strings are numbered in the order in which they are written; these come first. */
+/* Strings are numbered in the order of writing; these come first. */
 static const char *const strings[] = {
     "", "alloc_objects", "count", "alloc_space", "bytes", "inuse_objects", "inuse_space", "resident_space", "space"};
 enum { S_NONE, S_ALLOC_OBJECTS, S_COUNT, S_ALLOC_SPACE, S_BYTES, S_INUSE_OBJECTS, S_INUSE_SPACE, S_RESIDENT, S_SPACE };
 enum { STRINGS = sizeof strings / sizeof *strings, VALUES = 5, NUMBER_MOST = 10 };
-/* A sample is the longest message: its locations, its values, and before each their length. */
+/* A sample is the longest message: its locations and values, each list after its length. */
 enum { MESSAGE_BYTES = (HAK_SITE_FRAMES_MAX + VALUES + 4) * NUMBER_MOST };
 
-/* Where the library is linked into the program, its own frames are in the stacks: who reads them leaves these out. */
+/* If the library is linked into the program, stacks contain its own frames. This pattern lets tools drop them. */
 static const char own_frames[] = "hak_.*|malloc|calloc|realloc|reallocarray|aligned_alloc|memalign|posix_memalign|"
                                  "valloc|pvalloc|operator new.*|_Zn[wa].*";
 
@@ -41,8 +41,8 @@ typedef struct message {
 
 typedef struct writer {
   hak_sink_t *sink;
-  uint64_t strings; /* so far */
-  message_t *parts; /* three of a sample's: a signal's stack may be small */
+  uint64_t strings; /* number of strings so far */
+  message_t *parts; /* three parts of a sample; not on the stack, since a signal's may be small */
 } writer_t;
 
 static void put_varint(message_t *message, uint64_t value) {
@@ -82,7 +82,7 @@ static void write_number(writer_t *writer, unsigned field, uint64_t value) {
   hak_sink_put(writer->sink, message.bytes, message.length);
 }
 
-/* Returns its number. */
+/* Returns the string's number. */
 static uint64_t write_string(writer_t *writer, const char *string) {
   write_bytes(writer, PROFILE_STRING, string, strlen(string));
   return writer->strings++;
@@ -114,7 +114,7 @@ static void write_mapping(writer_t *writer, size_t i) {
   write_message(writer, PROFILE_MAPPING, &mapping);
 }
 
-/* Of a frame: the instruction before the one that the call returns to, so that it lies in the caller's line. */
+/* Write the location of a frame: the instruction before the return address, which lies in the caller's line. */
 static void write_location(writer_t *writer, size_t frame) {
   uintptr_t address = hak_frame_pc(frame) - 1;
   size_t image = hak_images_find(address);
@@ -127,8 +127,8 @@ static void write_location(writer_t *writer, size_t frame) {
   write_message(writer, PROFILE_LOCATION, &location);
 }
 
-/* A place that is no code: a function and a location of its own. Functions are numbered from 1 without a gap: readers
- * that find more of them go on there. */
+/* Write a function and a location for a row without code. Functions are numbered from 1 without gaps, since readers
+ * continue the numbers for inlined ones. */
 static void write_row(writer_t *writer, uint64_t function_id, uint64_t location_id, const char *name) {
   uint64_t string = write_string(writer, name);
   message_t function = {0}, line = {0}, location = {0};

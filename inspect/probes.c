@@ -1,4 +1,4 @@
-/* Probes for tracers outside: a nop for each sampled block that is allocated or freed. */
+/* Probes for an external tracer: a nop for each sampled block that is allocated or freed. */
 #include "probes.h"
 
 #define SEMAPHORE __attribute__((section(".probes"), used, visibility("hidden")))
@@ -21,7 +21,7 @@ volatile uint16_t hak_probe_alloc_semaphore SEMAPHORE = 0, hak_probe_free_semaph
 #define THIRD "rdx"
 #endif
 
-/* A note of version 3: the nop, the base that tells where the file was loaded, the semaphore, and three texts. */
+/* A note of version 3: the address of the nop, a base that shows the load address, the semaphore, and three strings. */
 #define PROBE(name, semaphore, arguments) \
   "990: nop\n" \
   ".pushsection .note.stapsdt, \"\", \"note\"\n" \
@@ -44,7 +44,7 @@ volatile uint16_t hak_probe_alloc_semaphore SEMAPHORE = 0, hak_probe_free_semaph
   ".popsection\n" \
   ".endif\n"
 
-/* As they are at the entry, whatever a compiler without optimisation did since. */
+/* Keep the arguments in their entry registers, even if a compiler without optimisation has moved them. */
 #define IN(register_name, variable, value) register uintptr_t variable __asm__(register_name) = (value)
 
 HAK_NOINLINE void hak_probe_alloc(void *block, size_t bytes, size_t weighted_bytes) {

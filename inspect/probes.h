@@ -1,7 +1,7 @@
-/* Duty: the probes of provider `otel_memory`, for a tracer outside: alloc(ptr, size, weighted_bytes) and free(ptr) of
- * each sampled block. Each is one nop at the entry of a function that has exactly these arguments, so they are in the
- * registers of a call there; .note.stapsdt says where, and names the semaphore that a tracer raises.
- * Data: the semaphores; the kernel counts them up and down, and we only read. Layers below: hook. */
+/* Duty: the probes of provider `otel_memory`, for an external tracer: alloc(ptr, size, weighted_bytes) and free(ptr) of
+ * each sampled block. Each is a nop at the entry of a function with exactly these arguments, so they are in the
+ * registers of a call. .note.stapsdt gives its address, and the semaphore that a tracer raises.
+ * Data: the semaphores. The kernel changes their counts, and the library only reads them. Layers below: hook. */
 #pragma once
 
 #include "hook.h"

@@ -1,4 +1,4 @@
-/* When and where a heap profile is written. sites.c counts, pprof.c writes. */
+/* Decides when and where to write heap profiles. sites.c counts; pprof.c writes. */
 #include "profile.h"
 
 #include "direct.h"
@@ -30,9 +30,9 @@ static _Atomic uint64_t started_ns;
 static _Atomic uint64_t next_growth; /* bytes in use at which a profile is due */
 static _Atomic bool signalled, limit_told;
 static bool (*holds_a_lock)(void);
-static unsigned written; /* profiles; of the lock */
+static unsigned written; /* number of profiles; lock: that of profiles */
 
-/* The name that a pattern stands for: %p is the process, %n counts the profiles of this process. False: too long. */
+/* Expand a pattern: %p is the process, and %n counts its profiles. False: the name is too long. */
 static bool expand(const char *pattern, char name[NAME_BYTES]) {
   hak_text_t text = hak_text_on(name, NAME_BYTES);
   for (const char *c = pattern; *c; c++) {
@@ -62,7 +62,7 @@ typedef struct format {
   bool gzip;
 } format_t;
 
-/* A name that ends in none of these is the last one's: what it holds is not lost for its name. */
+/* The format for a name. A name with another ending gets the last format, so that no profile is lost for its name. */
 static const format_t *format_of(const char *name) {
   static const format_t formats[] = {{".pb", hak_pprof_write, false},
                                      {".folded", hak_folded_write, false},
@@ -89,7 +89,7 @@ static hak_profile_facts_t gather(const char *why) {
   return facts;
 }
 
-/* Returns 0 or errno. */
+/* Returns 0 or an error number. */
 static int write_locked(const char *pattern, const char *why) {
   static unsigned char *buffer; /* made with the first profile, and kept */
   static char name[NAME_BYTES];
@@ -118,7 +118,7 @@ static const char *file_pattern(void) {
   return pattern[0] ? pattern : "hakmem.%p.%n.pb.gz";
 }
 
-/* Of those that a file meets; NULL: another one. libc's own words may need memory. */
+/* The message of an error that files can cause; NULL: another one. libc's own messages may need memory. */
 static const char *words_of(int error) {
   static const struct {
     int error;
@@ -145,7 +145,7 @@ static const char *words_of(int error) {
   return NULL;
 }
 
-/* One that nobody waits for; tells on stderr why there is none. */
+/* Write a profile that no caller waits for. A failure is reported on stderr. */
 static void write_due(const char *why) {
   hak_lock(&hak_profile_lock);
   int error = write_locked(file_pattern(), why);
@@ -202,7 +202,7 @@ static void on_signal(int number) {
   errno = saved;
 }
 
-/* Whether as much more is in use as the option says, above the most at a profile before. True once. */
+/* Whether use grew by the option's amount beyond the peak at any earlier profile. True once. */
 static bool grew(void) {
   uint64_t step = hak_option_size(HAK_OPTION_PROFILE_DUMP_GROWTH);
   if (step == 0) {
@@ -245,7 +245,7 @@ void hak_hook_refused(size_t bytes) {
       !atomic_exchange_explicit(&said, true, memory_order_relaxed)) {
     hak_text_say("hakmem: %zu more bytes are refused: HAKMEM_MEMORY_LIMIT is %zu\n", bytes, limit);
   }
-  bool absurd = bytes > (limit ? limit : (size_t)PTRDIFF_MAX / 2); /* no other use of memory would have helped */
+  bool absurd = bytes > (limit ? limit : (size_t)PTRDIFF_MAX / 2); /* other use of memory would not help */
   if (hak_option(HAK_OPTION_PROFILE_DUMP_LIMIT) > 0 && hak_sample_rate() > 0 && !absurd &&
       !atomic_exchange_explicit(&limit_told, true, memory_order_relaxed)) {
     write_due("memory was refused");
@@ -262,7 +262,7 @@ static bool writes_at_exit(void) {
   return wish == HAK_OPTION_AUTO ? hak_option_text(HAK_OPTION_PROFILE_FILE)[0] && !writes_now_and_then() : wish == 1;
 }
 
-/* Who returns from one of these gets it again. */
+/* A handler that returns from one of these gets it again. */
 static bool is_fault(int number) {
   return number == SIGSEGV || number == SIGBUS || number == SIGFPE || number == SIGILL;
 }

@@ -7,13 +7,13 @@ enum { BUCKETS_MIN = 256, BUCKETS_MAX = 1 << 22, GROWTH = 4 };
 
 hak_lock_t hak_samples_lock = HAK_LOCK_INIT;
 _Atomic(hak_records_t *) hak_records;
-static hak_sample_t *only_bucket; /* until there is memory for more */
+static hak_sample_t *only_bucket; /* until there is memory for more buckets */
 static struct {
   hak_sample_t **bucket;
-  size_t buckets, live; /* a power of two; records in them */
+  size_t buckets, live; /* number of buckets, a power of two; records in them */
   hak_sample_t *unused;
 } table = {.bucket = &only_bucket, .buckets = 1};
-static _Atomic size_t out[HAK_BIN_COUNT]; /* of the live ones, by class; written under the lock */
+static _Atomic size_t out[HAK_BIN_COUNT]; /* live records by class; written under the lock */
 
 static hak_sample_t **bucket_of(const void *block) {
   uint64_t hash = ((uintptr_t)block >> HAK_BLOCK_SHIFT) * 0x9e3779b97f4a7c15U;
@@ -36,7 +36,8 @@ static void link_locked(hak_sample_t *record) {
   *bucket = record;
 }
 
-/* Without memory searches take longer. That of the buckets before is lost: a third of what there is in the end. */
+/* Grow the table. Without memory, searches take longer. The memory of the old table is lost; in the end this is a third
+ * of all. */
 static void grow_table(size_t buckets) {
   hak_sample_t **fresh = hak_meta_alloc(buckets * sizeof(void *));
   hak_lock(&hak_samples_lock);
@@ -101,7 +102,7 @@ void hak_record_put_locked(hak_sample_t *record) {
   count_locked(record->cls, 1);
 }
 
-/* The link that leads to the block's record; to NULL where there is none. */
+/* The link to the block's record, or to NULL if there is none. */
 static hak_sample_t **link_of(const void *block) {
   hak_sample_t **link = bucket_of(block);
   while (*link && (*link)->block != block) {

@@ -1,4 +1,4 @@
-/* Profiles as text: collapsed stacks, and the report of what is in use. */
+/* Profiles as text: collapsed stacks, and the report of the memory in use. */
 #include "pprof.h"
 
 #include "images.h"
@@ -9,7 +9,7 @@
 
 enum { LINE_BYTES = 512 };
 
-/* As hak_text_put does. */
+/* As hak_text_put. */
 __attribute__((format(printf, 2, 3))) static void say(hak_sink_t *sink, const char *format, ...) {
   char line[LINE_BYTES];
   hak_text_t text = hak_text_on(line, sizeof line);
@@ -20,7 +20,8 @@ __attribute__((format(printf, 2, 3))) static void say(hak_sink_t *sink, const ch
   hak_sink_put(sink, line, strlen(line));
 }
 
-/* "file+0xoffset", of the instruction before; the file's name without what would end it in a collapsed stack. */
+/* Write "file+0xoffset" of the instruction before. The file's name omits characters that would end it in a collapsed
+ * stack. */
 static void put_place(hak_sink_t *sink, uintptr_t pc) {
   char line[LINE_BYTES];
   hak_text_t text = hak_text_on(line, sizeof line);
@@ -71,9 +72,9 @@ static hak_site_t *merge(hak_site_t *a, hak_site_t *b) {
   return first;
 }
 
-/* Those with something in use, the largest first. */
+/* The sites with memory in use, largest first. */
 static hak_site_t *sorted_sites(size_t *count) {
-  hak_site_t *runs[64] = {NULL}, *all = NULL; /* sorted: 2^i sites each, where bit i of the count is set */
+  hak_site_t *runs[64] = {NULL}, *all = NULL; /* sorted lists of 2^i sites, present where bit i of the count is set */
   *count = 0;
   for (hak_site_t *site = NULL; (site = hak_site_next(site));) {
     if (hak_rounded(hak_site_counts(site).in_use_bytes) > 0) {

@@ -1,4 +1,4 @@
-/* What of the heap is resident, and which call sites keep it so. profile.c asks. */
+/* The resident memory of the heap, and the call sites that keep it resident. profile.c calls it. */
 #include "resident.h"
 
 #include "arena_internal.h"
@@ -17,7 +17,7 @@ const char *const hak_resident_names[HAK_RESIDENT_ROWS] = {
 };
 #undef HAK_RESIDENT_ROW
 
-/* Small classes by themselves; runs and huge blocks, which have no slabs to share, together. */
+/* One kind for each small class. Runs and huge blocks, which share no slabs, form one kind together. */
 enum { LARGE = HAK_RUN_FIRST, KINDS };
 enum { PAGE_LEAST = 4096 };
 
@@ -26,14 +26,14 @@ static uint32_t kind_of(uint32_t cls) {
 }
 
 static struct picture {
-  double bytes[KINDS];  /* resident, without what threads cache */
-  double weight[KINDS]; /* of live samples */
+  double bytes[KINDS];  /* resident, without blocks in thread caches */
+  double weight[KINDS]; /* sum over the live samples */
   hak_resident_t told;
   hak_stats_t stats;
-} *picture; /* made at the first look */
+} *picture; /* made on first use */
 
-/* A chunk as it was while the arena's lock was held; one of an extent of several counts with the first. False: nothing
- * of ours is there, or it was counted. */
+/* Copy a chunk's state under the arena's lock. The chunks of an extent count with its first. False: the heap has
+ * nothing there, or counted it already. */
 static bool view_chunk(char *base, hak_chunk_t *view) {
   hak_lock(&hak_arena.lock);
   const hak_chunk_t *chunk = hak_chunk_at(base);
@@ -46,13 +46,13 @@ static bool view_chunk(char *base, hak_chunk_t *view) {
   return ok;
 }
 
-/* Whose the slice is. */
+/* The counter to which the slice belongs. */
 static double *owner_of(const hak_chunk_t *view, size_t slice) {
   if (view->free >> slice & 1) {
     return &picture->told.row[HAK_RESIDENT_RETAINED];
   }
   uint32_t cls = hak_class_at(view->base + (slice << HAK_SLICE_SHIFT));
-  if (cls == HAK_CLASS_NONE && slice >= HAK_SLAB_SLICES && slice % HAK_SLAB_SLICES == 0) { /* the fifth of a slab? */
+  if (cls == HAK_CLASS_NONE && slice >= HAK_SLAB_SLICES && slice % HAK_SLAB_SLICES == 0) { /* a slab's fifth slice? */
     uint32_t before = hak_class_at(view->base + ((slice - HAK_SLAB_SLICES) << HAK_SLICE_SHIFT));
     cls = hak_slab_slices(before) > HAK_SLAB_SLICES ? before : cls;
   }
@@ -101,7 +101,7 @@ static void count_chunk(char *base) {
   }
 }
 
-/* A leaf of the page map, and the chunks that it leads to. */
+/* Count a leaf of the page map, and its chunks. */
 static void count_leaf(hak_leaf_t *leaf, uintptr_t first) {
   double *row = &picture->told.row[HAK_RESIDENT_METADATA];
   for (size_t i = 0; i < HAK_LEAF_PIECES; i++) {
@@ -121,7 +121,7 @@ static void count_leaf(hak_leaf_t *leaf, uintptr_t first) {
 static void count_all(void) {
   double *row = &picture->told.row[HAK_RESIDENT_METADATA];
   hak_lock(&hak_meta_lock);
-  hak_meta_piece_t *piece = hak_meta_pieces; /* those before it stay as they are */
+  hak_meta_piece_t *piece = hak_meta_pieces; /* pieces behind the head stay as they are */
   hak_unlock(&hak_meta_lock);
   for (; piece; piece = piece->before) {
     *row += (double)resident_bytes(piece, piece->bytes);
@@ -135,7 +135,7 @@ static void count_all(void) {
   }
 }
 
-/* What threads cache is not their sites'. */
+/* Subtract the blocks in thread caches, which belong to no site. */
 static void take_out_cached(void) {
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
     double *bytes = &picture->bytes[kind_of(c)];
@@ -146,7 +146,7 @@ static void take_out_cached(void) {
   }
 }
 
-/* Of a huge block counts what is resident: much of it may never have been touched. */
+/* A huge block counts with its resident part, since much of it may be untouched. */
 static double weight_of(const hak_sample_t *sample) {
   if (sample->cls != HAK_CLASS_HUGE) {
     return sample->weight_bytes;
@@ -154,8 +154,9 @@ static double weight_of(const hak_sample_t *sample) {
   return sample->weight_bytes * (double)resident_bytes(sample->block, sample->bytes) / (double)sample->bytes;
 }
 
-/* A slice is told by the class at its start; but the first of a large block that is sampled looks like the sampler's
- * own, and those behind the first of a smaller block's, which are that, look like a large block's. */
+/* The class at a slice's start decides its kind. This is wrong for the first slice of a large sampled block, which
+ * looks like the sampler's own. It is also wrong for the slices behind the first of a smaller sampled block, which look
+ * like a large block's. Correct both. */
 static void add_weight(const hak_sample_t *sample, void *unused) {
   double *sampler = &picture->told.row[HAK_RESIDENT_SAMPLER];
   (void)unused;
@@ -170,7 +171,7 @@ static void add_weight(const hak_sample_t *sample, void *unused) {
   picture->bytes[LARGE] += wrong;
 }
 
-/* What the blocks of a kind weigh, those included that are older than the sampling; of large ones what is resident. */
+/* The weight of all blocks of a kind, with those older than the sampling; for large ones their resident part. */
 static double whole_weight(uint32_t kind) {
   const hak_class_stats_t *class = &picture->stats.classes[kind];
   double live = kind == LARGE ? picture->bytes[LARGE] : (double)(class->live_blocks * class->block_bytes);
@@ -206,6 +207,6 @@ hak_resident_t hak_resident_look(void) {
   for (uint32_t k = 0; k < KINDS; k++) {
     *unseen += picture->bytes[k];
   }
-  *unseen = *unseen > 1 ? *unseen : 0; /* what the rounding of sums leaves is nothing */
+  *unseen = *unseen > 1 ? *unseen : 0; /* a remainder of rounding counts as 0 */
   return picture->told;
 }

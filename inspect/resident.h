@@ -1,12 +1,12 @@
-/* Duty: how much of the heap is resident, and by whom: what each site's blocks keep resident, and what belongs to no
- * site. The sum of all is the heap's resident memory.
- * Data: one picture, of the profile that is being written; lock: that of profiles. Layers below: stats, sample,
- * sites, arena.
+/* Duty: the resident memory of the heap: the part that each site's blocks keep resident, and the part without a site.
+ * The sum of all is the heap's resident memory.
+ * Data: one result, of the profile that is being written; lock: that of profiles. Layers below: stats, sample, sites,
+ * arena.
  *
- * The blocks of a class lie in slabs of their own, with room for others. What is resident of those slabs, less what
- * threads hold in their caches, is shared among the live blocks of the class, and a sample has as many parts as it
- * weighs: a class of which few blocks are left in many slabs costs its sites more than these blocks' bytes, and what is
- * older than the sampling is nobody's. */
+ * A class's blocks lie in slabs of their own, which have room for others. The resident memory of these slabs, without
+ * the blocks in thread caches, is divided among the class's live blocks. A sample gets as many shares as its weight. A
+ * class with few blocks in many slabs thus costs its sites more than the blocks' bytes. Blocks older than the sampling
+ * belong to no site. */
 #pragma once
 
 #include "base.h"
@@ -19,11 +19,11 @@ typedef enum hak_resident_row {
 #undef HAK_RESIDENT_ROW
 
 typedef struct hak_resident {
-  double row[HAK_RESIDENT_ROWS]; /* bytes of no site */
-  double sites;                  /* and those of all sites */
+  double row[HAK_RESIDENT_ROWS]; /* bytes without a site */
+  double sites;                  /* bytes of all sites together */
 } hak_resident_t;
 
 extern const char *const hak_resident_names[HAK_RESIDENT_ROWS];
 
-/* Measures; each site's part is in its resident_bytes then. */
+/* Measure, and set each site's resident_bytes. */
 hak_resident_t hak_resident_look(void);

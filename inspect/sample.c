@@ -1,4 +1,4 @@
-/* Which blocks are sampled: countdowns, rates, counted batches. slow.c calls it through hook.h. */
+/* The choice of samples: countdowns, rates, counted batches. slow.c calls it through hook.h. */
 #include "sample.h"
 
 #include "cache.h"
@@ -18,7 +18,7 @@
 _Atomic uint64_t hak_sample_request;
 static struct {
   uint64_t setting;            /* in force; lock: the samples' */
-  _Atomic uint64_t random;     /* of threads without a heap */
+  _Atomic uint64_t random;     /* state for threads without a heap */
   _Atomic uint64_t seed;       /* 0: none */
   _Atomic uint64_t guard_mean; /* 0: no block is guarded */
 } sampler;
@@ -26,7 +26,7 @@ hak_sample_totals_t hak_samples;
 
 /* The setting */
 
-/* Requests lead to grants, or, above these, to a bin that is always empty; or each to the bin of its class. */
+/* Lead requests to grants, and larger ones to a bin that is always empty; or each to the bin of its class. */
 static void lead_requests_locked(bool granting) {
   for (size_t i = 1; i < HAK_SMALL_STEPS; i++) {
     uint32_t cls = hak_small_classes[i];
@@ -65,7 +65,7 @@ static void request(size_t mean) {
 }
 
 bool hak_sample_start(size_t mean_bytes) {
-  hak_sample_t *first = hak_record_new_and_lock(); /* and the table with it */
+  hak_sample_t *first = hak_record_new_and_lock(); /* this also makes the table */
   if (!first) {
     return false;
   }
@@ -108,7 +108,7 @@ void hak_sample_seed(uint64_t seed) {
 
 /* Countdowns */
 
-/* The chances of a block to be sampled for its own sake, to be guarded, and to be either. */
+/* The probabilities that a block is sampled for the profile, that it is guarded, and that either is true. */
 typedef struct chances {
   double profile, guard, any;
 } chances_t;
@@ -129,12 +129,12 @@ static uint64_t random_bits(hak_heap_t *heap) {
               : hak_chance_mix(atomic_fetch_add(&sampler.random, HAK_CHANCE_STEP));
 }
 
-/* In (0, 1). */
+/* Uniform in (0, 1). */
 static double random_unit(hak_heap_t *heap) {
   return hak_chance_unit(random_bits(heap));
 }
 
-/* Blocks of the class before the next one that is sampled. */
+/* Number of blocks of the class before the next sample. */
 static uint32_t draw(hak_heap_t *heap, uint32_t cls) {
   double mean = (double)hak_sample_mean_of(heap->sample_setting);
   double guard_mean = (double)guard_mean_of(heap->sample_setting);
@@ -145,10 +145,10 @@ static uint32_t draw(hak_heap_t *heap, uint32_t cls) {
     mean = mean > 0 ? mean * guard_mean / (mean + guard_mean) : guard_mean;
   }
   double blocks = hak_chance_gap(random_unit(heap)) * mean / hak_class_sizes[cls];
-  return (uint32_t)blocks; /* a gap is below 38, and this below 2^32 */
+  return (uint32_t)blocks; /* a gap is below 38, so this is below 2^32 */
 }
 
-/* The thread sees that the setting changed. */
+/* Put a changed setting into force for this thread. */
 HAK_COLD static void catch_up(hak_heap_t *heap) {
   for (uint32_t c = 1; c <= HAK_GRANT_LAST; c++) {
     hak_cache_cut_grant(heap, c, "malloc");
@@ -169,7 +169,7 @@ HAK_COLD static void catch_up(hak_heap_t *heap) {
 hak_heap_t *hak_sample_catch_up(uint64_t *setting) {
   hak_heap_t *heap = hak_heap;
   *setting = atomic_load_explicit(&hak_sample_request, memory_order_relaxed);
-  if (HAK_LIKELY(heap->sample_setting == *setting && *setting != 0)) { /* not so of the heap of threads without one */
+  if (HAK_LIKELY(heap->sample_setting == *setting && *setting != 0)) { /* false for the heap of threads without one */
     return heap;
   }
   heap = hak_heap_mine();
@@ -180,7 +180,7 @@ hak_heap_t *hak_sample_catch_up(uint64_t *setting) {
   return heap;
 }
 
-/* Whether the next block of the class is the sample, where none is left to count down. */
+/* Whether the next block of the class is a sample, once the countdown has ended. */
 static bool is_due(hak_heap_t *heap, uint32_t cls, size_t bytes, uint64_t setting) {
   if (!heap || cls == HAK_CLASS_HUGE) {
     return random_unit(heap) < chances_of(bytes, setting).any;
@@ -191,15 +191,15 @@ static bool is_due(hak_heap_t *heap, uint32_t cls, size_t bytes, uint64_t settin
 
 /* Samples */
 
-/* Where the calling thread allocates: a stack that has a site was looked at before. */
+/* The site of the caller's stack. A stack with a site needs no second check. */
 static hak_site_t *site_here(void) {
   uintptr_t pcs[HAK_UNWIND_MAX];
   hak_site_t *site = hak_site_known(pcs, hak_unwind_unchecked(pcs));
   return HAK_LIKELY(site != NULL) ? site : hak_site_of(pcs, hak_unwind(pcs));
 }
 
-/* The block is due, for the one reason or the other, or both. `block` NULL: one is taken for it. NULL: there is none.
- */
+/* Take a sample for the profile, as a guarded block, or both. `block` NULL: get a block for it. Returns NULL if there
+ * is none. */
 HAK_INLINE void *sample(hak_heap_t *heap, void *block, uint32_t cls, size_t asked, size_t bytes, uint64_t setting) {
   hak_sample_t made = {.block = block, .asked = asked, .bytes = bytes, .cls = cls};
   bool profile = true;

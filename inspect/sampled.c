@@ -1,4 +1,4 @@
-/* Blocks that are samples: asked about, freed, resized. */
+/* Sampled blocks: look-up, free, resize. */
 #include "guard.h"
 #include "pagemap.h"
 #include "probes.h"
@@ -13,7 +13,7 @@ static void forget_locked(hak_sample_t *was) {
   hak_record_drop_locked(was);
 }
 
-/* The block is none that is live, or none at all. */
+/* Report a block that is not live, or no block at all. */
 _Noreturn static void refuse(const void *block, const char *function) {
   const hak_guard_slot_t *slot = hak_guard_slot_of(block);
   if (!slot) {
@@ -34,7 +34,7 @@ void hak_hook_put_back(hak_sample_t *record, bool changed) {
   if (changed) {
     tell_freed(record);
   } else {
-    record->cls = hak_class_at(record->block); /* a run may be a huge block of the same size by now */
+    record->cls = hak_class_at(record->block); /* a run may have become a huge block of the same size */
     hak_set_class(record->block, 1, HAK_CLASS_SAMPLED);
   }
   hak_lock(&hak_samples_lock);

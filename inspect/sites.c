@@ -1,10 +1,10 @@
-/* Call sites of sampled blocks, with what was allocated and what is live there. */
+/* The call sites of sampled blocks, with their allocated and live bytes. */
 #include "sites.h"
 
 #include "meta.h"
 
 enum {
-  PIECE_BYTES = 16 << 10, /* of the table's memory */
+  PIECE_BYTES = 16 << 10, /* unit of the table's memory */
   SITE_BYTES_MOST = sizeof(hak_site_t) + HAK_SITE_FRAMES_MAX * sizeof(uint32_t),
   NEED_BYTES = SITE_BYTES_MOST + HAK_FRAMES_PER_PIECE * (int)sizeof(hak_frame_t) + 2 * HAK_CACHE_LINE,
 };
@@ -15,20 +15,20 @@ _Static_assert((int)HAK_SITE_FRAMES_MAX < (int)HAK_FRAMES_PER_PIECE, "a stack be
 
 hak_lock_t hak_sites_lock = HAK_LOCK_INIT;
 
-/* Where the room for more is used up, and where there is no stack. */
+/* The site without a stack, also used once the table is full. */
 static hak_site_t nowhere;
 
 hak_sites_t hak_sites = {.latest = &nowhere};
-/* Made with the first site: a library's own data counts against limits that small programs run under. */
+/* Made with the first site: static data of the library would count against the limits of small programs. */
 typedef struct buckets {
   _Atomic(hak_site_t *) sites[HAK_SITE_BUCKETS];
-  hak_frame_t *frames[HAK_SITE_BUCKETS]; /* of the lock */
+  hak_frame_t *frames[HAK_SITE_BUCKETS]; /* lock: that of additions */
 } buckets_t;
 static _Atomic(buckets_t *) buckets;
 static struct {
   char *at;
   size_t left, taken;
-} memory; /* of the lock */
+} memory; /* lock: that of additions */
 
 static uint64_t mix(uint64_t hash, uint64_t value) {
   hash = (hash ^ value) * 0x9e3779b97f4a7c15U;
@@ -56,8 +56,8 @@ size_t hak_frames_count(void) {
   return atomic_load_explicit(&hak_sites.frame_count, memory_order_acquire);
 }
 
-/* The frames are not compared, which lie all over the table: there are at most 2^17 sites, and the chance that two of
- * them have one hash of 64 bits is below 2^-30. */
+/* It compares hashes rather than frames, which are scattered over the table. With at most 2^17 sites, the probability
+ * that two share a 64-bit hash is below 2^-30. */
 static hak_site_t *find(uint64_t hash, size_t count) {
   buckets_t *all = atomic_load_explicit(&buckets, memory_order_acquire);
   hak_site_t *site = all ? atomic_load_explicit(&all->sites[hash % HAK_SITE_BUCKETS], memory_order_acquire) : NULL;
@@ -71,14 +71,14 @@ hak_site_t *hak_site_known(const uintptr_t *pcs, size_t count) {
   return count > 0 ? find(hash_of(pcs, count), count) : NULL;
 }
 
-/* Takes the lock, with enough memory for any one site. False: there is none, or the table is as large as it may be. */
+/* Take the lock, with enough memory for any one site. False: there is no memory, or the table has its full size. */
 static bool lock_stocked(void) {
   for (void *piece = NULL;;) {
     hak_lock(&hak_sites_lock);
     if (piece && !buckets) {
       atomic_store_explicit(&buckets, piece, memory_order_release); /* pairs with find */
     } else if (piece) {
-      memory.at = piece; /* of two threads' pieces one is lost; both are counted */
+      memory.at = piece; /* if two threads make pieces, one is lost; both are counted */
       memory.left = PIECE_BYTES;
     }
     bool first = !buckets, full = memory.taken + PIECE_BYTES > HAK_SITES_BYTES_MAX;
@@ -102,7 +102,7 @@ static void *cut_locked(size_t bytes) {
   return p;
 }
 
-/* NULL: there are as many as can be numbered. */
+/* NULL: all numbers are in use. */
 static hak_frame_t *intern_locked(uintptr_t pc) {
   buckets_t *all = atomic_load_explicit(&buckets, memory_order_acquire);
   hak_frame_t **bucket = &all->frames[mix(0, pc) % HAK_SITE_BUCKETS], *frame = *bucket;
@@ -189,7 +189,7 @@ static uint64_t read(const _Atomic uint64_t *counter) {
   return atomic_load_explicit(counter, memory_order_relaxed);
 }
 
-/* What was freed is read first: nothing is freed that was not allocated before. */
+/* Read the freed amount first: every freed byte was allocated before. */
 static double in_use(uint64_t freed, const _Atomic uint64_t *allocated, double parts) {
   uint64_t all = read(allocated);
   return all > freed ? (double)(all - freed) / parts : 0;

@@ -13,7 +13,7 @@ enum {
 };
 
 static struct {
-  hak_slot_home_t *first[SIZES]; /* those without a free slot come last */
+  hak_slot_home_t *first[SIZES]; /* homes without a free slot come last */
   hak_slot_home_t *last[SIZES];
   hak_slot_home_t *unused;
 } homes;
@@ -82,7 +82,7 @@ static void give_slices(void *base, size_t slices) {
   hak_arena_give(base, slices);
 }
 
-/* With a slice, into its list; without, among those that are not used. */
+/* Put a home with a slice into its list, or one without into the list of unused homes. */
 /* NOLINTNEXTLINE(readability-non-const-parameter): the home keeps it */
 static void put_home(hak_slot_home_t *home, char *base, uint32_t shift) {
   hak_lock(&hak_samples_lock);

@@ -1,31 +1,31 @@
-/* Duty: memory for sampled blocks of the classes below runs: slices that hold nothing else, class SAMPLED in the page
- * map. Up to 4 KiB a slot of a slice that is cut into equal ones, 64 bytes up, each a power of two; above, slices.
- * Data: a home for each slice that is cut, in lists by the slots' size; lock: the samples'. Layers below: records,
- * arena.
+/* Duty: memory for sampled blocks of the classes below runs, in slices that hold nothing else (class SAMPLED in the
+ * page map). Up to 4 KiB, a block gets a slot in a slice of equal slots, whose sizes are powers of two from 64 bytes
+ * up. A larger block gets slices.
+ * Data: a home for each slice with slots, in lists by slot size; lock: the samples'. Layers below: records, arena.
  *
- * A slot that is free carries the tag of a block in a slab, so that a write to it is noticed. */
+ * A free slot carries the tag of a block in a slab, so that a write to it is noticed. */
 #pragma once
 
 #include "records.h"
 
 typedef struct hak_slot_home {
   char *base;
-  struct hak_slot_home *next, *prev;        /* all homes of the size; those that have something to give come first */
-  uint64_t free[HAK_SLICE_BYTES / 64 / 64]; /* bit i: slot i is free, and was used before */
-  uint32_t shift, carved, count;            /* of a slot's bytes; slots used so far; bits set */
+  struct hak_slot_home *next, *prev;        /* all homes of the slot size; those with free slots come first */
+  uint64_t free[HAK_SLICE_BYTES / 64 / 64]; /* bit i: slot i was used before, and is free */
+  uint32_t shift, carved, count;            /* logarithm of the slot's bytes; slots used so far; bits set */
 } hak_slot_home_t;
 
-/* A block for the sample's class (< HAK_RUN_FIRST), aligned as any of it: sample->block and ->home; and a record for
- * it. The lock is held now, so that one passage does for all that is noted of a sample. NULL: no memory, and it is not.
- */
+/* Take memory for the sample's class (< HAK_RUN_FIRST), aligned like its blocks, and a record. Sets sample->block and
+ * ->home. The lock is held afterwards, so that one critical section notes the whole sample. NULL: no memory, and the
+ * lock is not held. */
 hak_sample_t *hak_slot_take_and_lock(hak_sample_t *sample);
-/* True: then, without the lock, its slices go back. */
+/* True: the caller must give its slices back, without the lock. */
 bool hak_slot_give_locked(void *block, hak_slot_home_t *home);
 void hak_slot_give_slices(void *block, uint32_t cls, hak_slot_home_t *home);
-/* The slices whose slots are all free go back to the arena: always, or while none is wanted. */
+/* Give slices whose slots are all free back to the arena. */
 void hak_slots_release(void);
 
-/* Why no live sample begins at an address of the class SAMPLED. */
+/* Why no live sample begins at an address of class SAMPLED. */
 hak_misuse_t hak_slot_why(const void *address);
 
 size_t hak_slot_bytes(void);

@@ -1,4 +1,4 @@
-/* What the heap holds: numbers, text, JSON. The API and the report at exit call it. */
+/* Statistics of the heap as numbers, text and JSON. The API and the report at exit call it. */
 #include "stats.h"
 
 #include "depot.h"
@@ -18,7 +18,7 @@ static void add_to_totals(hak_slab_t *slab, void *context) {
   uint32_t count = hak_slab_count(slab), carved = hak_slab_carved(slab);
   totals->slabs++;
   totals->carved_blocks += carved;
-  totals->free_blocks += count <= carved ? count : carved; /* a return in flight shows as a huge count */
+  totals->free_blocks += count <= carved ? count : carved; /* a return in progress shows as a huge count */
 }
 
 void hak_slab_totals(hak_slab_totals_t totals[HAK_BIN_COUNT]) {
@@ -84,7 +84,7 @@ void hak_stats_read(hak_stats_t *stats) {
   hak_lock_read_waits(stats->lock_waits);
 }
 
-hak_lock_t hak_stats_lock = HAK_LOCK_INIT; /* of the list */
+hak_lock_t hak_stats_lock = HAK_LOCK_INIT; /* lock: that of the list */
 static hak_stats_t *spare;
 
 hak_stats_t *hak_stats_take(void) {
@@ -108,12 +108,12 @@ void hak_stats_give(hak_stats_t *stats) {
   }
 }
 
-/* Numbers under one heading, as JSON and as text have it. */
+/* A table of numbers under one heading, for JSON and text. */
 enum { TABLES = 3, ROWS_MAX = 13 };
 typedef struct table {
   const char *key, *title;
   struct {
-    const char *name; /* NULL behind the last one */
+    const char *name; /* NULL after the last one */
     uint64_t value;
   } row[ROWS_MAX + 1];
 } table_t;

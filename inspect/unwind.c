@@ -1,4 +1,4 @@
-/* The stack of the calling thread, while it allocates. The sampler calls it. */
+/* The stack of the calling thread, during an allocation. The sampler calls it. */
 #include "unwind.h"
 
 #include "direct.h"
@@ -13,25 +13,26 @@
 #include <unistd.h>
 
 enum {
-  MAIN_STACK_BYTES = 64 << 20, /* below its end nothing else is mapped: the kernel keeps 128 MiB */
+  MAIN_STACK_BYTES = 64 << 20, /* nothing else is mapped this far below its end, since the kernel keeps 128 MiB */
   KNOWN_STACKS = 64,
-  OWN_FRAMES = 24, /* of the library, from the sampler up to its caller */
+  OWN_FRAMES = 24, /* most frames of the library, from the sampler to its caller */
 };
 
-#define READS_FRAMES __attribute__((no_sanitize("address"))) /* also what lies between a frame's variables */
+#define READS_FRAMES __attribute__((no_sanitize("address"))) /* it also reads the space between a frame's variables */
 
-/* A frame, as every function that keeps a frame pointer lays it down. */
+/* A frame, in the layout of every function with a frame pointer. */
 typedef struct frame {
   const struct frame *caller;
   uintptr_t pc;
 } frame_t;
 
-/* Of a thread: the number of the 4 KiB that its descriptor begins in, and how many of them the stack reaches down. */
+/* A thread's entry: the 4 KiB unit where its descriptor begins, and how many units the stack reaches down from
+ * there. */
 enum { UNIT_SHIFT = 12, REACH_BITS = 28 };
 static _Atomic uint64_t known[KNOWN_STACKS];
 
 static _Atomic int unwinder;       /* hak_unwinder_t */
-static _Atomic uintptr_t main_end; /* of the main thread's stack; 0: not asked yet */
+static _Atomic uintptr_t main_end; /* end of the main thread's stack; 0: not known yet */
 static int (*libunwind_backtrace)(void **pcs, int most);
 typedef int (*trace_t)(void *context, void *argument);
 static int (*libgcc_backtrace)(trace_t trace, void *argument);
@@ -61,7 +62,7 @@ bool hak_unwind_start(hak_unwinder_t wanted) {
   return ok;
 }
 
-/* How far down from the thread's descriptor its stack reaches, in units; learned once. */
+/* How far the stack reaches down from the thread's descriptor, in units; determined once. */
 static uint64_t reach_of(uintptr_t thread) {
   uint64_t unit = (uint64_t)thread >> UNIT_SHIFT, mask = ((uint64_t)1 << REACH_BITS) - 1;
   _Atomic uint64_t *slot = &known[(unit ^ unit >> 8) % KNOWN_STACKS];
@@ -70,7 +71,7 @@ static uint64_t reach_of(uintptr_t thread) {
     return seen & mask;
   }
   hak_mapping_t mapping = {0};
-  if (hak_direct(SYS_gettid) == hak_direct(SYS_getpid)) { /* its descriptor does not lie on its stack */
+  if (hak_direct(SYS_gettid) == hak_direct(SYS_getpid)) { /* the main thread's descriptor is not on its stack */
     mapping.start = thread;
   } else if (!hak_modules_mapping_of(thread, &mapping)) {
     return 0;
@@ -81,8 +82,7 @@ static uint64_t reach_of(uintptr_t thread) {
   return reach;
 }
 
-/* Where the stack that `at` lies in ends, as far as it belongs to the thread; 0: some other stack, or none that is
- * known. */
+/* The end of the stack that holds `at`, if it is this thread's. 0: another stack, or unknown. */
 static uintptr_t stack_end(uintptr_t at) {
   uintptr_t end = atomic_load_explicit(&main_end, memory_order_relaxed);
   if (HAK_UNLIKELY(end == 0)) {
@@ -99,7 +99,7 @@ static uintptr_t stack_end(uintptr_t at) {
   return (thread >> UNIT_SHIFT) - (at >> UNIT_SHIFT) <= reach_of(thread) ? thread : 0;
 }
 
-/* Without the code that signs a return address where the machine does. */
+/* Remove the pointer authentication code from a return address, on machines that sign it. */
 static uintptr_t plain_pc(uintptr_t pc) {
 #ifdef __aarch64__
   register uintptr_t x30 __asm__("x30") = pc;
@@ -110,8 +110,8 @@ static uintptr_t plain_pc(uintptr_t pc) {
 #endif
 }
 
-/* The frames of this library, and the one return address into the caller, are on the running stack, wherever that is.
- * Returns the frame that the caller's own link leads to. */
+/* The library's frames, and the return address into the caller, are on the running stack, wherever it is. Returns the
+ * frame that the caller's own link points to. */
 READS_FRAMES static const frame_t *leave_library(const frame_t *frame, uintptr_t *pc) {
   int left = OWN_FRAMES;
   while (hak_modules_is_mine(*pc = plain_pc(frame->pc)) && left-- > 0) {
@@ -160,7 +160,7 @@ static int collect(void *context, void *argument) {
   return END_OF_STACK;
 }
 
-/* What it tells begins in the library. */
+/* Its result begins inside the library. */
 static size_t ask_unwinder(hak_unwinder_t which, uintptr_t pcs[HAK_UNWIND_MAX]) {
   collected_t collected = {pcs, 0};
   size_t own = 0;

@@ -1,24 +1,23 @@
-/* Duty: the stack of the calling thread as return addresses, while it allocates: no lock is waited for, nothing is
- * allocated, and memory is read only where the thread's stack is known to be.
+/* Duty: the stack of the calling thread as return addresses, while it allocates. It waits for no lock, allocates
+ * nothing, and reads memory only where the thread's stack is known to be.
  *
- * Frame pointers lead from frame to frame. Where the stack ends is known without asking: of the main thread's the
- * kernel put it at the start; of any other the thread's own descriptor lies above it. On a stack of neither kind (a
- * fiber's, a signal's) only the caller of the allocator is told. So is where code keeps no frame pointers; then an
- * unwinder may be asked for, which reads the tables of exceptions, and locks what it must.
- * Data: which unwinder; of some threads how far down their stacks go. Layers below: modules,
- * options. */
+ * It follows frame pointers from frame to frame. The stack's end is known in advance: the kernel set it for the main
+ * thread, and any other thread's descriptor lies above its stack. On any other stack (a fiber's, a signal's), and in
+ * code without frame pointers, it reports only the caller of the allocator. An optional unwinder then reads the
+ * exception tables, and takes the locks that it needs.
+ * Data: which unwinder; for some threads, how far down their stacks reach. Layers below: modules, options. */
 #pragma once
 
 #include "options.h"
 
 enum { HAK_UNWIND_MAX = 64 };
 
-/* Callable often, not in the allocator; without it, frame pointers are followed. Loads the unwinder that is asked for:
- * false, and frame pointers are followed, if it is not to be had. */
+/* Load the chosen unwinder; without it, frame pointers serve. Threads may call it repeatedly, but not inside the
+ * allocator. False: the unwinder is not available, and frame pointers serve. */
 bool hak_unwind_start(hak_unwinder_t unwinder);
 
-/* The return addresses of who called the allocator, the innermost first; at most HAK_UNWIND_MAX. */
+/* Return addresses of the allocator's callers, innermost first; at most HAK_UNWIND_MAX. */
 size_t hak_unwind(uintptr_t pcs[HAK_UNWIND_MAX]);
-/* The same, but the last ones may be other numbers than addresses of code: to be compared with stacks that were told
- * before. 0: an unwinder is to be asked. */
+/* The same, but the last entries may be numbers other than code addresses. Compare them with stacks that were checked
+ * before. 0: the unwinder must be asked. */
 size_t hak_unwind_unchecked(uintptr_t pcs[HAK_UNWIND_MAX]);

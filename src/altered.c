@@ -1,14 +1,14 @@
-/* Pages that the program protected or kept from forks become ordinary again before their block is free.
- * The slow path of free calls this; protection.c marks the pages. */
+/* Makes pages that the program protected or kept from forks ordinary again, before their block is free. The slow path
+ * of free calls this; protection.c marks the pages. */
 #include "altered.h"
 
 #include "hook.h"
 #include "large.h"
 #include "pagemap.h"
 
-static _Atomic uint32_t ways; /* in which pages were altered so far: hak_os_altered_t */
+static _Atomic uint32_t ways; /* all attributes that pages got so far: hak_os_altered_t */
 
-/* What one bit or word of a chunk's `altered` is about: a huge block's chunks have one descriptor, and one bit. */
+/* The scope of one bit or word of a chunk's `altered`. The chunks of a huge block share one descriptor, and one bit. */
 typedef struct part {
   hak_chunk_t *chunk;
   _Atomic uint64_t *word;
@@ -16,7 +16,7 @@ typedef struct part {
   uintptr_t end;
 } part_t;
 
-/* The part at `at`, a multiple of a slice, with the bits of those of its pages that lie in the range. */
+/* The part at `at`, aligned to a slice, with the bits of its pages inside the range. */
 static part_t part_of(uintptr_t at, uintptr_t first, uintptr_t last) {
   part_t part = {.chunk = hak_chunk_at((void *)at), .bits = 1, .end = at + HAK_SLICE_BYTES};
   if (!part.chunk) {
@@ -43,14 +43,14 @@ void hak_altered_note(const void *address, size_t bytes, hak_os_altered_t how) {
     return;
   }
   atomic_fetch_or_explicit(&ways, how, memory_order_relaxed);
-  uint64_t classes = hak_class_bit(HAK_CLASS_HUGE); /* what begins before a chunk is huge */
+  uint64_t classes = hak_class_bit(HAK_CLASS_HUGE); /* a block that begins before the chunk is huge */
   uintptr_t at = first & -(uintptr_t)HAK_SLICE_BYTES;
   while (hak_class_at((void *)at) == HAK_CLASS_NONE && at % HAK_CHUNK_BYTES != 0) {
     at -= HAK_SLICE_BYTES;
   }
   for (part_t part; at < last && (part = part_of(at, first, last)).chunk; at = part.end) {
     uint32_t cls = hak_class_at((void *)at);
-    classes |= cls == HAK_CLASS_SAMPLED ? ~0ULL : hak_class_bit(cls); /* of any class */
+    classes |= cls == HAK_CLASS_SAMPLED ? ~0ULL : hak_class_bit(cls); /* a sample may be of any class */
     atomic_fetch_or_explicit(part.word, part.bits, memory_order_relaxed);
   }
   hak_heap_divert(classes);

@@ -1,5 +1,5 @@
-/* The hak_ functions, but for resize.c, options.c and stats.c. The standard names (override.c) and the C++
- * operators (operators.c) rest on these. */
+/* The hak_ functions, except those in resize.c, options.c and stats.c. The standard names (override.c) and the C++
+ * operators (operators.c) are built on them. */
 #include "hakmem.h"
 
 #include "arena.h"
@@ -57,8 +57,8 @@ static size_t next_power_of_two(size_t n) {
   return power;
 }
 
-/* Of the blocks that serve. A slab begins at a multiple of any such alignment, so a class whose size is one will do;
- * powers of two are. */
+/* The size of blocks that have this alignment. A slab is aligned to any such power of two, so a class whose size is a
+ * power of two will do. */
 static size_t aligned_size(size_t alignment, size_t bytes) {
   uint32_t cls = hak_class_of(bytes > 0 ? hak_round_up(bytes, alignment) : alignment);
   while ((hak_class_sizes[cls] & (alignment - 1)) != 0) {
@@ -74,11 +74,11 @@ HAK_NOINLINE static void *alloc_aligned_slow(size_t alignment, size_t bytes) {
     return hak_fast_alloc(bytes);
   }
   if (bytes > HAK_SLAB_BYTES / 2 && bytes <= HAK_SMALL_MAX && (HAK_SMALL_MAX & (alignment - 1)) != 0) {
-    return alloc_aligned_slow(alignment, HAK_SMALL_MAX + 1); /* as a run */
+    return alloc_aligned_slow(alignment, HAK_SMALL_MAX + 1); /* a run */
   }
   if (bytes <= HAK_SMALL_MAX && alignment <= HAK_SMALL_MAX) {
     void *block = hak_fast_alloc(aligned_size(alignment, bytes));
-    if (HAK_UNLIKELY(((uintptr_t)block & (alignment - 1)) != 0)) { /* of a larger class, for want of memory */
+    if (HAK_UNLIKELY(((uintptr_t)block & (alignment - 1)) != 0)) { /* a larger class, for want of memory */
       hak_fast_free(block);
       return hak_no_memory();
     }
@@ -108,8 +108,8 @@ HAK_INLINE void *alloc_aligned(size_t alignment, size_t bytes) {
   return HAK_LIKELY(block != NULL) ? block : alloc_aligned_slow(alignment, bytes);
 }
 
-/* At a multiple of the next power of two: glibc before 2.38 serves any alignment so, and programs rely on it. A program
- * for a later one, or for C17, gets a block where it would get EINVAL. */
+/* Aligned to the next power of two: glibc before 2.38 accepts any alignment, and programs rely on it. A program for a
+ * later glibc, or for C17, gets a block instead of EINVAL. */
 void *hak_aligned_alloc(size_t alignment, size_t bytes) {
   return hak_memalign(alignment, bytes);
 }
@@ -155,7 +155,7 @@ bool hak_trim(size_t keep_bytes) {
   hak_heap_close_parked(UINT64_MAX);
   hak_heap_flush_mine("malloc_trim");
   hak_depot_flush(false);
-  bool any = hak_arena_used_slices() < used; /* which may have gone back at once */
+  bool any = hak_arena_used_slices() < used; /* the flush may have given back pages at once */
   any |= hak_slab_discard_all();
   any |= hak_arena_purge(keep_bytes >> HAK_SLICE_SHIFT);
   errno = saved;

@@ -1,10 +1,10 @@
 /* Slices of chunks: find, take and give back. Slabs and runs stand above; whole chunks (extent.c) and purging
- * (release.c) below. */
+ * (release.c) stand below. */
 #include "arena_internal.h"
 #include "options.h"
 #include "os.h"
 
-enum { PROBES = 16, DIRTY_PROBES = 4 }; /* chunks that are looked at before the next list */
+enum { PROBES = 16, DIRTY_PROBES = 4 }; /* chunks to probe before the next list */
 
 hak_arena_t hak_arena = {.lock = HAK_LOCK_INIT};
 
@@ -44,7 +44,7 @@ static void relist_run(hak_chunk_t *chunk, uint32_t run) {
   }
 }
 
-/* `list`: 0 for none, else one more than its number. */
+/* `list`: 0 for none, else its number + 1. */
 static void relist_dirty(hak_chunk_t *chunk, uint32_t list) {
   hak_chunk_lists_t *lists = &hak_arena.lists[chunk->for_slabs];
   if (chunk->dirty_list == list) {
@@ -66,7 +66,7 @@ static void relist_dirty(hak_chunk_t *chunk, uint32_t list) {
   }
 }
 
-/* Not inlined, for the sake of the stack. */
+/* Not inlined, to keep the callers' stack frames small. */
 HAK_NOINLINE static uint32_t longest_row(hak_mask_t mask) {
   return hak_mask_longest(mask);
 }
@@ -75,7 +75,8 @@ static uint32_t dirty_list_of(size_t free_slices) {
   return (uint32_t)free_slices * HAK_DIRTY_LISTS / (HAK_CHUNK_SLICES + 1);
 }
 
-/* A huge block's tail counts as free: what is put beside it keeps the chunk from becoming whole when the block goes. */
+/* The tail of a huge block counts as free. Slices beside it then fill this chunk late, so it can become whole when the
+ * block is freed. */
 static void list_dirty(hak_chunk_t *chunk) {
   uint32_t list = dirty_list_of((size_t)chunk->free_slices + chunk->tail);
   relist_dirty(chunk, chunk->free & chunk->dirty ? list + 1 : 0);
@@ -87,13 +88,14 @@ void hak_arena_unlist_locked(hak_chunk_t *chunk) {
   hak_arena.dirty_slices -= hak_mask_count(chunk->free & chunk->dirty);
 }
 
-/* All of it is free now: an extent, which is dirty as a whole. Not inlined, for the sake of the stack. */
+/* All of the chunk is free: make it an extent, dirty as a whole. Not inlined, to keep the callers' stack frames
+ * small. */
 HAK_NOINLINE static void unslice_locked(hak_chunk_t *chunk) {
   size_t dirty = hak_mask_count(chunk->dirty);
   hak_arena_unlist_locked(chunk);
   hak_retain_fetch_locked(dirty > 0 ? HAK_CHUNK_SLICES - dirty : 0, 0);
   hak_extent_t extent = {chunk->base, 1, dirty > 0};
-  hak_set_chunk(chunk->base, 1, &hak_chunk_gone); /* joined with both neighbours, it is no end of an extent */
+  hak_set_chunk(chunk->base, 1, &hak_chunk_gone); /* once joined with both neighbours, it is no end of an extent */
   hak_chunk_spare_locked(chunk);
   hak_extent_put_locked(extent);
 }
@@ -110,7 +112,7 @@ void hak_arena_settle_locked(hak_chunk_t *chunk) {
   list_dirty(chunk);
 }
 
-/* The lists may promise a longer run than there is: whoever looks for one finds out. */
+/* The chunk may stay in the list of a longer run than it has left; a later search corrects that. */
 static void take_locked(hak_chunk_t *chunk, size_t first, size_t slices, bool *zeroed) {
   hak_mask_t mask = hak_mask_of(first, slices), dirty = chunk->dirty & mask;
   size_t resident = dirty == mask ? slices : hak_mask_count(dirty);
@@ -124,13 +126,13 @@ static void take_locked(hak_chunk_t *chunk, size_t first, size_t slices, bool *z
   chunk->purged &= ~mask;
   if (chunk->free == 0) {
     relist_run(chunk, 0);
-  } else if (chunk->run == 0) { /* the chunk was whole */
+  } else if (chunk->run == 0) { /* the chunk was all free before */
     relist_run(chunk, longest_row(chunk->free));
   }
   list_dirty(chunk);
 }
 
-/* A give can only make the run longer that it is part of. */
+/* A give can lengthen only the run that it is part of. */
 static void give_locked(hak_chunk_t *chunk, size_t first, size_t slices) {
   hak_arena_count_used_locked(slices, false);
   hak_arena.dirty_slices += slices;
@@ -148,7 +150,7 @@ static void give_locked(hak_chunk_t *chunk, size_t first, size_t slices) {
     relist_run(chunk, run);
   }
   if (chunk->prev_dirty) {
-    relist_dirty(chunk, 0); /* so that it comes first */
+    relist_dirty(chunk, 0); /* so that it goes to the front */
   }
   list_dirty(chunk);
 }
@@ -158,15 +160,16 @@ typedef struct place {
   uint32_t first;
 } place_t;
 
-/* Chunks are filled upwards from a place that is random in each process; by long rows from the bottom, for of these few
- * fit, and fewer where the first lies in the middle. */
+/* Threads fill chunks upwards from a start that is random in each process. Long runs start at the bottom, since few fit
+ * in a chunk. */
 static uint32_t choose(hak_mask_t starts, size_t slices) {
   enum { LONG = HAK_CHUNK_SLICES / 8 };
   hak_mask_t above = slices < LONG ? starts >> hak_arena.first_slice << hak_arena.first_slice : 0;
   return hak_mask_lowest(above ? above : starts);
 }
 
-/* Resident slices come before any that would become so; those of the fullest chunks, so that others become empty. */
+/* Prefer slices that are resident already, and among them those of the fullest chunks, so that other chunks become
+ * empty. */
 static place_t find_dirty(const hak_chunk_lists_t *in, size_t slices, hak_mask_t aligned) {
   for (uint32_t lists = in->dirty_listed & ~0U << dirty_list_of(slices); lists; lists &= lists - 1) {
     int probes = DIRTY_PROBES;
@@ -186,7 +189,7 @@ static place_t find_dirty(const hak_chunk_lists_t *in, size_t slices, hak_mask_t
   return (place_t){NULL, 0};
 }
 
-/* A run that is hardly longer is the best one. A run may be long enough and yet hold no aligned one. */
+/* Take the shortest run that fits. A run may be long enough and still have no aligned place. */
 static place_t find_free(const hak_chunk_lists_t *in, size_t slices, hak_mask_t aligned) {
   hak_mask_t lists = in->runs_listed & ~hak_mask_of(0, slices < HAK_CHUNK_SLICES ? slices : HAK_CHUNK_SLICES - 1);
   while (lists) {
@@ -206,7 +209,7 @@ static place_t find_free(const hak_chunk_lists_t *in, size_t slices, hak_mask_t 
   return (place_t){NULL, 0};
 }
 
-/* What is clean in chunks of the other kind only in need. */
+/* Use clean slices in chunks of the other kind only when memory is short. */
 static place_t find_locked(size_t slices, size_t align, bool slab, bool need) {
   hak_chunk_lists_t *own = &hak_arena.lists[slab], *other = &hak_arena.lists[!slab];
   hak_mask_t aligned = hak_mask_aligned(align);
@@ -216,7 +219,7 @@ static place_t find_locked(size_t slices, size_t align, bool slab, bool need) {
   return place.chunk || !need ? place : find_free(other, slices, aligned);
 }
 
-/* In a chunk of its own; this takes descriptors. */
+/* Slice a new chunk for the request; this takes descriptors. */
 static place_t find_chunk_locked(size_t slices, size_t align, bool slab) {
   place_t place = {hak_extent_slice_locked(), 0};
   if (place.chunk) {
@@ -226,12 +229,12 @@ static place_t find_chunk_locked(size_t slices, size_t align, bool slab) {
   return place;
 }
 
-/* No run of a slab's length asks to be aligned so. */
+/* Only slabs ask for this length with this alignment. */
 static bool is_slab(size_t slices, size_t align) {
   return slices == HAK_SLAB_SLICES && align == HAK_SLAB_SLICES;
 }
 
-/* Or a huge block, which nobody counts here. */
+/* Also begins huge blocks, which are counted elsewhere. */
 static void begin_run_locked(void *base, uint32_t cls) {
   hak_arena.runs[cls] += hak_class_is_run(cls);
   hak_set_class(base, 1, cls);
@@ -246,7 +249,7 @@ static bool end_run_locked(void *base, uint32_t cls) {
   return is;
 }
 
-/* What can be had without mapping more, as a run if it is of a class. */
+/* Take free slices without mapping more. They become a run if `cls` is a class. */
 static void *take_now(size_t slices, size_t align, uint32_t cls, bool need, bool *zeroed) {
   void *base = NULL;
   bool stocked = hak_arena_lock_stocked();
@@ -274,7 +277,7 @@ static void *take_now(size_t slices, size_t align, uint32_t cls, bool need, bool
 
 static void *take(size_t slices, size_t align, uint32_t cls, bool *zeroed) {
   void *base = NULL;
-  size_t least = align <= HAK_SLAB_SLICES || align < slices ? slices : align; /* mapped, if not a chunk */
+  size_t least = align <= HAK_SLAB_SLICES || align < slices ? slices : align; /* mapped if no chunk can be */
   *zeroed = true;
   if (!hak_limit_reserve(slices)) {
     return NULL;
@@ -284,9 +287,9 @@ static void *take(size_t slices, size_t align, uint32_t cls, bool *zeroed) {
       base = take_now(slices, align, cls, need, zeroed);
     } while (!base && hak_extent_grow(1, HAK_CHUNK_BYTES, least, is_slab(slices, align)));
     if (!base && !need) {
-      hak_arena_purge(0); /* what goes back may be wanted for descriptors, or in another place */
+      hak_arena_purge(0); /* descriptors, or another range, may need this memory */
     } else if (!base && (slices <= HAK_CHUNK_SLICES / 2 || !hak_unmap_rest(least))) {
-      break; /* smaller requests are what the rest of a chunk is for */
+      break; /* keep the remaining clean slices of chunks for smaller requests */
     }
   }
   if (!base) {
@@ -312,7 +315,7 @@ static uint32_t slice_in_chunk(const void *address) {
   return (uint32_t)(hak_slice_of(address) & (HAK_CHUNK_SLICES - 1));
 }
 
-/* True: more is to be given back to the system. */
+/* True: a purging step is due. */
 static bool put_locked(void *base, size_t slices) {
   hak_chunk_t *chunk = hak_chunk_at(base);
   uint32_t first = slice_in_chunk(base);

@@ -1,10 +1,10 @@
 /* Duty: hand out runs of slices and extents of whole chunks, and decide which free ones stay resident.
- * Data: the masks of every chunk and the totals below; lock: the arena's. No system call is made under it: what is
- * mapped is put in afterwards, and what goes back to the system is taken out before (in transit), in steps.
+ * Data: the masks of every chunk and the totals below; lock: the arena's. The arena makes no system call under its
+ * lock. New mappings enter the lists afterwards; memory to purge leaves them first (it is purging), in steps.
  * Layers below: pagemap, types, options, os.
  *
- * Invariants (slices):  mapped = used + free + in transit,  dirty free <= free,  resident heap <= used + dirty free.
- * What stays resident: docs/design.md. */
+ * Invariants (slices):  mapped = used + free + purging,  dirty free <= free,  resident heap <= used + dirty free.
+ * docs/design.md describes what stays resident. */
 #pragma once
 
 #include "types.h"
@@ -14,60 +14,61 @@ typedef struct hak_arena_totals {
   size_t mapped_ever, unmapped_ever; /* slices, since the start */
 } hak_arena_totals_t;
 
-/* `slices` >= 1 consecutive slices of one chunk, the first at a multiple of `align` (a power of two) slices; both at
- * most HAK_CHUNK_SLICES. *zeroed: all of it reads as zeros. Their classes are NONE. NULL: no memory. */
+/* Take `slices` >= 1 consecutive slices of one chunk, aligned to `align` slices (a power of two). Both are at most
+ * HAK_CHUNK_SLICES. *zeroed: all of it reads as zeros. The page map shows class NONE there. NULL: no memory. */
 void *hak_arena_take(size_t slices, size_t align, bool *zeroed);
 void hak_arena_give(void *base, size_t slices);
-/* The two halves of that, for who has little stack left in between. True: the second is due, some time. */
+/* The two halves of hak_arena_give, for callers that should first leave some stack frames. True: the second half is
+ * due. */
 bool hak_arena_put(void *base, size_t slices);
-/* After so many slices became free, without the lock: give back to the system as much as they are worth.
- * True: there may be more to give back. */
+/* Purge an amount in proportion to `slices`, which the caller has just freed. Call it without the lock. True: more may
+ * remain. */
 bool hak_release_after_give(size_t slices);
-/* The same for a run: its class is in the page map from the one to the other, and how many there are is counted. */
+/* The same for a run. The page map shows its class from take to give, and the arena counts the runs of each class. */
 void *hak_arena_take_run(uint32_t cls, size_t align, bool *zeroed);
-/* False: no run of the class begins there; of two threads that free the same one, one gets this answer. */
+/* False: no run of the class begins there. If two threads free the same run, one of them gets this answer. */
 bool hak_arena_give_run(void *base, uint32_t cls);
-/* It is one of another class now; HUGE is one here. */
+/* Change the class of a run in place; here HUGE counts as the class of a run. */
 void hak_arena_turn_run(void *base, uint32_t cls, uint32_t other);
 size_t hak_arena_runs(uint32_t cls);
-/* Take `more` slices right behind a range, in the same chunk. False: they are not to be had. */
+/* Take `more` slices directly behind a range, in the same chunk. False: they are not free. */
 bool hak_arena_extend(void *base, size_t slices, size_t more);
 
-/* `chunks` >= 1 whole chunks and the first `tail` slices of the next, at a multiple of `align` (of whole chunks) bytes.
- * The first descriptor is in state HUGE. `grows`: they are one mapping if they can be, which the kernel makes longer.
- */
+/* Take `chunks` >= 1 whole chunks and the first `tail` slices of the next, aligned to `align` bytes (whole chunks). The
+ * first descriptor is in state HUGE. `grows`: prefer a single mapping, which the kernel can lengthen. */
 void *hak_arena_take_chunks(size_t chunks, size_t tail, size_t align, bool grows, bool *zeroed);
-/* Give back the whole chunks of such an extent; not its tail, which is hak_arena_give's. */
+/* Give back the whole chunks of such an extent. Its tail goes back through hak_arena_give. */
 void hak_arena_give_chunks(void *base);
-/* Give back all but the first `keep` chunks and the `tail` slices of the next. Without chunks it is slices of one, as
- * hak_arena_take gives them, and the first descriptor another. False, and nothing changed: there is no memory for
- * descriptors. */
+/* Give back all but the first `keep` chunks and the `tail` slices of the next. If `keep` is 0, what remains is slices
+ * of one chunk, as from hak_arena_take, with a new descriptor. False: no memory for descriptors, and nothing
+ * changed. */
 bool hak_arena_shrink_chunks(void *base, size_t keep, size_t tail);
-/* The reverse: the chunk of the tail becomes one more whole chunk, or the first. False, and nothing changed: others
- * have a part of it, or there is no memory. */
+/* The reverse: the chunk of the tail becomes one more whole chunk, or the first. False: other blocks use part of the
+ * chunk, or there is no memory; nothing changed. */
 bool hak_arena_unite_tail(void *base, size_t chunks, size_t tail);
-/* What lies behind a block that shrank, and is its own as its class has it: the pages are dropped. */
+/* Discard the pages behind a block that shrank in place, which still belong to it by its class. */
 void hak_arena_drop_rest(void *block, size_t bytes, size_t usable);
 
-/* Make such an extent `chunks` chunks, more than it has: where it is, if nothing is mapped behind it or, for a small
- * one, what lies there is free; or where the kernel finds room, with its contents but without its tail. Where that is;
- * NULL: nothing changed. */
+/* Lengthen such an extent to `chunks` chunks. It grows in place if the space behind is unmapped or, for a small extent,
+ * free. Otherwise the kernel may move it, with its contents but without its tail. Returns its address; NULL: nothing
+ * changed. */
 void *hak_arena_grow_chunks(void *base, size_t chunks, bool may_move);
 
-/* Give free slices back to the system until at most `keep` of them stay resident. True: some were. */
+/* Purge free slices until at most `keep` of them stay resident. True: some were purged. */
 bool hak_arena_purge(size_t keep);
 
-/* Called now and then by active threads with the clock: windows of activity end, and the surplus goes, in steps. */
+/* Active threads call this now and then with the clock. It ends windows of activity and purges the surplus in steps. */
 void hak_arena_tick(uint64_t now_ms);
-/* Whether a window has ended since this was last asked. */
+/* Whether a window has ended since the last call. */
 bool hak_arena_window_ended(void);
-/* Give back a step of the surplus, if there is one. True: there may be more. */
+/* Purge one step of the surplus, if there is one. True: more may remain. */
 bool hak_arena_purge_step(void);
 
-/* Why no block starts at an address: INVALID, not ours; DOUBLE_FREE, one did; NOT_START, it is inside of one. */
+/* Why no block starts at an address. INVALID: not the heap's; DOUBLE_FREE: a block was freed there; NOT_START: inside a
+ * block. */
 hak_misuse_t hak_arena_why(const void *address);
 
-/* The system had no memory for a whole chunk lately: who can do with less should. */
+/* Whether the system recently had no memory for a whole chunk. Callers that can do with less should ask for less. */
 bool hak_arena_is_tight(void);
 
 /* Threads may keep so many more bytes of large blocks in their caches (or fewer: modulo 2^64). */
@@ -76,23 +77,23 @@ size_t hak_arena_cached_bytes(void);
 
 /* Slices taken, without the lock: may be a moment old. */
 size_t hak_arena_used_slices(void);
-/* Whether that is less than half of the most in the last two windows. */
+/* Whether use is below half of its peak in the last two windows. */
 bool hak_arena_has_fallen(void);
 hak_arena_totals_t hak_arena_totals(void);
 
-/* Start-up: whether the kernel has pages of 16 to 128 KiB for who asks. What it has is not read but tried: files can be
- * out of reach, and the setting of each larger size matters. Nor is it tried later, when a sandbox may kill for
- * mincore. */
+/* Start-up: find out whether the kernel offers mTHP pages of 16 to 128 KiB. It tries rather than reads the setting: the
+ * files can be out of reach, and larger sizes matter too. A later try could fail, because a sandbox may kill the
+ * process for mincore. */
 void hak_arena_try_medium(void);
 
-/* Slices that were taken clean (0: they were not), into which the caller is about to write every so many bytes. If no
- * page stays untouched so and they are the first of a chunk of a large heap, all of the chunk may become resident at
- * once, by one page of its size. */
+/* Prepare slices that were taken clean, of which the caller is about to write a word every `every` bytes. `slices` is 0
+ * if they were not clean. If the caller will touch every page and they begin a chunk of a large heap, one huge page may
+ * back the chunk. */
 void hak_arena_fill(void *base, size_t slices, size_t every);
 
-/* Every slab descriptor of every chunk that is cut into slices; under the arena's lock. */
+/* Visit every slab descriptor of every sliced chunk, under the arena's lock. */
 void hak_arena_each_slab(void (*visit)(hak_slab_t *slab, void *context), void *context);
 
 void hak_arena_check(void);
-/* In the child of a fork: what a thread that is gone was giving back is free again. */
+/* In the child of a fork: free again the memory that a thread of the parent was purging. */
 void hak_arena_fork_child(void);

@@ -1,5 +1,5 @@
-/* The fork handlers of a C library whose pthread_atfork is a function of its own (musl), which glibc's is not; in the
- * preloadable library only, for a static program has no second function of that name. */
+/* The fork handlers of a C library whose pthread_atfork is a function of its own, as in musl, unlike glibc. Only the
+ * preloadable library has them: a static program cannot have a second function of that name. */
 #include "hakmem.h"
 
 #include "process.h"

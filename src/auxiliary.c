@@ -6,8 +6,8 @@
 
 enum { TYPES = 64, ENTRIES = 96 };
 
-/* getauxval is a name that others may define, and the first question comes in the first allocation. So the vector is
- * read from the kernel, whose file only the program itself can read; the name is for where there is no such file. */
+/* Other libraries may define getauxval, and the first allocation already needs it. So this reads the vector from the
+ * kernel's file, which only the program itself can read. It calls getauxval only if there is no such file. */
 static _Atomic unsigned long values[TYPES];
 static _Atomic bool known;
 
@@ -26,7 +26,7 @@ static void learn(void) {
 
 unsigned long hak_auxiliary(unsigned long type) {
   if (!atomic_load_explicit(&known,
-                            memory_order_acquire)) { /* several threads may read it at once, and find the same */
+                            memory_order_acquire)) { /* several threads may read it at once, with the same result */
     learn();
   }
   bool was_read = atomic_load_explicit(&values[AT_PAGESZ], memory_order_relaxed) != 0;

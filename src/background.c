@@ -1,5 +1,5 @@
-/* What is due by the clock, and the purging thread of HAKMEM_BACKGROUND. The caches call it; depot, slabs and arena do
- * the work. */
+/* Periodic work, and the purging thread of HAKMEM_BACKGROUND. The caches call it; depot, slabs and arena do the
+ * work. */
 #include "background.h"
 
 #include "arena.h"
@@ -10,7 +10,7 @@
 
 enum { TICK_MIN_MS = 10 };
 
-static _Atomic bool runs; /* or could not begin */
+static _Atomic bool runs; /* also set if it could not start */
 
 void hak_background_tick(uint64_t now_ms) {
   hak_arena_tick(now_ms);
@@ -20,7 +20,7 @@ void hak_background_tick(uint64_t now_ms) {
   }
 }
 
-/* A tick adds half a window at most, so that with one in each half every pause counts in full. */
+/* A tick adds half a window at most, so the thread ticks once in each half, and every pause counts in full. */
 static void *work(void *unused) {
   (void)unused;
   hak_os_name_thread("hakmem");

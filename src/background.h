@@ -1,14 +1,15 @@
-/* Duty: what is due by the clock; and, where HAKMEM_BACKGROUND asks for it, a thread that looks at the clock when the
- * program does not: so a sleeping process gives back what is idle. Layers below: depot, slab, arena, options. */
+/* Duty: periodic work, and a background thread (HAKMEM_BACKGROUND) that does it while the program is idle. A sleeping
+ * process then still gives back idle memory. Layers below: depot, slab, arena, options. */
 #pragma once
 
 #include "base.h"
 
-/* A thread is active now: windows end, and what they found idle begins to go back. */
+/* An active thread does the periodic work: it ends windows, and begins to purge the idle memory that they found. */
 void hak_background_tick(uint64_t now_ms);
 
-/* The thread begins, if it is wanted and there is none. To be called where memory may be allocated by the C library. */
+/* Start the thread, if the option asks for it and there is none. Call it only where the C library may allocate
+ * memory. */
 void hak_background_ensure(void);
 
-/* The child of a fork has none. */
+/* The child of a fork has no such thread. */
 void hak_background_fork_child(void);

@@ -1,4 +1,4 @@
-/* Room in a thread's bins: a larger magazine, and the end up to which a bin fills. cache.c stands above. */
+/* Room in a thread's bins: a larger magazine, and the limit to which a bin fills. cache.c stands above. */
 #include "bin.h"
 
 #include "base.h"
@@ -37,7 +37,7 @@ bool hak_bin_reserve(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
     return false;
   }
   uint32_t count = hak_bin_settle(heap, cls);
-  HAK_ASSERT(heap->info[cls].outgoing == 0); /* blocks wait in one that is large enough */
+  HAK_ASSERT(heap->info[cls].outgoing == 0); /* a remote-free buffer already has a magazine that is large enough */
   hak_copy_words(hak_magazine_slots(&made) + 1, hak_magazine_slots(&had) + 1, count);
   hak_bin_lower(heap, cls, 0);
   hak_magazine_set(magazine, &made);

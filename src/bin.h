@@ -1,23 +1,23 @@
-/* Duty: what a thread's cache consists of: one stack of free blocks a class, as an array of pointers, a magazine.
- * Data: a heap belongs to one thread; other threads read `top`, `slots` and `capacity` for statistics and nothing else.
+/* Duty: a thread's cache, which has one stack of free blocks for each class, as an array of pointers (a magazine).
+ * Data: a heap belongs to one thread. Other threads read only `top`, `slots` and `capacity`, for statistics.
  * Layers below: magazine, types.
  *
- *   bin[class]   head ─> the newest block; HAK_NO_BLOCK where there is none
- *                top  ─> the slot of the one below it   slots[0] holds HAK_NO_BLOCK, block i of `count` slots[i],
- *                end     where `top` is when it is full  but the newest, whose slot holds anything
- *   info[class]  the magazine, capacity and what it adapts to (policy.c), current slab
+ *   bin[class]   head ─> the newest block; HAK_NO_BLOCK if there is none
+ *                top  ─> the slot of the one below it   slots[0] holds HAK_NO_BLOCK, and slots[i] block i of `count`;
+ *                end     where `top` is when it is full  the slot of the newest block is stale
+ *   info[class]  the magazine, its adaptive capacity (policy.c), and the current slab
  *
  *   slots   0        1       2     ..    count-1   count
  *         [ none ][ oldest ][     ]     [  top  ][ stale ][ ...                     blocks  =  top + 1 - slots
  *
- * A pop lowers `top` before it changes `head`, a push raises it last: whoever looks at the bin between any two
- * instructions (the child of a fork, a thread that counts) may miss a block, but never sees one twice.
+ * A pop lowers `top` before it changes `head`, and a push raises `top` last. The child of a fork, or a thread that
+ * counts, may see the bin between any two instructions. It may then miss a block, but never sees one twice.
  *
- * A bin that is closed has no room, and looks empty: blocks that others made and this thread frees wait in its magazine
- * until they are passed on.
+ * A closed bin has no room and looks empty. Its magazine serves as the remote-free buffer: it collects blocks that
+ * other threads allocated and this one frees.
  *
- * While the sampler is on, malloc takes blocks of up to 4 KiB from grant[class - 1]: blocks of the bin that were
- * counted before, in a magazine of their own. */
+ * While the sampler is on, malloc takes blocks of up to 4 KiB from grant[class - 1]. A grant is a batch of blocks of
+ * the bin that were counted in advance, in a magazine of their own. */
 #pragma once
 
 #include "magazine.h"
@@ -26,12 +26,12 @@ typedef struct hak_bin {
   hak_free_block_t *head;
   _Atomic(hak_free_block_t **) top;
   hak_free_block_t **end;
-  uint32_t inverse, limit; /* of the class: see hak_is_block_start */
+  uint32_t inverse, limit; /* the class's values for hak_is_block_start */
 } hak_bin_t;
 
 _Static_assert(sizeof(hak_bin_t) == HAK_BIN_WORDS * sizeof(void *), "codes of classes lead to bins");
 
-/* Begins as a bin does, as far as hak_bin_pop looks. */
+/* Starts with the fields of hak_bin_t that hak_bin_pop reads. */
 typedef struct hak_grant {
   hak_free_block_t *head;
   _Atomic(hak_free_block_t **) top;
@@ -100,7 +100,7 @@ typedef struct hak_heap {
 _Static_assert(offsetof(hak_heap_t, bin) == offsetof(hak_heap_t, grant) + HAK_BINS_AT * sizeof(void *),
                "behind the grants");
 
-/* An initialiser for a heap that has no block. */
+/* An initialiser for a heap without blocks. */
 #define HAK_HEAP_EMPTY \
   { \
     .bin = {[0 ... HAK_CLASS_COUNT - 1] = {.head = HAK_NO_BLOCK}}, .grant = { \
@@ -112,8 +112,8 @@ HAK_INLINE uint32_t hak_bin_capacity(const hak_bin_info_t *info) {
   return atomic_load_explicit(&info->capacity, memory_order_relaxed);
 }
 
-/* Blocks between a bin's or grant's `top` and the start of its magazine. Of another thread's: 0 in the middle of a
- * change, or a moment old. */
+/* Number of blocks between the `top` of a bin or grant and the start of its magazine. For another thread's heap, it may
+ * be a moment old, or 0 during a change. */
 HAK_INLINE uint32_t hak_blocks_below(const _Atomic(hak_free_block_t **) *at, const hak_magazine_t *magazine) {
   hak_free_block_t **top = atomic_load_explicit(at, memory_order_relaxed);
   hak_free_block_t **slots = atomic_load_explicit(&magazine->slots, memory_order_relaxed);
@@ -123,7 +123,7 @@ HAK_INLINE uint32_t hak_blocks_below(const _Atomic(hak_free_block_t **) *at, con
 HAK_INLINE uint32_t hak_bin_blocks(const hak_heap_t *heap, uint32_t cls) {
   return hak_blocks_below(&heap->bin[cls].top, &heap->info[cls].magazine);
 }
-/* Blocks of a grant that were not handed out. */
+/* Number of blocks of a grant that were not handed out. */
 HAK_INLINE uint32_t hak_grant_left(const hak_heap_t *heap, uint32_t cls) {
   return hak_blocks_below(&heap->grant[cls - 1].top, &heap->info[cls].granted);
 }
@@ -132,18 +132,18 @@ HAK_INLINE hak_free_block_t **hak_bin_slots(const hak_heap_t *heap, uint32_t cls
   return hak_magazine_slots(&heap->info[cls].magazine);
 }
 
-/* bin.c: changes of a bin and its magazine by its owner. */
+/* bin.c: the owner's changes of a bin and its magazine. */
 
-/* Every block stands in its slot afterwards. Returns how many there are. */
+/* Write every block to its slot. Returns how many there are. */
 uint32_t hak_bin_settle(hak_heap_t *heap, uint32_t cls);
-/* The bin lets go of all but so many blocks, which stay in their slots for now. */
+/* Shrink the bin to `blocks` blocks; the others stay in their slots for the caller. */
 void hak_bin_lower(hak_heap_t *heap, uint32_t cls, uint32_t blocks);
-/* It has so many blocks now, of which the newest came to their slots. */
+/* Grow the bin to `blocks` blocks; the caller has written the new ones to their slots. */
 void hak_bin_raise(hak_heap_t *heap, uint32_t cls, uint32_t blocks);
-/* A magazine for so many blocks, with those of the bin in it. False: no memory; it is as it was. */
+/* Provide a magazine for `blocks` blocks, and move the bin's blocks there. False: no memory, and nothing changed. */
 bool hak_bin_reserve(hak_heap_t *heap, uint32_t cls, uint32_t blocks);
 
-/* Room is as far as the capacity and the magazine go; a bin may have more blocks than that. */
+/* Limit the room by the capacity and the magazine. A bin may hold more blocks than that. */
 HAK_INLINE void hak_bin_set_end(hak_heap_t *heap, uint32_t cls) {
   hak_bin_info_t *info = &heap->info[cls];
   uint32_t capacity = info->closed ? 0 : hak_bin_capacity(info), blocks = hak_bin_blocks(heap, cls);
@@ -152,7 +152,7 @@ HAK_INLINE void hak_bin_set_end(hak_heap_t *heap, uint32_t cls) {
   heap->bin[cls].end = hak_magazine_slots(&info->magazine) + (capacity > blocks ? capacity : blocks) - 1;
 }
 
-/* The newest block of the bin, marked as taken. NULL: there is none; or it was written to while it was free. */
+/* Pop the newest block and mark it as taken. NULL: the bin is empty, or the block was written to while it was free. */
 HAK_INLINE void *hak_bin_pop(hak_heap_t *heap, hak_bin_t *bin) {
   hak_free_block_t *block = bin->head;
   if (HAK_UNLIKELY(block->tag != ((uintptr_t)block ^ heap->key))) {
@@ -162,11 +162,11 @@ HAK_INLINE void *hak_bin_pop(hak_heap_t *heap, hak_bin_t *bin) {
   atomic_store_explicit(&bin->top, top - 1, memory_order_relaxed);
   atomic_signal_fence(memory_order_release);
   bin->head = next;
-  __builtin_prefetch(next, 1); /* the next call's block, which may be long out of the cache */
+  __builtin_prefetch(next, 1); /* the next call's block, which the processor's cache may have lost */
   return hak_mark_taken(block);
 }
 
-/* False: there is no room, or the block was freed just before. */
+/* False: there is no room, or the newest block is this one (a double free). */
 HAK_INLINE bool hak_bin_push(hak_heap_t *heap, hak_bin_t *bin, hak_free_block_t *block) {
   hak_free_block_t *head = bin->head, **top = atomic_load_explicit(&bin->top, memory_order_relaxed);
   if (HAK_UNLIKELY(top == bin->end || head == block)) {

@@ -1,4 +1,4 @@
-/* What the arena holds: counted, visited, checked, and changed nowhere. */
+/* Statistics and checks of the arena. This file visits and counts, but changes nothing. */
 #include "arena_internal.h"
 
 hak_misuse_t hak_arena_why(const void *address) {

@@ -6,8 +6,8 @@
 #include <sys/auxv.h>
 #include <sys/syscall.h>
 
-/* The kernel maps a small library into each process whose functions read the clock without a system call. Libc's
- * clock_gettime calls the same; but others define that name, and may allocate there. */
+/* The kernel maps the vDSO into each process, whose functions read the clock without a system call. Libc's
+ * clock_gettime calls the same function, but other libraries may define that name and allocate there. */
 
 typedef int (*clock_function_t)(clockid_t clock, struct timespec *now);
 
@@ -18,7 +18,7 @@ static const char name[] = "__vdso_clock_gettime";
 #endif
 
 typedef struct object {
-  uintptr_t offset; /* from its own addresses to ours */
+  uintptr_t offset; /* difference between its own addresses and the mapped ones */
   const Elf64_Sym *symbols;
   const char *strings;
   const uint32_t *hash, *gnu_hash;
@@ -34,7 +34,7 @@ static const void *at(uintptr_t address) {
   return (const void *)address; /* NOLINT(performance-no-int-to-ptr) */
 }
 
-/* NULL of what there is none. */
+/* Fields of missing tables are NULL. */
 static object_t read_object(uintptr_t base) {
   const Elf64_Ehdr *head = at(base);
   const Elf64_Phdr *part = at(base + head->e_phoff), *dynamic = NULL, *loaded = NULL;
@@ -57,7 +57,7 @@ static object_t read_object(uintptr_t base) {
   return object;
 }
 
-/* Neither table says how many symbols there are but the older kind; in the newer, the last chain ends with them. */
+/* Only the older hash table holds the number of symbols; the newer one ends it with its last chain. */
 static uint32_t count_symbols(const object_t *object) {
   if (object->hash) {
     return object->hash[1];

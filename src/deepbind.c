@@ -1,18 +1,18 @@
-/* dlopen without RTLD_DEEPBIND, which makes plugins free with libc's free what libc took from us; in the preloadable
- * library only, and not where the option KEEP_DEEPBIND says that the program needs the flag more. */
+/* dlopen without RTLD_DEEPBIND. With that flag, plugins call libc's free on blocks that libc took from this allocator.
+ * Only the preloadable library has it, unless the option KEEP_DEEPBIND keeps the flag for the program. */
 #include "hakmem.h"
 
 #include "options.h"
 
 #include <dlfcn.h>
 
-/* Of the library that this file is part of: see process.c. */
+/* Set in the library that contains this file: see process.c. */
 extern const bool hak_never_unloaded;
 const bool hak_never_unloaded = true;
 
 #ifdef RTLD_DEEPBIND /* musl has no such flag */
-/* The real function reads its return address: the search path of the library that calls counts. So it must be
- * entered by a jump, which the optimiser makes of the last call. */
+/* The real function reads its return address, because the caller's library determines the search path. It must
+ * therefore be entered by a jump, which the optimiser makes of the last call. */
 HAK_EXPORT HAK_TAIL_CALL void *dlopen(const char *file, int mode) {
   void *(*next)(const char *, int);
   *(void **)&next = dlsym(RTLD_NEXT, "dlopen");

@@ -1,6 +1,7 @@
-/* Duty: free blocks on their way from a thread that frees to one that allocates, past the slabs.
- * Data: per class some lanes, each a magazine under a lock of its own: one, and another each time that threads met at
- * all there were. Nothing of a block is touched. Layers below: slab, magazine. */
+/* Duty: free blocks on their way from a thread that frees to one that allocates, without passing the slabs.
+ * Data: some shards for each class, each a magazine under its own lock. A class starts with one, and all classes get
+ * another when threads have met at every open shard. The blocks' memory is not touched. Layers below: slab,
+ * magazine. */
 #pragma once
 
 #include "magazine.h"
@@ -14,29 +15,30 @@ typedef struct hak_depot {
 
 enum { HAK_DEPOT_LANES = 8, HAK_DEPOTS = HAK_DEPOT_LANES * HAK_RUN_FIRST };
 extern hak_depot_t hak_depots[HAK_DEPOTS]; /* the first lanes of all classes, then the second ones, ... */
-/* How many of them may be in use. While the lock of the first, which is no class's, is held it stays so. */
+/* Number of shards of each class that may be in use. It is constant while the caller holds the lock of the first shard
+ * of class 0, which serves no class. */
 uint32_t hak_depots_open(void);
 
 /* Put blocks, the last ones first, as far as there is room. Returns how many stay with the caller. */
 uint32_t hak_depot_put(uint32_t cls, hak_free_block_t *const *blocks, uint32_t count);
-/* Up to `want` blocks, those that came last; of one lane. Returns how many: 0 where there are none. */
+/* Take up to `want` blocks of one shard, most recently put first. Returns their number; 0: there are none. */
 uint32_t hak_depot_take(uint32_t cls, hak_free_block_t **blocks, uint32_t want);
 
-/* Whether a thread took some of it in this decay time. */
+/* Whether a thread took blocks of the class in this decay time. */
 HAK_INLINE bool hak_depot_is_taken(uint32_t cls) {
   return atomic_load_explicit(&hak_depots[cls].taken, memory_order_relaxed);
 }
-/* Return to the slabs what is of classes that nobody took from in this decay time, or all. */
+/* Return blocks to the slabs: of all classes, or only of those from which no thread took in this decay time. */
 void hak_depot_flush(bool idle_only);
-/* Another decay time begins; the same for the one before. */
+/* Begin another decay time. */
 void hak_depot_begin(void);
 
-/* Look for a block that was written to since it was freed; for the end of the process. Passes what another thread
- * holds. */
+/* Look for blocks that the program wrote to after their free; for the end of the process. Skips depots that another
+ * thread has locked. */
 void hak_depot_verify(const char *function);
 
-/* Whether the block lies there. */
+/* Whether the block is in the depot. */
 bool hak_depot_holds(const void *block, uint32_t cls);
 
-/* Blocks of a class that lie there. */
+/* Number of the class's blocks in the depot. */
 size_t hak_depot_count(uint32_t cls);

@@ -30,7 +30,7 @@ long hak_direct_call(long number, const long argument[6]) {
   register long a5 __asm__("a5") = argument[5];
   __asm__ volatile("ecall" : "+r"(a0) : "r"(a7), "r"(a1), "r"(a2), "r"(a3), "r"(a4), "r"(a5) : "memory");
   return a0;
-#else /* by a name, after all */
+#else /* elsewhere by libc's function */
   int saved = errno;
   long result = syscall(number, argument[0], argument[1], argument[2], argument[3], argument[4], argument[5]);
   result = result == -1 ? -errno : result;

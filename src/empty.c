@@ -1,4 +1,4 @@
-/* Addresses for blocks of no bytes, in a range that cannot be touched. The slow paths of malloc and free call it. */
+/* Addresses for blocks of no bytes, in a range without access. The slow paths of malloc and free call it. */
 #include "empty.h"
 
 #include "fast.h"
@@ -14,10 +14,10 @@ enum {
 };
 #define BYTES ((size_t)BLOCKS << HAK_BLOCK_SHIFT)
 
-static _Atomic(char *) range; /* NULL: nobody asked yet */
+static _Atomic(char *) range; /* NULL: not made yet */
 static _Atomic uint64_t taken[WORDS];
-/* A bit for each word of which all are, as far as is known: no thread writes to what all others read while they have
- * few such blocks. */
+/* A bit for each word that is probably full. While a program has few such blocks, no thread writes to the words that
+ * all threads read. */
 static _Atomic uint64_t full[GROUPS];
 _Static_assert(WORDS == 1 << WORD_BITS, "a hash of so many bits names a word");
 
@@ -36,7 +36,7 @@ static void mark_open(size_t word) {
 
 static void mark_full(size_t word) {
   atomic_fetch_or(&full[word / 64], 1ULL << word % 64);
-  if (atomic_load(&taken[word]) != UINT64_MAX) { /* a block came back before the word was marked */
+  if (atomic_load(&taken[word]) != UINT64_MAX) { /* a block was freed before the word was marked */
     mark_open(word);
   }
 }
@@ -60,7 +60,7 @@ static void *take_of_word(char *base, uint32_t word) {
 void *hak_empty_take(void) {
   char *base = hak_option(HAK_OPTION_TRAP_EMPTY) ? the_range() : NULL;
   uint32_t first = (uint32_t)((uintptr_t)hak_heap >> HAK_BLOCK_SHIFT) * 0x9e3779b1U >> (32 - WORD_BITS);
-  uint64_t below = (1ULL << first % 64) - 1; /* these words come last */
+  uint64_t below = (1ULL << first % 64) - 1; /* these words come last in the search */
   void *block = NULL;
   for (uint32_t i = 0; base && i <= GROUPS && !block; i++) {
     uint32_t group = (first / 64 + i) % GROUPS;
@@ -78,7 +78,7 @@ bool hak_empty_owns(const void *block) {
   return base != 0 && (uintptr_t)block - base < BYTES;
 }
 
-/* Aborts where the block is not live. */
+/* Aborts if the block is not live. */
 static _Atomic uint64_t *word_of(const void *block, uint64_t *bit, const char *function) {
   size_t offset = (size_t)((const char *)block - atomic_load_explicit(&range, memory_order_relaxed));
   if (offset % HAK_BLOCK_MIN != 0) {
@@ -95,9 +95,9 @@ static _Atomic uint64_t *word_of(const void *block, uint64_t *bit, const char *f
 static void give(void *block, const char *function) {
   uint64_t bit;
   _Atomic uint64_t *word = word_of(block, &bit, function);
-  uint64_t before = atomic_fetch_and(word, ~bit); /* pairs with take_of_word; and with mark_full, in one order */
+  uint64_t before = atomic_fetch_and(word, ~bit); /* pairs with take_of_word and, in one total order, with mark_full */
   if (!(before & bit)) {
-    hak_misuse(function, HAK_MISUSE_DOUBLE_FREE, block); /* by two threads at a time */
+    hak_misuse(function, HAK_MISUSE_DOUBLE_FREE, block); /* two threads free it at the same time */
   }
   if (before == UINT64_MAX) {
     mark_open((size_t)(word - taken));

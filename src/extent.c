@@ -1,5 +1,5 @@
-/* Whole free chunks side by side, and the huge blocks that are made of them. arena.c and huge.c stand above, grow.c
- * maps more. */
+/* Extents of free chunks, and the huge blocks that are made of them. arena.c and huge.c stand above; grow.c maps
+ * more. */
 #include "arena_internal.h"
 #include "meta.h"
 
@@ -114,7 +114,7 @@ hak_extent_t hak_extent_cut_locked(hak_chunk_t *first) {
   return extent;
 }
 
-/* The extent with an end there, if it is of the kind. */
+/* Absorb the extent that ends or begins there, if it is of the same kind. */
 static void join_locked(hak_extent_t *extent, const char *there) {
   hak_chunk_t *chunk = hak_chunk_at(there);
   if (chunk && chunk->state == HAK_CHUNK_FREE && (chunk->dirty != 0) == extent->dirty) {
@@ -152,7 +152,7 @@ void hak_extent_put_locked(hak_extent_t extent) {
   atomic_store_explicit(&hak_arena.tight, false, memory_order_relaxed);
 }
 
-/* The chunk behind an extent, if blocks have a part of it, but not of its first `tail` slices. */
+/* The chunk directly behind an extent, if it is sliced and its first `tail` slices are free. */
 static hak_chunk_t *shared_behind(const hak_chunk_t *first, size_t tail) {
   hak_chunk_t *behind = hak_chunk_at(first->base + (first->chunks << HAK_CHUNK_SHIFT));
   hak_mask_t mask = hak_mask_of(0, tail);
@@ -160,8 +160,8 @@ static hak_chunk_t *shared_behind(const hak_chunk_t *first, size_t tail) {
   return has ? behind : NULL;
 }
 
-/* Chunks of the extent before the first one where such a range can begin; SIZE_MAX: it does not fit. With a tail for
- * the chunk behind the extent, it begins at the extent's end. */
+/* Number of chunks to skip in the extent before an aligned range of `chunks` fits; SIZE_MAX: none fits. With a tail,
+ * the range ends at the extent's end, so that the tail lies in the chunk behind. */
 static size_t offset_in(const hak_chunk_t *first, size_t chunks, size_t tail, size_t align) {
   if (tail > 0) {
     return chunks <= first->chunks && shared_behind(first, tail) ? first->chunks - chunks : SIZE_MAX;
@@ -170,8 +170,8 @@ static size_t offset_in(const hak_chunk_t *first, size_t chunks, size_t tail, si
   return skip + chunks <= first->chunks ? skip : SIZE_MAX;
 }
 
-/* In the lists of the extent's size some may be too short; in those above all are long enough, and the first fits but
- * for its alignment, or its tail. */
+/* Extents in the list of this size may be too short. Those in the lists above are long enough, but alignment or the
+ * tail may still rule one out. */
 static hak_chunk_t *find_extent(bool dirty, size_t chunks, size_t tail, size_t align, size_t *offset) {
   enum { PROBES = 16 };
   uint32_t lists = list_of(chunks) < HAK_EXTENT_LISTS ? hak_arena.extents_listed[dirty] & ~0U << list_of(chunks) : 0;
@@ -192,7 +192,7 @@ static hak_chunk_t *find_extent(bool dirty, size_t chunks, size_t tail, size_t a
   return NULL;
 }
 
-/* Take a part of an extent out; what is left of it goes back into the lists. */
+/* Take a part of an extent out, and put the remainder back into the lists. */
 static hak_extent_t take_part_locked(hak_chunk_t *first, size_t offset, size_t chunks) {
   hak_extent_t all = hak_extent_cut_locked(first), before = all, part = all, behind = all;
   before.chunks = offset;
@@ -205,7 +205,7 @@ static hak_extent_t take_part_locked(hak_chunk_t *first, size_t offset, size_t c
   return part;
 }
 
-/* SLICED, with every slice free; in no list. */
+/* Make the chunk SLICED, with every slice free, in no list. */
 static hak_chunk_t *slice_locked(hak_extent_t extent) {
   hak_chunk_t *chunk = hak_chunk_new_locked(extent.base, HAK_CHUNK_SLICED);
   chunk->free = HAK_MASK_ALL;
@@ -226,7 +226,7 @@ hak_chunk_t *hak_extent_slice_locked(void) {
 
 /* Huge blocks */
 
-/* A huge block gets the first `tail` slices of a chunk. */
+/* Give a huge block the first `tail` slices of a chunk. */
 static void take_tail_locked(hak_chunk_t *chunk, size_t tail) {
   hak_mask_t mask = hak_mask_of(0, tail);
   size_t resident = hak_mask_count(chunk->dirty & mask);
@@ -239,12 +239,12 @@ static void take_tail_locked(hak_chunk_t *chunk, size_t tail) {
   hak_arena_settle_locked(chunk);
 }
 
-/* One that grows has a mapping of its own, which is clean and which the kernel makes longer. Up to so many chunks it is
- * made of what was kept, which may be several mappings: such a block can only be copied, once. */
+/* A growing block gets a clean mapping of its own, which the kernel can lengthen. Up to this many chunks it may use
+ * kept extents instead. These may be several mappings, so the first growth copies the block. */
 enum { PATCHED_CHUNKS = 8 };
 
-/* Resident chunks come first, and of these such as have room for the tail right behind them: so what a block of another
- * length left is used, though others lie behind it meanwhile. Not inlined, for the sake of the stack. */
+/* Prefer resident chunks, above all those with room for the tail directly behind. A block of another length may then
+ * reuse a freed range that other blocks adjoin. Not inlined, to keep the callers' stack frames small. */
 HAK_NOINLINE static char *take_chunks_locked(size_t chunks, size_t tail, size_t align, bool grows, bool *zeroed) {
   size_t offset, all = chunks + (tail > 0);
   bool alone = grows && chunks > PATCHED_CHUNKS && !hak_arena.locked, beside = tail > 0 && align == HAK_CHUNK_BYTES;
@@ -304,8 +304,8 @@ void *hak_arena_take_chunks(size_t chunks, size_t tail, size_t align, bool grows
   }
 }
 
-/* What a program leaves unwritten of a huge block keeps the pages that others wrote there before, and nobody can tell.
- * So now and then one goes back when it is freed, however little is kept: a place stays as full for so many uses. */
+/* A program may never write parts of a huge block, and these keep pages of its earlier users. The arena does not know
+ * which. So it purges one freed huge block in this many, however little free memory there is. */
 enum { USES = 256 };
 
 void hak_arena_give_chunks(void *base) {

@@ -1,5 +1,6 @@
-/* Duty: the two paths that nearly every call takes: pop a block, push a block. Inlined into each entry point; what they
- * leave over is slow.c's. Data: the calling thread's heap; no lock, no atomic read-modify-write. Layers below: heap. */
+/* Duty: the two paths of nearly every call: pop a block, push a block. They are inlined into each entry point; slow.c
+ * handles the other cases. Data: the calling thread's heap; no lock, no atomic read-modify-write. Layers below:
+ * heap. */
 #pragma once
 
 #include "heap.h"
@@ -8,19 +9,19 @@
 
 HAK_COLD void *hak_alloc_slow(size_t bytes);
 HAK_COLD void hak_free_slow(void *block);
-/* HAK_SMALL_MAX < bytes */
+/* For HAK_SMALL_MAX < bytes. */
 HAK_NOINLINE void *hak_alloc_large(size_t bytes);
-/* As malloc; *zeroed: all of it reads as zeros. */
+/* As malloc. *zeroed: all of the block reads as zeros. */
 void *hak_alloc_tell_zeroed(size_t bytes, bool *zeroed);
-/* NULL, with ENOMEM. */
+/* Sets errno to ENOMEM and returns NULL. */
 void *hak_no_memory(void);
 
-/* So many words behind the first bin or grant. */
+/* The bin or grant that lies `words` words behind the first one. */
 HAK_INLINE hak_bin_t *hak_bin_behind(void *first, size_t words) {
   return (hak_bin_t *)(void *)((uintptr_t *)first + words);
 }
 
-/* A block of the heap's list, bytes <= HAK_SMALL_MAX. NULL: the slow path's turn. */
+/* Pop a block from the heap's bin or grant; bytes <= HAK_SMALL_MAX. NULL: use the slow path. */
 HAK_INLINE void *hak_alloc_from(hak_heap_t *heap, size_t bytes) {
   void *block = hak_bin_pop(heap, hak_bin_behind(heap->grant, hak_small_code(bytes)));
   if (HAK_LIKELY(block != NULL)) {
@@ -37,11 +38,11 @@ HAK_INLINE void *hak_fast_alloc(size_t bytes) {
   return HAK_LIKELY(block != NULL) ? block : hak_alloc_slow(bytes);
 }
 
-/* False: nothing was done, and it is the slow path's turn. */
+/* False: nothing was done; use the slow path. */
 HAK_INLINE bool hak_free_into(hak_heap_t *heap, void *pointer) {
   hak_free_block_t *block = pointer;
   uintptr_t leaf = hak_leaf_of(block);
-  if (HAK_UNLIKELY(leaf == 0)) { /* NULL among them */
+  if (HAK_UNLIKELY(leaf == 0)) { /* includes NULL */
     return false;
   }
   size_t code = atomic_load_explicit(hak_code_at(leaf, block), memory_order_relaxed);

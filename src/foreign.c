@@ -1,4 +1,4 @@
-/* Blocks of libc's own heap, or of a second copy of this library, go to their owner. The slow paths call it. */
+/* Passes blocks of libc's own heap, or of a second copy of this library, to their owner. The slow paths call it. */
 #include "foreign.h"
 
 #include "arena.h"
@@ -22,17 +22,18 @@ static hak_owner_t this_copy = {NULL, owns, hak_own_free, hak_own_realloc, hak_o
 static copies_t first_copy_list;
 static copies_t *copies = &first_copy_list;
 
-/* Defined where malloc is overridden: only then can blocks of libc's heap come here by a caller's right. */
+/* Defined if malloc is overridden: only then may a caller rightly free a block of libc's heap here. */
 extern const bool hak_override_present __attribute__((weak));
 static char *libc_heap_start;
 
-/* While this library serves malloc, the program break moves for libc's own heap and for direct callers of sbrk. */
+/* While this library serves malloc, only libc's own heap and direct callers of sbrk move the program break. */
 static bool is_in_libc_heap(const void *block) {
   const char *at = block;
   return libc_heap_start && at >= libc_heap_start && at < hak_os_break();
 }
 
-/* By its own functions, whoever else has some of the same names. Its blocks are rare, so these are asked for late. */
+/* Look up libc's own functions, although other libraries may define some of the names. Its blocks are rare, so the
+ * look-up is late. */
 static const hak_owner_t *libc_heap(void) {
   static hak_owner_t heap;
   void *libc = heap.free ? NULL : hak_foreign_object((void *)sbrk, 0);
@@ -44,7 +45,7 @@ static const hak_owner_t *libc_heap(void) {
   return heap.free ? &heap : NULL;
 }
 
-/* How a copy that is loaded later finds the list. */
+/* Lets a copy that is loaded later find the list. */
 HAK_EXPORT copies_t *hak_internal_copies(void);
 copies_t *hak_internal_copies(void) {
   return &first_copy_list;
@@ -70,7 +71,7 @@ const hak_owner_t *hak_foreign_owner(const void *block, const char *function) {
     return &hak_empty_owner;
   }
   const hak_owner_t *copy = atomic_load(copies);
-  /* A record of this copy, or of an old version, whose functions' names led to us. */
+  /* Skip the record of this copy, or of an old version whose function names resolve to this copy. */
   while (copy && (copy->free == hak_own_free || !copy->owns(block))) {
     copy = copy->next;
   }
@@ -85,9 +86,9 @@ const hak_owner_t *hak_foreign_owner(const void *block, const char *function) {
 
 void *hak_foreign_open(const char *file, int flags) {
   void *object = NULL, *(*open)(const char *, int) = NULL;
-  *(void **)&open = dlsym(RTLD_DEFAULT, "dlopen"); /* not by its name, of which linkers of static programs warn */
+  *(void **)&open = dlsym(RTLD_DEFAULT, "dlopen"); /* not by a call, of which linkers of static programs warn */
   if (!open || !(object = open(file, RTLD_LAZY | flags))) {
-    dlerror(); /* the program's own errors are told by it */
+    dlerror(); /* keeps the program's own pending error */
   }
   return object;
 }

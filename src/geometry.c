@@ -5,14 +5,14 @@
   [(below) / HAK_BLOCK_MIN + 1 ...(bytes) / HAK_BLOCK_MIN] = HAK_BINS_AT + (index)*HAK_BIN_WORDS,
 #define HAK_RUN_CLASS(index, kib, below)
 _Alignas(HAK_CACHE_LINE) _Atomic uint8_t hak_class_codes[HAK_SMALL_STEPS] = {
-    [0] = HAK_BINS_AT, /* the bin that is always empty: the slow path has blocks of no bytes */
+    [0] = HAK_BINS_AT, /* the bin that is always empty: the slow path makes blocks of no bytes */
 #include "classes.def"
 };
 
 #define HAK_CLASS(index, bytes, below, band) [(below) / HAK_BLOCK_MIN + 1 ...(bytes) / HAK_BLOCK_MIN] = (index),
 #define HAK_RUN_CLASS(index, kib, below)
 const uint8_t hak_small_classes[HAK_SMALL_STEPS] = {
-    [0] = 1, /* where these are used up */
+    [0] = 1, /* the class that serves when these are used up */
 #include "classes.def"
 };
 

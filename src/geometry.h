@@ -1,9 +1,9 @@
 /* Duty: every size, count and shift of the heap, and the map from a request to its class. Constants only.
  *
- *   chunk   2 MiB of address space at a multiple of 2 MiB; what is mapped and unmapped
- *   slice   16 KiB; 128 to a chunk; what is handed out inside a chunk
- *   slab    4 slices at a multiple of 64 KiB, cut into equal blocks of one class, 16 bytes .. 32 KiB; or 5, cut into
- *           4, 3 or 2: each of these, too, begins in the first four
+ *   chunk   2 MiB of address space, aligned to 2 MiB; the unit of mapping
+ *   slice   16 KiB, 128 to a chunk; the unit that the arena hands out inside a chunk
+ *   slab    4 slices aligned to 64 KiB, divided into equal blocks of one class, 16 bytes .. 32 KiB; some have 5 slices
+ *           and 4, 3 or 2 blocks, each of which begins in the first four slices
  *   run     3 .. 64 slices that are one block of a class, 48 KiB .. 1 MiB
  *   huge    a block over 1 MiB: slices of one chunk, or whole chunks and the first slices of the next */
 #pragma once
@@ -13,7 +13,7 @@
 enum {
   HAK_SLICE_SHIFT = 14,
   HAK_SLICE_BYTES = 1 << HAK_SLICE_SHIFT,
-  HAK_PAGE_SHIFT = 12, /* of the smallest pages that a system has */
+  HAK_PAGE_SHIFT = 12, /* logarithm of the smallest page size of any system */
   HAK_CHUNK_SHIFT = 21,
   HAK_CHUNK_BYTES = 1 << HAK_CHUNK_SHIFT,
   HAK_CHUNK_SLICES = HAK_CHUNK_BYTES / HAK_SLICE_BYTES,
@@ -22,10 +22,10 @@ enum {
   HAK_SLAB_SLICES = HAK_SLAB_BYTES / HAK_SLICE_BYTES,
   HAK_CHUNK_SLABS = HAK_CHUNK_BYTES / HAK_SLAB_BYTES,
 
-  HAK_BLOCK_MIN = 16, /* room for a free block's tag, in its first word; also the alignment of every block */
+  HAK_BLOCK_MIN = 16, /* room for a free block's tag in its first word; also the alignment of every block */
   HAK_BLOCK_SHIFT = 4,
-  HAK_SMALL_MAX = 40960,       /* up to here blocks lie in slabs */
-  HAK_CACHED_MAX = 1024 << 10, /* up to here they are runs; larger requests are huge blocks */
+  HAK_SMALL_MAX = 40960,       /* largest request that a slab serves */
+  HAK_CACHED_MAX = 1024 << 10, /* largest request that a run serves; larger ones get huge blocks */
   HAK_BLOCKS_MAX = HAK_SLAB_BYTES / HAK_BLOCK_MIN,
   HAK_BITS_WORDS = HAK_BLOCKS_MAX / 64,
 };
@@ -37,18 +37,18 @@ enum {
 #include "classes.def"
   HAK_CLASS_COUNT,
   HAK_CLASS_HUGE = HAK_CLASS_COUNT, /* the first slice of a huge block */
-  HAK_CLASS_SAMPLED,                /* in the page map: the sampler has a record of the block, and knows its class */
+  HAK_CLASS_SAMPLED,                /* in the page map: the block's class is in the sampler's record */
   HAK_BIN_COUNT,
   HAK_RUN_FIRST = HAK_CLASS_48K,
-  HAK_BAND_COUNT = 8, /* C0..C7; band 8 holds the classes above */
+  HAK_BAND_COUNT = 8, /* C0..C7; band 8 holds the larger classes */
 
-  HAK_BIN_WORDS = 4, /* machine words of a thread's bin: the tables below hold class * HAK_BIN_WORDS, one byte each,
-                        from which the machine gets a bin's address without a shift */
-  /* In the page map the two classes without a bin lead behind the last one, to words that are 0: no block starts there,
-     as far as the fast path sees. */
+  HAK_BIN_WORDS = 4, /* machine words of a thread's bin. The tables below hold class * HAK_BIN_WORDS in one byte, from
+                        which the machine gets a bin's address without a shift */
+  /* The two classes without a bin have codes behind the last bin, which lead to words of 0. The fast path then finds no
+   * block start there. */
   HAK_CODE_HUGE = HAK_CLASS_COUNT * HAK_BIN_WORDS - 3,
-  /* Before the bins there are grants, which the table of requests leads to while the sampler is on (bin.h). */
-  HAK_GRANT_LAST = HAK_CLASS_4096, /* of the classes that have one; the first is 1 */
+  /* The grants lie before the bins. The table of requests leads to them while the sampler is on (bin.h). */
+  HAK_GRANT_LAST = HAK_CLASS_4096, /* the last class with a grant; the first is 1 */
   HAK_GRANT_WORDS = 2,
   HAK_BINS_AT = HAK_GRANT_LAST * HAK_GRANT_WORDS,
 };
@@ -57,11 +57,11 @@ _Static_assert(HAK_CODE_HUGE + HAK_CLASS_SAMPLED - HAK_CLASS_HUGE <= UINT8_MAX, 
 _Static_assert(HAK_BINS_AT + HAK_RUN_FIRST * HAK_BIN_WORDS <= UINT8_MAX, "and from the first grant on");
 
 enum { HAK_SMALL_STEPS = HAK_SMALL_MAX / HAK_BLOCK_MIN + 1 };
-/* By request, in steps of 16 bytes: the words between the first grant and the bin that malloc takes from, which is its
- * class's or, while the sampler is on, a grant; and the class, always. */
+/* By request, in steps of 16 bytes: the words between the first grant and the bin that malloc pops from. This is the
+ * class's bin, or a grant while the sampler is on. The second table always holds the class. */
 extern _Atomic uint8_t hak_class_codes[HAK_SMALL_STEPS];
 extern const uint8_t hak_small_classes[HAK_SMALL_STEPS];
-extern const uint32_t hak_class_sizes[HAK_BIN_COUNT]; /* bytes of a block */
+extern const uint32_t hak_class_sizes[HAK_BIN_COUNT]; /* block sizes in bytes */
 extern const uint32_t hak_class_inverses[HAK_BIN_COUNT];
 extern const uint32_t hak_class_limits[HAK_BIN_COUNT];
 extern const uint8_t hak_class_bands[HAK_BIN_COUNT];
@@ -69,7 +69,7 @@ extern const uint8_t hak_class_bands[HAK_BIN_COUNT];
 HAK_INLINE uint32_t hak_small_code(size_t bytes) {
   return atomic_load_explicit(&hak_class_codes[(bytes + HAK_BLOCK_MIN - 1) >> HAK_BLOCK_SHIFT], memory_order_relaxed);
 }
-/* What stands for a class in the page map, and back. */
+/* The page map's code for a class, and the reverse. */
 HAK_INLINE uint8_t hak_code_of(uint32_t cls) {
   return (uint8_t)(cls < HAK_CLASS_HUGE ? cls * HAK_BIN_WORDS : HAK_CODE_HUGE + cls - HAK_CLASS_HUGE);
 }
@@ -80,14 +80,14 @@ HAK_INLINE bool hak_class_is_run(uint32_t cls) {
   return cls >= HAK_RUN_FIRST && cls < HAK_CLASS_COUNT;
 }
 
-/* Slices of a slab of the class. */
+/* Number of slices in a slab of the class. */
 HAK_INLINE size_t hak_slab_slices(uint32_t cls) {
   bool five = cls == HAK_CLASS_20480 || cls == HAK_CLASS_27296 || cls == HAK_CLASS_40960;
   return HAK_SLAB_SLICES + (five ? 1 : 0);
 }
 
-/* The class of a request of HAK_SMALL_MAX < bytes <= HAK_CACHED_MAX: four to a doubling, but in the first, whose
- * quarters are no slices, two. */
+/* The class of a request of HAK_SMALL_MAX < bytes <= HAK_CACHED_MAX. Each doubling has four classes, but the first has
+ * two, since its quarters are no multiple of a slice. */
 HAK_INLINE uint32_t hak_run_class_of(size_t bytes) {
   if (bytes <= HAK_SLAB_BYTES) {
     return HAK_RUN_FIRST + (bytes > HAK_SLAB_BYTES - HAK_SLICE_BYTES);
@@ -95,18 +95,18 @@ HAK_INLINE uint32_t hak_run_class_of(size_t bytes) {
   uint32_t last = (uint32_t)bytes - 1, top = 31 - (uint32_t)__builtin_clz(last);
   return HAK_RUN_FIRST + 2 + (top - 16) * 4 + ((last >> (top - 2)) & 3);
 }
-/* Any request up to HAK_CACHED_MAX. */
+/* The class of any request up to HAK_CACHED_MAX. */
 HAK_INLINE uint32_t hak_class_of(size_t bytes) {
   return bytes <= HAK_SMALL_MAX ? hak_small_classes[(bytes + HAK_BLOCK_MIN - 1) / HAK_BLOCK_MIN]
                                 : hak_run_class_of(bytes);
 }
 
-/* For d = block bytes, m = ceil(2^32 / d) and an offset n < 2^16 in a slab (Lemire, Kaser, Kurz 2019, "Faster remainder
- * by direct computation"):  n / d = (n * m) >> 32,  and n * m mod 2^32 is i * e for the start of block i, where
- * e = d * m - 2^32 < d, and at least m, which is more than all of these, for everything else. So for `blocks` blocks a
- * limit of (blocks - 1) * e + 1 lets exactly their starts pass. (e = 0: all multiples of d pass; then d is a power of
- * two, and all of them are blocks.) Runs and huge blocks: m = 2^18 and 1 as the limit: only the start of a slice
- * passes. */
+/* Finds block starts by multiplication (Lemire, Kaser, Kurz 2019, "Faster remainder by direct computation"). Let d =
+ * block bytes, m = ceil(2^32 / d), e = d * m - 2^32 < d, and n < 2^16 an offset in a slab. Then n / d = (n * m) >> 32.
+ * At the start of block i, n * m mod 2^32 is i * e; at any other offset it is at least m, which is larger than every i
+ * * e. So a limit of (blocks - 1) * e + 1 passes exactly the starts of `blocks` blocks. If e = 0, d is a power of two,
+ * and every multiple of d is a block. For runs and huge blocks, m = 2^18 with a limit of 1 passes only the start of a
+ * slice. */
 HAK_INLINE uint32_t hak_slab_offset(const void *block) {
   return (uint32_t)(uintptr_t)block & (HAK_SLAB_BYTES - 1);
 }

@@ -1,26 +1,26 @@
-/* Where memory is mapped: address hints, huge pages, mappings of less than a chunk. extent.c and arena.c call it. */
+/* Mapping memory: address hints, huge pages, and mappings of less than a chunk. extent.c and arena.c call it. */
 #include "arena_internal.h"
 #include "options.h"
 #include "os.h"
 
-enum { SCATTER_CHUNKS = 1024 }; /* the first chunk lies at random in so many below the kernel's choice */
+enum { SCATTER_CHUNKS = 1024 }; /* random range of the first chunk, below the kernel's choice */
 
-/* Mapped or in use: below, huge pages would make a small program large and gain it little; and what they waste costs
- * more than the faults that they save. */
+/* Mapped slices, or used ones, below which there are no huge pages. They would make a small program large and gain
+ * little: their waste costs more than the page faults they save. */
 enum { HUGE_PAGES_AVOIDED_BELOW = 32 << 20 >> HAK_SLICE_SHIFT, HUGE_PAGES_FROM = 128 << 20 >> HAK_SLICE_SHIFT };
 #define MEDIUM_PAGES_FROM ((size_t)8 << 20 >> HAK_SLICE_SHIFT)
 enum { MEDIUM_PAGE_MAX = 128 << 10, FILLED_CHUNKS = 64 /* each may take a call */ };
-#define FRONT_FROM ((size_t)16 << 20 >> HAK_SLICE_SHIFT) /* a page is little of so much */
-/* A clock's tick is 1 to 10 ms, so what faults take is known on average only. */
+#define FRONT_FROM ((size_t)16 << 20 >> HAK_SLICE_SHIFT) /* one huge page is a small part of this */
+/* Fault-latency budget. A clock tick is 1 to 10 ms, so the time of a fault is known only on average. */
 enum { PRICE_MS = 2, DEBT_MAX_MS = 14, FIRST_PAUSE = 8, LAST_PAUSE = 512 };
-enum { MEDIUM_PART_BYTES = HAK_CHUNK_BYTES - HAK_SLAB_BYTES }; /* of a chunk: no page of 2 MiB fits */
+enum { MEDIUM_PART_BYTES = HAK_CHUNK_BYTES - HAK_SLAB_BYTES }; /* part of a chunk in which no 2 MiB page fits */
 
 static void count_mapped_locked(size_t slices) {
   hak_arena.mapped_slices += slices;
   hak_arena.mapped_ever += slices;
 }
 
-/* Below where the kernel would put the first chunk, at a random distance. */
+/* Choose a random place below the address where the kernel would put the first chunk. */
 static void choose_first_place(void) {
   uint64_t random = hak_os_random();
   char *near = hak_os_map_aligned(NULL, HAK_CHUNK_BYTES, HAK_CHUNK_BYTES);
@@ -45,15 +45,15 @@ void hak_arena_try_medium(void) {
   hak_arena.medium = fault > hak_os_page_bytes() && fault <= MEDIUM_PAGE_MAX;
 }
 
-/* A slab at the end of each chunk does not ask, so that no page of 2 MiB fits anywhere, neither by a fault nor by the
- * kernel's later collecting; it lies next to the one of a neighbour, for the fewest mappings. */
+/* Leave a slab at one end of each chunk without advice, so that no 2 MiB page fits, by a fault or by khugepaged. That
+ * slab adjoins the one of a neighbour chunk, which saves mappings. */
 static bool prefer_medium(char *base) {
   char *from = base + ((uintptr_t)base >> HAK_CHUNK_SHIFT & 1 ? HAK_SLAB_BYTES : 0);
   return hak_arena.medium && hak_os_set_huge(from, MEDIUM_PART_BYTES, true);
 }
 
-/* What was unmapped is mapped again, so that a program in a steady state stays within the addresses that it has. These
- * are hints: what they are worth by now is for the kernel to say. */
+/* Map unmapped places again, so that a program in a steady state stays within its address range. They are only hints:
+ * the kernel decides whether they are still free. */
 void hak_place_remember_locked(char *base, size_t bytes) {
   hak_place_t *least = hak_arena.places;
   for (hak_place_t *place = hak_arena.places; place < hak_arena.places + HAK_PLACES; place++) {
@@ -71,7 +71,7 @@ void hak_place_remember_locked(char *base, size_t bytes) {
   }
 }
 
-/* The end of the smallest place where it fits. NULL: there is none. */
+/* Returns the end part of the smallest place that fits. NULL: there is none. */
 static char *recall_locked(size_t bytes, size_t align) {
   hak_place_t *best = NULL;
   char *found = NULL;
@@ -94,7 +94,8 @@ static char *recall_locked(size_t bytes, size_t align) {
   return found;
 }
 
-/* Where it should be mapped; *recalled: in a place that was unmapped. NULL: the kernel may find what was lost. */
+/* Choose the address hint. *recalled: it is a place that was unmapped earlier. NULL: the kernel may reuse forgotten
+ * addresses. */
 static char *choose_place(size_t bytes, size_t align, bool *recalled) {
   hak_lock(&hak_arena.lock);
   if (!hak_arena.wish) {
@@ -109,11 +110,11 @@ static char *choose_place(size_t bytes, size_t align, bool *recalled) {
   return place || (uintptr_t)wish <= below ? place : wish - below;
 }
 
-/* It was mapped there (NULL: it was not), where another place may have been chosen. */
+/* Record the outcome of a mapping at `base`, which may differ from the hint. NULL: the mapping failed. */
 static void settle_place(char *base, size_t bytes, const char *place, bool recalled) {
   hak_lock(&hak_arena.lock);
   if (recalled && base != place) {
-    hak_arena.lost_bytes += bytes; /* others are there */
+    hak_arena.lost_bytes += bytes; /* another mapping is there */
   } else if (!place) {
     hak_arena.lost_bytes -= bytes < hak_arena.lost_bytes ? bytes : hak_arena.lost_bytes;
   } else if (!recalled && base) {
@@ -134,7 +135,7 @@ static char *map(size_t bytes, size_t align, bool for_slabs) {
   if (medium && hak_option(HAK_OPTION_HUGE_PAGES) == HAK_OPTION_AUTO && prefer_medium(base)) {
     return base;
   }
-  if (mapped + (bytes >> HAK_SLICE_SHIFT) <= HUGE_PAGES_AVOIDED_BELOW) { /* not a part: the kernel moves no two kinds */
+  if (mapped + (bytes >> HAK_SLICE_SHIFT) <= HUGE_PAGES_AVOIDED_BELOW) { /* all: the kernel moves no mixed range */
     hak_os_decline_huge(base, bytes);
   } else if (hak_option(HAK_OPTION_HUGE_PAGES) == HAK_HUGE_PAGES_DENSE && used >= HUGE_PAGES_FROM) {
     hak_os_set_huge(base, bytes, true);
@@ -142,14 +143,15 @@ static char *map(size_t bytes, size_t align, bool for_slabs) {
   return base;
 }
 
-/* Huge pages where they are sure to be filled: at the front of a large heap, and as long as they are quick */
+/* Huge pages where the program is sure to fill them: at the front of a large heap, while they stay within the latency
+ * budget. */
 
 static bool begins_chunk_locked(const hak_chunk_t *chunk, const char *base, size_t slices) {
   size_t first = (size_t)(base - chunk->base) >> HAK_SLICE_SHIFT;
   return chunk->present == HAK_MASK_ALL && !(chunk->dirty & ~hak_mask_of(first, slices)) && !hak_arena.locked;
 }
 
-/* Not inlined, for the sake of the stack. */
+/* Not inlined, to keep the callers' stack frames small. */
 HAK_NOINLINE static bool may_be_huge(const char *base, size_t slices) {
   size_t used = hak_arena_used_slices();
   if (used < FRONT_FROM || hak_arena.medium || hak_option(HAK_OPTION_HUGE_PAGES) != HAK_OPTION_AUTO ||
@@ -164,7 +166,8 @@ HAK_NOINLINE static bool may_be_huge(const char *base, size_t slices) {
   return begins && !waits;
 }
 
-/* Small pages would have taken about a millisecond, and a little more may have been another program's turn. */
+/* Charge the time of a huge page to the budget. Small pages would have taken about a millisecond; another program's
+ * turn may account for a little more. */
 HAK_NOINLINE static void count_price(uint64_t took_ms) {
   hak_lock(&hak_arena.lock);
   uint64_t debt = hak_arena.huge_debt_ms + took_ms;
@@ -180,8 +183,8 @@ HAK_NOINLINE static void count_price(uint64_t took_ms) {
   hak_unlock(&hak_arena.lock);
 }
 
-/* It is asked for this chunk and this moment only: else the kernel would put such pages together later on, and make
- * resident again what was given back. */
+/* The advice holds for this chunk and this moment only. Otherwise khugepaged would later form huge pages, and make
+ * purged memory resident again. */
 HAK_NOINLINE void hak_arena_fill(void *base, size_t slices, size_t every) {
   if (slices > 0 && every <= hak_os_page_bytes() && may_be_huge(base, slices)) {
     char *chunk_base = (char *)base - ((uintptr_t)base & (HAK_CHUNK_BYTES - 1));
@@ -190,14 +193,15 @@ HAK_NOINLINE void hak_arena_fill(void *base, size_t slices, size_t every) {
     if (huge) {
       *(volatile char *)base = 0;
     }
-    hak_os_set_huge(chunk_base, HAK_CHUNK_BYTES, false); /* a part of it may be, though the call failed */
+    hak_os_set_huge(chunk_base, HAK_CHUNK_BYTES, false); /* the failed call may have advised a part */
     if (huge) {
       count_price(hak_os_now_ms() - before);
     }
   }
 }
 
-/* Takes the lock, with all that adding the range needs. False: it is mapped no more, or never was (NULL). */
+/* Take the lock, with all that adding the range needs. False: the range was unmapped again, or was never mapped
+ * (NULL). */
 static bool lock_to_add(char *base, size_t bytes) {
   bool ok = base && hak_pagemap_cover(base, bytes) && hak_arena_lock_stocked();
   if (base && !ok) {
@@ -206,7 +210,7 @@ static bool lock_to_add(char *base, size_t bytes) {
   return ok;
 }
 
-/* Slices of one chunk, which may have others already. */
+/* Add slices of one chunk, which may have other slices already. */
 static void put_slices_locked(char *base, size_t slices) {
   char *chunk_base = base - ((uintptr_t)base & (HAK_CHUNK_BYTES - 1));
   hak_chunk_t *chunk = hak_chunk_at(base);
@@ -231,8 +235,8 @@ bool hak_arena_add_slices(char *base, size_t slices) {
   return true;
 }
 
-/* Where there is no memory for a whole chunk: under a limit, or where all that is mapped is locked. So no more than is
- * asked for, in one chunk, and above the last such range if it can be: each further chunk costs its descriptors. */
+/* The system has no memory for a whole chunk, under a limit or because all mapped memory is locked. Map only what is
+ * needed, within one chunk. Prefer the place above the last such range, since each further chunk costs descriptors. */
 static bool grow_by_slices(size_t slices) {
   size_t page = hak_os_page_bytes(), bytes = page > HAK_SLICE_BYTES ? page : HAK_SLICE_BYTES;
   while (bytes < slices << HAK_SLICE_SHIFT) {
@@ -259,7 +263,7 @@ bool hak_extent_grow(size_t chunks, size_t align, size_t slices, bool special) {
   size_t filled = 0;
   bool locked = base && hak_os_is_locked(base + bytes - hak_os_page_bytes());
   bool fills = base && slices == 0 && !special && !locked && chunks <= FILLED_CHUNKS &&
-               !hak_os_is_filtered() && /* which may kill for MREMAP_FIXED */
+               !hak_os_is_filtered() && /* a filter may kill for MREMAP_FIXED */
                hak_lock_read(&hak_arena.lock, &hak_arena.mapped_slices) < HAK_SPLIT_BELOW;
   if (fills && !hak_release_into(base, chunks, &filled)) {
     return false;

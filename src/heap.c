@@ -1,5 +1,5 @@
-/* Which thread has which cache: new threads, ends of threads, parked heaps, forks. slow.c stands above, cache.c below.
- */
+/* Assigns caches to threads: new threads, ended threads, parked heaps, forks. slow.c stands above; cache.c stands
+ * below. */
 #include "heap.h"
 
 #include "arena.h"
@@ -19,22 +19,22 @@ _Thread_local hak_heap_t *hak_heap_operators __attribute__((tls_model("initial-e
 hak_lock_t hak_heaps_lock = HAK_LOCK_INIT;
 hak_heap_t *hak_heaps_all;
 static struct {
-  hak_heap_t *idle; /* which hold nothing */
+  hak_heap_t *idle; /* heaps without blocks */
   _Atomic(hak_heap_t *) parked;
   size_t parked_bytes;
-  hak_heap_t *maybe_orphan; /* those in front of it in the list of all are none */
-  size_t busy;              /* heaps that a thread has */
-  _Atomic size_t orphans;   /* of these, threads that did not survive a fork */
-  uint32_t forks;           /* that led to this process */
-  _Atomic uint64_t key;     /* plus 1; 0: none yet */
+  hak_heap_t *maybe_orphan; /* no heap before this one in the list of all is an orphan */
+  size_t busy;              /* number of heaps that belong to a thread */
+  _Atomic size_t orphans;   /* how many of these belong to threads that did not survive a fork */
+  uint32_t forks;           /* forks that led to this process */
+  _Atomic uint64_t key;     /* the key + 1; 0: none yet */
 } heaps;
 
-/* Of a thread that is in a call which other libraries may stand before (hak_os_step_aside); else NULL. */
+/* The heap of a thread in a call that other libraries may intercept (hak_os_step_aside); else NULL. */
 static _Thread_local hak_heap_t *set_aside __attribute__((tls_model("initial-exec")));
 
 _Atomic uint64_t hak_heap_diverted;
 
-/* Then nothing is the start of a block for the fast path. */
+/* The fast path then finds no valid block start, and frees on the slow path. */
 static void divert_locked(hak_heap_t *heap) {
   bool all = hak_option(HAK_OPTION_CHECK_FREES);
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
@@ -55,7 +55,7 @@ void hak_heap_divert(uint64_t classes) {
   hak_unlock(&hak_heaps_lock);
 }
 
-/* A busy one has a thread of this process: it is no orphan. */
+/* A busy heap belongs to a thread of this process, so it is no orphan. */
 static void set_busy_locked(hak_heap_t *heap, bool busy) {
   heap->forks = heaps.forks;
   heap->busy = busy;
@@ -73,20 +73,20 @@ static void put_idle(hak_heap_t *heap) {
   hak_unlock(&hak_heaps_lock);
 }
 
-/* The heap of a thread that ends is parked with all it holds, if that is little: the next thread begins where others
- * would fetch the first blocks of each class. */
-enum { PARKED_BYTES = 2 << 20 /* of all of them */, PARKED_HEAPS = 4 /* which may be so few */ };
+/* The heap of an ended thread is parked with its blocks, if they are few. The next thread starts with them, instead of
+ * a first refill for each class. */
+enum { PARKED_BYTES = 2 << 20 /* of all heaps */, PARKED_HEAPS = 4 /* a quarter each at most */ };
 
 static bool may_park(const hak_heap_t *heap) {
-  bool granted = false; /* others need what it was lent */
+  bool granted = false; /* other threads need its share of the sampler quota */
   for (uint32_t c = 1; c <= HAK_GRANT_LAST; c++) {
     granted |= heap->info[c].granted.size > 0;
   }
-  /* After a fall here and there a block would hold a slab that nobody needs. */
+  /* after a fall in use, a few cached blocks could keep otherwise empty slabs */
   return !granted && heap->parked_bytes <= PARKED_BYTES / PARKED_HEAPS && !hak_arena_has_fallen();
 }
 
-/* False: it holds too much. While it is verified its blocks do not look free: no child of a fork may meet them so. */
+/* False: it holds too much. While it is verified its blocks do not look free, so no child of a fork may see it then. */
 static bool park(hak_heap_t *heap) {
   heap->parked_ms = hak_os_now_ms();
   heap->parked_bytes = hak_cache_bytes(heap);
@@ -111,7 +111,7 @@ static bool park(hak_heap_t *heap) {
   return room;
 }
 
-/* It is the calling thread's from now on, also to the child of a fork out of a signal handler. */
+/* Make it the calling thread's, which holds also in the child of a fork from a signal handler. */
 static hak_heap_t *unpark_locked(void) {
   hak_heap_t *heap = heaps.parked;
   if (heap) {
@@ -123,9 +123,9 @@ static hak_heap_t *unpark_locked(void) {
   return heap;
 }
 
-/* They are busy meanwhile, so that in the child of a fork they are orphans. */
+/* The heaps are busy meanwhile, so that in the child of a fork they are orphans. */
 void hak_heap_close_parked(uint64_t until_ms) {
-  hak_heap_t *young = NULL, *old, *next; /* the youngest stands first */
+  hak_heap_t *young = NULL, *old, *next; /* the youngest comes first */
   hak_lock(&hak_heaps_lock);
   for (old = heaps.parked; old && old->parked_ms > until_ms; old = old->next_idle) {
     young = old;
@@ -154,12 +154,12 @@ void hak_heap_age_parked(void) {
   }
 }
 
-/* Runs at the end of a thread, perhaps before other libraries' destructors, which may still allocate. */
+/* Runs when a thread ends, perhaps before the destructors of other libraries, which may still allocate. */
 static void thread_ends(void *value) {
   hak_heap_t *heap = value;
   if (!park(heap)) {
     hak_cache_close(heap, "free");
-    hak_heap = hak_heap_operators = &hak_heap_gone; /* before another thread can have it */
+    hak_heap = hak_heap_operators = &hak_heap_gone; /* before another thread can get it */
     put_idle(heap);
   }
 }
@@ -177,7 +177,7 @@ static hak_heap_t *make_heap(void) {
   return heap;
 }
 
-/* Not key 0: a program that uses a key which it never made would have ours. */
+/* Avoid key 0: a program that uses a key without making it would get this one. */
 static bool make_key(pthread_key_t *key) {
   bool made = pthread_key_create(key, thread_ends) == 0;
   pthread_key_t first = made ? *key : 1;
@@ -187,7 +187,8 @@ static bool make_key(pthread_key_t *key) {
   return made;
 }
 
-/* By a name that others may define, so with no lock held; of several that are made at once one stays. 0: none. */
+/* Other libraries may define the function that makes keys, so no lock is held. If several threads make one at once, one
+ * key stays. 0: none. */
 static uint64_t key_plus_1(void) {
   uint64_t seen = atomic_load_explicit(&heaps.key, memory_order_acquire);
   pthread_key_t key;

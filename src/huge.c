@@ -1,4 +1,4 @@
-/* Blocks above 1 MiB: allocate, free, resize. The slow paths stand above, extent.c and arena.c below. */
+/* Blocks above 1 MiB: allocate, free, resize. The slow paths stand above; extent.c and arena.c stand below. */
 #include "large.h"
 
 #include "arena.h"
@@ -6,8 +6,8 @@
 #include "pagemap.h"
 #include "sparse.h"
 
-/* Blocks that were moved are mappings of their own, of which a process may have some 65,000. With more than so many,
- * the contents of another are copied, but if it is so large that there cannot be many. */
+/* Each moved block is a mapping of its own, and a process may have some 65,000 mappings. Beyond this many, realloc
+ * copies instead, except blocks so large that there cannot be many. */
 enum { MOVED_MAX = 4096, MOVED_ALWAYS = 64 << 20 };
 
 _Atomic size_t hak_huge_live, hak_huge_live_bytes;
@@ -18,23 +18,23 @@ static void count(size_t bytes, bool up) {
   atomic_fetch_add_explicit(&hak_huge_live_bytes, up ? bytes : -bytes, memory_order_relaxed);
 }
 
-/* How a block of so many bytes lies. */
+/* Layout of a block of a given size. */
 typedef struct extent {
-  size_t chunks, tail; /* whole chunks, slices behind them; without chunks: slices of one chunk */
+  size_t chunks, tail; /* whole chunks, and slices behind them; without chunks: slices of one chunk */
   bool grows;
 } extent_t;
 
 static extent_t extent_for(size_t bytes, size_t align) {
   size_t slices = hak_slices_for(bytes);
   if (slices <= HAK_CHUNK_SLICES && align <= HAK_CHUNK_BYTES) {
-    HAK_ASSERT(slices > HAK_CHUNK_SLICES / 2); /* so no second one begins in the chunk */
+    HAK_ASSERT(slices > HAK_CHUNK_SLICES / 2); /* so that no second one begins in the chunk */
     return (extent_t){0, slices, false};
   }
   return slices < HAK_CHUNK_SLICES ? (extent_t){1, 0, false}
                                    : (extent_t){slices / HAK_CHUNK_SLICES, slices % HAK_CHUNK_SLICES, false};
 }
 
-/* Without a tail: that of a block which grows would be in its way. */
+/* Without a tail, which would block the growth. */
 static extent_t extent_to_grow(size_t bytes) {
   return (extent_t){(bytes + HAK_CHUNK_BYTES - 1) >> HAK_CHUNK_SHIFT, 0, true};
 }
@@ -75,7 +75,7 @@ static void *alloc(extent_t extent, size_t bytes, size_t align, bool *zeroed) {
   return block;
 }
 
-/* A page may be several slices. 0: too many. */
+/* A page may be several slices. Returns 0 if there are too many. */
 static size_t whole_pages(size_t bytes) {
   return bytes > PTRDIFF_MAX - HAK_CHUNK_BYTES ? 0 : hak_round_up(bytes ? bytes : 1, hak_os_page_bytes());
 }
@@ -99,7 +99,7 @@ void hak_huge_free(void *block, const char *function) {
   atomic_fetch_sub_explicit(&moved_blocks, chunk->moved, memory_order_relaxed);
   chunk->moved = false;
   give(block, extent_of(chunk));
-  hak_arena_tick(hak_os_now_ms()); /* a program of huge blocks alone has windows, too */
+  hak_arena_tick(hak_os_now_ms()); /* so that a program of huge blocks alone has windows, too */
 }
 
 size_t hak_huge_usable(const void *block) {
@@ -110,7 +110,7 @@ static bool starts_chunk(const void *block) {
   return ((uintptr_t)block & (HAK_CHUNK_BYTES - 1)) == 0;
 }
 
-/* As it is less: `wants` has not more of either. */
+/* Shrink the block in place; `wants` is at most `has` in both fields. */
 static bool shrink(void *block, extent_t has, extent_t wants) {
   bool fewer = wants.chunks < has.chunks, moved = hak_chunk_at(block)->moved;
   if (fewer && !hak_arena_shrink_chunks(block, wants.chunks, wants.tail)) {
@@ -119,7 +119,7 @@ static bool shrink(void *block, extent_t has, extent_t wants) {
   if (fewer && wants.chunks == 0) {
     atomic_fetch_sub_explicit(&moved_blocks, moved, memory_order_relaxed);
   }
-  size_t keep = fewer ? 0 : wants.tail; /* of the old tail */
+  size_t keep = fewer ? 0 : wants.tail; /* slices of the old tail to keep */
   if (has.tail > keep) {
     hak_arena_give(tail_of(block, has.chunks) + (keep << HAK_SLICE_SHIFT), has.tail - keep);
   }
@@ -129,7 +129,7 @@ static bool shrink(void *block, extent_t has, extent_t wants) {
 static bool resize(void *block, size_t old_bytes, size_t bytes) {
   extent_t has = extent_of(hak_chunk_at(block));
   extent_t wants = extent_for(bytes, bytes > HAK_CACHED_MAX ? 1 : 2 * HAK_CHUNK_BYTES);
-  if (bytes == old_bytes) { /* within its last page: what it has beyond, to grow, stays its own */
+  if (bytes == old_bytes) { /* within its last page: the block keeps its spare chunks to grow */
     return true;
   }
   if (bytes > old_bytes) {
@@ -186,7 +186,7 @@ bool hak_huge_from_run(void *block, uint32_t cls, size_t bytes) {
   return all || hak_huge_resize(block, bytes);
 }
 
-/* Its whole chunks move by the page; a tail is copied. NULL: it stays as it was. */
+/* Move whole chunks page by page, and copy the tail. NULL: the block is unchanged. */
 static void *move(void *block, size_t bytes) {
   hak_chunk_t *chunk = hak_chunk_at(block);
   extent_t has = extent_of(chunk);
@@ -215,7 +215,7 @@ static void *move(void *block, size_t bytes) {
 static void *copy(void *block, size_t bytes) {
   bool zeroed;
   void *fresh = alloc(extent_to_grow(bytes), bytes, HAK_BLOCK_MIN, &zeroed);
-  if (fresh || (fresh = hak_huge_alloc(bytes, HAK_BLOCK_MIN, &zeroed))) { /* which may need less */
+  if (fresh || (fresh = hak_huge_alloc(bytes, HAK_BLOCK_MIN, &zeroed))) { /* a new block may need less */
     hak_sparse_copy(fresh, block, hak_huge_usable(block), zeroed);
     hak_huge_free(block, "realloc");
   }

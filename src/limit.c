@@ -1,5 +1,5 @@
-/* The memory limit: whether so much more may be used. Slices are reserved before they are taken, so that threads which
- * allocate at the same time do not exceed it together. */
+/* The memory limit. A thread reserves slices before it takes them, so that concurrent threads cannot exceed the limit
+ * together. */
 #include "arena_internal.h"
 #include "options.h"
 
@@ -21,7 +21,7 @@ bool hak_limit_reserve(size_t slices) {
   }
 }
 
-/* Fewer may be reserved: the limit was not in force then, or the process has forked since. */
+/* The count may be lower than `slices`: the limit was off at the time, or the process has forked since. */
 void hak_limit_unreserve_locked(size_t slices) {
   hak_arena.reserved_slices -= slices < hak_arena.reserved_slices ? slices : hak_arena.reserved_slices;
 }

@@ -1,12 +1,12 @@
-/* The lock: a futex word that holds its owner. A fork in a signal handler can ask whose it is. */
+/* The lock: a futex word that holds its owner, so that a fork in a signal handler can identify the owner. */
 #include "lock.h"
 
 #include "os.h"
 
-/* Who sleeps costs others more than a section takes: the call that wakes it. */
+/* A sleeping thread costs the others a wake-up call, which takes longer than a critical section. */
 enum {
-  SPINS = 1000, /* pauses before, and as many again as one who will, */
-  PAUSES = 32,  /* and between two looks at most: many who look are in the way of who leaves */
+  SPINS = 1000, /* pauses before sleeping, and again after waking */
+  PAUSES = 32,  /* at most, between two reads: many readers slow down the owner */
 };
 
 _Thread_local uint8_t hak_lock_passes __attribute__((tls_model("initial-exec")));
@@ -21,7 +21,7 @@ uint32_t hak_lock_make_id(void) {
   return hak_lock_id;
 }
 
-/* Who only looks leaves the line where it is. */
+/* A read leaves the cache line shared. */
 static bool try_lock(hak_lock_t *lock, uint32_t value) {
   uint32_t seen = atomic_load_explicit(&lock->word, memory_order_relaxed);
   return seen == 0 &&
@@ -60,12 +60,12 @@ static bool spin(hak_lock_t *lock, uint32_t value) {
   return false;
 }
 
-/* False: for a fork, which does not wait for a lock that is stuck. */
+/* False: a fork does not wait for a stuck lock. */
 static bool wait(hak_lock_t *lock, uint32_t self, bool for_fork) {
   if (spin(lock, self)) {
     return true;
   }
-  while (!spin(lock, self | HAK_LOCK_WAITERS)) { /* others may sleep, too */
+  while (!spin(lock, self | HAK_LOCK_WAITERS)) { /* other threads may sleep, too */
     if (for_fork && is(lock, HAK_LOCK_STUCK)) {
       return false;
     }
@@ -90,7 +90,7 @@ HAK_COLD void hak_lock_wait(hak_lock_t *lock, uint32_t self) {
   atomic_fetch_add_explicit(&waits[at], 1, memory_order_relaxed);
 }
 
-/* Where many wait, to wake takes longer than what is done in a section. */
+/* With many waiting threads, a wake-up takes longer than a critical section. */
 HAK_COLD void hak_lock_wake(hak_lock_t *lock) {
   uint64_t since_ns = hak_os_now_ns();
   hak_os_wake(&lock->word);
@@ -122,7 +122,7 @@ bool hak_lock_before_fork(hak_lock_t *lock) {
 
 void hak_lock_after_fork(hak_lock_t *lock, bool in_child) {
   bool mine = hak_lock_is_mine(lock), stuck = is(lock, HAK_LOCK_STUCK);
-  if (mine || in_child) { /* else its owner's, who may be forking as well */
+  if (mine || in_child) { /* else it belongs to the owner, which may be forking as well */
     set(lock, 0);
   }
   if (in_child) {

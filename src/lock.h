@@ -1,31 +1,31 @@
-/* Duty: the one kind of lock: a futex word that holds its owner, so that a thread which forks in a signal handler can
- * tell which locks it holds itself.
+/* Duty: the one kind of lock. It is a futex word that holds its owner, so that a thread that forks in a signal handler
+ * can find the locks that it holds itself.
  * Data: hak_lock_passes and hak_lock_id belong to the calling thread. Layers below: os.
  *
- *   word   0: free    id: held by that thread    id | WAITERS: held, and somebody sleeps
+ *   word   0: free    id: held by that thread    id | WAITERS: held, and another thread sleeps
  *
- * Who may wait for what: docs/invariants.md. A fork takes all locks, and its thread may allocate or fork again before
- * it gives them back: hak_lock_passes makes its own lock operations do nothing there. */
-#ifndef HAK_LOCK_H /* tests/protocol defines it, and locks of its own */
+ * docs/invariants.md has the lock order. A fork takes all locks, and its thread may allocate or fork again before it
+ * releases them. hak_lock_passes makes that thread's lock operations do nothing meanwhile. */
+#ifndef HAK_LOCK_H /* tests/protocol defines it, with locks of its own */
 #define HAK_LOCK_H
 
 #include "os.h"
 
 typedef struct hak_lock {
   _Atomic uint32_t word;
-  _Atomic uint8_t fork; /* what its owner's has to do with it */
+  _Atomic uint8_t fork; /* what the owner's fork does with it */
 } hak_lock_t;
 
 #define HAK_LOCK_INIT \
   { 0, false }
 #define HAK_LOCK_WAITERS ((uint32_t)1 << 31)
 
-/* Forks under way in this thread: one in another's handler is no more than counted. */
+/* Number of forks under way in this thread; one inside another's handler only counts. */
 extern _Thread_local uint8_t hak_lock_passes __attribute__((tls_model("initial-exec")));
-/* Of this thread, also in the child of its fork; 0 before it first took a lock. */
+/* Number of this thread, kept in the child of its fork; 0 before its first lock. */
 extern _Thread_local uint32_t hak_lock_id __attribute__((tls_model("initial-exec")));
 
-/* How long this thread waited for locks since it last asked, and made it 0. */
+/* Time that this thread waited for locks, since its reader last reset it to 0. */
 extern _Thread_local uint64_t hak_lock_waited_ns __attribute__((tls_model("initial-exec")));
 
 uint32_t hak_lock_make_id(void);
@@ -56,7 +56,7 @@ HAK_INLINE void hak_unlock(hak_lock_t *lock) {
   }
 }
 
-/* A number that is written under the lock. */
+/* Read a number that is written under the lock. */
 HAK_INLINE size_t hak_lock_read(hak_lock_t *lock, const size_t *number) {
   hak_lock(lock);
   size_t value = *number;
@@ -64,23 +64,23 @@ HAK_INLINE size_t hak_lock_read(hak_lock_t *lock, const size_t *number) {
   return value;
 }
 
-/* False: another thread holds it, or this one, in the code that a signal handler interrupted. */
+/* False: another thread holds it, or the code of this thread that a signal handler interrupted. */
 bool hak_lock_try(hak_lock_t *lock);
 
-/* How often a thread waited, by how long: below 1 us, 10 us, ... 10 ms, longer. */
+/* How often threads waited, by duration: below 1 us, 10 us, ... 10 ms, and longer. */
 enum { HAK_LOCK_WAIT_COUNTS = 6 };
 void hak_lock_read_waits(uint64_t counts[HAK_LOCK_WAIT_COUNTS]);
 
-/* A fork takes a lock unless its thread has it already, which means that it forks in a signal handler, and that what it
- * interrupted goes on only afterwards: such a lock is stuck, and another fork does not wait for it. */
+/* A fork takes each lock that its thread does not hold. If the thread holds it, the fork runs in a signal handler, and
+ * the interrupted code goes on only afterwards. That lock is stuck, and other forks do not wait for it. */
 enum { HAK_LOCK_TAKEN = 1, HAK_LOCK_STUCK };
 
 bool hak_lock_is_mine(const hak_lock_t *lock);
-/* A fork begins: whether this thread has the lock, which is stuck then. */
+/* A fork begins. Returns whether this thread holds the lock, which is then stuck. */
 bool hak_lock_note_fork(hak_lock_t *lock);
-/* False: it is not to be had, being another's and stuck. */
+/* False: another thread holds the lock, and it is stuck. */
 bool hak_lock_before_fork(hak_lock_t *lock);
-/* After it, in either process: as it was before. In the child the threads that waited are gone. */
+/* After the fork, in either process: restore the lock. In the child the waiting threads are gone. */
 void hak_lock_after_fork(hak_lock_t *lock, bool in_child);
 
 #endif

@@ -1,4 +1,4 @@
-/* Arrays of pointers to free blocks, in sizes that double. Bins and the depot are made of them. */
+/* Arrays of pointers to free blocks, in sizes that double. Bins and depots consist of them. */
 #include "magazine.h"
 
 #include "meta.h"
@@ -7,13 +7,13 @@
 enum {
   SIZE_MIN_SHIFT = 3,
   SIZE_MAX_SHIFT = 18,
-  PAGES_FROM_SHIFT = 11, /* from here on an array that nobody has gives its pages back */
+  PAGES_FROM_SHIFT = 11, /* unused arrays from this size on give their pages back */
 };
 _Static_assert(HAK_MAGAZINE_MAX == 1 << SIZE_MAX_SHIFT, "the largest size");
 
 hak_lock_t hak_magazines_lock = HAK_LOCK_INIT;
 hak_free_block_t *hak_magazine_none[2] = {HAK_NO_BLOCK, HAK_NO_BLOCK};
-static hak_free_block_t **spare[SIZE_MAX_SHIFT + 1]; /* each leads to the next by its first slot */
+static hak_free_block_t **spare[SIZE_MAX_SHIFT + 1]; /* lists, linked by the first slot of each array */
 
 static size_t bytes_of(uint32_t size) {
   return (size + 1UL) * sizeof(void *);

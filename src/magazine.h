@@ -1,20 +1,20 @@
 /* Duty: arrays of pointers to free blocks, in sizes that double.
- * Data: per size a list of arrays that nobody has, under one lock. Layers below: types, meta, os. */
+ * Data: a list of unused arrays for each size, under one lock. Layers below: types, meta, os. */
 #pragma once
 
 #include "lock.h"
 #include "types.h"
 
-/* slots[0] holds HAK_NO_BLOCK, blocks stand in slots[1 .. size]. */
+/* slots[0] holds HAK_NO_BLOCK; slots[1 .. size] hold blocks. */
 typedef struct hak_magazine {
   _Atomic(hak_free_block_t **) slots;
-  _Atomic uint32_t size; /* 0: it is HAK_MAGAZINE_NONE, or amid a change */
+  _Atomic uint32_t size; /* 0: it is HAK_MAGAZINE_NONE, or is changing */
 } hak_magazine_t;
 
 extern hak_free_block_t *hak_magazine_none[2];
 #define HAK_MAGAZINE_NONE ((hak_magazine_t){hak_magazine_none + 1, 0})
 
-/* Owned by one thread, or under the owner's lock. */
+/* The magazine belongs to one thread, or is under its owner's lock. */
 HAK_INLINE hak_free_block_t **hak_magazine_slots(const hak_magazine_t *magazine) {
   return atomic_load_explicit(&magazine->slots, memory_order_relaxed);
 }
@@ -23,7 +23,7 @@ HAK_INLINE uint32_t hak_magazine_size(const hak_magazine_t *magazine) {
   return atomic_load_explicit(&magazine->size, memory_order_relaxed);
 }
 
-/* At no moment are there the slots of one and the size of the other. */
+/* A reader never sees the slots of one magazine with the size of the other. */
 HAK_INLINE void hak_magazine_set(hak_magazine_t *magazine, const hak_magazine_t *to) {
   atomic_store_explicit(&magazine->size, 0, memory_order_relaxed);
   atomic_signal_fence(memory_order_release);
@@ -34,9 +34,9 @@ HAK_INLINE void hak_magazine_set(hak_magazine_t *magazine, const hak_magazine_t 
 
 enum { HAK_MAGAZINE_MAX = 1 << 18 };
 
-/* Make one for at least so many blocks. False: no memory, or more than HAK_MAGAZINE_MAX. */
+/* Make one for at least `blocks` blocks. False: no memory, or more than HAK_MAGAZINE_MAX. */
 bool hak_magazine_make(hak_magazine_t *magazine, uint32_t blocks);
-/* Nobody uses it now; it is HAK_MAGAZINE_NONE afterwards. */
+/* Recycle the array; the magazine is HAK_MAGAZINE_NONE afterwards. */
 void hak_magazine_drop(hak_magazine_t *magazine);
 
 extern hak_lock_t hak_magazines_lock;

@@ -30,7 +30,7 @@ HAK_INLINE hak_mask_t hak_mask_starts(hak_mask_t mask, size_t count) {
 /* The bits at multiples of `align`, a power of two. */
 HAK_INLINE hak_mask_t hak_mask_aligned(size_t align) {
   hak_mask_t mask = 1;
-  if (align == 1) { /* what most ask for */
+  if (align == 1) { /* the usual case */
     return HAK_MASK_ALL;
   }
   for (size_t at = align; at < HAK_CHUNK_SLICES; at *= 2) {
@@ -38,9 +38,9 @@ HAK_INLINE hak_mask_t hak_mask_aligned(size_t align) {
   }
   return mask;
 }
-/* The longest row of bits. */
+/* The length of the longest run of bits. */
 HAK_INLINE uint32_t hak_mask_longest(hak_mask_t mask) {
-  hak_mask_t rows[8]; /* rows[i]: where 2^i bits begin */
+  hak_mask_t rows[8]; /* rows[i]: where runs of 2^i bits begin */
   uint32_t top = 0, longest = mask != 0;
   rows[0] = mask;
   while (top < 7 && (rows[top + 1] = rows[top] & rows[top] >> longest)) {
@@ -56,14 +56,14 @@ HAK_INLINE uint32_t hak_mask_longest(hak_mask_t mask) {
   }
   return longest;
 }
-/* Up to `count` bits, the highest. */
+/* The highest `count` bits, or all if there are fewer. */
 HAK_INLINE hak_mask_t hak_mask_highest(hak_mask_t mask, size_t count) {
   for (size_t more = hak_mask_count(mask); more > count; more--) {
     mask &= mask - 1;
   }
   return mask;
 }
-/* The row of bits that bit `at`, which is set, belongs to: how many bits it has. */
+/* The length of the run around bit `at`, which is set. */
 HAK_INLINE uint32_t hak_mask_row_around(hak_mask_t mask, size_t at) {
   hak_mask_t above = ~(mask >> at), below = ~mask << (HAK_CHUNK_SLICES - 1 - at);
   uint32_t up = above ? hak_mask_lowest(above) : (uint32_t)(HAK_CHUNK_SLICES - at);
@@ -75,7 +75,7 @@ HAK_INLINE uint32_t hak_mask_row_around(hak_mask_t mask, size_t at) {
   }
   return up + down - 1;
 }
-/* The lowest row of bits: its first bit, and how many; `mask` is not 0. */
+/* The lowest run of bits: returns its first bit, and sets its length. `mask` is not 0. */
 HAK_INLINE uint32_t hak_mask_row(hak_mask_t mask, uint32_t *count) {
   uint32_t first = hak_mask_lowest(mask);
   hak_mask_t rest = ~(mask >> first);

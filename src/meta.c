@@ -1,15 +1,15 @@
-/* Memory for the allocator's own objects, apart from all blocks. It is recycled by its owners, never given back. */
+/* Memory for the allocator's own objects, apart from all blocks. The owners recycle it and never give it back. */
 #include "meta.h"
 
 #include "geometry.h"
 #include "os.h"
 
-/* A piece: the first ones are small, for small programs; and the least that is tried. */
+/* Size of a piece: the first ones are small, for small programs. The last value is the least size that is tried. */
 enum {
   FIRST_PIECE_BYTES = 32 << 10,
   PIECE_BYTES = 128 << 10,
   PIECE_LEAST_BYTES = 16 << 10
-}; /* pages of it become resident only as they are used */
+}; /* pages of a piece become resident only when used */
 
 hak_lock_t hak_meta_lock = HAK_LOCK_INIT;
 hak_meta_piece_t *hak_meta_pieces;
@@ -35,9 +35,9 @@ static void *cut(size_t bytes) {
   return p;
 }
 
-/* What is left of the piece before is lost. */
+/* The remainder of the previous piece is lost. */
 static bool map_piece(size_t bytes) {
-  bytes += HAK_CACHE_LINE; /* for its head */
+  bytes += HAK_CACHE_LINE; /* room for the head */
   size_t usual = hak_meta_bytes() >= PIECE_BYTES ? PIECE_BYTES : FIRST_PIECE_BYTES;
   size_t piece = hak_round_up(bytes > usual ? bytes : usual, hak_os_page_bytes());
   char *fresh = hak_os_map(NULL, piece);

@@ -1,16 +1,16 @@
-/* Duty: memory for the allocator's own objects, in mappings that hold nothing of the caller's.
- * Data: one piece that is being cut; lock: its own. Nothing is ever given back: the owners recycle.
+/* Duty: memory for the allocator's own objects, in mappings without any block of the program.
+ * Data: one piece that is being divided; lock: its own. Memory is never given back: its owners reuse it.
  * Layers below: os, lock. */
 #pragma once
 
 #include "lock.h"
 
-/* Zeroed, aligned to a cache line. NULL when the system has no memory. */
+/* Returns zeroed memory, aligned to a cache line. NULL: the system has no memory. */
 void *hak_meta_alloc(size_t bytes);
 size_t hak_meta_bytes(void);
 extern hak_lock_t hak_meta_lock;
 
-/* At the start of each mapping: a list of all, under the lock. */
+/* The head of each mapping, which links them into a list, under the lock. */
 typedef struct hak_meta_piece {
   struct hak_meta_piece *before;
   size_t bytes;

@@ -1,4 +1,4 @@
-/* What a caller did wrong: one message, then abort. Every layer above calls it. */
+/* Reports a caller's error with one message, then aborts. Every layer above calls it. */
 #include "observe.h"
 #include "text.h"
 

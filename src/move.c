@@ -1,4 +1,4 @@
-/* The whole chunks of a huge block become more: the kernel makes the mapping longer, and moves it where it must. */
+/* Adds whole chunks to a huge block. The kernel lengthens the mapping, and moves it if necessary. */
 #include "arena_internal.h"
 #include "os.h"
 #include "sparse.h"
@@ -8,12 +8,12 @@ static bool lengthen(hak_chunk_t *huge, size_t chunks) {
   return hak_pagemap_cover(huge->base + has, wants - has) && hak_os_lengthen(huge->base, has, wants, false);
 }
 
-/* Of a mapping that came with a chunk too much, so that it holds what is asked for at a multiple of a chunk wherever it
- * lies. Kernels since 6.7 choose such a multiple themselves. */
+/* The mapping has one chunk too many, so it contains an aligned range at any address. Align the block within it.
+ * Kernels since 6.7 choose aligned addresses themselves. */
 static char *align(char *found, size_t has, size_t wants) {
   size_t skip = -(uintptr_t)found & (HAK_CHUNK_BYTES - 1);
   if (skip > 0) {
-    for (size_t page = hak_os_page_bytes(), at = has; at > 0; at -= page) { /* from the end: both overlap */
+    for (size_t page = hak_os_page_bytes(), at = has; at > 0; at -= page) { /* backwards, since the ranges overlap */
       hak_sparse_copy(found + skip + at - page, found + at - page, page, false);
     }
     hak_os_unmap(found, skip);
@@ -22,8 +22,8 @@ static char *align(char *found, size_t has, size_t wants) {
   return found + skip;
 }
 
-/* There is no way back from a move, so the page map is made ready before: for the place that the kernel would choose
- * now; or, where a limit allows no mapping of that size besides the block, for one place anywhere. */
+/* A move cannot be undone, so the page map must cover the target in advance. This covers the place that the kernel
+ * would choose now. If a limit allows no mapping of that size, it covers one place anywhere. */
 static bool cover_likely(size_t wants) {
   char *gap = hak_os_find_gap(wants + HAK_CHUNK_BYTES, HAK_CHUNK_BYTES);
   return gap ? hak_pagemap_cover(gap - HAK_CHUNK_BYTES, wants + 3 * HAK_CHUNK_BYTES) : hak_pagemap_stock();
@@ -41,7 +41,7 @@ static char *move(hak_chunk_t *huge, size_t chunks) {
     return NULL;
   }
   found = align(found, has, wants);
-  for (int tries = 0; !hak_pagemap_cover(found, wants); tries++) { /* others mapped something at that place first */
+  for (int tries = 0; !hak_pagemap_cover(found, wants); tries++) { /* another thread mapped something there first */
     HAK_VERIFY(tries < 1000);
     hak_os_yield();
   }

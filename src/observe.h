@@ -1,5 +1,5 @@
-/* Duty: what the observe build counts on the hot path: blocks and frees by class, and the latest events.
- * In any other build nothing of it is left.
+/* Duty: the counts of the observe build on the hot path: blocks and frees by class, and the latest events. Other builds
+ * compile none of it.
  * Data: counters and a ring, shared by all threads (relaxed atomics). Layers below: text, geometry. */
 #pragma once
 
@@ -17,5 +17,5 @@ void hak_observe_alloc(const void *block, size_t bytes);
 void hak_observe_free(const void *block, size_t cls);
 /* Print the histogram on stderr. */
 void hak_observe_print(void);
-/* Print what happened to the block lately. */
+/* Print the recent events of the block. */
 void hak_observe_explain(const void *block);

@@ -1,10 +1,11 @@
-/* The C++ operators new and delete, under their mangled names (Itanium C++ ABI; size_t is `m`), so that a C program
- * that loads this library does not load the C++ runtime with it.
+/* The C++ operators new and delete, under their mangled names (Itanium C++ ABI; size_t is `m`). A C program that loads
+ * this library then does not load the C++ runtime with it.
  *
  * A program may replace any of them, and the runtime's own forms call each other: the sized delete calls the plain one,
- * new[] calls new, a nothrow form calls the throwing one. So where somebody replaced one, all of ours stand aside: each
- * passes its calls on to whom they would reach without this library. Where nobody did, that costs nothing: both fast
- * paths go by a heap of their own, `hak_heap_operators`, which a thread has from when the question is answered. */
+ * new[] calls new, and a nothrow form calls the throwing one. If the program replaces one form, all forms of this file
+ * step aside, and pass each call to the function that it would reach without this library. If it replaces none, this
+ * check costs nothing: both fast paths use a heap pointer of their own, `hak_heap_operators`, which a thread has once
+ * the answer is known. */
 #include "hakmem.h"
 
 #include "fast.h"
@@ -16,16 +17,16 @@
 
 typedef void (*new_handler_t)(void);
 
-/* std::get_new_handler() and std::__throw_bad_alloc() of libstdc++, where the program has it. */
+/* std::get_new_handler() and std::__throw_bad_alloc() of libstdc++, if the program has it. */
 extern new_handler_t _ZSt15get_new_handlerv(void) __attribute__((weak));
 extern void _ZSt17__throw_bad_allocv(void) __attribute__((weak));
 
-/* One for each form. */
+/* One record for each form. */
 typedef struct form {
   const char *name;
-  void *volatile bound; /* whom the name leads to, as the linkers say */
+  void *volatile bound; /* the function that the name resolves to */
   void *own;
-  void *next; /* whom a call would reach without this library; NULL: not known */
+  void *next; /* the function that a call would reach without this library; NULL: unknown */
 } form_t;
 
 enum { UNKNOWN, SERVE, STAND_ASIDE };
@@ -33,7 +34,7 @@ static int decision;
 
 static int decide(void);
 
-/* Whether somebody replaced a form. If not, the thread's calls are served at once from now on. */
+/* Whether the program replaces a form. If not, the fast paths serve this thread's later calls at once. */
 static bool stands_aside(void) {
   int known = __atomic_load_n(&decision, __ATOMIC_ACQUIRE); /* pairs with decide */
   if (HAK_UNLIKELY(known == UNKNOWN)) {
@@ -45,7 +46,7 @@ static bool stands_aside(void) {
   return known == STAND_ASIDE;
 }
 
-/* Of the C++ runtime that was loaded with us or, with its symbols for all, later; or that the caller is linked with. */
+/* A symbol of the C++ runtime: loaded with this library, loaded later with global symbols, or linked to the caller. */
 static void *runtime_symbol(void *linked, const char *name, const void *caller) {
   void *found = linked ? linked : dlsym(RTLD_NEXT, name), *object = NULL;
   if (!found && (object = hak_foreign_object(caller, 0)) != NULL) {
@@ -61,8 +62,8 @@ static new_handler_t current_new_handler(const void *caller) {
   return get ? get() : NULL;
 }
 
-/* What that does, where a static program has the exception and not the function (Itanium C++ ABI): std::bad_alloc is
- * its table of functions alone. */
+/* The same in a static program that has the exception but not the function (Itanium C++ ABI). A std::bad_alloc object
+ * consists only of a pointer to its virtual table. */
 extern void *_ZTVSt9bad_alloc[] __attribute__((weak)), *_ZTISt9bad_alloc[] __attribute__((weak));
 extern void _ZNSt9bad_allocD1Ev(void *exception) __attribute__((weak));
 extern void *__cxa_allocate_exception(size_t bytes) __attribute__((weak));
@@ -96,9 +97,9 @@ static void *call_handlers(size_t alignment, size_t bytes, const void *caller) {
   return block;
 }
 
-/* A handler may throw, and a nothrow form must catch that, which C cannot. The C++ runtime's own form can: it calls
- * the throwing operator new, which is ours, inside a try block. A program that embeds the library has that form alone:
- * linked statically, it would have ours instead, and no other. */
+/* A handler may throw, and a nothrow form must catch that, which C cannot. The runtime's own form calls the throwing
+ * operator new of this file inside a try block. A program that embeds the library has only the runtime's form: linked
+ * statically, this file's form would replace it. */
 HAK_COLD static void *new_refused(size_t alignment, size_t bytes, bool nothrow, const void *caller) {
   void *(*plain)(size_t, const void *) = NULL, *(*aligned)(size_t, size_t, const void *) = NULL;
   if (nothrow && current_new_handler(caller)) {
@@ -116,15 +117,14 @@ HAK_COLD static void *new_refused(size_t alignment, size_t bytes, bool nothrow, 
   return block;
 }
 
-/* `alignment` 0: that of every block. */
+/* `alignment` 0: the alignment of every block. */
 static void *new_block(size_t alignment, size_t bytes, bool nothrow, const void *caller) {
   void *block = allocate(alignment, bytes);
   return HAK_LIKELY(block != NULL) ? block : new_refused(alignment, bytes, nothrow, caller);
 }
 
-/* What is under the name is weak, as the runtime's is, so that a program with a form of its own can embed the rest.
- * `served`: what to do if nobody replaced a form. `derived`: what the standard says of the form, where no next is
- * known. */
+/* The names are weak, like the runtime's, so that a program can define one form and embed the rest. `served`: the
+ * action if no form is replaced. `derived`: the standard's definition of the form, if its next function is unknown. */
 #define LIST(...) __VA_ARGS__
 #define OPERATOR(type, name, parameters, arguments, fast_path, served, derived) \
   static form_t form##name; \
@@ -144,7 +144,7 @@ static void *new_block(size_t alignment, size_t bytes, bool nothrow, const void 
   HAK_EXPORT type name parameters __attribute__((weak, alias("own" #name))); \
   static form_t form##name = {#name, (void *)name, (void *)own##name, NULL};
 
-/* The form of that name, whosever it is: a plain call may be made one of our own. */
+/* The present definition of that name; the compiler may turn a plain call into one of this file's own functions. */
 #define LEAD(name) ((__typeof__(&(name)))(uintptr_t)form##name.bound)
 #define TRY_NEW \
   void *block = HAK_LIKELY(bytes <= HAK_SMALL_MAX) ? hak_alloc_from(hak_heap_operators, bytes) : NULL; \
@@ -202,7 +202,7 @@ static form_t *const forms[] = {FORMS(_Znw, _Zdl), FORMS(_Zna, _Zda), NULL};
 
 typedef struct object {
   uintptr_t inside;
-  const void *is; /* by its program headers; NULL: none */
+  const void *is; /* identified by its program headers; NULL: none */
 } object_t;
 
 static int find_object(struct dl_phdr_info *info, size_t size, void *argument) {
@@ -217,15 +217,15 @@ static int find_object(struct dl_phdr_info *info, size_t size, void *argument) {
   return object->is != NULL;
 }
 
-/* The program or library that the address lies in. */
+/* The program or library that holds the address. */
 static const void *object_of(void *address) {
   object_t object = {(uintptr_t)address, NULL};
   dl_iterate_phdr(find_object, &object);
   return object.is;
 }
 
-/* The runtime's forms replace none, nor do those of a library that has a malloc, too: an allocator, whose place we
- * took. Without a runtime that was loaded with us, whoever comes later finds our forms first. */
+/* The runtime's forms replace none, nor do those of a library with its own malloc, an allocator that this one
+ * supersedes. If the runtime was not loaded with this library, later libraries find the forms of this file first. */
 HAK_COLD static int decide(void) {
   bool replaced = false;
   const void *runtime = object_of((void *)_ZSt15get_new_handlerv);
@@ -235,12 +235,12 @@ HAK_COLD static int decide(void) {
     const void *object = object_of(form->next = runtime ? dlsym(RTLD_NEXT, form->name) : NULL);
     replaced |= form->bound != form->own || (object && object != runtime && object != allocator);
   }
-  dlerror(); /* the program's own errors are told by it */
+  dlerror(); /* keeps the program's own pending error */
   __atomic_store_n(&decision, replaced ? STAND_ASIDE : SERVE, __ATOMIC_RELEASE);
   return decision;
 }
 
-/* Before there are threads, one of which may hold the dynamic linker's lock later. */
+/* Decide before other threads exist, of which one could hold the dynamic linker's lock later. */
 __attribute__((constructor(102))) static void start(void) {
   stands_aside();
 }

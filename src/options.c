@@ -1,4 +1,4 @@
-/* The options of options.def: read once from the environment, asked everywhere. */
+/* The options of options.def, read once from the environment and used everywhere. */
 #include "options.h"
 
 #include "hakmem.h"
@@ -27,7 +27,7 @@ static const option_t options[HAK_OPTION_COUNT] = {
 };
 #undef HAK_OPTION
 
-/* The values by profile SPEED, so that allocation works before the environment was read. */
+/* The values of profile SPEED, so that allocation works before the environment is read. */
 #define HAK_OPTION(id, name, kind, speed, balanced, lean, low, high, when, help) speed,
 _Atomic int64_t hak_option_values[HAK_OPTION_COUNT] = {
 #include "options.def"
@@ -40,18 +40,18 @@ static const char *const huge_names[] = {"off", "dense", NULL};
 static const char *const unwinder_names[] = {"frames", "libunwind", "libgcc", NULL};
 static const char *const *const words_of[] = {
     [PROFILE] = profile_names, [HUGE] = huge_names, [UNWIND] = unwinder_names};
-static char given_text[256]; /* of the one option that is a text; its value is the length */
+static char given_text[256]; /* the value of the only text option; its number is the length */
 static const char prefix[] = "HAKMEM_";
 
 hak_lock_t hak_options_lock = HAK_LOCK_INIT;
 bool hak_option_given[HAK_OPTION_COUNT];
 
-/* What is not given follows from the profile. */
+/* Options that are not set follow the profile. */
 static void derive(void) {
   bool lean = hak_option_given[HAK_OPTION_MEM_LEAN] && hak_option(HAK_OPTION_MEM_LEAN);
   int64_t profile = hak_option_given[HAK_OPTION_PROFILE] ? hak_option(HAK_OPTION_PROFILE) : (int64_t)HAK_PROFILE_SPEED;
   for (int id = 0; id < HAK_OPTION_COUNT; id++) {
-    bool is_release_option = id >= HAK_OPTION_WARM_POOL && id <= HAK_OPTION_DECAY; /* they stand in a row */
+    bool is_release_option = id >= HAK_OPTION_WARM_POOL && id <= HAK_OPTION_DECAY; /* these options are adjacent */
     if (!hak_option_given[id]) {
       hak_option_values[id] = options[id].defaults[lean && is_release_option ? HAK_PROFILE_LEAN : profile];
     }
@@ -127,14 +127,14 @@ static void write_value(hak_text_t text, kind_t kind, int64_t value) {
   }
 }
 
-/* Names of version 0.1 that version 0.3 will not know; NULL: it has no effect. */
+/* Names of version 0.1 that version 0.3 does not accept; NULL: the option has no effect. */
 static const struct {
   const char *old, *name;
 } aliases[] = {{"RETAIN_LEARNED", "RETAIN_MAX"}, {"RETAIN_PERCENT", NULL}};
 
 enum { UNKNOWN = HAK_OPTION_COUNT, WITHOUT_EFFECT };
 
-/* With the prefix or without. Returns the number of the option, UNKNOWN or WITHOUT_EFFECT. */
+/* Find an option, with or without the prefix. Returns its number, UNKNOWN or WITHOUT_EFFECT. */
 static int find(const char *name) {
   if (strncasecmp(name, prefix, sizeof prefix - 1) == 0) {
     name += sizeof prefix - 1;
@@ -168,7 +168,7 @@ static void print_help(void) {
   }
 }
 
-/* What an option may be, for whom a value was refused. */
+/* Describe the allowed values in the warning about a refused one. */
 static void write_allowed(hak_text_t text, const option_t *option) {
   const char *const *words = words_of[option->kind];
   if (option->defaults[HAK_PROFILE_SPEED] == HAK_OPTION_AUTO) {
@@ -189,7 +189,7 @@ static void write_allowed(hak_text_t text, const option_t *option) {
 
 static void load(const char *variable) {
   const char *equals = strchr(variable, '=');
-  char name[80], value[80], allowed[80]; /* longer than any right one; of others the beginning, for the warning */
+  char name[80], value[80], allowed[80]; /* longer than any valid one; the warning shows the start of others */
   size_t length = equals ? (size_t)(equals - variable) : strlen(variable);
   length = length < sizeof name ? length : sizeof name - 1;
   memcpy(name, variable, length);
@@ -202,7 +202,7 @@ static void load(const char *variable) {
                  name);
     return;
   }
-  if (equals[1] == '\0') { /* as many a file of settings has it: none */
+  if (equals[1] == '\0') { /* empty, as in many settings files: not set */
     return;
   }
   int64_t parsed;
@@ -265,7 +265,7 @@ int hak_option_set(const char *name, const char *value) {
   if (!ok || options[id].when == START) {
     return ok ? EPERM : EINVAL;
   }
-  hak_lock(&hak_options_lock); /* nothing below takes another one */
+  hak_lock(&hak_options_lock); /* no other lock is taken under it */
   give(id, parsed);
   derive();
   hak_unlock(&hak_options_lock);

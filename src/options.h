@@ -1,6 +1,6 @@
 /* Duty: the options: one table (options.def), read once from the environment.
- * Data: hak_option_values; written at start-up and by hak_option_set (any thread, last one wins), read anywhere. No
- * option is read on the way to a cached block. Layers below: text, os. */
+ * Data: hak_option_values. Start-up and hak_option_set write them (any thread; the last call wins), and any thread
+ * reads them. The path to a cached block reads no option. Layers below: text, os. */
 #pragma once
 
 #include "geometry.h"
@@ -22,10 +22,10 @@ typedef enum hak_option_id {
 #undef HAK_OPTION
 
 extern _Atomic int64_t hak_option_values[HAK_OPTION_COUNT];
-extern bool hak_option_given[HAK_OPTION_COUNT]; /* not by the profile */
-extern hak_lock_t hak_options_lock;             /* of changes */
+extern bool hak_option_given[HAK_OPTION_COUNT]; /* set explicitly, not by the profile */
+extern hak_lock_t hak_options_lock;             /* for changes */
 
-/* In the unit of its row. */
+/* The value, in the unit of its row. */
 HAK_INLINE int64_t hak_option(hak_option_id_t id) {
   return atomic_load_explicit(&hak_option_values[id], memory_order_relaxed);
 }
@@ -36,8 +36,8 @@ HAK_INLINE size_t hak_option_slices(hak_option_id_t id) {
   return hak_option_size(id) >> HAK_SLICE_SHIFT;
 }
 
-/* Of a text; empty where none was given. */
+/* The value of a text option; empty if it is not set. */
 const char *hak_option_text(hak_option_id_t id);
 
-/* Read HAKMEM_… from the environment; warns about what it cannot use. Called once, before main. */
+/* Read HAKMEM_… from the environment, and warn about unusable values. Called once, before main. */
 void hak_options_load(char **environment);

@@ -1,4 +1,4 @@
-/* Every system call about memory. What takes memory away goes through libc's names, so that other libraries see it. */
+/* Every system call about memory. Calls that take memory away use libc's names, so that other libraries see them. */
 #include "os.h"
 
 #include "direct.h"
@@ -51,10 +51,10 @@ size_t hak_os_page_bytes(void) {
   return bytes;
 }
 
-/* Other libraries watch what is mapped and, above all, what is taken away: by functions of their own under libc's
- * names, or by changing the code of libc's. So these calls are made by the names, with no lock held. Such a function
- * may allocate and free: what it does so is done as by a thread without a heap, for the thread's own one may be between
- * two states. Nested calls pass it by, where nobody had the memory, or fail: what goes back later is announced then. */
+/* Other libraries watch mappings and, above all, their removal. They define functions under libc's names, or patch the
+ * code of libc's. So these calls go through the names, with no lock held. Such a function may allocate and free. It
+ * then does so like a thread without a heap, because the thread's own heap may be in the middle of a change. Nested
+ * calls bypass the watchers if the memory was unused, or fail: later purging then announces the memory. */
 static _Thread_local bool calling __attribute__((tls_model("initial-exec")));
 
 bool hak_os_is_calling(void) {
@@ -75,7 +75,7 @@ static void leave(const hak_os_aside_t *aside) {
   hak_os_step_back(aside);
 }
 
-/* As libc's functions have it: -1, and errno. */
+/* Libc's convention: -1, and errno. */
 static long with_errno(long result) {
   if (result < 0 && result > -4096) {
     errno = (int)-result;
@@ -103,13 +103,13 @@ static void *map(void *at, size_t bytes, int protection, int flags) {
   return p;
 }
 
-static _Atomic bool names; /* as an option says; not for want of names in the kernel */
+static _Atomic bool names; /* set by an option; the kernel may still lack names */
 
 void hak_os_name_mappings(bool wanted) {
   atomic_store_explicit(&names, wanted, memory_order_relaxed);
 }
 
-/* What fails leaves the mapping as it is. Takes NULL. */
+/* Name a mapping; failure leaves it as it is. Accepts NULL. */
 static void *named(void *at, size_t bytes) {
   if (at && atomic_load_explicit(&names, memory_order_relaxed) &&
       hak_direct(SYS_prctl, PR_SET_VMA, PR_SET_VMA_ANON_NAME, (long)at, (long)bytes, (long)"hakmem") != 0) {
@@ -134,7 +134,7 @@ static bool protect(void *at, size_t bytes, long protection) {
   return with_errno(hak_direct(SYS_mprotect, (long)at, (long)bytes, protection)) == 0;
 }
 
-/* Directly, for another thread may wait until they are; and nothing is taken from a program. */
+/* By direct system call, since another thread may wait for the result; the program loses nothing. */
 bool hak_os_make_writable(void *at, size_t bytes) {
   const long access = PROT_READ | PROT_WRITE, flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
   count(&counters.mprotect, 1);
@@ -145,8 +145,7 @@ bool hak_os_make_writable(void *at, size_t bytes) {
   return succeeded(with_errno(hak_direct(SYS_mmap, (long)at, (long)bytes, access, flags, -1)) == (long)at);
 }
 
-/* Not readable, nor writable: for a wide alignment the memory must not be asked for beside it, for the kernel might
- * refuse so much. */
+/* Reserve without access: the kernel might refuse readable memory of that size beside the block. */
 void *hak_os_find_gap(size_t bytes, size_t align) {
   size_t wide = bytes + align - hak_os_page_bytes();
   char *found = wide > bytes ? map(NULL, wide, PROT_NONE, MAP_NORESERVE) : NULL;
@@ -157,7 +156,7 @@ void *hak_os_find_gap(size_t bytes, size_t align) {
   return found + (-(uintptr_t)found & (align - 1));
 }
 
-/* Where the kernel chooses, and what is too much of it is unmapped again. */
+/* Map where the kernel chooses, and unmap the excess. */
 static void *map_and_trim(size_t bytes, size_t align) {
   size_t wide = bytes + align - hak_os_page_bytes();
   char *found = map(NULL, wide, PROT_READ | PROT_WRITE, 0);
@@ -172,7 +171,7 @@ static void *map_and_trim(size_t bytes, size_t align) {
 }
 
 void *hak_os_map_aligned(void *wish, size_t bytes, size_t align) {
-  int tries = 4; /* others may map there meanwhile, or the kernel does not care for wishes */
+  int tries = 4; /* other threads may map there, or the kernel may ignore hints */
   do {
     char *p = map(wish, bytes, PROT_READ | PROT_WRITE, 0);
     if (!p || ((uintptr_t)p & (align - 1)) == 0) {
@@ -192,7 +191,7 @@ hak_os_map_result_t hak_os_map_at(void *at, size_t bytes) {
   if (!p) {
     return errno == EEXIST ? HAK_OS_OCCUPIED : HAK_OS_NO_MEMORY;
   }
-  hak_os_unmap_unused(p, bytes); /* without the flag, and before Linux 4.17, the address is a hint */
+  hak_os_unmap_unused(p, bytes); /* without the flag, or before Linux 4.17, the address is a hint */
   return HAK_OS_OCCUPIED;
 }
 
@@ -210,7 +209,7 @@ bool hak_os_make_ordinary(void *at, size_t bytes, uint32_t ways) {
   if (ways & HAK_OS_UNFORKED) {
     count(&counters.madvise, 2);
     hak_direct(SYS_madvise, (long)at, (long)bytes,
-               MADV_KEEPONFORK); /* older kernels know neither this nor what it undoes */
+               MADV_KEEPONFORK); /* older kernels know neither this nor its opposite */
     ok = hak_direct(SYS_madvise, (long)at, (long)bytes, MADV_DOFORK) == 0 && ok;
   }
   return ok || succeeded(hak_os_map_at(at, bytes) == HAK_OS_MAPPED); /* in the child of a fork */
@@ -283,19 +282,19 @@ static void *remap(void *from, size_t bytes, size_t wanted, int flags) {
   return succeeded(found != MAP_FAILED) ? found : NULL;
 }
 
-/* Never to a place of our choice: for that the kernel unmaps what is there, and of several mappings it may move the
- * first and then fail. */
+/* Never move to a chosen place: the kernel would first unmap what is there. If the range is several mappings, it may
+ * then move the first one and fail. */
 void *hak_os_lengthen(void *at, size_t bytes, size_t wanted, bool may_move) {
   return remap(at, bytes, wanted, may_move ? MREMAP_MAYMOVE : 0);
 }
 
-/* UCX's mremap drops the last argument, and the kernel would move the pages to wherever a register points. So they are
- * announced by a call that leaves them there, which watchers take for a move, and then moved directly. The kernel
- * unmaps what is at the other place first, so that may be gone after a failure. */
+/* UCX's mremap drops the last argument, and the kernel would move the pages to an arbitrary address. So a call that
+ * leaves the pages in place announces them, and the watchers take it for a move. A direct call then moves them. The
+ * kernel first unmaps the target, which may be gone after a failure. */
 bool hak_os_move(void *from, void *to, size_t bytes, bool *lost) {
   const long flags = MREMAP_MAYMOVE | MREMAP_FIXED, length = (long)bytes;
   *lost = false;
-  if (remap(from, bytes, bytes, 0) != from) { /* without leave to move: qemu would use it */
+  if (remap(from, bytes, bytes, 0) != from) { /* without permission to move, which qemu would use */
     return false;
   }
   count(&counters.mremap, 1);
@@ -304,7 +303,7 @@ bool hak_os_move(void *from, void *to, size_t bytes, bool *lost) {
   return ok;
 }
 
-/* By system call: the function is a cancellation point, and would end a thread that reports a misuse. */
+/* By system call, since the function is a cancellation point and could end a thread that reports misuse. */
 int hak_os_write(int fd, const void *bytes, size_t count) {
   for (const char *from = bytes; count > 0;) {
     long n = hak_direct(SYS_write, fd, (long)from, (long)count);

@@ -1,4 +1,4 @@
-/* Huge pages, and whether the kernel may be asked about them. */
+/* Huge pages, and whether the process may ask the kernel about them. */
 #include "direct.h"
 #include "os.h"
 
@@ -8,10 +8,10 @@
 
 #define SETTINGS "/sys/kernel/mm/transparent_hugepage/"
 
-/* A sandbox may end the process at any advice that glibc's malloc does not give. A program that puts itself into one
- * announces it by prctl, which this library stands before; what else would tell is a call that may be the one that
- * kills. A filter that was there at start lets whole programs start, and none that is in use (containers, services)
- * looks at advice: to obey it would cost each small program in a container a page of 2 MiB. */
+/* A sandbox may kill the process for advice that glibc's malloc never gives. A program that enters one announces it by
+ * prctl, which this library intercepts; any other test might itself be the fatal call. A filter that exists at start
+ * must allow whole programs to start. The common ones (containers, services) do not check advice. Obeying them would
+ * cost each small program in a container a 2 MiB page. */
 static _Atomic bool filtered;
 
 static _Atomic bool known;
@@ -27,7 +27,7 @@ void hak_os_expect_filter(void) {
 }
 
 hak_os_huge_t hak_os_huge_mode(void) {
-  if (HAK_UNLIKELY(!atomic_load_explicit(&known, memory_order_acquire))) { /* several threads find the same */
+  if (HAK_UNLIKELY(!atomic_load_explicit(&known, memory_order_acquire))) { /* several threads find the same value */
     char text[64];
     hak_direct_read(SETTINGS "enabled", text, sizeof text);
     hak_os_huge_t found = strstr(text, "[always]")    ? HAK_OS_HUGE_ALWAYS

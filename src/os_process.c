@@ -1,4 +1,4 @@
-/* Time, chance, waiting, and what else of the system is not memory. */
+/* Time, randomness, waiting, and other system services apart from memory. */
 #include "direct.h"
 #include "os.h"
 
@@ -28,12 +28,12 @@ uint64_t hak_os_wall_ns(void) {
   return read_clock(CLOCK_REALTIME);
 }
 
-/* Not AT_RANDOM: its bytes are libc's stack and pointer guards. */
+/* Not AT_RANDOM, whose bytes are libc's stack and pointer guards. */
 static uint64_t weak_random(void) {
   static _Atomic uint64_t calls;
   uint64_t bits = 0x9e3779b97f4a7c15U, call = atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed);
   uint64_t parts[] = {hak_os_now_ns(), (uintptr_t)&bits, (uintptr_t)&calls, call};
-  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) { /* the folded product cannot be turned back */
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) { /* the folded product cannot be inverted */
     unsigned __int128 product = (unsigned __int128)(bits ^ parts[i]) * 0xd6e8feb86659fd93U;
     bits = (uint64_t)product ^ (uint64_t)(product >> 64);
   }
@@ -46,8 +46,7 @@ uint64_t hak_os_random(void) {
   return got == (long)sizeof bits ? bits : weak_random();
 }
 
-/* A thread that was woken may run a signal handler first, which waits for one that sleeps here: so none sleeps for
- * ever. */
+/* A woken thread may first run a signal handler that waits for a sleeping thread. So the sleep has a time limit. */
 void hak_os_wait(_Atomic uint32_t *word, uint32_t value) {
   const struct timespec longest = {.tv_nsec = 20 * 1000 * 1000};
   hak_direct(SYS_futex, (long)word, 128 /* FUTEX_WAIT_PRIVATE */, value, (long)&longest);
@@ -58,7 +57,7 @@ void hak_os_wake(_Atomic uint32_t *word) {
 }
 
 uint64_t hak_os_block_signals(void) {
-  uint64_t all = ~((uint64_t)3 << 31), before = 0; /* but libc's own, which it sends to threads and waits for */
+  uint64_t all = ~((uint64_t)3 << 31), before = 0; /* except libc's own, which it sends to threads and waits for */
   hak_direct(SYS_rt_sigprocmask, SIG_BLOCK, (long)&all, (long)&before, sizeof all);
   return before;
 }
@@ -72,7 +71,7 @@ void hak_os_sleep_ms(uint64_t ms) {
   hak_direct(SYS_nanosleep, (long)&time);
 }
 
-/* libc allocates for the thread, and so may those who stand before its function. */
+/* Libc allocates for the thread, and so may libraries that intercept its function. */
 bool hak_os_start_thread(void *(*work)(void *)) {
   enum { STACK_BYTES = 128 << 10 };
   int saved = errno;
@@ -104,14 +103,14 @@ void hak_os_yield(void) {
   hak_direct(SYS_futex, (long)&word, 128 /* FUTEX_WAIT_PRIVATE */, 0, (long)&moment);
 }
 
-/* libc keeps it for debuggers in what pthread_self() points to, and says where: bits, how many, bytes from the start.
- */
+/* Libc stores the thread number for debuggers in the object behind pthread_self(), and publishes its place: bits,
+ * count, byte offset. */
 static _Atomic uint32_t id_place; /* 0: not known */
 
 void hak_os_find_thread_id(void) {
   const uint32_t *field = dlsym(RTLD_DEFAULT, "_thread_db_pthread_tid");
   if (!field) {
-    dlerror(); /* the program's own errors are told by it */
+    dlerror(); /* keeps the program's own pending error */
   } else if (field[0] == 32) {
     atomic_store_explicit(&id_place, field[2], memory_order_relaxed);
   }

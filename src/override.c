@@ -1,4 +1,4 @@
-/* The standard names. malloc and free are the fast paths themselves; the rest calls the hak_ functions. */
+/* The standard names. malloc and free are the fast paths themselves; the others call the hak_ functions. */
 #include "hakmem.h"
 
 #include "fast.h"
@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <malloc.h>
 
-/* Tells foreign.c that callers reach this library under the standard names. */
+/* Shows foreign.c that callers reach this library under the standard names. */
 extern const bool hak_override_present;
 const bool hak_override_present = true;
 
@@ -39,7 +39,7 @@ FORWARD(void *, pvalloc, (size_t bytes), bytes)
 FORWARD(size_t, malloc_usable_size, (void *block), block)
 FORWARD_AS(malloc_trim, int, trim, (size_t keep_bytes), keep_bytes)
 #ifdef __GLIBC__
-/* glibc's names for the same: old programs and plugins mix them with the standard ones. */
+/* glibc's other names for these functions, which old programs and plugins mix with the standard ones. */
 FORWARD_AS(cfree, void, free, (void *block), block)
 FORWARD_AS(__libc_free, void, free, (void *block), block)
 FORWARD_AS(__libc_malloc, void *, malloc, (size_t bytes), bytes)
@@ -49,7 +49,7 @@ FORWARD_AS(__libc_memalign, void *, memalign, (size_t alignment, size_t bytes), 
 FORWARD_AS(__libc_valloc, void *, valloc, (size_t bytes), bytes)
 FORWARD_AS(__libc_pvalloc, void *, pvalloc, (size_t bytes), bytes)
 
-/* M_TRIM_THRESHOLD is the option RETAIN; below 0, as with glibc, nothing is given back on account of it. */
+/* M_TRIM_THRESHOLD is the option RETAIN. As with glibc, a value below 0 means that a free gives nothing back. */
 static int retain(int value) {
   int saved = errno;
   char text[24];
@@ -59,8 +59,8 @@ static int retain(int value) {
   return failed == 0;
 }
 
-/* 1 as with glibc, whose programs take 0 for a failure: bins, brk and arenas, which most parameters tune, do not exist
- * here, so these have no effect. 0 for a parameter that <malloc.h> does not have. */
+/* Returns 1 like glibc, since programs take 0 for a failure. Most parameters tune bins, brk and arenas, which do not
+ * exist here, and have no effect. Returns 0 for parameters that <malloc.h> lacks. */
 HAK_EXPORT int mallopt(int parameter, int value) {
   enum { MXFAST_MAX = 80 * sizeof(size_t) / 4 };
   switch (parameter) {
@@ -84,8 +84,8 @@ HAK_EXPORT int mallopt(int parameter, int value) {
   }
 }
 
-/* What every library's pthread_atfork leads to, perhaps before our constructor runs. Weak: libc's own is the one in a
- * program without shared libraries. */
+/* Every library's pthread_atfork calls this, perhaps before this library's constructor runs. It is weak: a program
+ * without shared libraries has libc's own. */
 HAK_EXPORT __attribute__((weak)) int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void),
                                                        void *module) {
   hak_register_t next;

@@ -1,4 +1,4 @@
-/* From any address to its class and its chunk. Every free looks here; the arena writes it. */
+/* Maps any address to its class and its chunk. Every free reads it; the arena writes it. */
 #include "pagemap.h"
 
 #include <string.h>
@@ -6,7 +6,8 @@
 #include "os.h"
 
 _Atomic uintptr_t hak_leaves[HAK_LEAVES];
-/* A bit for each leaf that there is or is about to be, set before anybody can find it: a fork meets none without. */
+/* A bit for each leaf that exists or is about to. It is set before any thread can find the leaf, so a fork finds no
+ * leaf without its bit. */
 static _Atomic uint64_t leaf_bits[HAK_LEAVES / 64];
 
 static uintptr_t first_slice(size_t index) {
@@ -43,13 +44,13 @@ hak_chunk_t *hak_chunk_at(const void *address) {
   if (HAK_UNLIKELY(leaf && is_none(chunk))) {
     hak_chunk_t *span =
         atomic_load_explicit(&leaf->spans[chunk_index(address) / HAK_SPAN_CHUNKS], memory_order_acquire);
-    chunk = entry(at); /* the span may just have been cut */
+    chunk = entry(at); /* the span may just have been split */
     chunk = !chunk || (is_none(chunk) && !is_none(span)) ? span : chunk;
   }
   return chunk;
 }
 
-/* Chunks of one span, which is cut into its chunks where these are a part of it. */
+/* Set chunks of one span, which is split if they are only a part of it. */
 static void set_in_span(hak_leaf_t *leaf, size_t first, size_t count, hak_chunk_t *chunk) {
   _Atomic(hak_chunk_t *) *all = &leaf->chunks[first / HAK_SPAN_CHUNKS * HAK_SPAN_CHUNKS], *at = &leaf->chunks[first];
   _Atomic(hak_chunk_t *) *span = &leaf->spans[first / HAK_SPAN_CHUNKS];
@@ -77,7 +78,7 @@ void hak_set_chunk(const char *base, size_t chunks, hak_chunk_t *chunk) {
   }
 }
 
-/* of a piece of the tables */
+/* state of a piece of the tables */
 enum { READ_ONLY, CLAIMED, WRITABLE };
 #define WHOLE_FROM ((size_t)1 << 30)
 
@@ -87,7 +88,8 @@ static size_t rest_bytes(void) {
 
 static _Atomic(hak_leaf_t *) spare;
 
-/* `for_bytes` at once: next to very many, the tables are so little that all may count under a limit. */
+/* `for_bytes`: the size of the coming mapping. Beside a very large one the tables are small, so all of them may count
+ * under a limit. */
 static hak_leaf_t *map_leaf(size_t for_bytes) {
   hak_leaf_t *leaf = for_bytes >= WHOLE_FROM ? hak_os_map(NULL, HAK_LEAF_TABLE_BYTES + rest_bytes()) : NULL;
   if (leaf) {
@@ -126,7 +128,7 @@ static bool make_leaf(size_t index, size_t for_bytes) {
 }
 _Static_assert(offsetof(hak_leaf_t, pieces) == HAK_LEAF_TABLE_BYTES, "what is not a table begins a page");
 
-/* The next leaf, this one included; HAK_LEAVES: there is none. */
+/* The next leaf from this index on; HAK_LEAVES: there is none. */
 static size_t next_leaf(size_t index) {
   for (; index < HAK_LEAVES; index = (index | 63) + 1) {
     uint64_t bits = atomic_load_explicit(&leaf_bits[index / 64], memory_order_relaxed) >> index % 64;
@@ -146,7 +148,8 @@ static bool claim(_Atomic uint8_t *piece) {
          atomic_compare_exchange_strong_explicit(piece, &seen, CLAIMED, memory_order_acquire, memory_order_relaxed);
 }
 
-/* So many pieces in a row that the caller has claimed, `every` to a page, of which the first stands for all. */
+/* Make a run of pieces writable that the caller has claimed. There are `every` pieces to a page, and the first stands
+ * for all of them. */
 static bool settle(hak_leaf_t *leaf, size_t first, size_t count, size_t every) {
   bool ok = hak_os_make_writable((char *)leaf + first * HAK_LEAF_PIECE_BYTES, count * HAK_LEAF_PIECE_BYTES);
   for (size_t i = 0; i < count; i += every) {
@@ -157,7 +160,8 @@ static bool settle(hak_leaf_t *leaf, size_t first, size_t count, size_t every) {
   return ok;
 }
 
-/* The pieces that hold these bytes of the leaf's tables. One thread makes a piece writable, others wait for it. */
+/* Make the pieces with these bytes of the leaf's tables writable. One thread does so for a piece, and others wait for
+ * it. */
 static bool make_writable(hak_leaf_t *leaf, size_t from, size_t bytes) {
   size_t page = hak_os_page_bytes(), every = page > HAK_LEAF_PIECE_BYTES ? page / HAK_LEAF_PIECE_BYTES : 1;
   size_t at = from / HAK_LEAF_PIECE_BYTES / every * every, end = (from + bytes - 1) / HAK_LEAF_PIECE_BYTES + 1;
@@ -173,7 +177,7 @@ static bool make_writable(hak_leaf_t *leaf, size_t from, size_t bytes) {
     uint8_t seen = at < end ? atomic_load_explicit(&leaf->pieces[at], memory_order_acquire) : READ_ONLY;
     if (seen == CLAIMED) {
       hak_os_wait(&leaf->settled, settled);
-      hak_os_wake(&leaf->settled); /* the next who waits: one was woken */
+      hak_os_wake(&leaf->settled); /* the next waiting thread: only one was woken */
     }
     at += seen == WRITABLE ? every : 0;
   }

@@ -1,4 +1,4 @@
-/* The life of the process: start, fork, exit. Layers below: all but the entry points. */
+/* The process from start through forks to exit. Layers below: all but the entry points. */
 #include "process.h"
 #include "arena_internal.h"
 #include "background.h"
@@ -25,10 +25,10 @@ const char hak_process_linked = 1; /* see slow.c */
 /* The same for layout.c. */
 __attribute__((used)) static const hak_layout_t *const layout_anchor = &hak_layout;
 
-/* Who registers fork handlers holds it, and may allocate. */
+/* Held while fork handlers are registered; its owner may allocate. */
 static hak_lock_t registering = HAK_LOCK_INIT;
 
-/* Every lock, in the order in which a fork takes them. */
+/* Visit every lock, in the order in which a fork takes them. */
 static void each_lock(void (*visit)(hak_lock_t *lock, bool flag), bool flag) {
   visit(&registering, flag);
   visit(&hak_stats_lock, flag);
@@ -49,14 +49,14 @@ static void each_lock(void (*visit)(hak_lock_t *lock, bool flag), bool flag) {
   visit(&hak_meta_lock, flag);
 }
 
-/* A signal handler may fork while the code that it interrupted holds locks. */
+/* A signal handler may fork while the interrupted code holds locks. */
 static _Thread_local bool holds_some __attribute__((tls_model("initial-exec")));
 
 static void note_mine(hak_lock_t *lock, bool forks) {
   holds_some |= forks ? hak_lock_note_fork(lock) : hak_lock_is_mine(lock);
 }
 
-/* A signal handler asks; it may interrupt a fork. */
+/* For a signal handler, which may interrupt a fork. */
 static bool holds_a_lock(void) {
   bool saved = holds_some;
   holds_some = hak_lock_passes > 0;
@@ -66,18 +66,18 @@ static bool holds_a_lock(void) {
   return answer;
 }
 
-/* libc takes the lock of its list of streams after the handlers, and whoever has that may wait for a stream whose owner
- * allocates: so it comes before ours. A thread that takes it twice has to give it back twice. */
+/* libc takes the lock of its list of streams after the handlers. The owner of that lock may wait for a stream whose
+ * owner allocates, so it must come before the heap's locks. A thread that takes it twice must release it twice. */
 void _IO_list_lock(void) __attribute__((weak));
 void _IO_list_unlock(void) __attribute__((weak));
 void _IO_list_resetlock(void) __attribute__((weak));
-extern const char __libc_single_threaded __attribute__((weak)); /* if so, a child's libc leaves that lock as it is */
+extern const char __libc_single_threaded __attribute__((weak)); /* if set, libc keeps that lock in a child */
 static _Thread_local bool holds_streams __attribute__((tls_model("initial-exec")));
 static _Thread_local bool lacks_some __attribute__((tls_model("initial-exec")));
 
 static void take(hak_lock_t *lock, bool unused) {
   (void)unused;
-#ifndef __GLIBC__ /* musl's fork has the lock of its list by now, for which who registers may wait */
+#ifndef __GLIBC__ /* musl's fork holds the lock of its list here, for which a registering thread may wait */
   if (lock == &registering) {
     return;
   }
@@ -102,11 +102,11 @@ static void give_all(bool in_child) {
 }
 
 static void before_fork(void) {
-  uint64_t signals = hak_os_block_signals(); /* a handler that forks finds us with every lock or with none */
+  uint64_t signals = hak_os_block_signals(); /* a handler that forks then finds either every lock held or none */
   if (hak_lock_passes == 0) {
     holds_some = false;
     each_lock(note_mine, true);
-    for (take_all(); lacks_some && !holds_some; take_all()) { /* the other's fork may wait for what we have */
+    for (take_all(); lacks_some && !holds_some; take_all()) { /* the other fork may wait for this one's */
       give_all(false);
       hak_os_yield();
     }
@@ -128,7 +128,7 @@ static void in_parent(void) {
 }
 
 static void in_child(void) {
-  if (!holds_some) { /* else the thread goes on in the middle of a change */
+  if (!holds_some) { /* else this thread is still in the middle of a change */
     hak_arena_fork_child();
   }
   hak_pagemap_fork_child();
@@ -139,12 +139,12 @@ static void in_child(void) {
 
 extern void *__dso_handle __attribute__((visibility("hidden")));
 
-/* Handlers that were registered first run last before a fork and first after it. Ours must be these, for others may
- * wait for threads that allocate. */
+/* The handlers registered first run last before a fork, and first after it. The heap's must be these, because other
+ * handlers may wait for threads that allocate. */
 int hak_process_register(hak_register_t next, void (*prepare)(void), void (*parent)(void), void (*child)(void),
                          void *module) {
   static bool registered;
-  hak_lock(&registering); /* taken by a fork before the lock of libc's list of handlers, which may have to grow */
+  hak_lock(&registering); /* a fork takes it before libc's lock of the handler list, which may allocate */
   if (!registered) {
     registered = next(before_fork, in_parent, in_child, &__dso_handle) == 0;
   }
@@ -153,10 +153,11 @@ int hak_process_register(hak_register_t next, void (*prepare)(void), void (*pare
   return failed;
 }
 
-/* libhakmem.so is linked so that it is never unloaded. */
+/* The linker marks libhakmem.so as never unloaded. */
 extern const bool hak_never_unloaded __attribute__((weak));
 
-/* Linked into a plugin, this code must stay when the plugin goes: ends of threads call it, and blocks may live on. */
+/* If this code is linked into a plugin, it must stay when the plugin is unloaded: ending threads call it, and blocks
+ * may live on. */
 static void pin(void) {
   if (!&hak_never_unloaded) {
     hak_foreign_object(&hak_process_linked, RTLD_NODELETE);
@@ -171,7 +172,7 @@ static void start(void) {
     hak_heap_divert(0);
     hak_foreign_start();
   }
-  if (hak_os_offers_medium_pages()) { /* else not even a trial: a sandbox that was there before us may kill for it */
+  if (hak_os_offers_medium_pages()) { /* else not even a try: an earlier sandbox may kill for it */
     hak_arena_try_medium();
   }
   pthread_atfork(before_fork, in_parent, in_child);
@@ -182,11 +183,11 @@ static void start(void) {
   }
 }
 
-/* Before every other constructor of a program without shared libraries: its handlers are registered past ours. */
+/* Runs before every other constructor of a program without shared libraries, whose handlers bypass this library. */
 __attribute__((section(".init_array.00000"), used)) static void (*const starts_first)(void) = start;
 
 __attribute__((destructor(101))) static void end(void) {
-  hak_heap_verify_mine("free"); /* a block freed twice is noticed here at the latest */
+  hak_heap_verify_mine("free"); /* the last chance to notice a double free */
   if (!HAK_MINIMAL) {
     hak_profile_at_exit();
     hak_stats_at_exit();

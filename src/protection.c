@@ -1,6 +1,6 @@
-/* What alters pages that may be a block's: the program may free it without a word about that. And what announces a
- * sandbox. By direct system calls neither is seen. Each call goes on to the next function of its name: others stand
- * there, too, and the heap's own calls come by here. */
+/* Intercepts calls that change attributes of pages, which may be a block's that the program then frees, and calls that
+ * announce a sandbox. Direct system calls escape it. Each call goes on to the next function of its name, since other
+ * libraries may intercept it too. The heap's own calls also pass here. */
 #include "altered.h"
 #include "direct.h"
 #include "hakmem.h"
@@ -17,7 +17,7 @@ enum { GUARD_INSTALL = 102 }; /* MADV_GUARD_INSTALL */
 typedef long (*call_t)(long a, long b, long c, long d, long e);
 typedef _Atomic(call_t) next_t;
 
-/* Where there is no next one: in a program without shared libraries. */
+/* Used if there is no next function: in a program without shared libraries. */
 #define DIRECT(call) \
   static long direct_##call(long a, long b, long c, long d, long e) { \
     long result = hak_direct(SYS_##call, a, b, c, d, e); \
@@ -31,7 +31,7 @@ DIRECT(prctl)
 
 static next_t next_mprotect, next_pkey_mprotect, next_madvise, next_prctl;
 
-/* Not in the middle of an allocation: the heap may call before our constructor has run. */
+/* Not in the middle of an allocation: the heap may call before this library's constructor has run. */
 static call_t find(next_t *next, const char *name, call_t direct) {
   call_t found = atomic_load_explicit(next, memory_order_relaxed);
   if (HAK_UNLIKELY(!found)) {
@@ -40,7 +40,7 @@ static call_t find(next_t *next, const char *name, call_t direct) {
     }
     *(void **)&found = dlsym(RTLD_NEXT, name);
     if (!found) {
-      dlerror(); /* the program's own errors are told by it */
+      dlerror(); /* keeps the program's own pending error */
       found = direct;
     }
     atomic_store_explicit(next, found, memory_order_relaxed);
@@ -75,12 +75,12 @@ HAK_EXPORT int madvise(void *at, size_t bytes, int advice) {
   return (int)NEXT(madvise)((long)at, (long)bytes, advice, 0, 0);
 }
 
-/* A filter comes with one of these, but for a privileged process that calls seccomp itself. */
+/* A program enters a filter by one of these calls, except a privileged process that calls seccomp itself. */
 HAK_EXPORT int prctl(int option, ...) {
   long argument[4];
   va_list arguments;
   va_start(arguments, option);
-  for (int i = 0; i < 4; i++) { /* as libc's does: what was not passed is not looked at */
+  for (int i = 0; i < 4; i++) { /* as in libc's: arguments that were not passed are ignored */
     argument[i] = va_arg(arguments, long);
   }
   va_end(arguments);

@@ -1,22 +1,23 @@
-/* Purging: which free memory goes back to the system, in steps without a lock. retain.c decides how much. */
+/* Purging: give free memory back to the system, in steps that hold no lock over system calls. retain.c decides the
+ * amount. */
 #include "arena_internal.h"
 #include "options.h"
 #include "os.h"
 
 enum {
-  STEP_RANGES = 8,  /* on the stack, of which a thread may have little */
-  SPLIT_CHUNKS = 4, /* descriptors of both parts of an extent */
+  STEP_RANGES = 8,  /* they are on the stack, which may be small */
+  SPLIT_CHUNKS = 4, /* descriptors for both parts of an extent */
 };
 
-/* What is on its way to the system: the slices in transit of a SLICED chunk, all of them this step's; or an extent,
- * none of whose slices are, by the descriptors that it needs should it come back, of which the first tells it. */
+/* One step of purging. A range is a SLICED chunk, all of whose purging slices are this step's; or an extent, by the
+ * first of the spare descriptors that it needs if it comes back. The purging mask of such a descriptor is empty. */
 typedef struct step {
   hak_chunk_t *range[STEP_RANGES];
   size_t ranges, slices;
-  uint32_t forks; /* before it */
-  bool lost;      /* nobody knows what lies at `into` */
-  bool by_policy; /* because no more may stay resident */
-  char *into;     /* the place of so many chunks that extents move to; NULL: they go back to the system */
+  uint32_t forks; /* count of forks when the step began */
+  bool lost;      /* the content of the range at `into` is unknown */
+  bool by_policy; /* purged because the target is exceeded */
+  char *into;     /* where extents move to, with `room` chunks left; NULL: they go back to the system */
   size_t room;
 } step_t;
 
@@ -42,7 +43,7 @@ static void collect_extents(step_t *step, size_t most) {
       size_t room = (most - step->slices + HAK_CHUNK_SLICES - 1) / HAK_CHUNK_SLICES;
       hak_extent_t extent = hak_extent_cut_locked(first);
       size_t row = step->by_policy ? extent.chunks * HAK_CHUNK_SLICES : 0;
-      if (extent.chunks > room && hak_arena.spare_chunks_count >= SPLIT_CHUNKS) { /* its end; the rest comes later */
+      if (extent.chunks > room && hak_arena.spare_chunks_count >= SPLIT_CHUNKS) { /* its end first; the rest later */
         hak_extent_put_locked((hak_extent_t){extent.base, extent.chunks - room, true});
         extent.base += (extent.chunks - room) << HAK_CHUNK_SHIFT;
         extent.chunks = room;
@@ -64,14 +65,14 @@ static void into_transit(hak_chunk_t *chunk, hak_mask_t mask, size_t row) {
   hak_arena_settle_locked(chunk);
 }
 
-/* The emptiest chunks first: they may become whole ones. One that another thread is at is left to it. */
+/* Start with the emptiest chunks, which may become whole. Skip a chunk that another thread is purging. */
 static void collect_slices(step_t *step, size_t most) {
   for (int i = 2 * HAK_DIRTY_LISTS - 1; i >= 0; i--) {
     hak_chunk_t *chunk = hak_arena.lists[i % 2].dirty[i / 2].last, *before;
     for (; chunk && step->slices < most && step->ranges < STEP_RANGES; chunk = before) {
       before = chunk->prev_dirty;
       if (chunk->transit == 0) {
-        /* what lies low is taken again first */
+        /* purge high slices: threads take low ones first */
         hak_mask_t mask = hak_mask_highest(chunk->free & chunk->dirty, most - step->slices);
         step->range[step->ranges++] = chunk;
         step->slices += hak_mask_count(mask);
@@ -92,7 +93,7 @@ hak_mask_t hak_release_whole_pages(hak_mask_t mask) {
   return whole;
 }
 
-/* Returns the slices that were given back. */
+/* Returns the slices that were discarded. */
 static hak_mask_t discard_slices(const hak_chunk_t *chunk, hak_mask_t mask) {
   hak_mask_t done = 0;
   mask = hak_release_whole_pages(mask);
@@ -130,7 +131,7 @@ static size_t finish_slices(hak_chunk_t *chunk) {
   hak_unlock(&hak_arena.lock);
   hak_mask_t done = discard_slices(chunk, chunk->transit);
   hak_lock(&hak_arena.lock);
-  done &= chunk->transit; /* 0 in the child of a fork out of a signal handler: there they are free again */
+  done &= chunk->transit; /* 0 in the child of a fork from a signal handler: there they are free again */
   if (chunk->transit) {
     hak_release_out_of_transit_locked(chunk, done);
   }
@@ -145,7 +146,7 @@ static void spare_all_locked(hak_chunk_t *held) {
   }
 }
 
-/* False: in the child of a fork out of a signal handler, where it is free again. */
+/* False: this is the child of a fork from a signal handler, where the extent is free again. */
 static bool leave(const hak_chunk_t *held, size_t slices) {
   hak_lock(&hak_arena.lock);
   hak_chunk_t **link = &hak_arena.leaving;
@@ -162,7 +163,7 @@ static bool leave(const hak_chunk_t *held, size_t slices) {
   return found;
 }
 
-/* The first chunks of an extent go where there is room for them. Returns how many did. */
+/* Move the first chunks of an extent into the room that is left. Returns how many moved. */
 static size_t move(char *base, size_t chunks, step_t *step) {
   size_t moved = 0;
   while (moved < chunks && step->room > 0 && hak_os_move(base, step->into, HAK_CHUNK_BYTES, &step->lost)) {
@@ -175,11 +176,12 @@ static size_t move(char *base, size_t chunks, step_t *step) {
   return moved;
 }
 
-/* Its pages go first, which takes long: until then it is known to be ours, also to the child of a fork. */
+/* Discard the pages first, which takes long. Until then the heap still knows the extent, and so does the child of a
+ * fork. */
 static size_t finish_extent(hak_chunk_t *held, step_t *step) {
   hak_extent_t extent = {held->base, held->chunks, true};
   atomic_signal_fence(memory_order_acq_rel);
-  if (hak_arena.forks != step->forks) { /* then it is free again, and its descriptors are others' */
+  if (hak_arena.forks != step->forks) { /* the extent is free again, and its descriptors are in other use */
     return 0;
   }
   size_t bytes = extent.chunks << HAK_CHUNK_SHIFT, slices = extent.chunks * HAK_CHUNK_SLICES, gone = 0;
@@ -193,11 +195,11 @@ static size_t finish_extent(hak_chunk_t *held, step_t *step) {
     gone = extent.chunks;
   }
   hak_lock(&hak_arena.lock);
-  if (gone > 0) { /* what lies there now may be somebody's already */
+  if (gone > 0) { /* another thread may use this range already */
     hak_place_remember_locked(extent.base, gone << HAK_CHUNK_SHIFT);
   }
   spare_all_locked(held);
-  if (gone < extent.chunks) { /* mapped as ever, again */
+  if (gone < extent.chunks) { /* still mapped: free again */
     extent = (hak_extent_t){extent.base + (gone << HAK_CHUNK_SHIFT), extent.chunks - gone, !cleaned};
     hak_arena.mapped_slices += extent.chunks * HAK_CHUNK_SLICES;
     hak_arena.unmapped_ever -= extent.chunks * HAK_CHUNK_SLICES;
@@ -231,7 +233,7 @@ bool hak_release_into(char *base, size_t chunks, size_t *filled) {
   return !step.lost;
 }
 
-/* Give back up to `most` slices. Returns how many there were to give; *done: how many of them the system took. */
+/* Purge up to `most` slices. Returns how many slices the step found; *done: how many the system took. */
 static size_t release(size_t most, bool by_policy, size_t *done) {
   step_t step = {.into = NULL, .by_policy = by_policy};
   hak_lock(&hak_arena.lock);
@@ -259,7 +261,7 @@ bool hak_release_after_give(size_t given) {
     }
     found = release(most < left ? most : left, true, &done);
     hak_lock(&hak_arena.lock);
-    /* locked memory, say: no other try before a step's worth came to it */
+    /* for locked memory: do not try again before another step's worth became free */
     hak_arena.stuck_slices = found > 0 && done == 0 ? hak_arena.dirty_slices + HAK_PURGE_STEP : 0;
     hak_unlock(&hak_arena.lock);
     if (found == 0) {
@@ -297,7 +299,7 @@ bool hak_arena_purge_step(void) {
   return HAK_UNLIKELY(atomic_load_explicit(&hak_arena.surplus, memory_order_relaxed)) && hak_release_after_give(0);
 }
 
-/* No more than there was at the beginning: others may free as fast. */
+/* Purge at most what was free at the start, since other threads may free as fast. */
 bool hak_arena_purge(size_t keep) {
   size_t all = 0, done = 1, dirty = hak_arena_totals().dirty_slices, wanted = dirty > keep ? dirty - keep : 0;
   while (all < wanted && done > 0) {
@@ -310,7 +312,7 @@ bool hak_arena_purge(size_t keep) {
 
 void hak_arena_fork_child(void) {
   hak_arena.forks++;
-  hak_arena.reserved_slices = 0; /* to threads that are not here */
+  hak_arena.reserved_slices = 0; /* reservations of threads that do not exist here */
   while (hak_arena.transit) {
     hak_release_out_of_transit_locked(hak_arena.transit, 0);
   }

@@ -1,8 +1,8 @@
-/* Large blocks that realloc makes smaller, and larger again. */
+/* Large blocks that realloc shrinks, and lengthens again. */
 #include "arena_internal.h"
 #include "os.h"
 
-/* The block has no whole chunk yet: the descriptor that it needs for one. */
+/* Make the descriptor that the block needs for its first whole chunk. */
 static hak_chunk_t *first_whole_locked(const hak_chunk_t *sliced) {
   hak_chunk_t *huge = hak_chunk_new_locked(sliced->base, HAK_CHUNK_HUGE);
   huge->mate = hak_chunk_new_locked(sliced->base, HAK_CHUNK_SPARE);

@@ -1,4 +1,4 @@
-/* realloc, and how large a block is. */
+/* realloc, and the usable size of blocks. */
 #include "hakmem.h"
 
 #include "altered.h"
@@ -13,7 +13,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* The usable size of a block of ours that must be live; aborts on anything else. */
+/* The usable size of a block that must be live; aborts on anything else. */
 static size_t checked_usable(const void *block, uint32_t cls, const char *function) {
   if (cls == HAK_CLASS_SAMPLED) {
     return hak_hook_usable(block, function);
@@ -24,17 +24,18 @@ static size_t checked_usable(const void *block, uint32_t cls, const char *functi
   if (cls == HAK_CLASS_HUGE) {
     return hak_huge_usable(block);
   }
-  /* The words of a live block are its owner's, and may be stale copies: what looks free is looked for. */
+  /* The words of a live block belong to the program, and may be stale copies. A block that looks free is searched
+   * for. */
   if (HAK_UNLIKELY(hak_is_marked_free(block)) && hak_heap_holds(block, cls)) {
     hak_misuse(function, HAK_MISUSE_DOUBLE_FREE, block);
   }
   return hak_class_sizes[cls];
 }
 
-/* Up to so many bytes, half of a block may be idle: less than a copy costs. */
+/* Up to this size half of a block may be idle, since a copy costs more. */
 enum { LITTLE = 1024 };
 
-/* Where it fits, unless more than an eighth would be idle and another class has less of that. */
+/* Whether the block stays: it fits, and at most an eighth is idle, or no other class has less idle. */
 static bool fits(size_t usable, size_t bytes) {
   if (bytes > usable) {
     return false;
@@ -45,11 +46,11 @@ static bool fits(size_t usable, size_t bytes) {
   return usable - bytes <= usable / 8 || (bytes <= HAK_CACHED_MAX && hak_class_sizes[hak_class_of(bytes)] >= usable);
 }
 
-/* From a slab to a slab: what nearly every call is, but for those that want a new block. */
+/* Resize from slab to slab, the case of nearly every call, except calls that want a new block. */
 HAK_NOINLINE static void *resize_small(void *block, uint32_t cls, size_t bytes) {
   size_t usable = hak_class_sizes[cls];
   if (HAK_UNLIKELY(!hak_is_start_in_class(block, cls) || hak_is_marked_free(block))) {
-    checked_usable(block, cls, "realloc"); /* aborts, unless it only looks so */
+    checked_usable(block, cls, "realloc"); /* aborts, unless the tag is a stale copy */
   }
   if (fits(usable, bytes)) {
     return block;
@@ -83,12 +84,12 @@ static void *copy_to_new(void *block, size_t usable, size_t bytes) {
   return fresh;
 }
 
-/* What is left of a huge block is copied if it is as little: a run in its chunk would keep that from being whole. */
+/* Copy the remainder of a huge block up to this size: a run in its chunk would keep the chunk from becoming whole. */
 enum { COPIED_MAX = 256 << 10 };
 
-/* False: the block stays as it was, or is a huge one now, and must move if it is too small. */
+/* False: the block is unchanged, or is now a huge one. It must move if it is too small. */
 static bool resize_in_place(void *block, uint32_t cls, size_t usable, size_t bytes) {
-  /* One of more than its size's alignment may be as small as a run, and grows in its chunk. */
+  /* A huge block with a large alignment may be as small as a run, and grows in its chunk. */
   if (cls == HAK_CLASS_HUGE && (bytes > HAK_CACHED_MAX || bytes > usable)) {
     return hak_huge_resize(block, bytes);
   }
@@ -113,8 +114,8 @@ static size_t large_bytes(const void *block) {
   return hak_large_usable(block, hak_class_at(block));
 }
 
-/* What a class has too much for a block that shrank was written as part of the old one. It goes where it is more than
- * an eighth; or a quarter, where the system call would cost more than the rest of realloc. */
+/* When a block shrinks, its class may leave a written rest. Discard the rest if it is more than an eighth of the block.
+ * Where the system call would cost more than the remaining realloc, the limit is a quarter. */
 enum { DROPPED_MIN = 128 << 10 };
 
 static void drop_rest(void *block, size_t before, size_t bytes) {
@@ -146,10 +147,10 @@ static void *resize(void *block, uint32_t cls, size_t bytes) {
     drop_rest(fresh, usable, bytes);
   }
   errno = saved;
-  return fresh ? fresh : block; /* without memory a smaller block may stay where it is */
+  return fresh ? fresh : block; /* without memory a shrunk block may stay in place */
 }
 
-/* A run or a huge block is no sample meanwhile, and again if nothing comes of it. */
+/* A run or huge block loses its sample meanwhile, and gets it back if nothing changes. */
 static void *resize_sampled(void *block, size_t bytes) {
   struct hak_sample *sample = hak_hook_lift(block);
   uint32_t cls = hak_class_at(block);

@@ -1,9 +1,9 @@
-/* How much free memory stays resident: as much as recent demand has drawn. docs/design.md states the law. */
+/* Adaptive retention: as much free memory stays resident as recent demand has drawn. docs/design.md states the law. */
 #include "arena_internal.h"
 #include "options.h"
 
 enum {
-  PEAK_PART = 2, /* memory in use and free memory exceed the recent peak of use by this part of it at most */
+  PEAK_PART = 2, /* use and free memory together stay below the recent peak of use plus this part */
 };
 
 static size_t larger(size_t a, size_t b) {
@@ -22,13 +22,13 @@ static size_t most_at(size_t peak) {
   return peak + peak / PEAK_PART;
 }
 
-/* An allowance that was never drawn on starts at RETAIN; the option may change at any time. */
+/* The allowance starts at RETAIN and adapts from there. The option may change at any time. */
 static size_t allowance_locked(const hak_retention_t *state) {
   int64_t slices = (int64_t)hak_option_slices(HAK_OPTION_RETAIN) + state->balance;
   return slices > 0 ? (size_t)slices : 0;
 }
 
-/* What demand draws from free memory was not idle. */
+/* Free memory that demand draws was not idle in this window. */
 void hak_retain_use_locked(size_t used) {
   hak_retention_t *state = &hak_arena.retention;
   state->most_used[0] = larger(state->most_used[0], used);
@@ -93,9 +93,10 @@ size_t hak_retain_batch_locked(size_t surplus, size_t given) {
   return given >= HAK_PURGE_STEP ? surplus : smaller(surplus + more, beyond(warm_pool()));
 }
 
-/* Ghosts outlive their two windows while demand draws on them: a rise may take longer where the machine is slow. */
+/* Ghosts outlive their two windows while demand still draws on them: a demand rebound may take longer on a slow
+ * machine. */
 static void end_window_locked(hak_retention_t *state) {
-  size_t warm = warm_pool(); /* is free by intent, so it is not idle */
+  size_t warm = warm_pool(); /* free on purpose, so it does not count as idle */
   state->idle = state->least_free > warm ? state->least_free - warm : 0;
   state->balance -= (int64_t)smaller(allowance_locked(state), state->idle);
   state->least_free = hak_arena.dirty_slices;

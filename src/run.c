@@ -1,4 +1,4 @@
-/* Blocks of 48 KiB to 1 MiB, one run of slices each. cache.c stands above, arena.c below. */
+/* Blocks of 48 KiB to 1 MiB: one run of slices each. cache.c stands above; arena.c stands below. */
 #include "large.h"
 
 #include "arena.h"
@@ -12,7 +12,7 @@ void *hak_run_take(uint32_t cls, size_t align, bool *zeroed) {
   size_t align_slices = align > HAK_SLICE_BYTES ? align >> HAK_SLICE_SHIFT : 1;
   void *block = hak_arena_take_run(cls, align_slices, zeroed);
   if (block && !*zeroed) {
-    hak_mark_taken(block); /* it may be what a block that began here carried */
+    hak_mark_taken(block); /* it may still carry the tag of an earlier block here */
   }
   return block;
 }

@@ -44,7 +44,7 @@ static uint32_t bits_set(const hak_slab_t *slab, uint32_t enough) {
   return count;
 }
 
-/* It has something to give: put it into the list that is its own. Unlocks. True: it became sparse. */
+/* The slab has free blocks: put it into its list. Unlocks. True: it became sparse. */
 static bool list_and_unlock(hak_slab_t *slab, hak_slab_class_t *class, uint32_t control) {
   bool listed = control & HAK_SLAB_LISTED;
   if (!listed && slab->list == HAK_SLABS_DENSE) {
@@ -65,10 +65,10 @@ static bool list_and_unlock(hak_slab_t *slab, hak_slab_class_t *class, uint32_t 
   return sparse && moves;
 }
 
-/* What is to be done when the stack is free of what led to it. */
+/* Work that waits until the callers' stack frames are gone. */
 typedef struct rest {
-  size_t slices; /* were given, and some are due to go back to the system */
-  bool sparse;   /* a slab became so */
+  size_t slices; /* freed slices, of which some are due for purging */
+  bool sparse;   /* a slab became sparse */
 } rest_t;
 
 static void do_rest(rest_t rest) {
@@ -80,11 +80,11 @@ static void do_rest(rest_t rest) {
   }
 }
 
-/* The slab just got blocks back, or lost its CURRENT: put it where its state says. Unlocks. */
+/* The slab just got blocks back, or lost CURRENT: put it where its state says. Unlocks. */
 static void settle_and_unlock(hak_slab_t *slab, hak_slab_class_t *class, rest_t *rest) {
   uint32_t control = atomic_load_explicit(&slab->control, memory_order_acquire);
   uint32_t count = control >> HAK_SLAB_COUNT_SHIFT, carved = hak_slab_carved(slab);
-  /* Told by the bits: while a return is in flight, and after a fork in the middle of one, the count is not them. */
+  /* The bits decide: the count differs while a thread returns blocks, and after a fork during that. */
   if ((control & HAK_SLAB_CURRENT) || (carved == slab->blocks && bits_set(slab, 1) == 0)) {
     hak_unlock(&class->lock); /* detached: the next return lists it */
     return;
@@ -98,7 +98,7 @@ static void settle_and_unlock(hak_slab_t *slab, hak_slab_class_t *class, rest_t 
     char *base = slab->base;
     size_t slices = slab->slices;
     hak_set_class(base, slices, HAK_CLASS_NONE);
-    /* under the class's lock, where a return that is on its way there must find the slab gone */
+    /* under the class's lock, so that a concurrent return finds the slab gone */
     atomic_store_explicit(&slab->cls, HAK_CLASS_NONE, memory_order_relaxed);
     hak_unlock(&class->lock);
     rest->slices += hak_arena_put(base, slices) ? slices : 0;
@@ -107,11 +107,11 @@ static void settle_and_unlock(hak_slab_t *slab, hak_slab_class_t *class, rest_t 
   rest->sparse |= list_and_unlock(slab, class, control);
 }
 
-/* CURRENT: the caller's alone. */
+/* Make a slab that is CURRENT, for the caller alone. */
 static hak_slab_t *make_slab(uint32_t cls) {
   bool zeroed;
-  /* One slice where memory is short; for sizes that divide it, for the bins' limits are those of whole slabs. Requests
-   * of other sizes get a block of the next class that has one (slow.c). */
+  /* Low memory: use one slice, for sizes that divide it, since the bins' limits assume whole slabs. Requests of other
+   * sizes get a block of the next class that divides it (slow.c). */
   bool tight = hak_arena_is_tight(), divides = HAK_SLICE_BYTES % hak_class_sizes[cls] == 0;
   size_t slices = tight && divides ? 1 : hak_slab_slices(cls);
   bool power_of_two = (hak_class_sizes[cls] & (hak_class_sizes[cls] - 1)) == 0;
@@ -173,7 +173,7 @@ void hak_slab_drop(hak_slab_t *slab) {
   do_rest((rest_t){rest.slices, false});
 }
 
-/* Those whose pages were given back while they lay in the slab lost their tags. Returns how many blocks there are. */
+/* Blocks on discarded pages lost their tags, and get them again. Returns the number of blocks. */
 static uint32_t blocks_of_bits(const hak_slab_t *slab, uint32_t w, uint64_t mask, hak_free_block_t **blocks) {
   char *word_base = slab->base + (size_t)w * 64 * slab->block_bytes;
   uint32_t count = 0;
@@ -189,7 +189,7 @@ static uint32_t blocks_of_bits(const hak_slab_t *slab, uint32_t w, uint64_t mask
   return count;
 }
 
-/* All but the lowest `keep` bits. */
+/* The bits of `mask` without the lowest `keep` ones. */
 static uint64_t above_lowest(uint64_t mask, uint32_t keep) {
   while (keep-- > 0 && mask) {
     mask &= mask - 1;
@@ -206,7 +206,6 @@ void hak_slab_put_back(hak_slab_t *slab, uint32_t w, uint64_t bits, const char *
   }
 }
 
-/* Of the bits those of whole groups. */
 static uint64_t whole_groups(uint64_t mask, uint32_t group) {
   uint64_t all = ((uint64_t)1 << group) - 1, starts = ~0ULL / all;
   for (uint32_t i = 0; i < group; i++) {
@@ -215,7 +214,7 @@ static uint64_t whole_groups(uint64_t mask, uint32_t group) {
   return starts * all;
 }
 
-/* Of groups only as a whole. */
+/* Take blocks in whole groups only. */
 static uint32_t take_bits(hak_slab_t *slab, hak_free_block_t **blocks, uint32_t want, uint32_t group) {
   uint32_t words = (slab->blocks + 63) / 64, count = 0;
   for (uint32_t i = 0; i < words && count < want; i++) {
@@ -243,11 +242,11 @@ static uint32_t take_bits(hak_slab_t *slab, hak_free_block_t **blocks, uint32_t 
   return count;
 }
 
-/* New blocks; their memory is touched here for the first time, and where it is new nobody may have written there. */
+/* Take new blocks. This first touches their memory; fresh memory must read as zeros, unless the program wrote there. */
 static uint32_t carve(hak_slab_t *slab, hak_free_block_t **blocks, uint32_t want) {
   uint32_t first = hak_slab_carved(slab), left = slab->blocks - first, count = want < left ? want : left;
   atomic_store_explicit(&slab->carved, first + count, memory_order_relaxed);
-  atomic_signal_fence(memory_order_release); /* a fork between the two may lose the blocks, not give them twice */
+  atomic_signal_fence(memory_order_release); /* a fork between the two may lose the blocks, never double them */
   size_t block_bytes = slab->block_bytes;
   char *at = slab->base + (first + count) * block_bytes;
   uintptr_t key = atomic_load_explicit(&hak_key, memory_order_relaxed);
@@ -255,7 +254,7 @@ static uint32_t carve(hak_slab_t *slab, hak_free_block_t **blocks, uint32_t want
   for (uint32_t i = 0; i < count; i++) {
     at -= block_bytes;
     hak_free_block_t *block = (hak_free_block_t *)(void *)at;
-    block->untouched = 0; /* first, so that the page fault is one for writing */
+    block->untouched = 0; /* written first, so that the page fault is a write fault */
     atomic_signal_fence(memory_order_seq_cst);
     if (HAK_UNLIKELY(zeroed && block->tag != 0)) {
       hak_misuse("malloc", HAK_MISUSE_CORRUPTED, block);
@@ -273,7 +272,7 @@ uint32_t hak_slab_take(hak_slab_t *slab, hak_free_block_t **blocks, uint32_t wan
   return count || group == 1 ? count : take_bits(slab, blocks, want, 1);
 }
 
-/* Set the bits of blocks that come back to one word of one slab, and see to the slab's new state. */
+/* Set the bits of returned blocks in one word of a slab, and update the slab's state. */
 static void return_bits(hak_slab_t *slab, uint32_t w, uint64_t mask, const char *function, rest_t *rest) {
   uint32_t cls = atomic_load_explicit(&slab->cls, memory_order_relaxed);
   hak_slab_put_back(slab, w, mask, function);
@@ -282,14 +281,14 @@ static void return_bits(hak_slab_t *slab, uint32_t w, uint64_t mask, const char 
   if (control & HAK_SLAB_CURRENT) {
     return;
   }
-  /* From here on another thread may release the slab: its descriptor stays, and the lock tells. */
+  /* From here on another thread may release the slab. Its descriptor stays, and the lock settles the state. */
   uint32_t sparse_from = atomic_load_explicit(&slab->sparse_from, memory_order_relaxed);
   uint32_t count_before = control >> HAK_SLAB_COUNT_SHIFT, count = count_before + n;
   bool becomes_sparse = count_before < sparse_from && count >= sparse_from;
   if (!(control & HAK_SLAB_LISTED) || becomes_sparse || count == hak_slab_carved(slab)) {
     hak_slab_class_t *class = &hak_slab_classes[cls];
     hak_lock(&class->lock);
-    if (atomic_load_explicit(&slab->cls, memory_order_acquire) != cls) { /* perhaps another: pairs with make_slab */
+    if (atomic_load_explicit(&slab->cls, memory_order_acquire) != cls) { /* released or remade: pairs with make_slab */
       hak_unlock(&class->lock);
     } else {
       settle_and_unlock(slab, class, rest);
@@ -297,7 +296,7 @@ static void return_bits(hak_slab_t *slab, uint32_t w, uint64_t mask, const char 
   }
 }
 
-/* Its slab, which is of the class still. */
+/* The slab of a block, checked to be of this class. */
 static hak_slab_t *home_of(const hak_free_block_t *block, uint32_t cls, const char *function) {
   hak_slab_t *slab = hak_slab_at(block);
   if (HAK_UNLIKELY(atomic_load_explicit(&slab->cls, memory_order_relaxed) != cls)) {
@@ -312,11 +311,11 @@ static void check_carved(const hak_slab_t *slab, uint32_t index, const void *blo
   }
 }
 
-/* Blocks on their way back are gathered by word of bits, so that neighbours cost one atomic operation together. */
-enum { GATHER_WORDS = 16, FEW = 4 }; /* so many words at a time; for few blocks, so many */
+/* Returned blocks are gathered by word of bits, so that neighbours share one atomic operation. */
+enum { GATHER_WORDS = 16, FEW = 4 }; /* words gathered at a time; the same for few blocks */
 typedef struct gathered {
-  uintptr_t place; /* the descriptor's address and, in bits that are 0 there, the word's number */
-  uint64_t mask;   /* 0: none */
+  uintptr_t place; /* the descriptor's address, with the word's number in its zero bits */
+  uint64_t mask;   /* 0: the entry is empty */
 } gathered_t;
 _Static_assert(_Alignof(hak_slab_t) >= HAK_BITS_WORDS, "a word's number fits");
 
@@ -340,7 +339,7 @@ HAK_NOINLINE static rest_t return_all(hak_free_block_t *const *blocks, uint32_t 
   const uint32_t inverse = hak_class_inverses[cls];
   hak_slab_t *slab = NULL;
   gathered_t *at = &gathered[0];
-  uintptr_t of_slab = 0, place = 0; /* the last block's: neighbours in a magazine are often neighbours in memory */
+  uintptr_t of_slab = 0, place = 0; /* of the last block: neighbours in a magazine are often neighbours in memory */
   for (uint32_t i = 0; i < count; i++) {
     uintptr_t block = (uintptr_t)blocks[i];
     if (block >> HAK_SLAB_SHIFT != of_slab) {

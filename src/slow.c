@@ -1,4 +1,4 @@
-/* What the two paths of fast.h leave over. */
+/* The slow paths: requests and frees that the two paths of fast.h do not serve. */
 #include "hakmem.h"
 
 #include "altered.h"
@@ -11,14 +11,16 @@
 
 #include <errno.h>
 
-/* A child of a fork that only calls exec does not pay for the caches of its parent's threads. */
+/* Events between two orphans that a thread adopts. A child that only calls exec should not pay for its parent's
+ * caches. */
 enum { EVENTS_PER_ORPHAN = 64 };
 
-/* Nothing calls process.c: this makes a linker that takes only what it needs from libhakmem.a take it. */
+/* No function calls process.c. This reference makes the linker take it from libhakmem.a, of which it takes only what it
+ * needs. */
 extern const char hak_process_linked;
 __attribute__((used)) static const char *const process_anchor = &hak_process_linked;
 
-/* The newest block of the class's bin. NULL: it is empty. */
+/* Pop the newest block of the class's bin. NULL: the bin is empty. */
 static void *pop(hak_heap_t *heap, uint32_t cls) {
   hak_bin_t *bin = &heap->bin[cls];
   void *block = hak_bin_pop(heap, bin);
@@ -28,7 +30,7 @@ static void *pop(hak_heap_t *heap, uint32_t cls) {
   return block;
 }
 
-/* A block of a class, whose bin is empty as far as the caller saw, or has a damaged block. */
+/* Allocate a block of a class whose bin is empty, as seen by the caller, or has a damaged block. */
 static void *cached_alloc(size_t bytes, uint32_t cls, bool *zeroed) {
   hak_heap_t *heap = hak_heap_mine();
   *zeroed = false;
@@ -39,12 +41,12 @@ static void *cached_alloc(size_t bytes, uint32_t cls, bool *zeroed) {
     hak_heap_adopt_orphan();
     hak_heap_age_parked();
   }
-  void *block = pop(heap, cls); /* making the heap allocated, and may have left blocks in it */
+  void *block = pop(heap, cls); /* the making of the heap may have left blocks in it */
   return block ? block : hak_cache_refill(heap, cls, bytes, zeroed);
 }
 
-/* Without memory for another slab of its class, a request gets a block of a larger one, of the smallest runs at last:
- * for these memory is asked for also where the last chunk was refused. */
+/* If there is no memory for another slab, try larger classes, and at last the smallest runs. The arena asks the system
+ * for these even after it refused a chunk. */
 static void *cached_alloc_or_larger(size_t bytes, bool *zeroed) {
   uint32_t cls = hak_class_of(bytes), last = cls < HAK_RUN_FIRST ? HAK_RUN_FIRST + 1 : HAK_CLASS_COUNT;
   void *block = NULL;
@@ -54,7 +56,7 @@ static void *cached_alloc_or_larger(size_t bytes, bool *zeroed) {
   return block;
 }
 
-/* Whoever uses huge blocks only comes by no list. */
+/* A thread that uses only huge blocks does its share of periodic work here. */
 static void pass_by(void) {
   hak_heap_t *heap = hak_heap_mine();
   if (heap) {
@@ -70,7 +72,8 @@ static void *find(size_t bytes, bool *zeroed) {
   return hak_huge_alloc(bytes, HAK_BLOCK_MIN, zeroed);
 }
 
-/* Where a limit leaves no more, what threads keep may pin all that is free. Not for what no address space holds. */
+/* Under a memory limit, thread caches may hold all free memory: trim them and retry. Requests beyond the address space
+ * get no retry. */
 static void *find_after_trim(size_t bytes, bool *zeroed) {
   enum { ADDRESS_BITS = 47 };
   return bytes >> ADDRESS_BITS == 0 && hak_trim(0) ? find(bytes, zeroed) : NULL;
@@ -85,7 +88,7 @@ HAK_NOINLINE static void *alloc(size_t bytes, bool *zeroed) {
     return block;
   }
   bool watched = HAK_UNLIKELY(hak_hook_is_on());
-  *zeroed = false; /* nothing is known of a sampled block */
+  *zeroed = false; /* the content of a sampled block is unknown */
   block = watched && bytes <= HAK_SMALL_MAX ? hak_hook_alloc(bytes) : NULL;
   if (!block) {
     block = find(bytes, zeroed);
@@ -132,7 +135,7 @@ void *hak_no_memory(void) {
 
 static void cached_free(uint32_t cls, hak_free_block_t *block) {
   hak_heap_t *heap = hak_heap_mine();
-  /* Else its owner wrote there what it found in memory that was ours. */
+  /* The tag may be a stale copy inside a live block; confirm before reporting. */
   if (hak_is_marked_free(block) && hak_heap_holds(block, cls)) {
     hak_misuse("free", HAK_MISUSE_DOUBLE_FREE, block);
   }
@@ -151,7 +154,7 @@ HAK_COLD void hak_free_slow(void *block) {
   uint32_t cls = hak_class_at(block);
   if (hak_heap_diverts(cls) && !hak_altered_restore(block, cls, "free")) {
     errno = saved;
-    return; /* nobody else gets it either */
+    return; /* the block leaks, so no other thread gets it either */
   }
   if (cls == HAK_CLASS_SAMPLED && (cls = hak_hook_free(block)) == HAK_CLASS_NONE) {
     errno = saved;

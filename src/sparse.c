@@ -1,4 +1,4 @@
-/* Copy and zero large blocks without touching pages that hold only zeros. realloc and calloc call it. */
+/* Copy and zero large blocks without touching pages of zeros. realloc and calloc call it. */
 #include "sparse.h"
 
 #include "os.h"
@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* A page that was never touched is read without becoming resident. */
+/* A read of an untouched page does not make it resident. */
 static bool is_zero(const char *at, size_t bytes) {
   size_t done = 0;
   for (uint64_t words[8]; bytes - done >= sizeof words; done += sizeof words) {

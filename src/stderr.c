@@ -1,4 +1,4 @@
-/* Where reports go: standard error, also once the program has closed it. */
+/* The destination of reports: standard error, even after the program has closed it. */
 #include "direct.h"
 #include "os.h"
 
@@ -11,9 +11,9 @@
 
 static struct {
   bool known;
-  int copy; /* a descriptor of the same file, for programs that close stderr before they end; 0: none */
+  int copy; /* a descriptor of the same file, for programs that close stderr before exit; 0: none */
   struct stat status;
-  char name[256]; /* empty: it has none */
+  char name[256]; /* empty: it has no name */
 } remembered;
 
 static bool is_remembered(int fd) {
@@ -22,21 +22,21 @@ static bool is_remembered(int fd) {
          status.st_ino == remembered.status.st_ino;
 }
 
-/* Out of the way of the program's own, whose numbers are small. */
+/* Above the small numbers that the program itself uses. */
 enum { COPY_AT = 1000 };
 
 void hak_os_remember_stderr(void) {
   int saved = errno;
   remembered.known = fstat(STDERR_FILENO, &remembered.status) == 0;
   for (int least = COPY_AT; remembered.known && remembered.copy <= 0 && least > STDERR_FILENO; least /= 4) {
-    remembered.copy = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, least); /* beyond the limit of descriptors: lower */
+    remembered.copy = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, least); /* lower, if the limit of descriptors requires it */
   }
   ssize_t length = readlink("/proc/self/fd/2", remembered.name, sizeof remembered.name - 1);
   remembered.name[length > 0 ? length : 0] = '\0';
   errno = saved;
 }
 
-/* A descriptor of the remembered file; -1: the program closed it, and it cannot be opened by a name. */
+/* A descriptor of the remembered file. -1: the program closed it, and it cannot be opened by name. */
 static int open_remembered(void) {
   int fd =
       remembered.name[0] == '/' ? open(remembered.name, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK) : -1;
@@ -55,10 +55,10 @@ typedef struct entry {
   char name[];
 } entry_t;
 
-enum { PATH_BYTES = 64 }; /* of /proc/NUMBER/fd/NUMBER */
+enum { PATH_BYTES = 64 }; /* for /proc/NUMBER/fd/NUMBER */
 
-/* The first descriptor that `visit` finds for an entry of the folder that is a number; -1: for none. It allocates
- * nothing, as readdir does. */
+/* The first descriptor that `visit` finds for a numeric entry of the folder; -1: none. Unlike readdir, it allocates
+ * nothing. */
 static int find_among(const char *folder, int (*visit)(const char *path)) {
   _Alignas(entry_t) char entries[2048];
   char path[PATH_BYTES], *name = stpcpy(stpcpy(path, folder), "/");
@@ -68,7 +68,7 @@ static int find_among(const char *folder, int (*visit)(const char *path)) {
     for (long at = 0; at < n && found < 0; at += entry->bytes) {
       entry = (const entry_t *)(const void *)(entries + at);
       if (entry->name[0] >= '0' && entry->name[0] <= '9') {
-        stpcpy(name, entry->name); /* ten digits at most */
+        stpcpy(name, entry->name); /* at most ten digits */
         found = visit(path);
       }
     }
@@ -86,7 +86,7 @@ static int open_if_remembered(const char *path) {
     return -1;
   }
   int fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-  if (fd >= 0 && (!is_remembered(fd) || fcntl(fd, F_SETFL, O_APPEND) != 0)) { /* a full pipe is waited for */
+  if (fd >= 0 && (!is_remembered(fd) || fcntl(fd, F_SETFL, O_APPEND) != 0)) { /* this waits for a full pipe */
     close(fd);
     fd = -1;
   }
@@ -99,8 +99,8 @@ static int find_in_process(const char *process) {
   return find_among(folder, open_if_remembered);
 }
 
-/* A pipe has no name, but a shell that writes there too has it open. Where nobody does, its reader may be found, but
- * may have seen the end of it by then. */
+/* A pipe has no name, but a shell that also writes there has it open. If no such process exists, this may find the
+ * reader, which may have seen the end of the pipe by then. */
 static int open_by_others(void) {
   return S_ISFIFO(remembered.status.st_mode) ? find_among("/proc", find_in_process) : -1;
 }
@@ -108,7 +108,7 @@ static int open_by_others(void) {
 void hak_os_write_report(const char *text, size_t length) {
   int saved = errno;
   int fd = remembered.known && !is_remembered(STDERR_FILENO) ? remembered.copy : STDERR_FILENO;
-  bool reopen = remembered.known && (fd <= 0 || !is_remembered(fd)); /* it may be another file's number by now */
+  bool reopen = remembered.known && (fd <= 0 || !is_remembered(fd)); /* the number may belong to another file */
   if (reopen) {
     fd = open_remembered();
     fd = fd >= 0 ? fd : open_by_others();

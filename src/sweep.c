@@ -1,4 +1,4 @@
-/* Sweeps: free pages inside slabs that are nearly empty go back. slab.c starts them, the caches go on with them. */
+/* Sweeps: discard free pages inside slabs that are nearly empty. slab.c starts a sweep, and the caches continue it. */
 #include "slab.h"
 
 #include "arena.h"
@@ -6,17 +6,17 @@
 #include "pagemap.h"
 
 enum {
-  SWEEP_AFTER_MIN = 64,  /* sparse slabs (4 MiB) before a sweep is worth its calls */
-  SHRUNK_BY_MIN = 32,    /* slabs' worth fewer in use than there was */
-  SWEEP_AFTER_PART = 16, /* or this part of what is in use */
+  SWEEP_AFTER_MIN = 64,  /* sparse slabs (4 MiB) below which a sweep is not worth its calls */
+  SHRUNK_BY_MIN = 32,    /* fall of the use, in slabs' worth, that justifies a sweep */
+  SWEEP_AFTER_PART = 16, /* or this part of the use */
   SWEEP_LATER_PART = 64, /* the same, at the end of a decay time */
   STEP_SLABS = 32,
-  STAY_PART = 8, /* where fewer of the slabs that become sparse stay so, they soon go as a whole, or fill up */
+  STAY_PART = 8, /* if fewer sparse slabs than this stay sparse, they soon empty or fill up by themselves */
 };
 
-static _Atomic size_t most_full; /* slabs' worth, since the last sweep */
+static _Atomic size_t most_full; /* peak use in slabs' worth since the last sweep */
 
-/* Whether all of [from, to) bytes of the slab are free blocks, or were never carved. */
+/* Whether bytes [from, to) of the slab hold only blocks that are free or were never carved. */
 static bool is_free_range(const hak_slab_t *slab, size_t from, size_t to) {
   uint32_t carved = hak_slab_carved(slab);
   for (size_t i = from / slab->block_bytes; i * slab->block_bytes < to && i < carved; i++) {
@@ -28,7 +28,7 @@ static bool is_free_range(const hak_slab_t *slab, size_t from, size_t to) {
   return true;
 }
 
-/* Of a slab that is CURRENT: nobody else gets a block of it while its page is given back, but blocks may come back. */
+/* The slab is CURRENT: no other thread takes a block while a page is discarded, but threads may return blocks. */
 static bool discard_free_pages(hak_slab_t *slab) {
   size_t page = hak_os_page_bytes(), slab_bytes = (size_t)slab->slices << HAK_SLICE_SHIFT, run = 0;
   bool any = false;
@@ -47,26 +47,25 @@ static bool discard_free_pages(hak_slab_t *slab) {
   return any;
 }
 
-/* A slab of the class and list becomes the caller's, so that no lock is held over system calls; nothing is searched
- * for. NULL: there is none. */
+/* Take a slab of the class and list for the caller, so that no lock is held over system calls. It takes the first one,
+ * without a search. NULL: there is none. */
 static hak_slab_t *hold_one(hak_slab_class_t *class, int list) {
   hak_lock(&class->lock);
   hak_slab_t *slab = class->list[list].first;
   if (slab) {
     uint32_t carved = hak_slab_carved(slab), free = hak_slab_count(slab);
     hak_slab_hold_locked(slab, HAK_SLABS_SWEPT);
-    class->sparse += list == HAK_SLABS_DENSE; /* it counts as left when somebody takes it */
-    /* worth another pass when half of what is out came back */
+    class->sparse += list == HAK_SLABS_DENSE; /* counts as left once a thread takes it */
+    /* worth another pass when half of the blocks in use came back */
     uint32_t again = carved - (carved - free) / 2;
-    /* more than now in any case: in the child of a fork, blocks may be out that count as free */
+    /* above the present count, since in the child of a fork blocks in use may count as free */
     atomic_store_explicit(&slab->sparse_from, again > free ? again : free + 1, memory_order_relaxed);
   }
   hak_unlock(&class->lock);
   return slab;
 }
 
-/* One step of a pass over the class, which holds no caller up for long. Returns how many slabs there were; *any: a page
- * was given back. */
+/* Go one short step on with a pass over the class. Returns the number of slabs; *any: a page was discarded. */
 static size_t sweep_class(int cls, int list, bool *any) {
   size_t count = 0;
   for (hak_slab_t *slab; count < STEP_SLABS && (slab = hold_one(&hak_slab_classes[cls], list)); count++) {
@@ -89,13 +88,13 @@ bool hak_slab_discard_sparse(void) {
   return discard_listed(HAK_SLABS_SPARSE);
 }
 
-/* The dense ones first: blocks are taken from what was swept in that order. */
+/* Start with the dense slabs: threads take from the swept list in that order. */
 bool hak_slab_discard_all(void) {
   bool dense = discard_listed(HAK_SLABS_DENSE);
   return discard_listed(HAK_SLABS_SPARSE) || dense;
 }
 
-/* Whether slabs of the class that become sparse stay so, as far as is known. */
+/* Whether the class's sparse slabs tend to stay sparse, on recent counts. */
 static bool stay_sparse(hak_slab_class_t *class) {
   hak_lock(&class->lock);
   size_t sparse = class->sparse;
@@ -104,7 +103,7 @@ static bool stay_sparse(hak_slab_class_t *class) {
   return stay;
 }
 
-/* What was seen counts half as much after a decay time. */
+/* Halve the counts after each decay time. */
 static void forget_half(hak_slab_class_t *class) {
   hak_lock(&class->lock);
   class->sparse /= 2;
@@ -112,7 +111,7 @@ static void forget_half(hak_slab_class_t *class) {
   hak_unlock(&class->lock);
 }
 
-/* The class where a pass goes on; 0: none is under way. */
+/* Class at which the pass continues; 0: no pass is under way. */
 static _Atomic int sweeping;
 
 static void begin_sweep(size_t full) {
@@ -136,14 +135,14 @@ static size_t listed(int list) {
   return atomic_load_explicit(&hak_slabs_listed[list], memory_order_relaxed);
 }
 
-/* Slabs' worth of what is in use and was not swept. */
+/* Slabs' worth of memory in use, without the swept slabs. */
 static size_t full_slabs(void) {
   size_t used = hak_arena_used_slices() / HAK_SLAB_SLICES, swept = listed(HAK_SLABS_SWEPT);
   return used > swept ? used - swept : 0;
 }
 
-/* Slabs that become sparse while the heap keeps its size mostly fill up again soon: sweep when it has shrunk, or when
- * half of what is in use is sparse. */
+/* In a heap of constant size, sparse slabs mostly fill up again soon. So sweep when the heap has shrunk, or when half
+ * of the memory in use is sparse. */
 void hak_slab_became_sparse(void) {
   size_t full = full_slabs(), most = atomic_load_explicit(&most_full, memory_order_relaxed);
   size_t part = full / SWEEP_AFTER_PART, sparse = listed(HAK_SLABS_SPARSE);
@@ -159,7 +158,7 @@ void hak_slab_became_sparse(void) {
   hak_slab_sweep_step();
 }
 
-/* What became sparse after the last sweep, too few for another, does not stay for ever. */
+/* Sweep the slabs that became sparse since the last sweep, though too few for one, after a decay time. */
 void hak_slab_decay(void) {
   for (int c = 1; c < HAK_RUN_FIRST; c++) {
     forget_half(&hak_slab_classes[c]);

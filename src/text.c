@@ -1,4 +1,4 @@
-/* Text in a buffer, without allocating. For messages, statistics and profiles. */
+/* Format text into a buffer without allocating. For messages, statistics and profiles. */
 #include "text.h"
 
 #include "os.h"

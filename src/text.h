@@ -1,21 +1,21 @@
-/* Duty: build text in a buffer without allocating (snprintf may allocate, and is not ours to call inside malloc).
+/* Duty: format text into a buffer without allocating (snprintf may allocate, and other libraries may intercept it).
  * Data: the caller's. Layers below: os. */
 #pragma once
 
 #include "base.h"
 
 #include <stdarg.h>
-/* `length` counts what was asked for, also past `capacity`; the text kept is always NUL-terminated. */
+/* `length` counts the whole text, even beyond `capacity`. The stored text always ends with a NUL. */
 typedef struct hak_text {
   char *buffer;
   size_t capacity, length;
 } hak_text_t;
 
 hak_text_t hak_text_on(char *buffer, size_t capacity);
-/* Append as printf does, of whose conversions there are: %s, %-24s, %zu, %16zu, %zx. */
+/* Append as printf does. It knows the conversions %s, %-24s, %zu, %16zu and %zx. */
 __attribute__((format(printf, 2, 3))) void hak_text_put(hak_text_t *text, const char *format, ...);
 void hak_text_put_values(hak_text_t *text, const char *format, va_list values);
-/* To stderr, up to 400 characters. */
+/* Write to stderr, up to 400 characters. */
 __attribute__((format(printf, 1, 2))) void hak_text_say(const char *format, ...);
-/* A report at exit: see hak_os_write_report. */
+/* Write a report at exit: see hak_os_write_report. */
 void hak_text_report(const hak_text_t *text);

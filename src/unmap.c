@@ -1,10 +1,10 @@
-/* Where address space is short: unmap what is free and clean. arena.c and extent.c call it when mapping fails. */
+/* Low address space: unmap free clean memory. arena.c and extent.c call this when mapping fails. */
 #include "arena_internal.h"
 #include "os.h"
 
-enum { LEAST_PART = 64 }; /* of what is mapped: less is not worth a look at every chunk */
+enum { LEAST_PART = 64 }; /* part of the mapped memory below which a walk over every chunk does not pay */
 
-/* They are nobody's from now on, also to the child of a fork: they are about to be unmapped. */
+/* Take the slices out of the masks before they are unmapped, so that the child of a fork does not use them either. */
 static void forget_locked(hak_chunk_t *chunk, hak_mask_t mask) {
   size_t count = hak_mask_count(mask);
   chunk->present &= ~mask;
@@ -16,7 +16,7 @@ static void forget_locked(hak_chunk_t *chunk, hak_mask_t mask) {
   hak_arena.unmapped_ever += count;
 }
 
-/* Nothing of it is left, perhaps. */
+/* Drop the chunk if none of it is left. */
 static void end_locked(hak_chunk_t *chunk) {
   char *base = chunk->base;
   if (chunk->present == 0) {
@@ -26,7 +26,7 @@ static void end_locked(hak_chunk_t *chunk) {
   }
 }
 
-/* False: some could not be, and are free as before. */
+/* False: some slices could not be unmapped, and are free again. */
 static bool unmap(char *base, hak_mask_t mask) {
   bool all = true;
   for (uint32_t slices, first; mask; mask &= ~hak_mask_of(first, slices)) {
@@ -57,7 +57,7 @@ size_t hak_unmap_rest_locked(void) {
   return hak_arena.mapped_slices - hak_arena.clean_extent_slices - hak_arena.dirty_slices - hak_arena.used_slices;
 }
 
-/* Not inlined, for the sake of the stack. */
+/* Not inlined, to keep the callers' stack frames small. */
 HAK_NOINLINE bool hak_unmap_rest(size_t least) {
   hak_chunk_t last = {.base = NULL}, *chunk = NULL;
   bool any = false, all = true;

@@ -1,4 +1,4 @@
-/* What the ELF file of a program says: static, 32-bit, sanitizers, another allocator inside. Nothing is run. */
+/* Reads a program's ELF file: static, 32-bit, sanitizers, another allocator inside. Nothing is run. */
 #include "binary.h"
 
 #include <elf.h>
@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Only files of this machine's class and byte order are looked into; of others it suffices to know that they differ. */
+/* Only files of this machine's class and byte order are examined. For others it is enough to know that they differ. */
 #if UINTPTR_MAX == UINT64_MAX
 #define NATIVE_CLASS ELFCLASS64
 typedef Elf64_Ehdr header_t;
@@ -26,13 +26,13 @@ typedef Elf64_Sym symbol_t;
 #define NATIVE_DATA ELFDATA2MSB
 #endif
 
-/* `bytes` of the file from `at` on, at a multiple of 8. NULL: the file has no such place. */
+/* `bytes` of the file from `at` on, aligned to 8. NULL: the file has no such range. */
 static const void *part(const binary_t *file, uint64_t at, uint64_t bytes) {
   bool inside = at <= file->size && bytes <= file->size - at && at % 8 == 0;
   return inside ? file->bytes + at : NULL;
 }
 
-/* A text that ends within the file. */
+/* A string that ends within the file. */
 static const char *text(const binary_t *file, uint64_t at) {
   bool ends = at < file->size && memchr(file->bytes + at, '\0', file->size - at);
   return ends ? (const char *)file->bytes + at : NULL;
@@ -55,7 +55,7 @@ static const segment_t *segment_of(const binary_t *file, uint32_t type) {
   return NULL;
 }
 
-/* Where an address of the loaded program lies in the file; the file's size: nowhere. */
+/* The file offset of an address of the loaded program; the file's size: none. */
 static uint64_t place_of(const binary_t *file, uint64_t address) {
   size_t count;
   const segment_t *segment = segments(file, &count);
@@ -74,7 +74,7 @@ static const dynamic_t *dynamic_entries(const binary_t *file, size_t *count) {
   return segment ? part(file, segment->p_offset, segment->p_filesz) : NULL;
 }
 
-/* The place in the file that an entry's address leads to; the file's size: there is none. */
+/* The file offset of a dynamic entry's address; the file's size: there is none. */
 static uint64_t dynamic_place(const binary_t *file, int64_t tag) {
   size_t count;
   const dynamic_t *entry = dynamic_entries(file, &count);
@@ -86,8 +86,8 @@ static uint64_t dynamic_place(const binary_t *file, int64_t tag) {
   return file->size;
 }
 
-/* Symbols of the dynamic table: its end is where the table of names begins, as every linker lays them out. wanted: also
- * one that another file is to define. */
+/* Searches the dynamic symbols. The table ends where the string table begins, as every linker arranges them. wanted:
+ * also accept symbols that another file must define. */
 static bool has_symbol(const binary_t *file, const char *name, bool wanted) {
   uint64_t table = dynamic_place(file, DT_SYMTAB), names = dynamic_place(file, DT_STRTAB);
   size_t count = names > table ? (size_t)(names - table) / sizeof(symbol_t) : 0;
@@ -101,7 +101,7 @@ static bool has_symbol(const binary_t *file, const char *name, bool wanted) {
   return false;
 }
 
-/* 0, or the error's number. */
+/* Returns 0, or an error number. */
 static int map_file(const char *path, binary_t *file) {
   struct stat status;
   int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -151,14 +151,14 @@ void binary_close(binary_t *file) {
   *file = (binary_t){0};
 }
 
-/* Its table of what lies where (inspect/layout.h), which is there in a stripped program, too. */
+/* The layout table (inspect/layout.h) shows it, which stripped programs have, too. */
 bool binary_holds_hakmem(const binary_t *file) {
   static const char magic[16] = "hakmem layout";
   return memmem(file->bytes, file->size, magic, sizeof magic) != NULL;
 }
 
-/* By a function that every file of such a program asks for; where the runtime is linked into it and exports none but
- * malloc, by the name under which that writes. */
+/* Looks for a function that every file of such a program imports. If the runtime is linked in and exports only malloc,
+ * it looks for the name under which the runtime writes messages. */
 const char *binary_sanitizer(const binary_t *file) {
   static const char *const runtimes[][3] = {{"__asan_init", "\0AddressSanitizer", "address"},
                                             {"__tsan_init", "\0ThreadSanitizer", "thread"},

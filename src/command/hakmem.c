@@ -1,4 +1,4 @@
-/* hakmem COMMAND: runs a command on this allocator, or says why it cannot be served. */
+/* hakmem COMMAND: runs a command on this allocator, or explains why it cannot. */
 #include "hakmem.h"
 #include "binary.h"
 #include "script.h"
@@ -14,11 +14,12 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-/* As env, nice and their like: our own mistake or the caller's; a program that cannot be run; one that is not there. */
+/* Exit codes, as for env and nice: wrong usage or an own failure; a program that cannot be run; one that does not
+ * exist. */
 enum { EXIT_USAGE = 125, EXIT_REFUSED = 126, EXIT_NOT_FOUND = 127 };
-enum { SCRIPTS_MAX = 5 }; /* a script whose interpreter is one, as deep as the kernel follows */
+enum { SCRIPTS_MAX = 5 }; /* nested script interpreters that the kernel follows */
 
-#define SEPARATORS ": \t\n" /* of LD_PRELOAD, which knows no quotes */
+#define SEPARATORS ": \t\n" /* in LD_PRELOAD, which has no quotes */
 #define LINK "link libhakmem.a into it instead: cc ... $(pkg-config --libs --static hakmem)"
 
 _Noreturn __attribute__((format(printf, 2, 3))) static void refuse(int status, const char *format, ...) {
@@ -42,7 +43,7 @@ _Noreturn static void help(FILE *out, int status) {
   exit(status);
 }
 
-/* The file of a command, as the shell would find it. */
+/* Find the file of a command, as the shell would. */
 static void find_program(const char *name, char found[PATH_MAX]) {
   const char *path = getenv("PATH");
   if (!*name) {
@@ -68,7 +69,7 @@ static void find_program(const char *name, char found[PATH_MAX]) {
   refuse(EXIT_NOT_FOUND, "%s: no such command in PATH", name);
 }
 
-/* What no call of the system would start, however it is preloaded. */
+/* Refuse a file that the system could not start, with or without a preload. */
 static void refuse_unstartable(const char *path) {
   struct stat status;
   if (stat(path, &status) == 0 && S_ISDIR(status.st_mode)) {
@@ -79,7 +80,7 @@ static void refuse_unstartable(const char *path) {
   }
 }
 
-/* A file that is no program itself; false: it is one, or nothing that can be told. */
+/* The interpreter of a script. False: the file is a program, or nothing recognizable. */
 static bool find_interpreter(const char *path, char found[PATH_MAX]) {
   script_t script;
   if (!script_read(path, &script)) {
@@ -103,7 +104,7 @@ static bool find_interpreter(const char *path, char found[PATH_MAX]) {
   return true;
 }
 
-/* The dynamic linker preloads nothing into a program that begins with more rights than its caller has. */
+/* Refuse a program with more rights than its caller: the dynamic linker preloads nothing there. */
 static void refuse_privileged(const char *path) {
   struct stat status;
   bool owner = stat(path, &status) == 0 && (status.st_mode & S_ISUID) && status.st_uid != geteuid();
@@ -117,8 +118,7 @@ static void refuse_privileged(const char *path) {
   }
 }
 
-/* Beside this program: where it was installed, where a distribution puts libraries of this machine, or where it was
- * built. */
+/* Try a folder beside this program: an installation, a distribution's folder for this machine, or a build. */
 static bool try_library(const char *folder, const char *below, const binary_t *program, char found[PATH_MAX]) {
   char candidate[PATH_MAX];
   binary_t library;
@@ -131,7 +131,7 @@ static bool try_library(const char *folder, const char *below, const binary_t *p
   return fits && realpath(candidate, found) != NULL;
 }
 
-/* `program` NULL: the one for programs like this. */
+/* `program` NULL: find the library for programs of this wrapper's kind. */
 static bool find_library(const binary_t *program, char found[PATH_MAX]) {
   static const char musl[] = HAKMEM_LIBRARIES "/musl";
   static const char *const below[] = {HAKMEM_LIBRARIES, "../lib", "../lib64", ".", musl, "../lib/musl", "../musl"};
@@ -150,7 +150,7 @@ static bool find_library(const binary_t *program, char found[PATH_MAX]) {
   return false;
 }
 
-/* Of the program that will run in the end: a script's interpreter. */
+/* Check the program that finally runs: for a script, its interpreter. */
 static void check_program(const char *name, char library[PATH_MAX]) {
   char path[PATH_MAX], interpreter[PATH_MAX];
   binary_t file;
@@ -170,7 +170,7 @@ static void check_program(const char *name, char library[PATH_MAX]) {
            binary_machine_name(&file), binary_is_musl(&file) ? " and musl" : "");
   }
   if (binary_holds_hakmem(&file)) {
-    library[0] = '\0'; /* it is served already */
+    library[0] = '\0'; /* it has the allocator already */
   } else if (binary_sanitizer(&file)) {
     refuse(EXIT_REFUSED,
            "%s is built with -fsanitize=%s, whose runtime ends it where another malloc comes before its own: build it "
@@ -184,7 +184,7 @@ static void check_program(const char *name, char library[PATH_MAX]) {
   binary_close(&file);
 }
 
-/* Of the command, and of those that it starts as far as its words tell; a command `env` that prints is none. */
+/* Check the command, and the commands that it starts, if its words show them. An `env` that only prints starts none. */
 static void check_words(char **words, char library[PATH_MAX]) {
   check_program(words[0], library);
   for (started_t started; (started = starter_read(words)).words || started.lost; words = started.words) {
@@ -200,7 +200,7 @@ static void check_words(char **words, char library[PATH_MAX]) {
   }
 }
 
-/* Whether a list as LD_PRELOAD has this path in it. */
+/* Whether a list in the form of LD_PRELOAD contains this path. */
 static bool names(const char *list, const char *path) {
   for (size_t length; *list; list += length + (list[length] != '\0')) {
     length = strcspn(list, SEPARATORS);
@@ -233,7 +233,7 @@ static void set_environment(const char *library, const char *profile) {
   free(preload);
 }
 
-/* The first library of a process whose file's name begins so. */
+/* The first library of a process whose file name has this prefix. */
 static bool maps_library(const char *pid, const char *prefix, char path[PATH_MAX]) {
   char name[64], line[PATH_MAX + 128];
   bool found = false;

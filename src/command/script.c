@@ -7,7 +7,7 @@
 #define SPACES " \t"
 #define ENDS " \t\n"
 
-/* The next word of the line, ended there; NULL: there is none. */
+/* The next word of the line, which it terminates; NULL: there is none. */
 static char *next_word(char **line) {
   char *word = *line + strspn(*line, SPACES), *end = word + strcspn(word, ENDS);
   *line = *end == '\0' || *end == '\n' ? end : end + 1;
@@ -20,8 +20,8 @@ static bool begins(const char *word, const char *with) {
   return strncmp(word, with, strlen(with)) == 0;
 }
 
-/* What env is asked to start: `env NAME`, of which all that follows is one word, or `env -S [OPTION...]
- * [VARIABLE=VALUE...] NAME ...`. NULL: this is not understood, and env itself is looked at. */
+/* The command that env starts: `env NAME`, where all that follows is one word, or `env -S [OPTION...]
+ * [VARIABLE=VALUE...] NAME ...`. NULL: the line is not understood, and env itself is checked. */
 static char *asked_of_env(char *line, bool *without_environment) {
   line += strspn(line, SPACES);
   if (!begins(line, "-S") && !begins(line, "-vS")) {

@@ -1,4 +1,4 @@
-/* Commands that start another one (env, nice, timeout), and what they do to the environment. Nothing is run. */
+/* Commands that start another one (env, nice, timeout), and their effect on the environment. Nothing is run. */
 #include "starter.h"
 
 #include <stddef.h>
@@ -7,7 +7,7 @@
 #define PRELOAD "LD_PRELOAD"
 
 /* with_value: letters of options that take a word. operands: words between the options and the command. lost: why the
- * command will not be served, whatever the options. */
+ * command cannot use the allocator, whatever the options. */
 typedef struct starter {
   const char *name, *with_value;
   int operands;
@@ -49,7 +49,7 @@ static bool is_one_of(const char *word, const char *const *list) {
   return *list != NULL;
 }
 
-/* What an option of env does to LD_PRELOAD. value: the word behind it, or NULL. */
+/* Why an option of env removes LD_PRELOAD. value: the word behind it, or NULL. */
 static const char *lost_by_env(const char *option, const char *value) {
   static const char *const clears[] = {"-i", "-", "--ignore-environment", "-iv", "-vi", NULL};
   static const char *const unsets[] = {"-u" PRELOAD, "--unset=" PRELOAD, NULL};
@@ -60,7 +60,7 @@ static const char *lost_by_env(const char *option, const char *value) {
   return unset || is_one_of(option, unsets) ? "starts it without " PRELOAD : NULL;
 }
 
-/* Over the words NAME=VALUE of env. elsewhere: the command is searched where we do not. */
+/* Skip env's words NAME=VALUE. elsewhere: env searches the command where this wrapper does not. */
 static char **skip_variables(char **word, const char **lost, bool *elsewhere) {
   for (; *word && strchr(*word, '='); word++) {
     *elsewhere = *elsewhere || strncmp(*word, "PATH=", 5) == 0;

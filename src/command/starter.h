@@ -3,12 +3,11 @@
 
 #include <stdbool.h>
 
-/* How a command starts another. lost: why the other will not have our LD_PRELOAD; NULL: it will, as far as the words
- * tell. */
+/* The command that another one starts. lost: why LD_PRELOAD does not reach it; NULL: it does, if the words show all. */
 typedef struct started {
   char **words;
   const char *lost;
 } started_t;
 
-/* NULL words: the first of them is no starter, or what it starts is not known. */
+/* NULL words: the first word is no starter, or the command it starts is unknown. */
 started_t starter_read(char **words);
