@@ -111,7 +111,7 @@ def _show_instructions(result: dict) -> None:
 
     console = terminal.output()
     console.print(result["verdict"], style=terminal.STYLES[result["verdict"]], end="  ")
-    console.print(result["headline"])
+    console.print(result["answer"])
     rows = [[arm["name"], f"{arm['instructions']:,}"] for arm in result["arms"]]
     columns = ["arm", "one run"]
     if result["arms"][0]["per_op"] is not None:

@@ -18,6 +18,7 @@ import typer
 
 from hakmem_lab.cli.flags import VERDICTS
 from hakmem_lab.errors import LabError, Stopped, StoreError, nearest
+from hakmem_lab.judge import explain
 from hakmem_lab.plan.kinds import KINDS
 from hakmem_lab.plan.stdin import check_file, inherited
 from hakmem_lab.system.files import unwritable
@@ -121,7 +122,7 @@ def with_those_there(spec: Any, source: str, params: Mapping[str, Any], warn: Ca
 
 def _finish_scan(results: Sequence[dict], params: dict[str, Any]) -> None:
     """One line a value; in JSON a list of results."""
-    from hakmem_lab.show import answers, formats
+    from hakmem_lab.show import formats
     from hakmem_lab.store.runs import plain
 
     if (file := params["json"]) is not None:
@@ -132,7 +133,7 @@ def _finish_scan(results: Sequence[dict], params: dict[str, Any]) -> None:
         for warning in dict.fromkeys(text for result in results for text in result["warnings"]):
             print(f"warning: {warning}")
         for result in results:
-            print(f"{title(result['scan'])}: {answers.explain(result).line} (run {result['id']})")
+            print(f"{title(result['scan'])}: {explain.explain(result).line} (run {result['id']})")
     for result in results:
         meet(result, params.get("require"))
 

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field
 
 from hakmem_lab.errors import LabError, nearest
 from hakmem_lab.judge.analysis import ARM_MEDIANS, begun, comparison
+from hakmem_lab.judge.explain import explained
 from hakmem_lab.judge.failing import times
 from hakmem_lab.judge.statistics import unpaired, verdict
 from hakmem_lab.judge.statistics.paired import Interval, as_log, paired_interval
@@ -190,6 +191,7 @@ def _unpaired(header: dict, runs: list[dict]) -> list[str]:
     return texts
 
 
+@explained
 def analyse(header: dict, records: list[dict]) -> dict:
     """Every benchmark of the treatment against the control's; their intervals hold together."""
     spec, first = header["spec"], header["arms"][0]["name"]
@@ -208,16 +210,16 @@ def analyse(header: dict, records: list[dict]) -> dict:
     missing = dict.fromkeys(header.get("missing", []), f"it is not in {spec['files'][-1]}")
     words = [row["verdict"] for row in rows] + [str(Verdict.INCONCLUSIVE)] * len(few | missing)
     needed = f"; at least {LEAST_RUNS} of each are needed" if few else ""
-    headline = f"No verdict: {'; '.join(_said(missing | few))}{needed}." if missing | few else ""
+    withheld = f"No verdict: {'; '.join(_said(missing | few))}{needed}" if missing | few else ""
     if held := [row for row in rows if row["withheld"]]:
-        headline = "No verdict: " + "; ".join(
+        withheld = "No verdict: " + "; ".join(
             f"{row['treatment']} failed {times(row['failed'][1])}, {first} {times(row['failed'][0])}" for row in held
         )
     if (word := whole(words)) == Verdict.NO_GO:
-        headline = ""
+        withheld = ""
     counts = [{**arm, "n": sum(run["arm"] == arm["name"] for run in runs)} for arm in header["arms"]]
     return plain(begun(header, records) | {
-        "verdict": word, "headline": headline, "final": True, "margin": spec["margin"], "alpha": spec["alpha"],
+        "verdict": word, "withheld": withheld, "final": True, "margin": spec["margin"], "alpha": spec["alpha"],
         "metric": {"name": spec["metric"], "label": "", "unit": UNITS.get(spec["metric"], ""),
                    "higher_is_better": spec["higher-is-better"]},
         "unjudged": [(f"{name} against {first}: {spec['metric']}", why) for name, why in

@@ -56,7 +56,7 @@ def test_the_verdict_its_guardrails_and_the_other_average_share_alpha(comparison
     means = ratio_of_means(wall[0], wall[1], False, 1 - alpha, ("faster", "slower"))
     expected = verdict.decide(ratios(wall), 0.02, alpha, PLAN, [rail], means)
     assert found.interval.level == 1 - alpha
-    assert (found.verdict, found.reason) == (expected.verdict, expected.reason)
+    assert (found.verdict, found.least) == (expected.verdict, expected.least)
     assert vars(found.interval) == pytest.approx(vars(expected.interval))
     assert [(one.name, one.limit, one.status) for one in found.guardrails] == [("cpu", 0.05, rail.status)]
     assert vars(found.guardrails[0].interval) == pytest.approx(vars(rail.interval))

@@ -143,14 +143,14 @@ def rows(control, treatment, key="instructions"):
 def test_the_verdict_of_two_counts(control, treatment, verdict, words):
     result = judged(rows(control, treatment), 0.01)
     assert result["verdict"] == verdict
-    assert result["headline"].startswith(words)
+    assert result["answer"].startswith(words)
     assert result["estimate"] == pytest.approx(control / treatment - 1)
 
 
 def test_per_operation_is_what_is_judged_where_there_are_two_lengths():
     result = judged(rows(10.0, 5.0, "per_op"), 0.01)
     assert (result["verdict"], result["estimate"]) == ("GO", 1.0)
-    assert "fewer instructions per operation" in result["headline"]
+    assert "fewer instructions per operation" in result["answer"]
 
 
 def test_a_length_that_is_none_is_said():

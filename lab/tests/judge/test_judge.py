@@ -112,7 +112,7 @@ def test_of_one_file_the_first_is_what_the_others_are_held_against(judged):
 def test_what_failed_more_often_is_praised_by_nobody(judged):
     result = judged(hyperfine(slow=1.0, fast=0.5, codes=(0, 1))).result()
     assert (result["verdict"], len(result["failures"])) == ("INCONCLUSIVE", 1)
-    assert "fast failed once, slow never" in result["headline"]
+    assert "fast failed once, slow never" in result["answer"]
     assert judged(hyperfine(fast=0.5, slow=1.0, codes=(0, 1))).result()["verdict"] == "NO-GO"
 
 

@@ -44,15 +44,11 @@ def test_usually_faster_rarely_but_badly_slower_is_no_go_and_no_no_go():
     assert alone > 0.95 * len(words)
 
 
-def test_the_sentence_says_what_these_runs_did():
+def test_a_verdict_that_rare_slow_runs_contradict_is_held_back():
     control, treatment, d = with_slow_runs(np.random.default_rng(2), 3, 20, gain=0.02)
     means = ratio_of_means(control, treatment, words=("faster", "slower"))
     decision = decide(d, plan=PLAN, means=means)
     assert decision.torn and means.far == (0, 3)
-    assert decision.reason.startswith(
-        "The treatment was usually faster, rarely but badly slower: in the typical block "
-    )
-    assert "3 of its 120 runs and 0 of the control's 120 were more than twice as bad as the median" in decision.reason
     assert decision.interval.low > 0 > means.ratio.estimate
 
 
@@ -60,11 +56,11 @@ def test_the_mirror_image_and_the_neutral_one():
     rng = np.random.default_rng(3)
     control, treatment, d = arms(rng, 60, 0.02, 0.05)
     mirrored = decide(-d, plan=PLAN, means=ratio_of_means(treatment, control))
-    assert mirrored.torn and "usually worse, rarely but much better" in mirrored.reason
+    assert mirrored.torn
     control, treatment, d = with_slow_runs(rng, 6, 3, sigma=0.002)
     neutral = decide(d, plan=PLAN, means=ratio_of_means(control, treatment))
     assert decide(d, plan=PLAN).verdict is Verdict.NEUTRAL
-    assert neutral.torn and "usually equal, rarely but badly worse" in neutral.reason
+    assert neutral.torn
 
 
 @pytest.mark.parametrize("gain", [0.0, 0.02])

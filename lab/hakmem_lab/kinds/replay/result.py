@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hakmem_lab.judge import words
 from hakmem_lab.judge.analysis import measured
+from hakmem_lab.judge.explain import explained
 from hakmem_lab.judge.statistics import verdict
 from hakmem_lab.judge.statistics.paired import block_log_ratio, median_interval
 from hakmem_lab.judge.two_arms import shared
@@ -107,6 +107,7 @@ def replayed(header: dict) -> dict:
     return header | {"arms": [arm for arm in header["arms"] if not arm["name"].endswith(LIVE)]}
 
 
+@explained
 def analyse(header: dict, records: list[dict]) -> dict:
     """That of a comparison, with `replay`: the trace, predictions beside what is known of the live program."""
     own = replayed(header)
@@ -123,24 +124,8 @@ def analyse(header: dict, records: list[dict]) -> dict:
             if not found["rows"]:
                 number = found["process"]
                 result["warnings"].append(f"by stack: process {number} was not replayed; name it: --processes {number}")
-        result["replay"]["answer"] = _answer(result["replay"], header["spec"]["metric"])
-        result["headline"] = f"{result['replay']['answer']}. Of what it allocates alone: {result['headline']}"
         result["warnings"] += refusals(blocks, [arm["name"] for arm in own["arms"]])
     return result
-
-
-def _answer(found: dict, metric: str) -> str:
-    """What is predicted of the program, which is what was asked, in the metric of the run."""
-    quantity = next((each for each in found["quantities"] if each["name"] == metric), None)
-    if quantity is None:
-        return f"Of the program itself nothing is predicted in {metric}"
-    base = next(row["predicted"] for row in quantity["rows"] if row["base"])
-    parts = []
-    for row in (row for row in quantity["rows"] if not row["base"]):
-        ratios = (base / row[key] - 1 if row[key] > 0 else None for key in ("predicted", "high", "low"))
-        change = words.change(dict(zip(("estimate", "ci_low", "ci_high"), ratios, strict=True)), metric)
-        parts.append(f"{row['arm']} {change.told() if change else 'unknown'}")
-    return f"The program is predicted to need, against {found['base']}: {'; '.join(parts)}"
 
 
 def _replay(header: dict, own: dict, blocks: Blocks) -> dict:
