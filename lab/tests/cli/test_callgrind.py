@@ -133,11 +133,11 @@ def rows(control, treatment, key="instructions"):
 @pytest.mark.parametrize(
     ("control", "treatment", "verdict", "words"),
     [
-        (1000, 1000, "NEUTRAL", "B and A need equally many instructions."),
-        (1000, 995, "NEUTRAL", "B needs 0.50 % fewer instructions than A."),
-        (1000, 990, "GO", "B needs 1.00 % fewer instructions than A."),
-        (1000, 1011, "NO-GO", "B needs 1.10 % more instructions than A."),
-        (990, 1000, "NO-GO", "B needs 1.01 % more instructions than A."),
+        (1000, 1000, "NEUTRAL", "B is level with A in instructions, within 1 %."),
+        (1000, 995, "NEUTRAL", "B is level with A in instructions, within 1 %."),
+        (1000, 990, "GO", "B needs 1.0 % fewer instructions than A."),
+        (1000, 1011, "NO-GO", "B needs 1.1 % more instructions than A."),
+        (990, 1000, "NO-GO", "B needs 1.0 % more instructions than A."),
     ],
 )
 def test_the_verdict_of_two_counts(control, treatment, verdict, words):

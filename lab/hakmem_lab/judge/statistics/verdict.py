@@ -125,7 +125,7 @@ def decide(
     delta = _margin_log(margin)
     judged = _judged_intervals(d, alpha, plan)
     word = _word(judged, delta)
-    torn = means is not None and contradicts(word, means.ratio, delta)
+    torn = means is not None and contradicts(word, means.ratio, delta, means.far)
     word, vetoed_by = with_guardrails(Verdict.INCONCLUSIVE if torn else word, guardrails)
     decision = Decision(
         verdict=word,
@@ -156,15 +156,19 @@ def _word(judged: Judged, delta: float) -> Verdict:
     return judge(judged.interval, judged.equivalence, delta) if judged.consistent else Verdict.INCONCLUSIVE
 
 
-def contradicts(word: Verdict, ratio: Interval, delta: float) -> bool:
-    """Whether the ratio of the means contradicts the verdict: by its sign, or, of NEUTRAL, by more than the margin."""
+def contradicts(word: Verdict, ratio: Interval, delta: float, far: tuple[int, int] = (0, 0)) -> bool:
+    """Whether the ratio of the means contradicts the verdict: by its sign, or, of NEUTRAL, by more than the margin.
+
+    far: runs of each arm that were far off. Where the arm with more of them has the worse mean, NEUTRAL would hide what
+    was seen: so few runs never make the interval of the mean narrow."""
     match word:
         case Verdict.GO:
             return ratio.estimate < 0
         case Verdict.NO_GO:
             return ratio.estimate > 0
         case Verdict.NEUTRAL:
-            return abs(ratio.estimate) >= delta and ratio.excludes_zero()
+            more = (far[0] - far[1]) * ratio.estimate > 0
+            return abs(ratio.estimate) >= delta and (more or ratio.excludes_zero())
         case _:
             return False
 
