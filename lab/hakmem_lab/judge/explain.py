@@ -225,11 +225,9 @@ def _with(level: Any) -> str:
 
 
 def _alike(result: Record, row: Record, found: Change, treatment: str, control: str) -> Said:
+    """That claim is wrong as seldom as any other, though it rests on a narrower interval than the one that is shown."""
     like = f"as fast as {control}" if found.style.speed else f"level with {control} in {found.style.noun}"
-    narrow = change_of(result, row | {"ci_low": row.get("equivalence_low"), "ci_high": row.get("equivalence_high")})
-    level = finite(row.get("level"))  # twice as far from 1 is that of the interval that NEUTRAL rests on
-    between = f": {narrow.between}{_with(level and 2 * level - 1)}" if narrow and narrow.between else ""
-    parts = [f"Any difference is smaller than the {margin_text(result)} that matters{between}"]
+    parts = [f"Any difference is smaller than the {margin_text(result)} that matters{_with(row.get('level'))}"]
     parts += [f"but {name} got worse by more than is tolerated" for name in _rail_names(result, row, "failed")]
     return _but(f"{treatment} is {like}, within {margin_text(result)}", beside(result, row), "surely "), parts
 

@@ -123,7 +123,7 @@ def _tune(result: Record) -> list[str]:
 
 
 # What a replay predicts
-def _replay(result: Record) -> list[str]:
+def replay(result: Record) -> list[str]:
     """Of the program, which is what was asked, in the metric of the run."""
     found, metric = result["replay"], (result.get("metric") or {}).get("name")
     quantity = next((each for each in found.get("quantities") or [] if each["name"] == metric), None)
@@ -255,7 +255,7 @@ _PARTS: dict[str, dict[str, Callable[[Record], Any]]] = {
     "effects": {"finding": _matrix},
     "tune": {"finding": _tune},
     "selection": {"finding": _selection},
-    "replay": {"finding": _replay},
+    "replay": {"finding": replay},
     "soak": {"finding": lambda result: [str(result["soak"].get("finding") or "")],
              "word": lambda result: passed(result["soak"].get("passed"))},
     "syscalls": {"finding": _syscalls, "word": lambda result: passed(result["syscalls"].get("passed"))},

@@ -3,13 +3,16 @@
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from hakmem_lab.judge.explain import explain
+from hakmem_lab.judge.analysis import comparison
+from hakmem_lab.judge.explain import beside, explain
 from hakmem_lab.judge.statistics.means import Means
-from hakmem_lab.judge.statistics.paired import Interval, as_log
+from hakmem_lab.judge.statistics.paired import Interval, as_log, paired_interval
 from hakmem_lab.judge.statistics.verdict import Decision, Guardrail, GuardrailStatus, Verdict
 from hakmem_lab.judge.two_arms import judged_row, means_row
+from hakmem_lab.kinds.replay.result import one_verdict
 from hakmem_lab.plan.metrics import Metric
 
 INF = math.inf
@@ -56,7 +59,7 @@ SURELY, SURELY_WORSE = (
 )
 UNPROVEN = "; whether it is at least the 1 % that matters is not shown."
 PROVEN = "; surely at least the 1 % that matters."
-ALIKE = "Any difference is smaller than the 1 % that matters: 0.5 % slower to 0.3 % faster, with 90 % confidence"
+ALIKE = "Any difference is smaller than the 1 % that matters, with 95 % confidence"
 POSSIBLE = "Better, equal and worse are all still possible"
 OPEN_SAID = "Not decided: t is 2 % slower to 4 % faster against c"
 FASTER = "t is 3 % faster than c"
@@ -138,3 +141,46 @@ def test_what_is_surely_better_and_worse_beside_an_open_metric_is_named():
     found = explain({"verdict": "INCONCLUSIVE", "margin": 0.01, "metric": Metric("wall").record(),
                      "comparisons": [judged_row(given, ("c", "t"), "wall"), *rows]})  # fmt: skip
     assert found.headline == f"{OPEN_SAID}, but surely 10.7 % less CPU time and 43 % more peak memory"
+
+
+def test_what_a_headline_calls_surely_changed_is_wrong_in_at_most_alpha():
+    """3,000 runs of 20 blocks whose arms are equal in CPU time: how often the headline names it."""
+    rng, named = np.random.default_rng(8), 0
+    for d in rng.normal(0, 0.03, (3000, 20)):
+        row = comparison(paired_interval(d), "c", "t", "cpu")
+        named += bool(beside({"margin": 0.01, "comparisons": [row]}, {"treatment": "t"}))
+    assert 60 < named <= 180
+
+
+def suite_rows(*ratios):
+    """Of a suite: a row for each ratio to the arm c, surely on its side of 1; None: open."""
+    ends = {None: (0.9, 1.1)}
+    return [{"arms": {"c": dict(zip(("ci_low", "ci_high"), ends.get(ratio, (ratio, ratio)), strict=True))}}
+            for ratio in ratios]  # fmt: skip
+
+
+def test_a_suite_counts_losses_as_well_as_wins():
+    found = explain({"suite": {"subject": "t", "rows": suite_rows(1.2, 1.3, 0.8, None)}})
+    assert found.headline == "t surely, against c: better on 2, worse on 1 of 4 measures"
+
+
+def test_a_tuning_says_how_many_candidates_it_has_tried():
+    row = {"metric": "wall", "estimate": 0.001, "ci_low": -0.004, "ci_high": 0.005}
+    tuned = {"tune": {"default": "glibc", "candidates": 8}, "verdict": "NEUTRAL", "comparisons": [row],
+             "selection": {"chosen": "a", "confirmation": row, "candidates": []}, "metric": {"name": "wall"}}  # fmt: skip
+    said = explain(tuned).headline
+    assert said == "Stay with glibc: the best of 8 candidates, a, makes no difference that matters"
+
+
+@pytest.mark.parametrize(("low", "high", "verdict"), [(8.0, 9.0, "GO"), (8.0, 11.0, "INCONCLUSIVE")])
+def test_a_replay_gives_no_verdict_where_no_difference_of_the_program_is_predicted(low, high, verdict):
+    rows = [{"arm": "c", "base": True} | dict.fromkeys(("predicted", "low", "high"), 10.0)]
+    rows += [{"arm": "t", "base": False, "predicted": 8.5, "low": low, "high": high}]
+    result = one_verdict({
+        "verdict": "GO", "metric": Metric("wall").record(), "margin": 0.01, "alpha": 0.05,
+        "comparisons": [judged_row(decision(Verdict.GO, BETTER), ("c", "t"), "wall")],
+        "replay": {"base": "c", "quantities": [{"name": "wall", "unit": "s", "rows": rows}]},
+    })  # fmt: skip
+    found = explain(result)
+    assert (result["verdict"], result["comparisons"][0]["verdict"]) == (verdict, verdict)
+    assert ("no difference shown" in found.headline) == (verdict == "INCONCLUSIVE")

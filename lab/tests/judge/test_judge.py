@@ -312,4 +312,4 @@ def test_a_figure_that_is_no_number_is_none(judged):
 
 def test_a_level_interval_says_how_sure_it_is(judged):
     said = judged(hyperfine(a=1), hyperfine(a=1.001), flags=("--margin", "2%")).out
-    assert "with 90 % confidence" in said and "effect [95 % interval]" in said
+    assert "that matters, with 95 % confidence" in said and "effect [95 % interval]" in said

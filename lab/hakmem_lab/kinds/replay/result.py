@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from hakmem_lab.judge import findings
 from hakmem_lab.judge.analysis import measured
-from hakmem_lab.judge.explain import explained
+from hakmem_lab.judge.explain import change_of, explained
 from hakmem_lab.judge.statistics import verdict
 from hakmem_lab.judge.statistics.paired import block_log_ratio, median_interval
 from hakmem_lab.judge.two_arms import shared
@@ -99,6 +100,7 @@ def _stack_arm(name: str, values: Sequence[Sequence[float]], decision: verdict.D
     return {"arm": name, **row, **decision.interval.ends(), "verdict": str(decision.verdict)}
 
 
+SHOWN = ("GO", "NO-GO")
 LIVE = " live"  # what the name of an arm ends in that runs the recorded command
 
 
@@ -125,7 +127,27 @@ def analyse(header: dict, records: list[dict]) -> dict:
                 number = found["process"]
                 result["warnings"].append(f"by stack: process {number} was not replayed; name it: --processes {number}")
         result["warnings"] += refusals(blocks, [arm["name"] for arm in own["arms"]])
+        result = one_verdict(result)
     return result
+
+
+def one_verdict(result: dict) -> dict:
+    """No GO or NO-GO on the replayed allocations where no difference of the program itself is predicted."""
+    metric = result["metric"]["name"]
+    quantity: dict = next((each for each in result["replay"]["quantities"] if each["name"] == metric), {"rows": []})
+    changes = {row["arm"]: findings.predicted(quantity, row) for row in quantity["rows"]}
+    open_ones = {name for name, change in changes.items() if change is not None and not change.sure}
+    held = [row for row in result["comparisons"] if row["treatment"] in open_ones and row.get("verdict") in SHOWN]
+    if not held:
+        return result
+    alone = [(row["treatment"], change_of(result, row)) for row in held]
+    told = "; ".join(f"{name} {change.told()}" for name, change in alone if change)
+    for row in held:
+        row["verdict"] = str(verdict.Verdict.INCONCLUSIVE)
+    if not result["verdict"]:
+        return result
+    why = {"withheld": findings.replay(result)[0], "so_far": [f"Of what it allocates alone: {told}."]}
+    return result | why | {"verdict": str(verdict.Verdict.INCONCLUSIVE)}
 
 
 def _replay(header: dict, own: dict, blocks: Blocks) -> dict:
