@@ -87,7 +87,7 @@ def explain(result: Record) -> Explanation:
 
 def _said(result: Record) -> Said:
     rows, first = primary(result), lead(result)
-    found: Said = ("", [])
+    found: Said = ("; ".join(map(str, (result.get("failed") or {}).values())), [])
     if first is not None:
         found = _several(result, rows) if _are_several(result, rows) else _pair(result, first)
     if own := findings.of(result, "finding"):
@@ -152,7 +152,8 @@ def _best_first(rows: Sequence[Record]) -> list[Record]:
 
 def _are_several(result: Record, rows: Sequence[Record]) -> bool:
     """Whether each has a verdict of its own, and none of them is the run's."""
-    return len(rows) > 1 and bool(not result.get("verdict") or rows[1].get("verdict"))
+    several = len(rows) + len(result.get("failed") or {}) > 1
+    return several and bool(not result.get("verdict") or (len(rows) > 1 and rows[1].get("verdict")))
 
 
 def change_of(result: Record, row: Record) -> Change | None:

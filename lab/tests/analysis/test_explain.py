@@ -184,3 +184,10 @@ def test_a_replay_gives_no_verdict_where_no_difference_of_the_program_is_predict
     found = explain(result)
     assert (result["verdict"], result["comparisons"][0]["verdict"]) == (verdict, verdict)
     assert ("no difference shown" in found.headline) == (verdict == "INCONCLUSIVE")
+
+
+def test_an_arm_that_failed_is_named_beside_the_only_one_that_did_not():
+    row = judged_row(decision(Verdict.GO, BETTER), ("c", "t"), "wall")
+    given = {"metric": Metric("wall").record(), "margin": 0.01, "failed": {"u": "u failed twice (why), c never"}}
+    assert explain(given | {"comparisons": [row]}).headline == "Against c: t 3 % faster; u failed twice (why), c never"
+    assert explain(given | {"comparisons": []}).headline == "u failed twice (why), c never"
