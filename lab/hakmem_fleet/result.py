@@ -6,12 +6,13 @@ from dataclasses import replace
 
 from hakmem_fleet import hosts
 from hakmem_fleet.gather import AGAIN, CLOSED, HOST, LEFT, LOST
-from hakmem_fleet.hosts import LEAST_HOSTS, Fleet, Host
+from hakmem_fleet.hosts import LEAST_HOSTS, Host
 from hakmem_lab.judge import failing, two_arms
 from hakmem_lab.judge.analysis import COMPARED, arm_rows, base_result, comparison, log_ratios, measured, metric_of
+from hakmem_lab.judge.explain import explained
 from hakmem_lab.judge.statistics import verdict
 from hakmem_lab.judge.statistics.paired import Interval, as_log, as_ratio
-from hakmem_lab.judge.statistics.verdict import Guardrail, GuardrailStatus, Verdict, percent, size
+from hakmem_lab.judge.statistics.verdict import Guardrail, GuardrailStatus, Verdict
 from hakmem_lab.judge.words import MEAN_OF
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.plan.spec import guardrails_of
@@ -21,6 +22,7 @@ Pair = tuple[str, str]
 ONE_SIGMA = 0.6827  # the level of an interval of one standard error to each side
 
 
+@explained
 def analyse(header: dict, records: list[dict]) -> dict:
     """The verdict, once every block is there or nothing more will come; before that, what there is."""
     blocks = measured(records)
@@ -28,7 +30,7 @@ def analyse(header: dict, records: list[dict]) -> dict:
     result["warnings"] += _unlike(header, records)
     result["fleet"] = {"metric": result["metric"], "hosts": [], "kinds": [], **_missing(records)}
     if not blocks:
-        return result | {"headline": "No verdict yet: there are no finished blocks."}
+        return result | {"withheld": "No verdict yet: there are no finished blocks"}
     first, second = (arm["name"] for arm in header["arms"])
     by_host = _by_host(blocks)
     found = _columns(by_host, (first, second), metric_of(header))
@@ -39,8 +41,7 @@ def analyse(header: dict, records: list[dict]) -> dict:
     planned, closed = header["spec"]["max-blocks"], bool(events(records, CLOSED))
     complete = closed or len(blocks) >= planned  # closed: somebody has said that nothing more will come
     if not complete:
-        said = f"No verdict yet: {len(blocks)} of {planned} planned blocks. So far: {result['headline']}"
-        result |= {"verdict": None, "headline": said}
+        result |= {"verdict": None, "withheld": f"No verdict yet: {len(blocks)} of {planned} planned blocks"}
         result["comparisons"][0]["verdict"] = None
     result["final"] = complete
     result["settled"] = result["verdict"] not in (None, Verdict.INCONCLUSIVE)
@@ -81,7 +82,6 @@ def _judged(header: dict, by_host: Mapping[str, Blocks], found: Mapping[str, Hos
     rows_of_means = [] if means is None else [comparison(means, *pair, MEAN_OF + metric_of(header).label)]
     return {
         "verdict": str(checked),
-        "headline": _headline(whole, found, interval, narrow, checked, watched, spec, means if torn else None),
         "torn": torn,
         "comparisons": [row, *rows_of_means],
         "guardrails": [each.row() for each in watched],
@@ -109,48 +109,6 @@ def _guardrail(metric: Metric, limit: float, found: Mapping[str, Host], alpha: f
     if on_average.status is GuardrailStatus.HELD and GuardrailStatus.FAILED in each:
         return replace(on_average, status=GuardrailStatus.OPEN)
     return on_average
-
-
-def _headline(
-    whole: Fleet,
-    found: Mapping[str, Host],
-    interval: Interval,
-    narrow: Interval,
-    word: Verdict,
-    watched: Sequence[Guardrail],
-    spec: dict,
-    other: Interval | None,
-) -> str:
-    """What is claimed of the fleet, and what a further host may expect. other: the mean of the runs, where that says
-    the opposite."""
-    count = f"{whole.hosts} host{'' if whole.hosts == 1 else 's'}, {whole.blocks} blocks"
-    if whole.hosts < LEAST_HOSTS:
-        here = hosts.together(list(found.values()), interval.level)
-        return (
-            f"{count}: fewer than {LEAST_HOSTS} hosts say nothing about a fleet; on these alone it is "
-            f"{percent(here.estimate)} (between {percent(here.low)} and {percent(here.high)})."
-        )
-    if other is not None:
-        return (
-            f"Over the fleet ({count}) the typical block changes by {percent(interval.estimate)}, but the mean of the "
-            f"runs by {percent(other.estimate)}: a few runs are far off. Which of the two matters is not for a rule."
-        )
-    matters, between = f"{spec['margin'] * 100:g} %", f"between {percent(interval.low)} and {percent(interval.high)}"
-    broken = [each.name for each in watched if each.status is not GuardrailStatus.HELD]
-    if word is Verdict.NEUTRAL:
-        inside = f"{percent(narrow.low)} to {percent(narrow.high)}"
-        text = f"On average over the fleet any difference is smaller than the {matters} that matters ({inside})"
-    elif interval.excludes_zero():
-        side = "better" if interval.low > 0 else "worse"
-        text = f"On average over the fleet surely {side}, by about {size(interval.estimate)} ({between})"
-        if word is Verdict.INCONCLUSIVE and abs(interval.estimate) < as_log(spec["margin"]):
-            text += f"; whether by the {matters} that matters is open"
-    else:
-        text = f"On average over the fleet {between}: better, equal and worse are all possible; more hosts would tell"
-    if broken and word is not Verdict.NEUTRAL:
-        text += f"; but {', '.join(broken)} may have got worse by more than is tolerated"
-    low, high = whole.prediction(interval.level)
-    return f"{text} ({count}). A further host may expect from {percent(low)} to {percent(high)}."
 
 
 def _secondary(header: dict, by_host: Mapping[str, Blocks], pair: Pair) -> list[dict]:

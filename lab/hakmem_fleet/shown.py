@@ -57,29 +57,6 @@ def _further(result: Record) -> tuple[Record, Change] | None:
     return (record, found) if found and found.between and len(fleet.get("hosts") or []) > 2 else None
 
 
-def detail(result: Record, row: Record, found: Change) -> str:
-    """What is claimed of the fleet and how sure it is; of fewer hosts than make one, what is claimed of them."""
-    fleet = result["fleet"]
-    count = f"{len(fleet['hosts'])} hosts, {result['blocks']} blocks"
-    level, margin = f"{100 * row['level']:.3g} %", f"{100 * result['margin']:g} %"
-    if fleet.get("together"):
-        here = _change(result, fleet["together"])
-        return f"{count}: too few hosts to speak of a fleet. On these alone: {here.told() if here else 'unknown'}."
-    if result.get("verdict") == "NEUTRAL":
-        text = f"On average over the fleet any difference is smaller than the {margin} that matters"
-    elif found.sure:
-        text = f"On average over the fleet surely {found.between}, with {level} confidence"
-        if result.get("verdict") == "INCONCLUSIVE" and abs(row["estimate"]) < result["margin"]:
-            text += f"; whether by the {margin} that matters is open"
-    else:
-        text = "On average over the fleet better, equal and worse are all possible; more hosts would tell"
-    open_ones = [words.metric_name(result, r["metric"]) for r in result["guardrails"] if r["status"] != "held"]
-    if open_ones:
-        text += f"; {', '.join(open_ones)} may have got worse by more than is tolerated"
-    further = _further(result)
-    return f"{text} ({count})." + (f" A further host may expect {further[1].between}." if further else "")
-
-
 def spread(result: Record) -> str:
     """How far hosts lie apart."""
     fleet = result["fleet"]

@@ -110,6 +110,7 @@ FLAGS: Mapping[str, Any] = {
     "repeat": option(str | None, help="Executions that make up one run; auto: at least 100 ms"),
     "pin": option(str | None, help="Processors to run on, like 0 or 0,1"),
     "timeout": option(str | None, help="Longest time of one execution, like 90s"),
+    "expect_exit": option(str | None, metavar="CODE,...", help="Exit codes of a run that ended well, like 0,1"),
     "callgrind": option(bool, "--callgrind", help="Count instructions instead, in one run of each side"),
     "ops": option(str | None, metavar="N,N", help="With --callgrind: two lengths that {ops} stands for"),
     "duet": option(bool | None, "--duet", hidden=True),

@@ -19,13 +19,13 @@ BLOCKS = f"max_blocks seed {RESULT}"
 COMMANDS = {
     "compare": (
         "Several allocators on one program: time, memory, faults, each against a baseline.",
-        f"words allocators baseline {METRIC} detect rare max_blocks warm_up repeat pin input_ timeout seed guardrail "
-        f"env question commands scan_ {STEPS} {RESULT}",
+        f"words allocators baseline {METRIC} detect rare max_blocks warm_up repeat pin input_ timeout "
+        f"expect_exit seed guardrail env question commands scan_ {STEPS} {RESULT}",
     ),
     "ab": (
         "Is the treatment better than the control? GO, NEUTRAL, NO-GO or INCONCLUSIVE, with the interval.",
         f"words control treatment {METRIC} looks detect rare max_blocks warm_up repeat pin duet also input_ timeout "
-        f"seed builds guardrail env question callgrind ops commands scan_ {STEPS} {RESULT}",
+        f"expect_exit seed builds guardrail env question callgrind ops commands scan_ {STEPS} {RESULT}",
     ),
     "matrix": (
         "A 2x2 or 2^k design: main effects and interactions, each with its interval.",
@@ -103,7 +103,7 @@ def _show_instructions(result: dict) -> None:
 
     console = terminal.output()
     console.print(result["verdict"], style=terminal.STYLES[result["verdict"]], end="  ")
-    console.print(result["headline"])
+    console.print(result["answer"])
     rows = [[arm["name"], f"{arm['instructions']:,}"] for arm in result["arms"]]
     columns = ["arm", "one run"]
     if result["arms"][0]["per_op"] is not None:

@@ -7,7 +7,9 @@ whose arms stand in the same blocks; of a compare with --commands, and of the on
 The values share alpha, so that a scan of any length calls something wrongly better or worse as seldom as one run.
 """
 
+import contextlib
 import itertools
+import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -52,18 +54,33 @@ def _pairs(words: list[str] | None, flag: str, form: str = "NAME=VALUE", split=s
 
 def overrides(params: dict[str, Any]) -> dict[str, Any]:
     """Keys of the spec from the flags that were given."""
-    own = {"words", "store", "json", "format_", "require", "quiet", "guardrail", "env", "pin", "set_", "input_",
-           "scan_"}  # fmt: skip
+    own = {"words", "store", "json", "format_", "require", "quiet", "guardrail", "env", "pin", "expect_exit", "set_",
+           "input_", "scan_"}  # fmt: skip
     keys = {n.replace("_", "-"): v for n, v in params.items() if n not in own and v not in (None, [], ())}
+    _say_no_shell(params.get("commands") or [])
     if params.get("guardrail"):  # the pattern of a metric may hold an equals sign, a limit cannot
         keys["guardrails"] = _pairs(params["guardrail"], "--guardrail", "METRIC=PERCENT", str.rpartition)
     if params.get("env"):
         keys["env"] = _pairs(params["env"], "--env")
-    if params.get("pin") is not None:
-        keys["pin"] = params["pin"].split(",")
+    for name, key in (("pin", "pin"), ("expect_exit", "expect-exit")):
+        if params.get(name) is not None:
+            keys[key] = params[name].split(",")
     if params.get("input_") is not None:
         keys["stdin"] = check_file(str(params["input_"]), "--input")
     return keys | _pairs(params.get("set_"), "--set")
+
+
+OF_A_SHELL = {"<", ">", ">>", "2>", "2>&1", "|", "&&", "||", ";", "&"}
+
+
+def _say_no_shell(commands: Sequence[str]) -> None:
+    """A hint where a command has what only a shell understands."""
+    for command in commands:
+        with contextlib.suppress(ValueError):  # of quotes that do not close, which is said elsewhere
+            if found := OF_A_SHELL.intersection(words := shlex.split(command)):
+                first = next(word for word in words if word in found)
+                hint = "--input FILE is its standard input; sh -c '...' runs a shell"
+                print(f"hak: no shell is used: {words[0]} is given '{first}' as an argument. {hint}", file=sys.stderr)
 
 
 def measure(kind: str, params: dict[str, Any], below: Mapping[str, Any] = MappingProxyType({})) -> None:
@@ -132,7 +149,8 @@ def with_those_there(spec: Any, source: str, params: Mapping[str, Any], warn: Ca
 
 def _finish_scan(results: Sequence[dict], params: dict[str, Any]) -> None:
     """One line a value; in JSON a list of results."""
-    from hakmem_lab.show import answers, formats
+    from hakmem_lab.judge import explain
+    from hakmem_lab.show import formats
     from hakmem_lab.store.runs import plain
 
     if (file := params["json"]) is not None:
@@ -143,7 +161,7 @@ def _finish_scan(results: Sequence[dict], params: dict[str, Any]) -> None:
         for warning in dict.fromkeys(text for result in results for text in result["warnings"]):
             print(f"warning: {warning}")
         for result in results:
-            print(f"{title(result['scan'])}: {answers.explain(result).line} (run {result['id']})")
+            print(f"{title(result['scan'])}: {explain.explain(result).line} (run {result['id']})")
     for result in results:
         meet(result, params.get("require"))
 

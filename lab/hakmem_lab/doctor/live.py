@@ -38,6 +38,16 @@ LONGEST_COMMAND = 60
 UNTOLD = (memory.Unreadable, *memory.CONTRADICTIONS, struct.error)  # of memory that is not what it should be
 
 
+def _as_called(executable: Path, words: Sequence[str]) -> Path:
+    """A program by the name that it was started by, which may be a link: redis-server is one to redis-check-rdb."""
+    first = words[0].split()[0] if words and words[0].split() else ""  # a server may write its state behind its name
+    with contextlib.suppress(OSError):
+        found = shutil.which(first) if first else None
+        if found and Path(found).name != executable.name and Path(found).samefile(executable):
+            return Path(found)
+    return executable
+
+
 @dataclass(frozen=True)
 class Process:
     """executable: its file, where it can be read; environment: as it was started with, None where that is not for us;
@@ -64,8 +74,9 @@ class Process:
             raise LabError(f"process {pid} is not for us ({error.strerror}): be its user, or root") from None
         own, environment = _root(folder, root), _environment(folder / "environ")
         named = own / shown.removesuffix(DELETED).lstrip("/")
-        executable = named if named.exists() else folder / "exe"
-        return cls(pid, folder, executable, mappings(maps), environment, _words(folder / "cmdline"), own)
+        executable, words = named if named.exists() else folder / "exe", _words(folder / "cmdline")
+        executable = _as_called(executable, words)
+        return cls(pid, folder, executable, mappings(maps), environment, words, own)
 
     def files(self) -> list[Path]:
         """The libraries that are mapped."""

@@ -18,6 +18,7 @@ from hakmem_lab.system.files import text
 STATE, BOOT = Path("var/lib/hakmem-lab/system.json"), Path("proc/sys/kernel/random/boot_id")
 CPU = "sys/devices/system/cpu"
 BUSIEST, LEAST_SHARE = 3, 0.05
+BUSY = 0.5  # of one processor: a program that shares it with what is measured takes half of its time
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,8 @@ def load(root: Path) -> Check:
     most = sorted((pid for pid in shares if shares[pid] >= LEAST_SHARE), key=lambda pid: -shares[pid])[:BUSIEST]
     named = ", ".join(f"{after[pid][1]} ({pid}, {100 * shares[pid]:.0f} %)" for pid in most if pid != os.getpid())
     trouble = machine.disturbance(busy, stolen)
+    if not trouble and busy >= BUSY:
+        trouble = f"{busy:.1f} processors busy"
     if trouble:
         return Check("other load", NOTE, trouble + (f": {named}" if named else ""), "wait for it, or stop it")
     return Check("other load", OK, f"{busy:.1f} processors busy" + (f": {named}" if named else ""))

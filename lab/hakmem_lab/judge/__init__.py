@@ -1,1 +1,22 @@
-"""What the figures say: statistics, parts of a result, guardrails, the fitness of a machine, effects in words."""
+"""What was measured, judged, and said in words.
+
+NumPy in a small address space tries for ever to start its threads, deaf to signals: the limit is looked at before.
+"""
+
+import resource
+
+from hakmem_lab.errors import LabError
+
+NEEDED_BYTES = 512 << 20
+
+
+def check_address_space(limit: int) -> None:
+    """Raises LabError where that is too small for the libraries of the laboratory."""
+    if 0 <= limit < NEEDED_BYTES:
+        raise LabError(
+            f"an address space of {limit >> 20} MiB (ulimit -v) is too small for the laboratory, which takes "
+            f"{NEEDED_BYTES >> 20} MiB; set the limit inside the command: sh -c 'ulimit -v {limit >> 10}; exec PROGRAM'"
+        )
+
+
+check_address_space(resource.getrlimit(resource.RLIMIT_AS)[0])

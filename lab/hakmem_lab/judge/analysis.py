@@ -156,7 +156,7 @@ def warnings(header: dict, records: Sequence[dict]) -> list[str]:
 def begun(header: dict, records: Sequence[dict]) -> dict:
     """What every kind's result begins with."""
     kept = {key: header[key] for key in ("kind", "id", "question")}
-    kept |= {"verdict": None, "headline": "", "final": False, "margin": None, "arms": []}
+    kept |= {"verdict": None, "final": False, "margin": None, "arms": []}
     return kept | {"failures": failures(records), "warnings": warnings(header, records)}
 
 
@@ -176,8 +176,8 @@ def base_result(header: dict, records: Sequence[dict], blocks: Blocks) -> dict:
 
 
 def unfinished(blocks: Blocks, spec: dict) -> str:
-    """The headline before all planned blocks are there: a look in between would be one too many."""
-    return f"No verdict yet: {len(blocks)} of {spec['max-blocks']} planned blocks."
+    """Why there is no verdict before all planned blocks are there: a look in between would be one too many."""
+    return f"No verdict yet: {len(blocks)} of {spec['max-blocks']} planned blocks"
 
 
 def measured(records: Iterable[dict]) -> Blocks:

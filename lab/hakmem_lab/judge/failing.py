@@ -104,16 +104,15 @@ def withheld(result: dict, records: Sequence[dict], first: str, second: str) -> 
         return result
     row: dict = next(iter(result["comparisons"]), {})
     change = words.change(row, words.described(result, row.get("metric")))
-    ended = f" Of the runs that ended well: {change.told()}." if change else ""
-    text = f"No verdict: {found.text}.{ended}"
-    return undecided(result, text) | {"failed": {found.arm: found.text}}
+    ended = [f"Of the runs that ended well: {change.told()}."] if change else []
+    return undecided(result, f"No verdict: {found.text}") | {"failed": {found.arm: found.text}, "so_far": ended}
 
 
-def undecided(result: dict, headline: str) -> dict:
+def undecided(result: dict, why: str) -> dict:
     """The result with INCONCLUSIVE in place of every verdict, and why."""
 
     def without(each: dict) -> dict:
         return each | {"verdict": each["verdict"] and str(Verdict.INCONCLUSIVE)}
 
     rows = {key: [without(row) for row in result[key]] for key in ("comparisons", "looks") if key in result}
-    return without(result) | rows | {"headline": headline}
+    return without(result) | rows | {"withheld": why}

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from hakmem_lab.judge.analysis import COMPARED, comparison, judged_ratios, log_ratios, metric_of, values
 from hakmem_lab.judge.statistics import verdict
 from hakmem_lab.judge.statistics.means import Means, ratio_of_means
-from hakmem_lab.judge.statistics.paired import simultaneous_intervals
+from hakmem_lab.judge.statistics.paired import as_ratio, simultaneous_intervals
 from hakmem_lab.judge.statistics.plan import Plan
 from hakmem_lab.judge.statistics.verdict import Guardrail
 from hakmem_lab.judge.words import MEAN_OF
@@ -44,6 +44,20 @@ def means_of(blocks: Blocks, pair: tuple[str, str], metric: Metric, level: float
     first, second = ([values(block[name], metric.name) or [] for block in blocks] for name in pair)
     words = ("faster", "slower") if metric.name in OF_TIME else ("better", "worse")
     return ratio_of_means(first, second, metric.higher_is_better, level, words)
+
+
+def judged_row(decision: verdict.Decision, pair: tuple[str, str], metric: str) -> dict:
+    """The comparison with its verdict, and what `explain` says it by."""
+    row = comparison(decision.interval, *pair, metric, str(decision.verdict), decision.equivalence)
+    return row | {
+        "blocks": decision.interval.n,
+        "least_blocks": decision.least,
+        "uncorrected": as_ratio(decision.plain),
+        "at_least_margin": verdict.at_least_margin(decision),
+        "torn": decision.torn,
+        "consistent": decision.consistent,
+        "vetoed_by": list(decision.vetoed_by),
+    }
 
 
 def means_row(means: Means, pair: tuple[str, str], metric: Metric) -> dict:

@@ -17,6 +17,14 @@ from hakmem_lab.plan.metrics import pattern_name
 BEYOND = 1e12  # a change that no measurement gives: shown as infinite
 _POINT = 1e-9  # narrower than this is no interval
 MOST_PLACES = 6
+MULTIPLE_FROM = 2.0  # from here on a multiple is easier to read than per cent
+NOTHING = "no measurable change"
+MEAN_OF = "mean of "
+UNKNOWN = "–"
+NAMED = 4
+
+Record = Mapping[str, Any]
+Described = str | Record | None  # a metric's name, or what a result says of it: name, label, unit, higher_is_better
 
 
 def finite(value: Any) -> float | None:
@@ -24,6 +32,18 @@ def finite(value: Any) -> float | None:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     return float(value) if math.isfinite(value) else None
+
+
+def sure(row: Record) -> int:
+    """1 better, -1 worse, 0 where the interval does not say."""
+    low, high = finite(row.get("ci_low")), finite(row.get("ci_high"))
+    return 1 if low is not None and low > 0 else -1 if high is not None and high < 0 else 0
+
+
+def listed(parts: Sequence[str]) -> str:
+    """The first few: one, two, three, four and 2 more."""
+    shown = list(parts[:NAMED]) + ([f"{len(parts) - NAMED} more"] if len(parts) > NAMED else [])
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
 def places(low: Any, high: Any) -> int | None:
@@ -53,15 +73,6 @@ def rounded(value: float, decimals: int) -> str:
 def percent_places(size: float) -> int:
     """Decimals of a percentage of this size for which no interval decides."""
     return 0 if size >= 99.5 else 1 if size >= 0.095 or size == 0 else 2
-
-
-MULTIPLE_FROM = 2.0  # from here on a multiple is easier to read than per cent
-NOTHING = "no measurable change"
-MEAN_OF = "mean of "
-LOSSES = ("wall", "cpu", "tree-cpu", "rss", "pss", "tree-memory")  # what a headline names that gets worse
-
-Record = Mapping[str, Any]
-Described = str | Record | None  # a metric's name, or what a result says of it: name, label, unit, higher_is_better
 
 
 @dataclass(frozen=True)
@@ -310,20 +321,6 @@ def _multiple(ratio: float, ends: Sequence[float], how: Style, sure: int) -> Cha
     open_ = f"{limits[0]} ×" if _unbounded(times[1]) else f"at least {limits[0]} ×"
     between = f"{limits[0]} to {limits[1]} ×" if known else open_
     return Change(f"{point} × {word}", short, between, ", ".join(limits) if known else "", sure, how)
-
-
-def losses(result: Record, name: object) -> list[str]:
-    """What gets surely worse with an arm besides what was asked, by as much as matters: 83 % more peak memory."""
-    margin = finite(result.get("margin")) or 0.0
-    rows = [row for row in result.get("comparisons") or [] if row.get("treatment") == name and not row.get("verdict")]
-    rows = [row for row in rows if row.get("metric") in LOSSES and (finite(row.get("ci_high")) or 0.0) < 0]
-    rows = [row for row in rows if 1 / (1 + row["estimate"]) - 1 >= margin]
-    return [found.text for row in rows if (found := change(row, row["metric"])) is not None]
-
-
-def costly(result: Record, name: object, text: str) -> str:
-    """A gain with what it surely costs: 20 % faster, but 83 % more peak memory."""
-    return f"{text}, but {' and '.join(costs)}" if (costs := losses(result, name)) else text
 
 
 def builds(result: Record) -> str:

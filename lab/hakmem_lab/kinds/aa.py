@@ -5,10 +5,10 @@ import sys
 
 from hakmem_lab.errors import LabError
 from hakmem_lab.judge.analysis import base_result, judged_ratios, measured, metric_of
+from hakmem_lab.judge.explain import explained
 from hakmem_lab.judge.statistics import aa, power
-from hakmem_lab.judge.statistics.paired import Interval, as_log
+from hakmem_lab.judge.statistics.paired import as_log
 from hakmem_lab.judge.statistics.plan import Plan
-from hakmem_lab.judge.statistics.verdict import percent
 from hakmem_lab.plan import project
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.spec import AaSpec
@@ -92,12 +92,12 @@ def _in_order(blocks: Blocks) -> tuple[list[list[float]], list[bool]]:
     return rows, abba
 
 
+@explained
 def analyse(header: dict, records: list[dict]) -> dict:
     spec, blocks = header["spec"], measured(records)
     result = base_result(header, records, blocks)
     if len(blocks) < 2 * power.least_blocks(spec["alpha"]):
-        result["headline"] = f"Too few blocks for an A/A yet: {len(blocks)}."
-        return result
+        return result | {"withheld": f"Too few blocks for an A/A yet: {len(blocks)}"}
     rows, abba = _in_order(blocks)
     if metric_of(header).higher_is_better:
         rows = [[-value for value in row] for row in rows]
@@ -111,35 +111,16 @@ def analyse(header: dict, records: list[dict]) -> dict:
     assert found.bias is not None, "the labels are known"
     bias = found.bias.ratio()
     result["aa"] = {name: getattr(found, name) for name in SHOWN} | {
+        "busy": loaded(records),
         "bias": bias.estimate,
         "bias_low": bias.low,
         "bias_high": bias.high,
         "noise_percent": 100 * found.coefficient_of_variation,
         "smallest_effect_percent": smallest,
     }
-    result["headline"] = _headline(found, found.bias, spec["margin"], loaded(records))
     return result
 
 
 def loaded(records: list[dict]) -> bool:
     """Whether other programs were at work: then it is the machine with that load, and fit for nothing else."""
     return bool(events(records, "load"))
-
-
-def _headline(found: aa.AAResult, bias: Interval, margin: float, busy: bool) -> str:
-    """Whether a bias is inside half the margin, and what is wrong where it is not; every number as in the table."""
-    low, high = percent(bias.low), percent(bias.high)
-    between = f"between two equal arms lies a difference of {low} to {high}"
-    state = {
-        aa.FIT: f"This machine is fit to measure: {between}, inside half the margin of {margin * 100:g} %",
-        aa.OPEN: f"Not shown to be fit yet: {between}, which may be more than half the margin of {margin * 100:g} %",
-        aa.UNFIT: f"This machine is NOT fit to measure: {between}",
-    }[found.state]
-    if busy and found.fit:
-        alone = "Other programs were at work, so this says nothing about the machine alone"
-        state = f"{alone}; run it again when it is quiet"
-    return (
-        f"{state}; {100 * found.rate:.1f} % false verdicts in {found.resamples} resampled A/As (at most "
-        f"{100 * found.bound:.1f} % is expected). With {found.blocks} blocks it shows differences from "
-        f"{100 * found.smallest_effect:.2f} % on."
-    )

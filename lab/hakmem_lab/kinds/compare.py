@@ -4,14 +4,13 @@ import shlex
 from collections.abc import Callable
 
 from hakmem_lab.errors import LabError, nearest
-from hakmem_lab.judge import failing, planning, two_arms, words
-from hakmem_lab.judge.analysis import base_result, comparison, measured, metric_of, unfinished
+from hakmem_lab.judge import failing, planning, two_arms
+from hakmem_lab.judge.analysis import base_result, measured, metric_of, unfinished
+from hakmem_lab.judge.explain import explained
 from hakmem_lab.judge.statistics import verdict
-from hakmem_lab.judge.statistics.paired import as_log, as_ratio
 from hakmem_lab.judge.statistics.plan import Plan
 from hakmem_lab.kinds.ab import blocked, check_blocks
 from hakmem_lab.plan.arms import Arm
-from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.plan.spec import BaselineSpec, CompareSpec
 from hakmem_lab.run.conduct import conduct, plan_detection
 from hakmem_lab.run.session import Session, command_arms, parse_arms
@@ -100,6 +99,7 @@ def decisions(header: dict, blocks: Blocks, plan: Plan, *only: str) -> dict[str,
     return {name: two_arms.decide(header, blocks, (first, name), plan, len(others)) for name in there}
 
 
+@explained
 def analyse(header: dict, records: list[dict]) -> dict:
     """Every arm against the baseline: verdicts on the primary metric, intervals for the other standard metrics."""
     spec, blocks = header["spec"], measured(records)
@@ -107,13 +107,15 @@ def analyse(header: dict, records: list[dict]) -> dict:
     first, *others = (arm["name"] for arm in header["arms"])
     plan = planning.plan_of(header, records)
     if not blocks or (len(blocks) < plan.looks[-1] and not plan.share):
-        result["headline"] = unfinished(blocks, spec)
+        result["withheld"] = unfinished(blocks, spec)
         return result
     found = decisions(header, blocks, plan)
     result["failed"] = {}
     if len(others) > 1:
         found, result["failed"] = failing.withheld_of(found, records, first, others)
-    result["comparisons"] = [_row(decision, first, name, spec["metric"]) for name, decision in found.items()]
+    result["comparisons"] = [
+        two_arms.judged_row(decision, (first, name), spec["metric"]) for name, decision in found.items()
+    ]
     result["comparisons"] += [
         two_arms.means_row(d.means, (first, name), metric_of(header))
         for name, d in found.items()
@@ -123,55 +125,8 @@ def analyse(header: dict, records: list[dict]) -> dict:
     done = {*result["failed"], *failing.gone(records)}
     settled = all(d.verdict is not verdict.Verdict.INCONCLUSIVE or name in done for name, d in found.items())
     result |= planning.ending(header, records, len(blocks), settled)
-    result["headline"] = _headline(first, found, metric_of(header), result)
     result["guardrails"] = two_arms.guardrail_rows({name: decision.guardrails for name, decision in found.items()})
     if len(others) == 1:
-        decision = found[others[0]]
-        result |= {"verdict": str(decision.verdict), "headline": decision.reason}
+        result["verdict"] = str(found[others[0]].verdict)
         result = failing.withheld(result, records, first, others[0])
     return blocked(result, records)
-
-
-def _row(decision: verdict.Decision, first: str, name: str, metric: str) -> dict:
-    row = comparison(decision.interval, first, name, metric, str(decision.verdict))
-    row |= {"blocks": decision.interval.n, "uncorrected": as_ratio(decision.plain)}
-    return row | {"at_least_margin": verdict.at_least_margin(decision), "torn": decision.torn}
-
-
-def _headline(first: str, found: dict[str, verdict.Decision], metric: Metric, result: dict) -> str:
-    """Of every arm what is decided and what is not: the best first, the open ones last."""
-
-    def said(name: str) -> str:
-        ratio = found[name].interval.ratio()
-        return words.effect(metric.record(), ratio.estimate, ratio.low, ratio.high)
-
-    failed, margin = result["failed"], result["margin"]
-    ordered = sorted((name for name in found if name not in failed), key=lambda name: -found[name].interval.estimate)
-    parts: list[str] = []
-    for wanted, text in (("GO", "surely better than"), ("NO-GO", "surely worse than"), ("NEUTRAL", "as good as")):
-        names = [name for name in ordered if found[name].verdict == wanted and not found[name].vetoed_by]
-        if names:
-            sizes = [name if wanted == "NEUTRAL" else f"{name} ({said(name)})" for name in names]
-            if wanted != "NO-GO":
-                sizes = [words.costly(result, name, size) for name, size in zip(names, sizes, strict=True)]
-            parts.append(f"{text} {first}: {', '.join(sizes)}")
-    parts += [f"{n}: {said(n)}, but {', '.join(found[n].vetoed_by)} got worse, beyond what is tolerated"
-              for n in ordered if found[n].vetoed_by]  # fmt: skip
-    parts += [f"not compared: {text}" for text in failed.values()]
-    open_ones = [name for name in ordered if found[name].verdict == "INCONCLUSIVE"]
-    parts += [f"not decided: {name} ({said(name)}{_undecided(found[name], metric, margin)})" for name in open_ones]
-    text = "; ".join(parts) + "."
-    return text[0].upper() + text[1:]
-
-
-def _undecided(decision: verdict.Decision, metric: Metric, margin: float) -> str:
-    interval = decision.interval
-    if decision.torn and decision.means:
-        found = words.change({"estimate": decision.means.ratio.ratio().estimate}, metric.record())
-        return f"; by the mean of the runs {found.text if found else 'unknown'}"
-    doubtful = [each.name for each in decision.guardrails if each.status is verdict.GuardrailStatus.OPEN]
-    if interval.low > 0 and interval.estimate >= as_log(decision.margin) and doubtful:
-        return f", but {', '.join(doubtful)} may have got worse"
-    if interval.excludes_zero():
-        return f", but whether by the {100 * margin:g} % that matters is open"
-    return ""

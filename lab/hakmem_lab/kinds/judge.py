@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field
 
 from hakmem_lab.errors import LabError, nearest
 from hakmem_lab.judge.analysis import ARM_MEDIANS, begun, comparison
+from hakmem_lab.judge.explain import explained
 from hakmem_lab.judge.failing import times
 from hakmem_lab.judge.statistics import unpaired, verdict
 from hakmem_lab.judge.statistics.paired import Interval, as_log, paired_interval
@@ -23,10 +24,15 @@ from hakmem_lab.store.runs import RunFile, plain
 
 LEAST_RUNS = 4  # of each, with which any two-sided test at 5 % can show something
 ALIKE = 0.3
+DRIFTING = 0.2  # of independent runs, one pair of samples in fourteen looks as if it drifted so much
 ORDER = (
     "in which order the runs were made is not known: where all of one came before the other, a drift of the machine is "
     "part of the difference (on shared machines such runs of one and the same program differed “surely” in 23 %); "
     "so is how often it was tried"
+)
+DRIFT = (
+    "the runs were not interleaved, and neighbouring ones resemble each other: {}; a drift of the machine would look "
+    "the same as a difference. Let both take turns, and say so with --interleaved"
 )
 INTERLEAVED = "that each run stood beside the one with its number is taken from --interleaved"
 ONE_PROCESS = "the runs of a file share one process, and with it its layout of memory, which no interval here covers"
@@ -137,6 +143,10 @@ def intervals(spec: dict, control: list[float], treatment: list[float], alpha: f
     return [unpaired.shift(x, y, level) for level in (1 - alpha, 1 - 2 * alpha)]
 
 
+def _logs(values: list[float]) -> list[float]:
+    return [math.log(value) for value in values]
+
+
 def _judged(spec: dict, names: tuple[str, str], runs: tuple[list, list], failed: tuple[int, int], alpha: float) -> dict:
     """The comparison of one pair, with its verdict."""
     interval, equivalence = intervals(spec, *runs, alpha)
@@ -147,10 +157,16 @@ def _judged(spec: dict, names: tuple[str, str], runs: tuple[list, list], failed:
     torn = verdict.contradicts(word, replace(means, estimate=sign * means.estimate, low=low, high=high), delta)
     praised = {Verdict.GO: failed[1] > failed[0], Verdict.NO_GO: failed[0] > failed[1]}
     unequal = praised.get(word, word is Verdict.NEUTRAL and failed[0] != failed[1])
-    shown = str(Verdict.INCONCLUSIVE if torn or unequal else word)
+    resemblance = 0.0 if spec["interleaved"] else unpaired.alike(*(_logs(values) for values in runs))
+    drifting = word is not Verdict.INCONCLUSIVE and resemblance > DRIFTING
+    shown = str(Verdict.INCONCLUSIVE if torn or unequal or drifting else word)
     row = comparison(interval, *names, spec["metric"], shown, equivalence)
     row |= {"torn": torn, "runs_each": min(map(len, runs)), "failed": list(failed)}
-    return row | {"at_least_margin": max(interval.low, -interval.high) >= delta, "withheld": unequal}
+    return row | {
+        "at_least_margin": max(interval.low, -interval.high) >= delta,
+        "withheld": unequal,
+        "drifting": resemblance if drifting else 0.0,
+    }
 
 
 def whole(verdicts: list[str]) -> str:
@@ -190,6 +206,7 @@ def _unpaired(header: dict, runs: list[dict]) -> list[str]:
     return texts
 
 
+@explained
 def analyse(header: dict, records: list[dict]) -> dict:
     """Every benchmark of the treatment against the control's; their intervals hold together."""
     spec, first = header["spec"], header["arms"][0]["name"]
@@ -208,16 +225,18 @@ def analyse(header: dict, records: list[dict]) -> dict:
     missing = dict.fromkeys(header.get("missing", []), f"it is not in {spec['files'][-1]}")
     words = [row["verdict"] for row in rows] + [str(Verdict.INCONCLUSIVE)] * len(few | missing)
     needed = f"; at least {LEAST_RUNS} of each are needed" if few else ""
-    headline = f"No verdict: {'; '.join(_said(missing | few))}{needed}." if missing | few else ""
+    withheld = f"No verdict: {'; '.join(_said(missing | few))}{needed}" if missing | few else ""
     if held := [row for row in rows if row["withheld"]]:
-        headline = "No verdict: " + "; ".join(
+        withheld = "No verdict: " + "; ".join(
             f"{row['treatment']} failed {times(row['failed'][1])}, {first} {times(row['failed'][0])}" for row in held
         )
+    elif drifting := [f"{row['treatment']} ({row['drifting']:.2f})" for row in rows if row["drifting"]]:
+        withheld = withheld or f"No verdict: {DRIFT.format(', '.join(drifting))}"
     if (word := whole(words)) == Verdict.NO_GO:
-        headline = ""
+        withheld = ""
     counts = [{**arm, "n": sum(run["arm"] == arm["name"] for run in runs)} for arm in header["arms"]]
     return plain(begun(header, records) | {
-        "verdict": word, "headline": headline, "final": True, "margin": spec["margin"], "alpha": spec["alpha"],
+        "verdict": word, "withheld": withheld, "final": True, "margin": spec["margin"], "alpha": spec["alpha"],
         "metric": {"name": spec["metric"], "label": "", "unit": UNITS.get(spec["metric"], ""),
                    "higher_is_better": spec["higher-is-better"]},
         "unjudged": [(f"{name} against {first}: {spec['metric']}", why) for name, why in

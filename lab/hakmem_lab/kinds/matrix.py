@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from hakmem_lab.errors import LabError
 from hakmem_lab.judge import failing, planning, two_arms, words
 from hakmem_lab.judge.analysis import base_result, measured, metric_of, unfinished, values
+from hakmem_lab.judge.explain import explained
 from hakmem_lab.judge.statistics import factorial, verdict
 from hakmem_lab.judge.statistics.factorial import Effect, Question
 from hakmem_lab.judge.statistics.paired import as_log, as_ratio
@@ -63,6 +64,7 @@ def settled(header: dict, blocks: Blocks, plan: Plan) -> bool:
     return all(decide(q, header["spec"], plan).verdict is not verdict.Verdict.INCONCLUSIVE for q in asked)
 
 
+@explained
 def analyse(header: dict, records: list[dict]) -> dict:
     """Simple effects and cells against none; interactions; main effects where no interaction misleads.
 
@@ -72,11 +74,11 @@ def analyse(header: dict, records: list[dict]) -> dict:
     spec, blocks, plan = header["spec"], measured(records), planning.plan_of(header, records)
     result = base_result(header, records, blocks) | {"effects": [], "hidden": [], "comparisons": [], "guardrails": []}
     if not blocks or (len(blocks) < plan.looks[-1] and not plan.share):
-        result["headline"] = unfinished(blocks, spec)
+        result["withheld"] = unfinished(blocks, spec)
         return result
     found, change = (_after_every_block if plan.share else _at_the_end)(header, blocks, plan)
     if all(math.isinf(end) for one in found for end in (one.effect.interval.low, one.effect.interval.high)):
-        result["headline"] = f"No reading yet: {len(blocks)} of at most {result['max_blocks']} blocks are too few."
+        result["withheld"] = f"No reading yet: {len(blocks)} of at most {result['max_blocks']} blocks are too few"
         return result
     averaged = [one.effect for one in found if one.effect.kind in ("interaction", "main")]
     hidden = factorial.misleading(averaged, as_log(spec["margin"]))
@@ -89,13 +91,8 @@ def analyse(header: dict, records: list[dict]) -> dict:
         two_arms.guardrails_judged(header, blocks, plan if plan.share else None)
     )
     result |= _ending(found, len(blocks), header, records)
-    unread = {row["name"]: row["reading"] for row in result["effects"] if row.get("failed")}
-    read = [one.effect for one in kept if one.effect.name not in unread]
-    said = _headline(read, 1 - spec["alpha"], metric_of(header)) if read else "No reading."
-    result["headline"] = said + "".join(f" {name}: {why}." for name, why in unread.items())
-    result["headline"] += f" Not settled: {', '.join(result['open'])}." if result.get("open") else ""
     for event in events(records, "fitness"):
-        result["headline"] = f"No reading on this machine: {event['text']}"
+        result["withheld"] = f"No reading on this machine: {event['text']}"
         for row in result["effects"]:
             row["reading"] = None
     return result
@@ -195,23 +192,6 @@ def _drift(change: float, spec: dict, cells: int) -> list[str]:
     return [
         f"within a block the last run was {abs(across) * 100:.2g} % {side} than the first, whatever the arm: taken out"
     ]
-
-
-def _headline(found: Sequence[Effect], level: float, metric: Metric) -> str:
-    """Of two factors each one's effect at both levels of the other, then how they interact; of more, what interacts."""
-    interactions = [effect for effect in found if effect.kind == "interaction"]
-    simple = [effect for effect in found if effect.kind == "simple"]
-    if len(simple) > len("AABB"):
-        shown = [effect for effect in interactions if effect.interval.excludes_zero()]
-        parts = [f"{_size(effect, metric)}: {factorial.classify_interaction(effect.interval)}" for effect in shown]
-        mains = [_size(effect, metric) for effect in found if effect.kind == "main"]
-        parts = (parts or ["no interaction shown"]) + ([f"on average {', '.join(mains)}"] if mains else [])
-    else:
-        parts = [_size(effect, metric) for effect in simple]
-        parts += [
-            f"{_size(effect, metric)}: {factorial.classify_interaction(effect.interval)}" for effect in interactions
-        ]
-    return "; ".join(parts) + f" ({level * 100:g} % intervals)."
 
 
 def _size(effect: Effect, metric: Metric) -> str:

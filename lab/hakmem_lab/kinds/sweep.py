@@ -3,8 +3,8 @@
 from hakmem_lab.errors import LabError
 from hakmem_lab.judge import failing
 from hakmem_lab.judge.analysis import base_result, judged_ratios, metric_of
+from hakmem_lab.judge.explain import explained
 from hakmem_lab.judge.statistics import paired
-from hakmem_lab.judge.statistics import verdict as verdicts
 from hakmem_lab.judge.statistics.plan import Plan, planned_looks
 from hakmem_lab.kinds.ab import blocked, check_blocks, confirmation, of_pair, run_until_settled
 from hakmem_lab.plan import schedule
@@ -55,6 +55,7 @@ def measure(session: SweepSession) -> None:
     run_until_settled(session, "confirm", pair, of_pair(header, pair))
 
 
+@explained
 def analyse(header: dict, records: list[dict]) -> dict:
     """Candidates from the selection, for information, and the verdict of the confirmation."""
     spec = header["spec"]
@@ -62,19 +63,16 @@ def analyse(header: dict, records: list[dict]) -> dict:
     result = base_result(header, records, choosing) | {"comparisons": [], "looks": []}
     result["blocks"] = len(confirming)
     if len(choosing) < spec["select-blocks"]:
-        result["headline"] = f"The selection is not finished: {len(choosing)} of {spec['select-blocks']} blocks."
+        result["withheld"] = f"The selection is not finished: {len(choosing)} of {spec['select-blocks']} blocks"
         return result
     chosen, columns = _chosen(header, choosing)
     intervals = paired.simultaneous_intervals(columns, 1 - spec["alpha"])
     ranked = sorted(intervals, key=lambda n: -intervals[n].estimate)
     rows = [{"arm": name, **intervals[name].ends()} for name in ranked]
     result["selection"] = {"chosen": chosen, "candidates": rows, "confirmation": None}
-    result["headline"] = f"{chosen} was chosen; its confirmation is not finished."
     parts = confirmation(header, records, (DEFAULT, chosen), confirming)
-    if parts:
-        shrunk = verdicts.percent(intervals[chosen].estimate)
-        begun = f"{chosen} was the best of {len(columns)} when it was chosen ({shrunk}); on fresh runs: "
-        result |= parts | {"headline": begun + parts["headline"]}
-        result = blocked(failing.withheld(result, records, DEFAULT, chosen), records)
-        result["selection"]["confirmation"] = result["comparisons"][0]
+    if not parts:
+        return result | {"withheld": f"{chosen} was chosen; its confirmation is not finished"}
+    result = blocked(failing.withheld(result | parts, records, DEFAULT, chosen), records)
+    result["selection"]["confirmation"] = result["comparisons"][0]
     return result

@@ -25,7 +25,7 @@ _ROWS = (
     Kind("aa", part="aa", no_verdict=True, one_arm=True,
          pictures=("single.false_verdicts", "single.smallest_effect", "single.autocorrelation"),
          only_in_files=(*BOTH, "also", "looks", "question", "env", "timeout", "warm-up", "guardrails", "resamples",
-                        "rare")),
+                        "rare", "expect-exit")),
     Kind("suite", part="suite", mixed=True, own_spec=True, pictures=("scores.scores", "scores.history")),
     Kind("replay", part="replay", sequential=True, loses_arms=True),
     Kind("judge"),

@@ -213,10 +213,11 @@ class CommonSpec(Model):
 class BlockSpec(CommonSpec):
     """What the kinds have that run arms in blocks. label, unit: what the metric is called, and counted in. setup: what
     is done once before the first run, cleanup: after the last one, prepare: before every execution; none is measured.
+    expect_exit: the exit codes of a run that ended well.
     """
 
     # A spec without these says the same, and has the same hash, as before there were any.
-    ONLY_IF_GIVEN: ClassVar[tuple[str, ...]] = (*NAMING, "rare", "setup", "prepare", "cleanup")
+    ONLY_IF_GIVEN: ClassVar[tuple[str, ...]] = (*NAMING, "rare", "expect_exit", "setup", "prepare", "cleanup")
     metric: MetricName = "wall"
     label: Title = ""
     unit: Title = ""
@@ -226,6 +227,7 @@ class BlockSpec(CommonSpec):
     looks: Annotated[int, Field(ge=1, le=5)] = 3
     max_blocks: Annotated[int, Field(ge=1, le=100_000)] = 60
     rare: Ratio | None = None
+    expect_exit: Annotated[list[Annotated[int, Field(ge=0, le=255)]], Field(min_length=1)] = [0]
     warm_up: Annotated[int, Field(ge=0, le=100)] = 1
     repeat: Annotated[int, Field(ge=1, le=1000)] | Literal["auto"] = "auto"
     guardrails: Guardrails = {}

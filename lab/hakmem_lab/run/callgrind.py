@@ -13,6 +13,7 @@ from pathlib import Path
 
 from hakmem_lab import extras
 from hakmem_lab.errors import LabError
+from hakmem_lab.judge import explain
 from hakmem_lab.judge.statistics.verdict import Verdict
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.spec import BlockSpec
@@ -22,7 +23,6 @@ from hakmem_lab.system.launcher import Launcher, Request
 
 OPS = "{ops}"
 SLOWER = 100  # so many times its own time a program may take under callgrind
-SHOWN_PERCENT = 0.01
 CAVEAT = "Instructions are not time: cache misses, system calls and waiting are not in them."
 _TOTAL = re.compile(r"^(?:totals|summary):\s*(\d+)", re.M)
 
@@ -105,21 +105,16 @@ def judged(rows: list[dict], margin: float) -> dict:
     verdict = Verdict.NEUTRAL
     if abs(math.log1p(ratio)) >= math.log1p(margin):
         verdict = Verdict.GO if ratio > 0 else Verdict.NO_GO
-    return {
+    each = "instructions per operation" if key == "per_op" else "instructions"
+    described = {"name": "instructions", "label": each, "unit": "", "higher_is_better": False, "by": "callgrind"}
+    row = {"metric": "instructions", "control": rows[0]["name"], "treatment": rows[1]["name"], "estimate": ratio}
+    result = {
         "verdict": str(verdict),
-        "headline": _headline(rows, key) + " " + CAVEAT,
-        "metric": {"name": "instructions", "unit": "per operation" if key == "per_op" else "", "by": "callgrind"},
+        "metric": described,
         "margin": margin,
         "estimate": ratio,
+        "comparisons": [row | {"verdict": str(verdict)}],
         "arms": rows,
     }
-
-
-def _headline(rows: list[dict], key: str) -> str:
-    control, treatment = rows
-    change = 100 * (treatment[key] / control[key] - 1)
-    each = " per operation" if key == "per_op" else ""
-    if abs(change) < SHOWN_PERCENT / 2:
-        return f"{treatment['name']} and {control['name']} need equally many instructions{each}."
-    word = "fewer" if change < 0 else "more"
-    return f"{treatment['name']} needs {abs(change):.2f} % {word} instructions{each} than {control['name']}."
+    said = explain.explain(result)
+    return result | replace(said, caveats=(CAVEAT,)).record()

@@ -75,8 +75,8 @@ def _fix_plan(
     session: Session, names: Sequence[str], detect: float, known: tuple[float, str], comparisons: int
 ) -> None:
     spec, (sigma, source) = session.spec, known
-    alpha = spec.alpha / comparisons * (1 - session.file.header().get("anytime", 0.0))
-    needed = power.blocks_to_detect(sigma, detect, alpha)
+    share, looks = session.file.header().get("anytime", 0.0), getattr(spec, "looks", 1)
+    needed = power.planned_to_detect(sigma, detect, spec.alpha / comparisons, looks, share)
     limit = spec.max_blocks if "max_blocks" in spec.model_fields_set else power.MOST_BLOCKS
     blocks = min(max(needed or power.MOST_BLOCKS, PILOT_BLOCKS), limit)
     runs = blocks * len(names) * schedule.runs_of_each(len(names))

@@ -85,6 +85,9 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
 
+UNITS = ("blocks", "builds")  # what a note begins with that says what is counted
+
+
 class Progress:
     """Counts units of work (blocks, seconds) against a total."""
 
@@ -111,19 +114,19 @@ class Progress:
 
     def update(self, done: float, total: float, note: str = "") -> None:
         """done of total units; the first call sets where counting begins."""
-        self._show(done, total, f"{done:g} of {total:g}", note)
+        joined = f" {note}" if note.startswith(UNITS) else f", {note}" if note else ""
+        self._show(done, total, f"{done:g} of {total:g}{joined}")
 
     def share(self, fraction: float, note: str = "") -> None:
         """For work whose units are not known beforehand: the part that is done, which never goes back."""
         self._reached = max(self._reached, min(1.0, fraction))
-        self._show(self._reached, 1.0, f"{100 * self._reached:.0f} %", note)
+        self._show(self._reached, 1.0, f"{100 * self._reached:.0f} %" + (f", {note}" if note else ""))
 
-    def _show(self, done: float, total: float, text: str, note: str) -> None:
+    def _show(self, done: float, total: float, text: str) -> None:
         now = time.monotonic()
         if self._first is None:
             self._first, self._begun = done, now
         gained = done - self._first
-        text += f", {note}" if note else ""
         if done >= total:
             text += f", took {duration(now - self._begun)}" if gained > 0 else ""
         elif gained > 0:

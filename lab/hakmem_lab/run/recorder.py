@@ -137,6 +137,7 @@ def asked_header(spec: Model, source: str, seed: int) -> dict:
         "seed": seed,
         "machine": machine.facts(),
         "folder_hash": folder_hash(),
+        "folder": project.shown(Path.cwd()),
         "lab_version": __version__,
     }
 
@@ -169,7 +170,8 @@ def check_unchanged(header: dict, arms: Sequence[Arm], workload: Workload) -> No
     """Raises LabError where what a stored run began with is no longer what it was; older headers know no inputs."""
     run = header["id"]
     if header["folder_hash"] != folder_hash():
-        raise LabError(f"run {run} was begun in another folder; go there, and resume it")
+        where = header.get("folder") or "another folder"
+        raise LabError(f"run {run} was begun in {where}; go there, and resume it")
     for arm, stored in zip(arms, header["arms"], strict=True):
         if arm.library.sha256 != stored["sha256"]:
             raise LabError(f"{stored['name']} is not the library that run {run} began with; start a new run")

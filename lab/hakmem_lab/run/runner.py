@@ -47,6 +47,7 @@ class Workload:
     stdin: str | None = None
     others: Sequence[Sequence[str]] = ()  # where arms are commands, those after the first
     prepare: Sequence[str] | None = None  # run before each execution
+    expect_exit: Sequence[int] = (0,)
 
     @classmethod
     def of(cls, spec: CommonSpec) -> "Workload":
@@ -67,6 +68,7 @@ class Workload:
         stdin = None if spec.stdin is None else check_file(spec.stdin)
         workload = cls(argv, spec.env, spec.cwd, spec.pin, spec.timeout, server, stdin)
         workload = replace(workload, others=others, prepare=getattr(spec, "prepare", None))
+        workload = replace(workload, expect_exit=getattr(spec, "expect_exit", (0,)))
         drawn = isinstance(spec, BlockSpec) or spec.kind not in KINDS or KINDS[spec.kind].draws_seeds
         if workload.seeded() and not drawn:
             raise LabError(f"command: {SEED} is drawn anew for every block, and a run of the kind {spec.kind} has none")
@@ -103,8 +105,8 @@ def single(outcome: Outcome, arm: str, block: int, started: float, why: str | No
     return record | {"ok": why is None, "why": why} | more
 
 
-def _failed(outcome: Outcome) -> str | None:
-    return outcome.explained(outcome.failure() or outcome.not_served())
+def _failed(outcome: Outcome, expected: Sequence[int] = (0,)) -> str | None:
+    return outcome.explained(outcome.failure(expected) or outcome.not_served())
 
 
 class Runner:
@@ -195,7 +197,7 @@ class Runner:
             argv = self._filled_in(w.on(arm).argv)
             outcome = self._start(launcher, argv, environment, arm, group=group, stdin=w.stdin).wait()
             outcome = replace(outcome, tree=group.read() if group else None)
-        return self._part(outcome, None, _failed(outcome))
+        return self._part(outcome, None, _failed(outcome, self.workload.expect_exit))
 
     def _filled_in(self, words: Sequence[str], port: int | None = None) -> list[str]:
         """The words of a command with what {seed} and {port} stand for."""

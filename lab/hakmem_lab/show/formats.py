@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from hakmem_lab.errors import one_line, refused
-from hakmem_lab.judge import words
+from hakmem_lab.judge import explain, words
 from hakmem_lab.plan.kinds import KINDS
-from hakmem_lab.show import answers, kinds, numbers
+from hakmem_lab.show import figures, kinds, numbers
 from hakmem_lab.show.kinds import tune
 from hakmem_lab.store import runs
 from hakmem_lab.system import files
 
-SUMMARY_KEYS = ("verdict", "headline", "final", "margin", "alpha", "blocks", "metric", "question", "kind")
+SUMMARY_KEYS = ("verdict", "final", "margin", "alpha", "blocks", "metric", "question", "kind")
 PARTS = [kind.part for kind in KINDS.values() if kind.part]
 DETAIL_KEYS = ("comparisons", "guardrails", "looks", "builds", "hidden", "selection", *PARTS, "scan", "earlier",
                "failures", "warnings")  # fmt: skip
@@ -31,9 +31,9 @@ DETAIL_KEYS = ("comparisons", "guardrails", "looks", "builds", "hidden", "select
 def summary(result: dict) -> dict:
     """The object of --json: the first comparison's figures on top, everything else below."""
     first = (result.get("comparisons") or [{}])[0]
-    found = {key: result.get(key) for key in SUMMARY_KEYS} | {"answer": answers.explain(result).words}
+    found = {key: result.get(key) for key in SUMMARY_KEYS} | explain.explain(result).record()
     found |= {key: first.get(key) for key in ("estimate", "ci_low", "ci_high", "level")}
-    found |= {"slow_runs_unseen_one_in": answers.one_in(result)}
+    found |= {"slow_runs_unseen_one_in": explain.one_in(result)}
     found |= {"arms": result.get("arms", []), "run": result["id"]}
     return found | {key: result[key] for key in DETAIL_KEYS if key in result}
 
@@ -77,7 +77,7 @@ class Judgement:
 
 def judgements(result: dict) -> list[Judgement]:
     """All of a result; one that says that there is no verdict where nothing was judged."""
-    whole = answers.explain(result).words
+    whole = explain.explain(result).words
     found = [*_whole(result, whole), *_each(result), *_unjudged(result), *_guardrails(result)]
     own = (case for cases in kinds.of(result, "cases") for case in cases(result))
     found += [Judgement(name, verdict, figures or whole) for name, verdict, figures in own]
@@ -89,7 +89,7 @@ def _whole(result: dict, words: str) -> Iterator[Judgement]:
     if result["verdict"] and not _several(result):
         first = (result.get("comparisons") or [None])[0]
         names = f"{result['kind']}: {', '.join(arm['name'] for arm in result['arms'])}"
-        name = f"{first['name']}: {answers.metric(result, first)}" if first else names
+        name = f"{first['name']}: {figures.metric(result, first)}" if first else names
         yield Judgement(name, result["verdict"], words)
 
 
@@ -110,15 +110,15 @@ def _each(result: dict) -> Iterator[Judgement]:
     """Of several arms or benchmarks against one, each has a verdict of its own."""
     for row in result.get("comparisons") or []:
         if row.get("verdict") and (not result["verdict"] or _several(result)):
-            name = f"{row['name']}: {answers.metric(result, row)}"
-            yield Judgement(name, row["verdict"], answers.told(result, row))
+            name = f"{row['name']}: {figures.metric(result, row)}"
+            yield Judgement(name, row["verdict"], figures.told(result, row))
 
 
 def _guardrails(result: dict) -> Iterator[Judgement]:
     """Where several arms have them, each names its arm."""
     for row in result.get("guardrails") or []:
-        name = f"guardrail: {answers.metric(result, row)}" + (f" of {row['arm']}" if "arm" in row else "")
-        yield Judgement(name, OF_GUARDRAIL[row["status"]], f"{answers.told(result, row)}, {row['status']}")
+        name = f"guardrail: {figures.metric(result, row)}" + (f" of {row['arm']}" if "arm" in row else "")
+        yield Judgement(name, OF_GUARDRAIL[row["status"]], f"{figures.told(result, row)}, {row['status']}")
 
 
 LEVELS = {NO_GO: "error", INCONCLUSIVE: "warning"}
@@ -198,8 +198,8 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
 def _paragraphs(result: dict) -> Iterator[str]:
     if result["warnings"]:
         yield "\n".join(f"- warning: {plain(text)}" for text in result["warnings"])
-    said = answers.explain(result)
-    yield f"### {f'{said.verdict}: ' if said.verdict else ''}{plain(said.answer)}"
+    said = explain.explain(result)
+    yield f"### {f'{said.verdict}: ' if said.verdict else ''}{plain(said.headline)}"
     if said.more:
         yield plain(said.more)
     if result["question"]:
@@ -225,20 +225,20 @@ def _comparisons(result: dict) -> Iterator[str]:
 
 def _told(result: dict, row: dict) -> tuple[str, str]:
     """The metric and its change."""
-    return plain(answers.metric(result, row)), plain(answers.told(result, row))
+    return plain(figures.metric(result, row)), plain(figures.told(result, row))
 
 
 def _effects(result: dict) -> Iterator[str]:
     rows = result.get("effects") or []
     yield from table(
         ("effect", "kind", "size and interval", "reading"),
-        [(plain(row["name"]), row["kind"], plain(answers.told(result, row)), row["reading"] or "") for row in rows],
+        [(plain(row["name"]), row["kind"], plain(figures.told(result, row)), row["reading"] or "") for row in rows],
     )
 
 
 def _judged(result: dict) -> Iterator[str]:
     """Guardrails, and the bars of a suite: what is judged beside the headline."""
-    rows = [row for row in judgements(result) if row.text != answers.explain(result).words]
+    rows = [row for row in judgements(result) if row.text != explain.explain(result).words]
     if result.get("guardrails") or result.get("suite"):
         shown = [(plain(row.name), plain(row.text), row.verdict) for row in rows]
         yield from table(("judged", "figures", "verdict"), shown[:SHOWN_CARD_ROWS])
@@ -247,9 +247,9 @@ def _judged(result: dict) -> Iterator[str]:
 
 
 def _arms(result: dict) -> Iterator[str]:
-    heads, rows = answers.arms_table(result)
+    heads, rows = figures.arms_table(result)
     rows, more = tune.foremost(result, rows, "name")
-    cells = [(code(arm["name"]), *answers.arm_figures(result, arm, _figure, numbers.measure)) for arm in rows]
+    cells = [(code(arm["name"]), *figures.arm_figures(result, arm, _figure, numbers.measure)) for arm in rows]
     yield from table(("median of", *map(plain, heads)), cells)
     if more:
         yield plain(more)

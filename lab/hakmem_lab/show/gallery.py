@@ -14,7 +14,7 @@ from hakmem_lab.judge.words import Change
 from hakmem_lab.kinds.suite.sheet import FAILED, FASTER, LEANER, SAME
 from hakmem_lab.plan import project
 from hakmem_lab.plan.spec import read_toml
-from hakmem_lab.show import answers
+from hakmem_lab.show import figures
 from hakmem_lab.store.runs import RunFile
 
 SPEC = Path("experiments") / "gallery.toml"
@@ -41,10 +41,10 @@ class Measure:
 
     @property
     def memory(self) -> bool:
-        return answers.is_memory({"unit": self.unit})
+        return figures.is_memory({"unit": self.unit})
 
     def change(self, record: dict) -> Change | None:
-        return answers.standing(record, self.memory)
+        return figures.standing(record, self.memory)
 
     def arms(self, sure: int) -> list[str]:
         """Those than which the subject is surely better (1) or worse (-1), the greatest difference first."""

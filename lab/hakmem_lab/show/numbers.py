@@ -4,11 +4,10 @@ import math
 import re
 from typing import Any
 
-from hakmem_lab.judge.words import BEYOND, finite, percent_places, places, rounded
+from hakmem_lab.judge.words import BEYOND, UNKNOWN, finite, percent_places, places, rounded
 
-__all__ = ["finite", "places", "rounded"]
+__all__ = ["UNKNOWN", "finite", "places", "rounded"]
 
-UNKNOWN = "–"
 MINUS = "−"
 THIN = "\u202f"
 JOIN = "\u00a0"

@@ -130,8 +130,8 @@ class Outcome:
     def cpu_s(self) -> float:
         return self.user_s + self.system_s
 
-    def failure(self) -> str | None:
-        """Why this does not count as a successful end; None if it does."""
+    def failure(self, expected: Sequence[int] = (0,)) -> str | None:
+        """Why this does not count as a successful end; None if it does. expected: the exit codes of one."""
         if self.timed_out:
             return f"still running after {self.wall_s:.1f} s, killed"
         if self.too_much_output:
@@ -140,7 +140,7 @@ class Outcome:
         if self.signal:
             short = ": the kernel ended it for want of memory" if (self.tree or {}).get("oom_kills") else ""
             return f"killed by {_signal_name(self.signal)}{short}"
-        if self.exit:
+        if self.exit is not None and self.exit not in expected:
             # How a shell ends whose last command was ended by a signal.
             told = f" ({_signal_name(self.exit - SHELL_SIGNAL)})" if 0 < self.exit - SHELL_SIGNAL < signal.NSIG else ""
             return f"exit status {self.exit}{told}"

@@ -4,16 +4,15 @@ import copy
 import itertools
 
 import pytest
-from tests.analysis.test_results import AB, ab_records, block_records, header, run_record
 
-from hakmem_lab.judge import failing
+from hakmem_lab.judge import explain, failing
 from hakmem_lab.judge.statistics.paired import Interval
 from hakmem_lab.judge.statistics.verdict import Decision, Verdict
 from hakmem_lab.kinds import ab, compare, matrix
 from hakmem_lab.kinds.suite.result import sheet_rows, sheets_of
 from hakmem_lab.kinds.suite.spec import SuiteSpec
 from hakmem_lab.plan.spec import build
-from hakmem_lab.show import answers
+from tests.analysis.test_results import AB, ab_records, block_records, header, run_record
 
 PRAISE = ("better", "faster", "level", "as good", "clear winner", "smaller than")
 
@@ -82,17 +81,17 @@ def test_an_ab_praises_nobody_who_failed_more_often(treatment: float, failed: di
     result = ab.analyse(header("ab", ["c", "t"], **AB | {"max-blocks": 40, "margin": 0.01}), records)
     assert result["verdict"] == result["comparisons"][0]["verdict"] == verdict
     if verdict == "INCONCLUSIVE":
-        assert " failed " in answers.detail(result) and not any(w in answers.answer(result) for w in PRAISE)
+        assert " failed " in result["headline"] and not any(w in result["headline"] for w in PRAISE)
 
 
 def test_what_is_withheld_is_withheld_from_another_result() -> None:
     """The caller's own stays as it was: its rows may stand in other results as well."""
-    given = {"verdict": "GO", "headline": "better", "comparisons": [{"verdict": "GO"}], "looks": [{"verdict": "GO"}]}
+    given = {"verdict": "GO", "comparisons": [{"verdict": "GO"}], "looks": [{"verdict": "GO"}]}
     before = copy.deepcopy(given)
     found = failing.withheld(given, [*lost("t", 2)], "c", "t")
     assert given == before
     assert [row["verdict"] for row in (found, *found["comparisons"], *found["looks"])] == ["INCONCLUSIVE"] * 3
-    assert found["failed"].keys() == {"t"} and found["headline"].startswith("No verdict: t failed twice")
+    assert found["failed"].keys() == {"t"} and found["withheld"].startswith("No verdict: t failed twice")
 
 
 def several(count: int, **walls: float) -> list[dict]:
@@ -108,10 +107,10 @@ WALLS = {"c": 1.0, "crashes": 0.8, "equal": 1.0, "fast": 0.9}
 def test_a_comparison_of_several_praises_nobody_who_failed_more_often() -> None:
     head = COMPARED | {"anytime": 0.35, "spec": COMPARED["spec"] | {"margin": 0.05, "max-blocks": 20}}
     result = compare.analyse(head, [*lost("crashes", 4), *lost("equal", 1), *several(20, **WALLS)])
-    verdicts = {row["treatment"]: row["verdict"] for row in answers.primary(result)}
+    verdicts = {row["treatment"]: row["verdict"] for row in explain.primary(result)}
     assert verdicts == {"crashes": "INCONCLUSIVE", "equal": "INCONCLUSIVE", "fast": "GO"}
-    assert result["headline"].startswith("Surely better than c: fast (")
-    for said in (result["headline"], answers.answer(result)):
+    assert result["answer"].startswith("Against c: fast 11")
+    for said in (result["answer"], explain.explain(result).headline):
         assert "crashes failed 4 times (w3), c never" in said and "equal failed once (w0), c never" in said
         assert "crashes (" not in said and "crashes 2" not in said and "level" not in said and "as good" not in said
     assert result["settled"] and result["final"]
@@ -126,8 +125,8 @@ def test_an_arm_that_is_gone_is_no_open_question() -> None:
     records += [r | {"block": r["block"] + 2} for r in several(18, **rest)]
     result = compare.analyse(head, records)
     assert result["settled"] and result["final"]
-    assert "crashes failed 3 times (w2), c never" in result["headline"]
-    assert {row["treatment"] for row in answers.primary(result) if row["verdict"] != "INCONCLUSIVE"} == {
+    assert "crashes failed 3 times (w2), c never" in result["answer"]
+    assert {row["treatment"] for row in explain.primary(result) if row["verdict"] != "INCONCLUSIVE"} == {
         "equal",
         "fast",
     }
@@ -137,8 +136,8 @@ def test_an_arm_that_never_finished_a_block_is_said_to_have_failed() -> None:
     head = COMPARED | {"anytime": 0.35, "spec": COMPARED["spec"] | {"margin": 0.05, "max-blocks": 20}}
     rest = {name: wall for name, wall in WALLS.items() if name != "crashes"}
     result = compare.analyse(head, [*lost("crashes", 3, 0), *several(20, **rest)])
-    assert "crashes failed 3 times (w2), c never" in result["headline"]
-    assert len(answers.primary(result)) == 2
+    assert "crashes failed 3 times (w2), c never" in result["answer"]
+    assert len(explain.primary(result)) == 2
 
 
 FACTORS = {"base": "glibc", "factors": {"a": "A=1", "b": "B=1"}}
@@ -160,7 +159,7 @@ def test_a_matrix_reads_no_praise_from_cells_that_failed_more_often(a: float, re
         assert found["a while b is off"]["reading"] == "worse"
     else:
         assert found["a while b is off"]["reading"] == "not read, failed more often with it"
-        assert "a while b is off: not read, failed more often with it" in result["headline"]
+        assert "a while b is off: not read, failed more often with it" in result["answer"]
     assert found["a×b"]["reading"] == "not read, its cells failed unequally often"
 
 

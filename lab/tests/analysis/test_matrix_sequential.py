@@ -55,14 +55,14 @@ def test_a_clear_design_is_over_before_its_plan_is_used():
 def test_before_any_reading_is_possible_it_says_so():
     result = matrix.analyse(header(), records(8))
     assert result["effects"] == [] and not result["final"]
-    assert result["headline"].startswith("No reading yet: 8 of at most 30 blocks")
+    assert result["answer"].startswith("No reading yet: 8 of at most 30 blocks")
 
 
 def test_what_is_open_is_named_until_the_plan_is_used():
     """Ten per cent show at once; whether the two add up within 0.1 % does not."""
     early = matrix.analyse(header(margin="0.1%"), records(12))
     assert early["open"] == ["A×B"] and not early["settled"] and not early["final"]
-    assert "Not settled: A×B" in early["headline"]
+    assert "Not settled: A×B" in early["answer"]
     late = matrix.analyse(header(margin="0.1%"), records(PLANNED))
     assert late["open"] == ["A×B"] and late["final"]
 

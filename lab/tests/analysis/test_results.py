@@ -8,7 +8,7 @@ import pytest
 from hakmem_lab.errors import LabError
 from hakmem_lab.kinds import ab, compare, matrix, sweep
 from hakmem_lab.plan import spec as specs
-from hakmem_lab.show import answers, formats
+from hakmem_lab.show import formats
 from hakmem_lab.show.report.model import LoadedRun
 from hakmem_lab.show.report.series import values_by_arm
 from hakmem_lab.store.query import finished_blocks
@@ -93,7 +93,7 @@ def test_there_is_no_verdict_before_all_planned_blocks(count: int) -> None:
     records = list(itertools.chain.from_iterable(itertools.islice(blocks, count)))
     result = compare.analyse(header("compare", order, allocators=order), records)
     assert result["comparisons"] == []
-    assert f"{count} of 12" in result["headline"]
+    assert f"{count} of 12" in result["answer"]
     assert not result["final"]
 
 
@@ -109,7 +109,7 @@ def test_a_matrix_reads_nothing_before_all_planned_blocks_and_nothing_on_an_unfi
     assert [row["reading"] for row in full["effects"] if row["kind"] == "interaction"] == ["super-additive"]
     unfit = matrix.analyse(head, [*records, {"type": "event", "what": "fitness", "text": "too noisy"}])
     assert all(row["reading"] is None for row in unfit["effects"])
-    assert "too noisy" in unfit["headline"]
+    assert "too noisy" in unfit["answer"]
 
 
 CELLS = ["(none)", "A", "B", "A+B"]
@@ -138,7 +138,10 @@ def test_a_matrix_leads_with_what_a_factor_does_at_each_level() -> None:
     assert sizes["A+B"] == (pytest.approx(0.0, abs=0.01), "no difference shown")
     assert [row["name"] for row in result["hidden"]] == ["A", "B"]
     assert [t for t in result["warnings"] if "main effects of A and B are not shown" in t and "(A×B 2.2" in t]
-    assert result["headline"].startswith("A while B is off 50.") and "super-additive" in result["headline"]
+    assert (
+        result["answer"].startswith("The settings depend on each other. A while B is off: 50.")
+        and "super-additive" in result["answer"]
+    )
 
 
 def test_a_matrix_without_an_interaction_shows_its_main_effects_last() -> None:
@@ -237,7 +240,7 @@ def test_a_comparison_is_held_to_whatever_is_measured(metric: str) -> None:
     assert {row["arm"]: row["status"] for row in result["guardrails"]} == {"b": "held", "c": "failed"}
     primary = {row["treatment"]: row["verdict"] for row in result["comparisons"] if row["metric"] == "wall"}
     assert primary == {"b": "GO", "c": "NO-GO"}
-    assert "c: 24.99 % faster" in result["headline"] and f"but {metric} got worse" in result["headline"]
+    assert "c 24.99 % faster, but" in result["answer"] and "got worse, beyond what is tolerated" in result["answer"]
 
 
 def test_a_guardrail_whose_interval_holds_its_limit_is_open() -> None:
@@ -252,7 +255,7 @@ def test_a_guardrail_whose_interval_holds_its_limit_is_open() -> None:
     (rail,) = result["guardrails"]
     tolerated = 1 / 1.1 - 1
     assert rail["ci_low"] < tolerated < rail["ci_high"] and rail["status"] == "open"
-    assert result["verdict"] == "INCONCLUSIVE" and "rss may have got worse" in result["headline"]
+    assert result["verdict"] == "INCONCLUSIVE" and "peak memory may have got worse" in result["answer"]
 
 
 def test_a_factor_is_a_setting() -> None:
@@ -282,8 +285,8 @@ def test_a_headline_names_what_gets_surely_worse() -> None:
         if record.get("arm") == "fast":
             record["rss_peak_kib"] = 9150
     result = compare.analyse(head, records)
-    assert "fast (25.01 % faster [24.95, 25.07]), but 83.0 % more peak memory" in result["headline"]
-    answer = answers.answer(result)
+    assert "fast 25.01 % faster, but 83.0 % more peak memory" in result["answer"]
+    answer = result["headline"]
     assert "83.0 % more peak memory" in answer and "lean 25.0 % faster, but" not in answer
 
 

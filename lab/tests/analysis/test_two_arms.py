@@ -56,7 +56,7 @@ def test_the_verdict_its_guardrails_and_the_other_average_share_alpha(comparison
     means = ratio_of_means(wall[0], wall[1], False, 1 - alpha, ("faster", "slower"))
     expected = verdict.decide(ratios(wall), 0.02, alpha, PLAN, [rail], means)
     assert found.interval.level == 1 - alpha
-    assert (found.verdict, found.reason) == (expected.verdict, expected.reason)
+    assert (found.verdict, found.least) == (expected.verdict, expected.least)
     assert vars(found.interval) == pytest.approx(vars(expected.interval))
     assert [(one.name, one.limit, one.status) for one in found.guardrails] == [("cpu", 0.05, rail.status)]
     assert vars(found.guardrails[0].interval) == pytest.approx(vars(rail.interval))
@@ -136,8 +136,8 @@ class Session:
         self.said.append(text)
 
 
-def needed(sigma, effect=0.02, alpha=0.04):
-    return power.blocks_to_detect(sigma, effect, alpha)
+def needed(sigma, effect=0.02, alpha=0.04, share=0.0):
+    return power.planned_to_detect(sigma, effect, alpha, 1, share)
 
 
 @pytest.mark.parametrize("given", [{"detect": None}, {"planned": True}])
@@ -154,7 +154,7 @@ def test_the_plan_comes_from_the_last_aa(monkeypatch, comparisons, anytime):
     monkeypatch.setattr(fitness, "spread_of", lambda *words: asked.append(words) or (0.02, "the A/A r0"))
     session = Session(anytime=anytime)
     plan_detection(session, ["c", "t"], *([comparisons] if comparisons > 1 else []))
-    count = needed(0.02, alpha=0.04 / comparisons * (1 - (anytime or 0.0)))
+    count = needed(0.02, alpha=0.04 / comparisons, share=anytime or 0.0)
     text = f"to show 2 %: {count} blocks at most, by the A/A r0"
     assert asked == [("folder", session.head)] and session.asked == []
     assert (session.events, session.said) == ([("plan", text, {"blocks": count})], [text])
@@ -202,8 +202,8 @@ def test_the_ratios_that_are_judged_may_be_others_than_those_of_two_arms(monkeyp
 @pytest.mark.parametrize(
     ("sigma", "given", "blocks", "more"),
     [
-        (1e-6, {}, 6, ""),
-        (1e-6, {"most": 5}, 5, "; 6 would be needed for it, and max-blocks is 5"),
+        (1e-6, {}, needed(1e-6), ""),
+        (1e-6, {"most": 5}, 5, f"; {needed(1e-6)} would be needed for it, and max-blocks is 5"),
         (0.03, {"most": 10}, 10, f"; {needed(0.03)} would be needed for it, and max-blocks is 10"),
         (0.03, {"most": needed(0.03)}, needed(0.03), ""),
         (0.03, {"most": 1000}, needed(0.03), ""),

@@ -58,7 +58,7 @@ def test_resumed_on_the_same_builds(measured, records, here, store):
     shown = here("show", "last", "--json", "-").result()
     assert (shown["verdict"], shown["final"], shown["blocks"]) == ("INCONCLUSIVE", False, 6)
     assert len(shown["builds"]["pairs"]) == 3
-    assert "builds" in shown["headline"]
+    assert "builds" in shown["answer"]
     assert here("show", "last").status == here("show", "last", "--format", "markdown").status == 0
     assert here("resume", "last").status == 0
     assert [block["build"] for block in records("block")] == [index // 2 for index in range(12)]

@@ -133,24 +133,24 @@ def rows(control, treatment, key="instructions"):
 @pytest.mark.parametrize(
     ("control", "treatment", "verdict", "words"),
     [
-        (1000, 1000, "NEUTRAL", "B and A need equally many instructions."),
-        (1000, 995, "NEUTRAL", "B needs 0.50 % fewer instructions than A."),
-        (1000, 990, "GO", "B needs 1.00 % fewer instructions than A."),
-        (1000, 1011, "NO-GO", "B needs 1.10 % more instructions than A."),
-        (990, 1000, "NO-GO", "B needs 1.01 % more instructions than A."),
+        (1000, 1000, "NEUTRAL", "B is level with A in instructions, within 1 %."),
+        (1000, 995, "NEUTRAL", "B is level with A in instructions, within 1 %."),
+        (1000, 990, "GO", "B needs 1.0 % fewer instructions than A."),
+        (1000, 1011, "NO-GO", "B needs 1.1 % more instructions than A."),
+        (990, 1000, "NO-GO", "B needs 1.0 % more instructions than A."),
     ],
 )
 def test_the_verdict_of_two_counts(control, treatment, verdict, words):
     result = judged(rows(control, treatment), 0.01)
     assert result["verdict"] == verdict
-    assert result["headline"].startswith(words)
+    assert result["answer"].startswith(words)
     assert result["estimate"] == pytest.approx(control / treatment - 1)
 
 
 def test_per_operation_is_what_is_judged_where_there_are_two_lengths():
     result = judged(rows(10.0, 5.0, "per_op"), 0.01)
     assert (result["verdict"], result["estimate"]) == ("GO", 1.0)
-    assert "fewer instructions per operation" in result["headline"]
+    assert "fewer instructions per operation" in result["answer"]
 
 
 def test_a_length_that_is_none_is_said():

@@ -2,9 +2,10 @@
 
 import pytest
 
+from hakmem_lab.judge.explain import explain
 from hakmem_lab.judge.statistics.plan import Plan
 from hakmem_lab.judge.statistics.verdict import decide
-from hakmem_lab.kinds import compare
+from hakmem_lab.judge.two_arms import judged_row
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.show.terminal import number, output, table_of
 
@@ -49,11 +50,10 @@ def test_an_open_comparison_says_of_every_arm_what_is_decided_and_what_is_not():
     }
     plan = Plan((len(noise),), share=0.0)
     found = {name: decide(d, 0.01, 0.05, plan) for name, d in columns.items()}
-    text = compare._headline("glibc", found, Metric("wall"), {"failed": {}, "margin": 0.01})
-    assert text == (
-        "Surely better than glibc: fast (22 % faster [20, 25]); "
-        "surely worse than glibc: slow (22 % slower [20, 25]); "
-        "as good as glibc: same; "
-        "not decided: near (0.9 % faster [0.7, 1.2], but whether by the 1 % that matters is open); "
-        "not decided: noisy (no difference shown: 8 % slower to 8 % faster)."
+    rows = [judged_row(one, ("glibc", name), "wall") for name, one in found.items()]
+    said = explain({"metric": Metric("wall").record(), "margin": 0.01, "comparisons": rows, "failed": {}})
+    assert said.headline == "Against glibc: fast 22 % faster; slow 22 % slower; same level; near and noisy not decided"
+    assert said.reasons == (
+        "Not decided: near (0.9 % faster [0.7, 1.2], but whether by the 1 % that matters is open); "
+        "noisy (no difference shown: 8 % slower to 8 % faster).",
     )

@@ -231,3 +231,12 @@ def test_a_process_of_somebody_else(programs, running, monkeypatch):
         finally:
             os._exit(9)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+
+
+def test_a_program_has_the_name_that_it_was_started_by(running, tmp_path):
+    """Debian's redis-server is a link to redis-check-rdb."""
+    shutil.copy(shutil.which("sh"), tmp_path / "check-rdb")
+    (tmp_path / "server").symlink_to("check-rdb")
+    for name in ("server", "check-rdb"):
+        process = Process.of(running(tmp_path / name, "-c", "echo ready; read line; echo $line", stdin=subprocess.PIPE))
+        assert process.executable.name == name

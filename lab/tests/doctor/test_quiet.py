@@ -104,6 +104,12 @@ def test_a_damaged_file_is_named(root):
         quiet.undo(root)
 
 
+@pytest.mark.parametrize(("busy", "state"), [(0.0, "ok"), (0.3, "ok"), (0.5, "note"), (1.0, "note"), (64.0, "note")])
+def test_a_processor_that_is_at_work_disturbs(root, monkeypatch, busy, state):
+    monkeypatch.setattr(quiet.machine, "busy_processors", lambda: busy)
+    assert quiet.load(root).state == state
+
+
 def test_the_command(here):
     answer = here("system", "check", "--json", "-")
     assert answer.status == (0 if (found := answer.result())["quiet"] else 1)

@@ -46,7 +46,7 @@ def test_the_order_of_the_protocol(gathered, effects, verdict):
 def test_fewer_than_three_hosts_are_no_fleet(gathered, count, capsys):
     result, _ = gathered(figures(*[0.05] * count, blocks=12))
     assert result["verdict"] == "INCONCLUSIVE"
-    assert "fewer than 3 hosts say nothing about a fleet" in result["headline"]
+    assert "fewer than 3 hosts say nothing about a fleet" in result["answer"]
     assert result["fleet"]["together"]["ci_low"] > 0.04
     render.show(result)
     out = " ".join(capsys.readouterr().out.split())
@@ -68,7 +68,7 @@ def test_which_kind_of_host_gains_and_which_loses(gathered, capsys):
 def test_before_all_blocks_are_there_is_no_verdict(gathered):
     result, _ = gathered(figures(0.05, 0.05, 0.05), blocks=60)
     assert (result["verdict"], result["final"]) == (None, False)
-    assert result["headline"].startswith("No verdict yet: 18 of 60 planned blocks.")
+    assert result["answer"].startswith("No verdict yet: 18 of 60 planned blocks.")
     assert [row["verdict"] for row in result["comparisons"]] == [None] * len(result["comparisons"])
 
 
@@ -110,7 +110,7 @@ def test_a_few_runs_that_are_far_off_hold_a_verdict_back(gathered):
     assert (result["verdict"], result["torn"]) == ("INCONCLUSIVE", True)
     mean = next(row for row in result["comparisons"] if row["metric"].startswith("mean of"))
     assert result["comparisons"][0]["ci_low"] > 0 > mean["estimate"]
-    assert "Which of the two matters is not for a rule" in result["headline"]
+    assert "Which of the two matters is not for a rule" in result["answer"]
 
 
 def test_hosts_with_other_builds_are_named(store, job, header, made):

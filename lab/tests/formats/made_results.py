@@ -13,7 +13,7 @@ def made(verdict="GO", **keys):
     arm = {"name": "c", "n": 12, "median": 0.1, "wall_s": 0.1, "cpu_s": None, "rss_peak_kib": 2048.0,
            "rss_mean_kib": 1024.0, "minor_faults": 100.0, "major_faults": 0.0}  # fmt: skip
     return {
-        "kind": "ab", "id": "20260101-000000-ab-0000", "question": "", "verdict": verdict, "headline": "It is so.",
+        "kind": "ab", "id": "20260101-000000-ab-0000", "question": "", "verdict": verdict,
         "final": True, "metric": {"name": "wall", "unit": "s", "higher_is_better": False}, "margin": 0.01,
         "alpha": 0.05, "blocks": 12, "arms": [arm, arm | {"name": "t"}],
         "comparisons": [row(verdict)], "guardrails": [], "failures": [], "warnings": [],

@@ -196,7 +196,7 @@ def test_an_interrupted_run_is_continued(script, context, only_run, interrupting
     done = [record for record in only_run().records() if record["type"] == "block"]
     partly = kinds.analyse(only_run())
     assert partly["verdict"] is None and not partly["comparisons"] and not partly["final"]
-    assert partly["headline"] == f"No verdict yet: {len(done)} of 6 planned blocks."
+    assert partly["answer"] == f"No verdict yet: {len(done)} of 6 planned blocks."
     assert partly["latency"]["arms"][0]["p99_us"] == pytest.approx(50, rel=2e-3)
     result = kinds.resume(only_run(), context().progress)
     assert 0 < len(done) < 6 and result["blocks"] == 6 and result["verdict"] == "NO-GO"
@@ -253,4 +253,4 @@ def test_an_unfit_machine_gives_no_verdict(script, context, store):
     file.close()
     result = latency.run(spec([script(PRINTER)]), context())
     assert result["verdict"] == "INCONCLUSIVE" and result["comparisons"][0]["estimate"] == pytest.approx(-0.5, abs=0.01)
-    assert result["headline"].startswith("No verdict on this machine: ") and file.id in result["headline"]
+    assert result["answer"].startswith("No verdict on this machine: ") and file.id in result["answer"]

@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from hakmem_lab.errors import LabError
-from hakmem_lab.show import answers
+from hakmem_lab.judge import explain
 
 USED = {"wall_s": 1.0, "cpu_s": 0.9, "rss_peak_kib": 5000, "rss_mean_kib": 4000.0, "minor_faults": 7, "major_faults": 0}
 USUAL = {1_000: 9_000, 40_000: 1_000}
@@ -72,10 +72,10 @@ def test_runs_that_are_rarely_slow_are_not_better_for_their_median(judged):
 def test_a_better_middle_with_a_worse_tail_is_no_go(judged):
     """Nobody asked about p99.9; it is watched all the same."""
     result = judged([USUAL] * 12, [scaled(USUAL, 0.8) | {400_000: 40}] * 12, metric="p50")
-    assert answers.explain(result).answer.startswith("p50 is 20.0 % shorter with t than with c, but at the price of")
+    assert explain.explain(result).headline.startswith("p50 is 20.0 % shorter with t than with c, but at the price of")
     assert result["comparisons"][0]["ci_low"] > 0.2
     assert [(rail["metric"], rail["status"]) for rail in result["guardrails"]] == [("p99.9", "failed")]
-    assert result["verdict"] == "NO-GO" and "at the price of 10.0 × the p99.9" in result["headline"]
+    assert result["verdict"] == "NO-GO" and "at the price of 10.0 × as long" in result["answer"]
 
 
 def test_a_tail_that_may_be_worse_leaves_a_better_middle_open(judged):
@@ -84,7 +84,7 @@ def test_a_tail_that_may_be_worse_leaves_a_better_middle_open(judged):
     result = judged([USUAL] * 12, rare, metric="p50")
     (rail,) = result["guardrails"]
     assert rail["status"] == "open" and rail["ci_low"] < -0.2
-    assert result["verdict"] == "INCONCLUSIVE" and "p99.9 may have got worse" in result["headline"]
+    assert result["verdict"] == "INCONCLUSIVE" and "p99.9 may have got worse" in result["answer"]
 
 
 def test_a_mean_that_says_otherwise_leaves_it_open(judged):
@@ -93,20 +93,19 @@ def test_a_mean_that_says_otherwise_leaves_it_open(judged):
     )
     assert result["guardrails"][0]["status"] == "held"
     assert result["verdict"] == "INCONCLUSIVE"
-    assert "is 20.0 % shorter [20.0, 20.0], but their mean is" in result["headline"]
-    assert " × as long" in result["headline"] and "outweigh the others" in result["headline"]
-    said = answers.explain(result)
-    answer, detail = said.answer, said.more
-    assert answer == "t is usually better than c, rarely but badly worse" and detail == result["headline"]
+    assert "In the typical block 20.0 % shorter [20.0, 20.0], by the mean of the runs" in result["answer"]
+    assert " × as long" in result["answer"]
+    said = explain.explain(result)
+    assert said.headline == "t is usually better than c, rarely but badly worse"
 
 
 def test_better_throughout_is_go_and_names_the_margin_only_where_the_interval_does(judged):
     clear = judged([USUAL] * 12, [scaled(USUAL, 0.8)] * 12)
-    assert clear["verdict"] == "GO" and "by at least the 5 % that matters" in clear["headline"]
+    assert clear["verdict"] == "GO" and "surely at least the 5 % that matters" in clear["answer"]
     factors = [0.8, 0.999, 0.9] * 4
     close = judged([USUAL] * 12, [scaled(USUAL, factor) for factor in factors], metric="p50")
     low = close["comparisons"][0]["ci_low"]
-    assert 0 < low < 0.05 and close["verdict"] == "GO" and "that matters" not in close["headline"]
+    assert 0 < low < 0.05 and close["verdict"] == "GO" and "is not shown" in close["answer"]
 
 
 @pytest.mark.parametrize(

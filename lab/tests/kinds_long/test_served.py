@@ -56,7 +56,7 @@ def test_a_client_that_fails_fails_the_soak(fakes, script, context):
 
     client = script('#!/bin/sh\nsleep 1; echo "no use" >&2; exit 7\n')
     result = soak.run(soak_spec(fakes, command=[str(client)]), context())
-    assert result["verdict"] == "NO-GO" and "client: exit status 7: no use" in result["headline"]
+    assert result["verdict"] == "NO-GO" and "client: exit status 7: no use" in result["answer"]
 
 
 def test_one_client_for_the_whole_time_is_told_how_long(fakes, script, context, only_run):

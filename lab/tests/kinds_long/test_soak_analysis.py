@@ -58,7 +58,7 @@ def test_a_leak_is_found_and_quantified(analyse):
     assert result["verdict"] == "NO-GO" and soak["passed"] is False
     assert soak["slope_low"] <= 12.0 <= soak["slope_high"]
     assert soak["slope_low"] > 11.0 and soak["slope_high"] < 13.0
-    assert "more than the budget" in result["headline"]
+    assert "more than the budget" in result["answer"]
 
 
 @pytest.mark.parametrize("slope", [0.0, 12.0])
@@ -75,7 +75,7 @@ def test_phases_neither_hide_nor_feign_a_leak(analyse, slope):
 def test_a_cycle_of_phases_that_never_came_back_says_nothing(analyse):
     result = analyse([*make(n=180, phase_s=60), ended()])
     assert result["verdict"] == "INCONCLUSIVE" and result["soak"]["rss_slope_mib_per_h"] is None
-    assert "no phase came back" in result["headline"]
+    assert "no phase came back" in result["answer"]
 
 
 def test_a_phase_that_takes_most_of_the_time_is_judged_alone(analyse):
@@ -111,13 +111,13 @@ def test_throughput_that_sags_is_quantified(analyse):
 def test_too_short_is_inconclusive_and_says_how_long_is_needed(analyse):
     result = analyse([*make(n=120), ended()])
     assert result["verdict"] == "INCONCLUSIVE" and result["soak"]["passed"] is None
-    assert result["headline"].startswith("Too short to say") and "3 min 45 s" in result["headline"]
+    assert result["answer"].startswith("Too short to say") and "3 min 45 s" in result["answer"]
 
 
 def test_too_noisy_is_inconclusive_and_says_how_long_would_do(analyse):
     result = analyse([*make(n=600, noise_kib=9_000), ended()])
     assert result["verdict"] == "INCONCLUSIVE"
-    assert result["headline"].startswith("Too noisy to say") and "would likely settle it" in result["headline"]
+    assert result["answer"].startswith("Too noisy to say") and "would likely settle it" in result["answer"]
 
 
 def test_no_slope_across_a_restart(analyse):
@@ -136,12 +136,12 @@ def test_no_slope_across_a_restart(analyse):
 def test_one_leaking_process_fails_the_whole_soak(analyse):
     leak = make(n=400, segment=1, t0=500, slope_mib_h=30.0)
     result = analyse([*make(n=500), *leak, ended(block=1)])
-    assert result["verdict"] == "NO-GO" and "another process" in result["headline"]
+    assert result["verdict"] == "NO-GO" and "another process" in result["answer"]
 
 
 def test_a_crash_fails_the_soak_and_an_absent_allocator_decides_nothing(analyse):
     crash = analyse([*make(n=500), ended(ok=False, why="killed by SIGSEGV")])
-    assert crash["verdict"] == "NO-GO" and "SIGSEGV" in crash["headline"]
+    assert crash["verdict"] == "NO-GO" and "SIGSEGV" in crash["answer"]
     absent = analyse([*make(n=500), ended(ok=False, why="the allocator was not loaded: its library is not mapped")])
     assert absent["verdict"] == "INCONCLUSIVE" and absent["soak"]["passed"] is None
 

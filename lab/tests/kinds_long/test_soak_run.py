@@ -139,7 +139,7 @@ def test_a_program_that_crashes_fails_with_its_samples_kept(script, context, onl
 
     program = script("#!/bin/sh\nsleep 1; echo broken >&2; kill -SEGV $$\n")
     result = soak.run(spec([program]), context())
-    assert result["verdict"] == "NO-GO" and "SIGSEGV" in result["headline"] and "broken" in result["failures"][0]["why"]
+    assert result["verdict"] == "NO-GO" and "SIGSEGV" in result["answer"] and "broken" in result["failures"][0]["why"]
     assert len(samples_of(only_run())) >= 5
 
 

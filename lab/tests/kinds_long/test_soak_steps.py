@@ -3,9 +3,9 @@ rate, all at once."""
 
 import numpy as np
 import pytest
-from tests.kinds_long.test_soak_analysis import ended, make
 
 from hakmem_lab.kinds.soak import analysis
+from tests.kinds_long.test_soak_analysis import ended, make
 
 RUNS, SAMPLES, BUDGET_KIB = 3000, 600, 1024.0
 RNG = np.random.default_rng(11)
@@ -64,7 +64,7 @@ def test_a_soak_with_a_step_in_it_is_not_go_and_says_why(analyse, at: int) -> No
         sample["rss_kib"] += 4096
     result = analyse([*samples, ended()])
     assert result["verdict"] != "GO"
-    assert "4.0 MiB" in result["headline"]
+    assert "4.0 MiB" in result["answer"]
 
 
 def test_a_soak_whose_memory_comes_back_is_not_no_go(analyse) -> None:
@@ -77,5 +77,5 @@ def test_a_soak_whose_memory_comes_back_is_not_no_go(analyse) -> None:
 def test_go_says_what_it_cannot_have_seen(analyse) -> None:
     result = analyse([*make(), ended()])
     assert result["verdict"] == "GO"
-    assert "Growth in steps rarer than one in 5 min" in result["headline"]
-    assert "MiB from first to last sample" in result["headline"]
+    assert "Growth in steps rarer than one in 5 min" in result["answer"]
+    assert "MiB from first to last sample" in result["answer"]

@@ -89,7 +89,7 @@ def test_a_whole_process_without_a_placeholder(compiled, context):
     result = syscalls.run(spec([compiled("calls.c"), "50"]), context())
     (row,) = result["syscalls"]["arms"]
     assert row["per_op"] is None and row["whole"]["per_call"]["getppid"] == 50
-    assert result["verdict"] is None and "not per operation" in result["headline"]
+    assert result["verdict"] is None and "not per operation" in result["answer"]
 
 
 @needs_strace
@@ -296,7 +296,7 @@ def test_counts_that_vary_give_a_range_and_leave_a_budget_inside_it_open(analyse
     assert (row["per_op"], row["least"], row["most"]) == pytest.approx((0.09, 0.07, 0.11))
     assert row["per_call"] == {"futex": pytest.approx(0.09)}
     assert row["per_call_range"] == {"futex": pytest.approx([0.07, 0.11])}
-    assert result["verdict"] == "INCONCLUSIVE" and "open" in result["headline"]
+    assert result["verdict"] == "INCONCLUSIVE" and "open" in result["answer"]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ def ab(blocks: int = 60, question: str = "Is hakmem faster than glibc on larson?
     names, levels = ["glibc", "hakmem"], [0.1123, 0.1100]
     result = base("ab", question, names, levels, blocks) | {
         "verdict": "GO",
-        "headline": "hakmem is about 2.1 % faster than glibc; the true figure is very likely between 1.4 % and 2.8 %.",
         "comparisons": [comparison("hakmem", 0.0211, verdict="GO")],
         "guardrails": [
             {"metric": "rss", "limit": 0.05, "estimate": -0.012, "ci_low": -0.02, "ci_high": 0.0, "status": "held"},
@@ -45,7 +44,6 @@ def compare() -> LoadedRun:
         comparison("tcmalloc", -0.0018, verdict="NEUTRAL"),
         comparison("hakmem", -0.05, 0.012, metric="rss", name="hakmem against glibc, peak memory"),
     ]
-    result["headline"] = "hakmem and mimalloc are fastest and cannot be told apart."
     return LoadedRun(
         header("compare", [arm(name) for name in names], question), runs(names, levels, 30, 2), result=result
     )
@@ -60,7 +58,6 @@ def matrix() -> LoadedRun:
     result = base("matrix", question, names, levels, 40) | {
         "verdict": "INCONCLUSIVE",
         "final": False,
-        "headline": "Each slot helps; whether they help each other is not settled.",
         "effects": [
             {"name": "C5", "kind": "main", "estimate": 0.026, "ci_low": 0.018, "ci_high": 0.034,
              "reading": "better"},
@@ -83,7 +80,6 @@ def sweep() -> LoadedRun:
     question = "Which capacity is best?"
     result = base("sweep", question, names, levels, 24) | {
         "verdict": "NEUTRAL",
-        "headline": "The best candidate was not better on fresh runs; keep the default.",
         "selection": {
             "chosen": names[3],
             "candidates": [
@@ -105,8 +101,8 @@ def soak(samples: int = 3600) -> LoadedRun:
     result = base("soak", question, ["hakmem"], [2.1e6], 1) | {
         "metric": {"name": "throughput", "unit": "op/s", "higher_is_better": True},
         "margin": None,
-        "headline": "Memory did not grow: the slope is inside the budget.",
         "soak": {
+            "finding": "Memory did not grow: the slope is inside the budget.",
             "duration_s": float(samples),
             "rss_slope_mib_per_h": 0.4,
             "slope_low": -0.6,
@@ -142,7 +138,6 @@ def syscalls() -> LoadedRun:
     rates = [{"brk": 3.1e-4, "munmap": 2e-6, "mmap": 3e-6}, {"mmap": 9e-8, "madvise": 2.2e-8}, {"madvise": 4e-6}]
     result = base("syscalls", question, names, [0.1, 0.1, 0.1], 0) | {
         "arms": [],
-        "headline": "hakmem makes one call in nine million operations, over its budget of one in a hundred million.",
         "syscalls": {
             "arms": [
                 {"name": name, "per_op": sum(calls.values()), "per_call": calls,
@@ -161,7 +156,6 @@ def latency() -> LoadedRun:
     names = ["glibc", "hakmem"]
     result = base("latency", question, names, [0.1, 0.1], 5) | {
         "arms": [],
-        "headline": "hakmem's p99.9 is a third lower.",
     }
     keys = ("p50_us", "p90_us", "p99_us", "p999_us", "p9999_us")
     result["latency"] = {
@@ -178,7 +172,6 @@ def latency() -> LoadedRun:
 def aa() -> LoadedRun:
     question = "Is this machine fit to measure?"
     result = base("aa", question, ["glibc", "glibc again"], [0.1, 0.1], 100) | {
-        "headline": "Yes: a program compared with itself is called different no more often than allowed.",
         "aa": {
             "fit": True,
             "false_go": 9,
@@ -212,7 +205,6 @@ def suite() -> LoadedRun:
     rows[2]["arms"]["tcmalloc"] = {"ratio": None, "ci_low": None, "ci_high": None}
     result = base("suite", question, ["hakmem"], [0.1], 10) | {
         "arms": [],
-        "headline": "hakmem leads on three workloads of five.",
         "suite": {
             "rows": rows,
             "means": [

@@ -161,7 +161,6 @@ def base(kind: str, question: str, names: list[str], levels: list[float], blocks
         "id": f"20261120-213012-{kind}-3f9c",
         "question": question,
         "verdict": None,
-        "headline": "",
         "final": True,
         "metric": dict(WALL),
         "margin": 0.01,

@@ -84,7 +84,7 @@ def test_the_browser_finds_no_error_and_asks_for_nothing(browser: Browser, every
 @pytest.mark.long
 def test_hostile_text_does_not_run(browser: Browser, tmp_path: Path) -> None:
     run = ab(question="</script><script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">")
-    run.result |= {"headline": run.question, "comparisons": []}
+    run.result |= {"withheld": run.question, "comparisons": []}
     write([run], tmp_path / "hostile.html", {run.id: "javascript:document.title='taken'"})
     browser.open(tmp_path / "hostile.html")
     assert browser.script("return document.querySelectorAll('img, script:not([type])').length") == 0
@@ -167,7 +167,7 @@ def test_a_phone_scrolls_only_down(browser: Browser, every: Path, opened: bool) 
 def test_long_words_do_not_widen_the_page(browser: Browser, tmp_path: Path) -> None:
     word = "x" * 400
     run = ab(question=word)
-    run.result |= {"headline": word, "warnings": [word]}
+    run.result |= {"withheld": word, "warnings": [word]}
     run.header["command"]["argv"] = [word]
     run.header["arms"][1] |= {"library": word, "variables": {word: word}}
     run.result["failures"] = [{"block": 1, "arm": word, "why": word}]

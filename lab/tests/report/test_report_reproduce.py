@@ -33,7 +33,7 @@ BASE: dict[str, dict[str, Any]] = {
 # Values that are nobody's default; a key of a spec without one fails the test below.
 SAMPLES: dict[str, Any] = {
     "question": "is it 'better'?", "command": ["prog", "a b", "--x"], "env": {"A": "1", "B": "x y"}, "cwd": "/",
-    "stdin": "", "pin": [0, 1], "timeout": 90.0, "seed": 5, "metric": r"regex:a = (\d+)",
+    "stdin": "", "pin": [0, 1], "expect-exit": [0, 1], "timeout": 90.0, "seed": 5, "metric": r"regex:a = (\d+)",
     "label": "time per operation", "unit": "ns", "higher-is-better": True, "margin": 0.03, "alpha": 0.01, "looks": 2,
     "max-blocks": 44, "warm-up": 3, "repeat": 5, "guardrails": {"rss": 0.05, "cpu": 0.07}, "also": ["faults", "pss"],
     "server": {"command": ["serve"]}, "control": "jemalloc", "treatment": "hakmem,X=1", "detect": 0.02,

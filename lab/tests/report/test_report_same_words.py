@@ -9,9 +9,9 @@ from factories import MAKERS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hakmem_lab.judge.explain import change_of, explain
 from hakmem_lab.judge.words import NOTHING, finite
-from hakmem_lab.show import answers, formats
-from hakmem_lab.show.answers import explain
+from hakmem_lab.show import figures, formats
 from hakmem_lab.show.report import LoadedRun
 from hakmem_lab.show.report.tables import facts, findings
 from hakmem_lab.show.terminal import render
@@ -45,7 +45,7 @@ def test_the_first_lines_of_the_terminal_are_those_of_the_page(kind: str, capsys
     said = explain(LoadedRun({}, result=result).result)
     shown = squeezed(" ".join(terminal(result, capsys)))
     above = [f"warning: {text}" for text in result["warnings"]]
-    begin = squeezed(" ".join(filter(None, (*above, result.get("verdict"), said.answer, said.more))))
+    begin = squeezed(" ".join(filter(None, (*above, result.get("verdict"), said.headline, said.more))))
     assert shown.startswith(begin)
 
 
@@ -56,7 +56,7 @@ def test_a_comment_begins_as_the_page(kind: str) -> None:
     heading = next(line for line in lines if line.startswith("### "))
     assert all(line.startswith("- warning: ") or not line for line in lines[: lines.index(heading)])
     plain = re.sub(r"\\(.)", r"\1", heading).removeprefix("### ").removeprefix(f"{result.get('verdict')}: ")
-    assert plain == explain(LoadedRun({}, result=result).result).answer
+    assert plain == explain(LoadedRun({}, result=result).result).headline
 
 
 def one(metric: dict, estimate: float, low: float | None, high: float | None) -> dict:
@@ -80,16 +80,16 @@ def test_page_terminal_and_formats_agree_on_any_record(three: list[float], metri
     low, estimate, high = three
     result = one(metric, estimate, low, high)
     (row,) = result["comparisons"]
-    found, told = answers.change_of(result, row), answers.told(result, row)
+    found, told = change_of(result, row), figures.told(result, row)
     (table,) = findings(LoadedRun({}, result=result))
     assert table.rows[0][2] == found.short
     assert dict(facts(LoadedRun({}, result=result)))["Change"] == found.text
     if found.sure and found.short != NOTHING:
         assert told.startswith(found.text)
-        assert found.short in answers.explain(result).answer or found.text in answers.explain(result).answer
+        assert found.short in explain(result).headline or found.text in explain(result).headline
     comment = re.sub(r"\\(.)", r"\1", formats.text("markdown", [result]))
     assert f"| {told} |" in comment
-    assert answers.explain(result).answer in comment
+    assert explain(result).headline in comment
 
 
 @settings(max_examples=100, deadline=None)
@@ -97,8 +97,8 @@ def test_page_terminal_and_formats_agree_on_any_record(three: list[float], metri
 def test_the_first_line_has_the_direction_of_the_numbers(three: list[float], metric: dict) -> None:
     low, estimate, high = three
     result = one(metric, estimate, low, high)
-    first = answers.explain(result).answer
-    change = answers.change_of(result, result["comparisons"][0])
+    first = explain(result).headline
+    change = change_of(result, result["comparisons"][0])
     if not change.sure or change.short == NOTHING:
         return
     swapped = metric["higher_is_better"]

@@ -11,8 +11,8 @@ from factories import aa, ab, compare, matrix, suite
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hakmem_lab.judge.explain import explain
 from hakmem_lab.show import numbers
-from hakmem_lab.show.answers import explain
 from hakmem_lab.show.kinds.aa import false_rates
 from hakmem_lab.show.report import model
 from hakmem_lab.show.report.model import LoadedRun
@@ -169,10 +169,10 @@ def test_a_run_without_a_question_is_named_by_what_it_compares() -> None:
 )
 def test_a_verdict_without_a_headline_is_put_in_words(word: str, tone: str) -> None:
     run = ab()
-    run.result |= {"verdict": word, "headline": ""}
+    run.result["verdict"] = word
     said = explain(run.result)
     assert (said.word, said.tone) == (word, tone)
-    assert said.answer
+    assert said.headline
     assert said.more.endswith(".")
 
 

@@ -128,3 +128,29 @@ def test_mistakes(here, store, words, text):
     assert answer.status == 2
     assert text in answer.message()
     assert not store.exists()
+
+
+def test_an_exit_code_may_be_expected(here):
+    """`grep -q` that finds nothing, `cmp` of files that differ."""
+    words = ("ab", "--commands", "sh -c 'sleep 0.03; exit 1'", "sh -c 'sleep 0.01; exit 1'", *ONE_LOOK, "--json", "-")
+    refused = here(*words)
+    assert refused.status == 2 and "exit status 1" in refused.message()
+    assert here(*words, "--expect-exit", "0,1").result()["verdict"] == "GO"
+    assert here(*words, "--expect-exit", "0,2").status == 2
+
+
+def test_what_only_a_shell_understands_is_said(here):
+    words = ("sleep 0.01 < in.txt", "sleep 0.01 | cat", "sleep 0.01 >out", "sleep 0.01")
+    for first, sign in zip(words, ("'<'", "'|'", None, None), strict=True):
+        answer = here("ab", "--commands", first, "sleep 0.02", "--max-blocks", "1", "--quiet")
+        assert ("no shell is used" in answer.err) == bool(sign)
+        assert sign is None or sign in answer.err
+
+
+def test_a_run_is_resumed_where_it_was_begun(here, records, tmp_path, monkeypatch):
+    here("ab", "--commands", "sleep 0.03", "sleep 0.01", *ONE_LOOK, "--json", "-").result()
+    begun = records("header")[0]["folder"]
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    answer = here("resume", "last", "--more", "1", "--quiet")
+    assert answer.status == 2 and f"was begun in {begun}; go there" in answer.message()

@@ -42,7 +42,7 @@ def test_an_ab_of_a_treatment_that_crashes_now_and_then(flaky, how):
     answer = flaky("ab", "--control", "glibc", "--treatment", f"glibc,RATE=1200,EVERY=7,HOW={how}", "--looks", "1")
     result = answer.result()
     assert (answer.status, result["verdict"]) == (0, "INCONCLUSIVE")
-    assert "failed" in result["headline"] and "glibc never" in result["headline"]
+    assert "failed" in result["answer"] and "glibc never" in result["answer"]
     assert len(result["failures"]) >= 2
 
 
@@ -54,7 +54,7 @@ def test_one_flaky_arm_leaves_and_the_others_are_measured_to_the_end(flaky, reco
     result = answer.result()
     verdicts = {row["treatment"]: row["verdict"] for row in result["comparisons"] if row["verdict"]}
     assert verdicts == {"glibc,RATE=1100": "GO"} and result["final"]
-    assert f"{arms[1]} failed 3 times (killed by SIGSEGV), glibc never" in result["headline"]
+    assert f"{arms[1]} failed 3 times (killed by SIGSEGV), glibc never" in result["answer"]
     assert [event["arm"] for event in records("event", what="gone")] == [arms[1]]
     assert any("takes no further part" in text for text in result["warnings"])
 
@@ -100,5 +100,5 @@ def test_one_flaky_arm_leaves_a_latency_run_and_the_others_are_measured(here, tm
     assert answer.status == 0, answer.err
     result = answer.result()
     assert {row["treatment"]: row["verdict"] for row in result["comparisons"] if row["verdict"]} == {arms[2]: "GO"}
-    assert f"{arms[1]} failed 3 times (killed by SIGSEGV), glibc never" in result["headline"]
+    assert f"{arms[1]} failed 3 times (killed by SIGSEGV), glibc never" in result["answer"]
     assert [event["arm"] for event in records("event", what="gone")] == [arms[1]]

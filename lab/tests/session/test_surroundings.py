@@ -70,7 +70,7 @@ def test_an_unfit_machine_gives_no_verdict(measure, store, kind):
     name = note_aa(store, fit=False)
     result = measure(kind).result()
     assert result["verdict"] not in ("GO", "NO-GO", "NEUTRAL")
-    assert name in result["headline"] + " ".join(result["warnings"])
+    assert name in result["answer"] + " ".join(result["warnings"])
     assert result["estimate"] == pytest.approx(0.5)
 
 

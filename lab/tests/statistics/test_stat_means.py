@@ -1,12 +1,14 @@
 """The other average: rare slow runs, which the typical block does not see."""
 
+import math
+
 import numpy as np
 import pytest
 
 from hakmem_lab.judge.statistics.means import ratio_of_means
-from hakmem_lab.judge.statistics.paired import as_ratio
+from hakmem_lab.judge.statistics.paired import Interval, as_ratio
 from hakmem_lab.judge.statistics.plan import Plan
-from hakmem_lab.judge.statistics.verdict import Verdict, decide, sequential_verdict
+from hakmem_lab.judge.statistics.verdict import Verdict, contradicts, decide, sequential_verdict
 
 PLAN = Plan((20, 40, 60))
 
@@ -44,15 +46,11 @@ def test_usually_faster_rarely_but_badly_slower_is_no_go_and_no_no_go():
     assert alone > 0.95 * len(words)
 
 
-def test_the_sentence_says_what_these_runs_did():
+def test_a_verdict_that_rare_slow_runs_contradict_is_held_back():
     control, treatment, d = with_slow_runs(np.random.default_rng(2), 3, 20, gain=0.02)
     means = ratio_of_means(control, treatment, words=("faster", "slower"))
     decision = decide(d, plan=PLAN, means=means)
     assert decision.torn and means.far == (0, 3)
-    assert decision.reason.startswith(
-        "The treatment was usually faster, rarely but badly slower: in the typical block "
-    )
-    assert "3 of its 120 runs and 0 of the control's 120 were more than twice as bad as the median" in decision.reason
     assert decision.interval.low > 0 > means.ratio.estimate
 
 
@@ -60,11 +58,11 @@ def test_the_mirror_image_and_the_neutral_one():
     rng = np.random.default_rng(3)
     control, treatment, d = arms(rng, 60, 0.02, 0.05)
     mirrored = decide(-d, plan=PLAN, means=ratio_of_means(treatment, control))
-    assert mirrored.torn and "usually worse, rarely but much better" in mirrored.reason
+    assert mirrored.torn
     control, treatment, d = with_slow_runs(rng, 6, 3, sigma=0.002)
     neutral = decide(d, plan=PLAN, means=ratio_of_means(control, treatment))
     assert decide(d, plan=PLAN).verdict is Verdict.NEUTRAL
-    assert neutral.torn and "usually equal, rarely but badly worse" in neutral.reason
+    assert neutral.torn
 
 
 @pytest.mark.parametrize("gain", [0.0, 0.02])
@@ -105,3 +103,23 @@ def test_too_few_blocks_and_unequal_arms():
     with pytest.raises(ValueError, match="same blocks"):
         ratio_of_means([[1.0]] * 5, [[1.0]] * 4)
     assert as_ratio(ratio_of_means([[2.0]] * 4, [[1.0]] * 4).ratio.estimate) == pytest.approx(1.0)
+
+
+def test_neutral_is_withheld_where_rare_slow_runs_were_seen():
+    """3,000 runs of 60 blocks, 2 of each arm a block; 2 % of the treatment's take five times as long. NEUTRAL stands
+    only where hardly any of them was seen. Of two equal arms it is not lost."""
+    rng, blocks, delta = np.random.default_rng(11), 60, math.log1p(0.01)
+    neutral = {0.0: 0, 0.02: 0}
+    for share in neutral:
+        costs = np.exp(rng.normal(0, 0.01, (2, 3000, blocks, 2)))
+        costs[1] *= np.where(rng.random((3000, blocks, 2)) < share, 5.0, 1.0)
+        d = (np.log(costs[0]) - np.log(costs[1])).mean(axis=2)
+        mean = np.log(costs[0].mean(axis=(1, 2)) / costs[1].mean(axis=(1, 2)))
+        far = (costs > 2).sum(axis=(2, 3))
+        for run in range(3000):
+            typical = np.median(d[run])
+            if abs(typical) < delta / 2:  # as its interval, of so many calm blocks, is inside the margin
+                ratio = Interval(mean[run], -np.inf, np.inf, 0.95, blocks)
+                neutral[share] += not contradicts(Verdict.NEUTRAL, ratio, delta, tuple(far[:, run]))
+    assert neutral[0.0] > 0.95 * 3000
+    assert neutral[0.02] < 0.15 * 3000

@@ -143,7 +143,7 @@ def test_phase_23_winner_of_nine_is_a_selection_not_a_result():
     confirmation = decide(repeated)
     assert confirmation.interval.estimate < 0
     assert confirmation.verdict is Verdict.INCONCLUSIVE
-    assert "too few" in confirmation.reason
+    assert confirmation.interval.n < confirmation.least
 
 
 def test_phase_23_three_runs_support_no_ranking():

@@ -1,16 +1,19 @@
 """The decision order, guardrails, planned looks and the sentences."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from hakmem_lab.judge.statistics.paired import as_log
+from hakmem_lab.judge.statistics.paired import Interval, as_log
 from hakmem_lab.judge.statistics.plan import SHARE, Plan, least_bets
 from hakmem_lab.judge.statistics.verdict import (
     GuardrailStatus,
     Verdict,
+    at_least_margin,
     decide,
     guardrail,
     judge,
@@ -73,23 +76,23 @@ def test_verdict_and_intervals_agree(d, margin):
             assert not (interval.high < 0 and interval.estimate <= -delta)
 
 
-def test_sentences_need_no_statistics():
-    better, worse = decide(around(0.02, 0.001)).reason, decide(around(-0.5, 0.001)).reason
-    assert better.startswith("The treatment is surely better, by about 2.00 % (between +1.9")
-    assert worse.startswith("The treatment is surely worse, by about 50.00 % (between −50")
-    assert "smaller than the 1 % that matters" in decide(around(0.0, 0.001)).reason
-    assert decide([0.1, 0.1]).reason == "2 blocks are too few for a verdict: at least 6 are needed."
-    assert "whether by the 1 % that matters is open" in decide(around(0.009, 0.01)).reason
-    assert decide(around(0.0, 0.1)).reason.endswith("better, equal and worse are all possible.")
-    assert "too few for a verdict at this early look" in decide([0.1] * 7, plan=Plan((8, 16, 24))).reason
-
-
 def test_the_margin_is_claimed_only_where_the_interval_is_beyond_it():
     near, far = decide(around(0.02, 0.06)), decide(around(0.02, 0.01))
     assert near.interval.low < as_log(0.01) < far.interval.low
     assert near.verdict is far.verdict is Verdict.GO
-    assert near.reason.endswith("that it is at least the 1 % that matters is not shown.")
-    assert far.reason.endswith("surely at least the 1 % that matters.")
+    assert (at_least_margin(near), at_least_margin(far)) == (False, True)
+
+
+TINY = 1e-9
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "claimed"),
+    [(0.01, 0.5, True), (0.01 - TINY, 0.5, False), (-0.5, -0.02, True), (-0.5, -0.005, False), (-0.02, 0.02, False)],
+)
+def test_the_margin_is_claimed_from_the_end_of_the_interval(low, high, claimed):
+    found = replace(decide(around(0.02, 0.01)), interval=Interval(0.0, as_log(low), as_log(high), 0.95, 20))
+    assert at_least_margin(found) is claimed
 
 
 def test_failed_guardrail_vetoes_go():
@@ -97,7 +100,6 @@ def test_failed_guardrail_vetoes_go():
     decision = decide(around(0.02, 0.01), guardrails=[memory])
     assert memory.status is GuardrailStatus.FAILED
     assert (decision.verdict, decision.vetoed_by, decision.final) == (Verdict.NO_GO, ("peak memory",), True)
-    assert "peak memory got worse by more than was tolerated (−10.0" in decision.reason
 
 
 def test_unclear_guardrail_holds_back_go():
@@ -105,7 +107,6 @@ def test_unclear_guardrail_holds_back_go():
     decision = decide(around(0.02, 0.01), guardrails=[memory])
     assert memory.status is GuardrailStatus.OPEN
     assert (decision.verdict, decision.vetoed_by) == (Verdict.INCONCLUSIVE, ())
-    assert "peak memory" in decision.reason
 
 
 def test_held_guardrail_changes_nothing_and_a_veto_needs_a_go():
@@ -115,7 +116,6 @@ def test_held_guardrail_changes_nothing_and_a_veto_needs_a_go():
     assert decide(around(0.02, 0.01), guardrails=[held]).verdict is Verdict.GO
     neutral = decide(around(0.0, 0.01), guardrails=[failed])
     assert neutral.verdict is Verdict.NEUTRAL and neutral.vetoed_by == ()
-    assert "latency got worse" in neutral.reason
 
 
 @pytest.mark.parametrize("n", [1, 4])
@@ -172,7 +172,6 @@ def test_an_effect_that_changes_during_the_run_gives_no_verdict():
     d = [*around(0.3, 0.01, 20), *around(-0.3, 0.01, 100)]
     decision = decide(d, plan=Plan((20, 40, 60)))
     assert decision.verdict is Verdict.INCONCLUSIVE and not decision.consistent
-    assert "changed during the run" in decision.reason
 
 
 @pytest.mark.parametrize("arguments", [{"margin": 0}, {"margin": -0.01}, {"alpha": 0}, {"alpha": 0.7}])

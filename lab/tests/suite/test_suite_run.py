@@ -197,7 +197,7 @@ def test_an_aa_of_a_program_decides_about_its_workload(here, card, store, record
     assert answer.status == 0, answer.err
     found = answer.result()
     assert found["suite"]["rows"][0]["verdict"] == verdict
-    assert found["headline"].startswith("No verdict on this machine") == (verdict == "open")
+    assert found["answer"].startswith("No verdict on this machine") == (verdict == "open")
 
 
 def test_the_next_suite_knows_the_last_one(here, card, store):

@@ -48,7 +48,7 @@ def test_the_best_candidate_wins_on_fresh_runs(tune, records):
     assert (result["verdict"], result["final"]) == ("GO", True)
     assert result["selection"]["chosen"] == result["tune"]["use"] == "glibc,RATE=1300,TAIL=103"
     assert result["estimate"] == pytest.approx(0.3)
-    assert result["tune"]["answer"].startswith("Use glibc,RATE=1300,TAIL=103: ")
+    assert result["headline"].startswith("Use glibc,RATE=1300,TAIL=103: ")
     assert [(rung["blocks"], rung["arms"]) for rung in result["tune"]["rungs"]] == [(2, 4), (6, 2)]
     orders = [set(block["order"]) for block in records("block", phase="select")]
     assert orders == [{"default", *ARMS}] * 2 + [{"default", *ARMS[:2]}] * 4
@@ -70,8 +70,8 @@ def test_a_limit_vetoes_the_winner(tune):
     assert result["verdict"] == "NO-GO"
     assert [(rail["metric"], rail["status"]) for rail in result["guardrails"]] == [("p99", "failed")]
     assert (result["tune"]["use"], result["tune"]["service"]) == (None, None)
-    assert result["tune"]["answer"].startswith("Nothing helps, stay with default: ")
-    assert "breaks the limit on p99" in result["tune"]["answer"]
+    assert result["headline"].startswith("Stay with default: ")
+    assert "breaks the limit on p99" in result["headline"]
 
 
 def test_where_the_winner_is_refused_the_next_best_is_named(tune):
@@ -99,10 +99,10 @@ def test_the_next_best_is_named_where_it_promises_something(tune, here, arms, to
     end."""
     answer = tune("--subject-to", "p99=+2%", arms=arms)
     assert answer.status == (3 if told else 0)
-    tuned = here("show", "last", "--json", "-").result()["tune"]
-    assert any("next best" in text for text in tuned["notes"]) == told
+    result = here("show", "last", "--json", "-").result()
+    assert any("next best" in text for text in result["tune"]["notes"]) == told
     broke = f"Not confirmed, stay with default: {arms[0]} failed in block "
-    assert tuned["answer"].startswith(broke) == told
+    assert result["headline"].startswith(broke) == told
 
 
 @pytest.mark.parametrize(("fall", "use"), [("-5%", "glibc,TAIL=80,RATE=960"), ("-20%", "glibc,TAIL=50,RATE=900")])
@@ -129,8 +129,8 @@ def test_nothing_helps(tune, arms, verdict, says):
     answer = tune(arms=arms)
     result = answer.result()
     assert (answer.status, result["verdict"], result["tune"]["service"]) == (0, verdict, None)
-    assert result["tune"]["answer"].startswith("Nothing helps, stay with default: ")
-    assert says in result["tune"]["answer"]
+    assert result["headline"].startswith("Stay with default: ")
+    assert says in result["headline"]
 
 
 def test_nothing_helps_is_no_go_for_require(tune):

@@ -36,11 +36,11 @@ def test_a_count_ends_at_its_end(terminal, clock):
         clock.now = 10.0 * done
         progress.update(done, 4, "blocks")
     assert shown() == [
-        "0 of 4, blocks",
-        "1 of 4, blocks, about 30 s left",
-        "2 of 4, blocks, about 20 s left",
-        "3 of 4, blocks, about 10 s left",
-        "4 of 4, blocks, took 40 s",
+        "0 of 4 blocks",
+        "1 of 4 blocks, about 30 s left",
+        "2 of 4 blocks, about 20 s left",
+        "3 of 4 blocks, about 10 s left",
+        "4 of 4 blocks, took 40 s",
     ]
 
 
@@ -59,7 +59,7 @@ def test_without_a_terminal_the_end_is_said_where_the_way_was(clock):
     for done in range(5):
         clock.now = 20.0 * done
         progress.update(done, 4, "blocks")
-    assert stream.getvalue().splitlines() == ["2 of 4, blocks, about 40 s left", "4 of 4, blocks, took 1 min 20 s"]
+    assert stream.getvalue().splitlines() == ["2 of 4 blocks, about 40 s left", "4 of 4 blocks, took 1 min 20 s"]
 
 
 def test_a_short_run_without_a_terminal_says_nothing(clock):

@@ -29,7 +29,8 @@ def headline(profile: HeapProfile) -> str:
         return f"{in_use:,.0f} bytes in use, by size; {profile.missing}"
     if not allocated:
         return "nothing that was allocated was sampled: a smaller --rate samples more, --seconds longer"
-    return f"{in_use:,.0f} bytes in use, {allocated:,.0f} allocated, {len(profile.values):,} stacks"
+    count = len(profile.values.keys() - profile.rows)
+    return f"{in_use:,.0f} bytes in use, {allocated:,.0f} allocated, {count:,} stack{'' if count == 1 else 's'}"
 
 
 def check(path: Path) -> None:

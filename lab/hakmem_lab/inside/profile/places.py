@@ -61,6 +61,7 @@ class HeapProfile:
     main: str = ""  # the program's own file
     copies: dict[str, list[str]] = field(default_factory=dict)  # file -> where else it may be read
     missing: str = ""  # what is not in it, and why
+    rows: frozenset[Stack] = frozenset()  # that are no stacks: memory of the allocator's own
 
     def add(self, stack: Stack, values: Iterable[float]) -> None:
         before = self.values.setdefault(stack, [0.0] * len(self.types))

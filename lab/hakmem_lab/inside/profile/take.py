@@ -209,6 +209,7 @@ def _add_resident(profile: HeapProfile, stacks: Mapping[int, Stack], heap: Heap,
     rows[UNSEEN] = max(left - sum(rows.values()), 0.0)
     for name, value in rows.items():
         profile.add((name,), [0.0] * (len(TYPES) - 1) + [value])
+    profile.rows = frozenset((name,) for name in rows)
 
 
 def _held(cls: int, heap: Heap, reading: Reading) -> tuple[int, int]:

@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from scipy.special import ndtr, ndtri, stdtrit
 
 from hakmem_lab.judge.statistics.paired import Values, as_log, as_ratio, checked, least_count, paired_interval
-from hakmem_lab.judge.statistics.plan import obrien_fleming_levels
+from hakmem_lab.judge.statistics.plan import SHARE, Plan, obrien_fleming_levels, planned_looks
 
 MOST_BLOCKS = 100_000
 _EFFICIENCY = math.sqrt(math.pi / 3)
 _SPREAD_LEVEL = 0.8
 _LEAST_FOR_SPREAD = 6
 _LEAST_SCATTER = 1e-300
+_OF_LOOKS = 1.12  # by simulation: what early looks, and ranks of few blocks, cost beyond the normal approximation
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,20 @@ def blocks_to_detect(d_or_sigma: float | Values, effect: float, alpha: float = 0
     `alpha` is what the planned looks have of it; the test after every block ends most such runs sooner.
     """
     return blocks_for(_sigma(d_or_sigma), effect, abs(effect) / 2, alpha, power)
+
+
+def planned_to_detect(
+    d_or_sigma: float | Values, effect: float, alpha: float = 0.05, looks: int = 3, share: float = SHARE
+) -> int | None:
+    """The same of a plan, with its looks and its share of alpha for the test after every block: never fewer blocks than
+    any verdict takes."""
+    found = blocks_to_detect(d_or_sigma, effect, alpha * (1 - share))
+    if found is None:
+        return None
+    count = math.ceil(_OF_LOOKS * found)
+    while Plan(tuple(planned_looks(count, looks)), share).least_blocks(alpha) > count:
+        count += 1
+    return count
 
 
 def _sigma(d_or_sigma: float | Values) -> float:

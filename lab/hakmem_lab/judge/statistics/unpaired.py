@@ -18,6 +18,7 @@ from hakmem_lab.judge.statistics.paired import Interval, checked
 
 EXACT_PAIRS = 2500
 LEAST_FOR_NEIGHBOURS = 8
+LEAST_FOR_CORRECTION = 4
 
 
 @lru_cache
@@ -41,6 +42,19 @@ def neighbours(values: Sequence[float] | np.ndarray) -> float:
     return min(0.95, max(0.0, autocorrelation(list(values)))) if len(values) >= LEAST_FOR_NEIGHBOURS else 0.0
 
 
+def alike(control: Sequence[float] | np.ndarray, treatment: Sequence[float] | np.ndarray) -> float:
+    """The autocorrelation of neighbours in both samples together, each about its own mean; 0 with too few to say."""
+    parts = [np.asarray(values, dtype=float) - np.mean(values) for values in (control, treatment)]
+    size = sum(float(part @ part) for part in parts)
+    return sum(float(part[:-1] @ part[1:]) for part in parts) / size if size > 0 else 0.0
+
+
+def _corrected(control: np.ndarray, treatment: np.ndarray) -> float:
+    """The same without what the two estimated means take off it, 0 to 0.95."""
+    n = (control.size + treatment.size) / 2
+    return min(0.95, max(0.0, (n * alike(control, treatment) + 1) / (n - 3))) if n > LEAST_FOR_CORRECTION else 0.0
+
+
 def shift(control: Sequence[float], treatment: Sequence[float], level: float) -> Interval:
     """How far the treatment's values lie above the control's: Hodges and Lehmann's estimate with its interval."""
     x, y = checked(control), checked(treatment)
@@ -48,7 +62,7 @@ def shift(control: Sequence[float], treatment: Sequence[float], level: float) ->
     estimate, out = float(np.median(differences)), _excluded(x.size, y.size, (1 - level) / 2)
     if out == 0:
         return Interval(estimate, -math.inf, math.inf, level, min(x.size, y.size))
-    r = max(neighbours(x), neighbours(y))
+    r = max(neighbours(x), neighbours(y), _corrected(x, y))
     wider = math.sqrt((1 + r) / (1 - r))
     low, high = (estimate + wider * (float(differences[at]) - estimate) for at in (out - 1, -out))
     return Interval(estimate, low, high, level, min(x.size, y.size))

@@ -1,4 +1,4 @@
-"""The verdict: GO, NEUTRAL, NO-GO or INCONCLUSIVE, and why, in one plain sentence.
+"""The verdict: GO, NEUTRAL, NO-GO or INCONCLUSIVE. `judge.explain` puts it into words.
 
 Duty: the protocol's decision order, its guardrails, what holds a verdict back. May import `paired`, `plan`, `means`,
 `stopping`.
@@ -7,26 +7,15 @@ Order: equivalence interval inside the margin -> NEUTRAL; interval above 0 and e
 the mirror image -> NO-GO; otherwise INCONCLUSIVE. GO and NO-GO claim a direction, and that is what alpha bounds: the
 estimate's being at least the margin is a condition, not a claim. With a plan the intervals are the plan's, which hold
 after any number of blocks; without one they are those of a single look, at 1 - alpha and 1 - 2 alpha.
-
-Each claim of the sentence is made only where its error rate is covered:
-
-| words | claimed | wrong with at most |
-|---|---|---|
-| surely better, surely worse | the sign of the effect | alpha (alpha / 2 for each) |
-| surely at least the margin | the interval's lower end is beyond it | alpha / 2 |
-| any difference is smaller than the margin | the equivalence interval is inside it | alpha |
-| about x % | nothing but the estimate: x is not a bound | - |
-| was faster, was slower | these runs, which are counted | - |
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from hakmem_lab.judge.statistics import stopping
 from hakmem_lab.judge.statistics.means import Means
-from hakmem_lab.judge.statistics.paired import Interval, as_log, as_ratio, hodges_lehmann, paired_intervals
+from hakmem_lab.judge.statistics.paired import Interval, as_log, hodges_lehmann, paired_intervals
 from hakmem_lab.judge.statistics.plan import Judged, Plan
 
 
@@ -70,7 +59,8 @@ class Decision:
     """A verdict with what it rests on.
 
     `interval` covers with 1 - alpha, `equivalence` is the narrower one that NEUTRAL needs (1 - 2 alpha); both in logs.
-    `plain` is the estimate before it was corrected for an early stop. `final`: nothing more is planned.
+    `plain` is the estimate before it was corrected for an early stop. `final`: nothing more is planned. `least`: the
+    fewest blocks with which any verdict is possible.
     `means`: the other average, where the raw runs are known; `torn`: it says the opposite and holds the verdict back;
     `consistent`: some effect explains all blocks.
     """
@@ -79,7 +69,7 @@ class Decision:
     interval: Interval
     equivalence: Interval
     final: bool
-    reason: str
+    least: int
     vetoed_by: tuple[str, ...]
     margin: float
     guardrails: tuple[Guardrail, ...]
@@ -135,14 +125,14 @@ def decide(
     delta = _margin_log(margin)
     judged = _judged_intervals(d, alpha, plan)
     word = _word(judged, delta)
-    torn = means is not None and contradicts(word, means.ratio, delta)
+    torn = means is not None and contradicts(word, means.ratio, delta, means.far)
     word, vetoed_by = with_guardrails(Verdict.INCONCLUSIVE if torn else word, guardrails)
     decision = Decision(
         verdict=word,
         interval=judged.interval,
         equivalence=judged.equivalence,
         final=True,
-        reason="",
+        least=(plan or Plan((1,), share=0.0)).least_blocks(alpha),
         vetoed_by=vetoed_by,
         margin=margin,
         guardrails=tuple(guardrails),
@@ -152,10 +142,8 @@ def decide(
         consistent=judged.consistent,
     )
     if decision.verdict is Verdict.INCONCLUSIVE:
-        decision = replace(decision, final=plan is None or len(d) >= plan.looks[-1])
-    elif plan is not None:
-        decision = _corrected(decision, d, delta, alpha, plan)
-    return replace(decision, reason=reason(decision, _least(alpha, plan)))
+        return replace(decision, final=plan is None or len(d) >= plan.looks[-1])
+    return decision if plan is None else _corrected(decision, d, delta, alpha, plan)
 
 
 def _margin_log(margin: float) -> float:
@@ -168,19 +156,19 @@ def _word(judged: Judged, delta: float) -> Verdict:
     return judge(judged.interval, judged.equivalence, delta) if judged.consistent else Verdict.INCONCLUSIVE
 
 
-def _least(alpha: float, plan: Plan | None) -> int:
-    return (plan or Plan((1,), share=0.0)).least_blocks(alpha)
+def contradicts(word: Verdict, ratio: Interval, delta: float, far: tuple[int, int] = (0, 0)) -> bool:
+    """Whether the ratio of the means contradicts the verdict: by its sign, or, of NEUTRAL, by more than the margin.
 
-
-def contradicts(word: Verdict, ratio: Interval, delta: float) -> bool:
-    """Whether the ratio of the means contradicts the verdict: by its sign, or, of NEUTRAL, by more than the margin."""
+    far: runs of each arm that were far off. Where the arm with more of them has the worse mean, NEUTRAL would hide what
+    was seen: so few runs never make the interval of the mean narrow."""
     match word:
         case Verdict.GO:
             return ratio.estimate < 0
         case Verdict.NO_GO:
             return ratio.estimate > 0
         case Verdict.NEUTRAL:
-            return abs(ratio.estimate) >= delta and ratio.excludes_zero()
+            more = (far[0] - far[1]) * ratio.estimate > 0
+            return abs(ratio.estimate) >= delta and (more or ratio.excludes_zero())
         case _:
             return False
 
@@ -239,103 +227,6 @@ def with_guardrails(word: Verdict, guardrails: Sequence[Guardrail]) -> tuple[Ver
     return Verdict.INCONCLUSIVE if doubtful else word, ()
 
 
-# What a verdict says in words
-BEYOND = math.log(1e7)
-
-
-def percent(log_ratio: float) -> str:
-    """A log-ratio as a signed percentage for people: "+2.05 %"; "no limit" where unbounded."""
-    if math.isinf(log_ratio):
-        return "no limit"
-    if log_ratio > BEYOND:
-        return "over 1e9 %"
-    return f"{as_ratio(log_ratio) * 100:+.2f} %".replace("-", "−")
-
-
-def size(log_ratio: float) -> str:
-    """The same without its sign: a word says the direction."""
-    return percent(log_ratio).lstrip("+−")
-
-
-def reason(decision: Decision, least: int) -> str:
-    """The sentence of a decision; `least`: the fewest blocks with which any verdict is possible."""
-    broken = "; ".join(
-        f"{guardrail.name} got worse by more than was tolerated ({percent(guardrail.interval.estimate)})"
-        for guardrail in decision.guardrails
-        if guardrail.status == "failed"
-    )
-    matters = f"{decision.margin * 100:g} %"
-    match str(decision.verdict):
-        case "NO-GO" if decision.vetoed_by:
-            return f"{_shown(decision, matters)} But {broken}."
-        case "GO" | "NO-GO":
-            return _shown(decision, matters)
-        case "NEUTRAL":
-            low, high = percent(decision.equivalence.low), percent(decision.equivalence.high)
-            also = f"; but {broken}" if broken else ""
-            sure = f"with {decision.equivalence.level * 100:.3g} % confidence"
-            return (
-                f"Any difference is smaller than the {matters} that matters (between {low} and {high}, {sure}){also}."
-            )
-        case _ if decision.torn and decision.means:
-            return _torn(decision, decision.means)
-        case _:
-            return _open(decision, matters, least)
-
-
 def at_least_margin(decision: Decision) -> bool:
     """Whether a direction is shown, and all of the interval is at least the margin away from 0."""
     return max(decision.interval.low, -decision.interval.high) >= as_log(decision.margin)
-
-
-def _between(decision: Decision) -> str:
-    return f"between {percent(decision.interval.low)} and {percent(decision.interval.high)}"
-
-
-def _shown(decision: Decision, matters: str) -> str:
-    """A direction that is shown, and whether the margin is."""
-    interval = decision.interval
-    side = "better" if interval.low > 0 else "worse"
-    begin = f"The treatment is surely {side}, by about {size(interval.estimate)} ({_between(decision)})"
-    if at_least_margin(decision):
-        return f"{begin}, surely at least the {matters} that matters."
-    return f"{begin}; that it is at least the {matters} that matters is not shown."
-
-
-def _torn(decision: Decision, means: Means) -> str:
-    """The blocks and the means disagree: what these runs did, and no claim."""
-    estimate = decision.interval.estimate
-    ratio, (better, worse) = means.ratio, means.words
-    usually = "equal" if abs(estimate) < as_log(decision.margin) else better if estimate > 0 else worse
-    lost, gained = means.far[1] > means.far[0], means.far[1] < means.far[0]
-    rarely = f"rarely but badly {worse}" if lost else f"rarely but much {better}" if gained else "not on average"
-    mean = f"by the mean of the runs it was {size(ratio.estimate)} {better if ratio.estimate > 0 else worse}"
-    between = f"between {percent(ratio.low)} and {percent(ratio.high)}"
-    counts = f"{means.far[1]} of its {means.runs[1]} runs and {means.far[0]} of the control's {means.runs[0]}"
-    return (
-        f"The treatment was usually {usually}, {rarely}: in the typical block by {percent(estimate)}, but {mean} "
-        f"({between}); {counts} were more than twice as bad as the median. Which of the two matters is not for a rule."
-    )
-
-
-def _open(decision: Decision, matters: str, least: int) -> str:
-    interval = decision.interval
-    if not decision.consistent:
-        return "The effect changed during the run: no single size explains its parts. Look at its blocks: hak report."
-    if interval.n < least:
-        return f"{interval.n} blocks are too few for a verdict: at least {least} are needed."
-    if math.isinf(interval.low) and math.isinf(interval.high):
-        return f"{interval.n} blocks are too few for a verdict at this early look."
-    unclear = [guardrail.name for guardrail in decision.guardrails if guardrail.status == "open"]
-    if interval.low > 0 and interval.estimate >= as_log(decision.margin) and unclear:
-        return (
-            f"The treatment is surely better ({_between(decision)}), but {', '.join(unclear)} may have got worse by "
-            f"more than is tolerated."
-        )
-    if interval.excludes_zero():
-        side = "better" if interval.low > 0 else "worse"
-        return (
-            f"The treatment is surely {side}, by about {size(interval.estimate)} ({_between(decision)}), but whether "
-            f"by the {matters} that matters is open."
-        )
-    return f"The difference lies {_between(decision)}: better, equal and worse are all possible."

@@ -5,8 +5,8 @@ import shlex
 from hakmem_lab.errors import LabError
 from hakmem_lab.judge import failing, planning, two_arms
 from hakmem_lab.judge.analysis import arm_rows, base_result, comparison, measured, metric_of
+from hakmem_lab.judge.explain import explained
 from hakmem_lab.judge.statistics import verdict
-from hakmem_lab.judge.statistics.paired import as_ratio
 from hakmem_lab.judge.statistics.plan import Plan, planned_looks
 from hakmem_lab.kinds.ab import builds
 from hakmem_lab.plan.arms import Arm
@@ -98,14 +98,11 @@ def look_rows(header: dict, blocks: Blocks, pair: tuple[str, str], plan: Plan) -
 def verdict_parts(header: dict, blocks: Blocks, pair: tuple[str, str], plan: Plan) -> dict:
     """The result's keys that hold the verdict on two arms and what it rests on."""
     decision = two_arms.decide(header, blocks, pair, plan)
-    word, metric = str(decision.verdict), header["spec"]["metric"]
-    row = comparison(decision.interval, *pair, metric, word, decision.equivalence)
-    row |= {"uncorrected": as_ratio(decision.plain), "at_least_margin": verdict.at_least_margin(decision)}
-    rows = [row, *([] if decision.means is None else [two_arms.means_row(decision.means, pair, metric_of(header))])]
+    rows = [two_arms.judged_row(decision, pair, header["spec"]["metric"])]
+    rows += [] if decision.means is None else [two_arms.means_row(decision.means, pair, metric_of(header))]
     return {
-        "verdict": word,
+        "verdict": str(decision.verdict),
         "settled": decision.verdict is not verdict.Verdict.INCONCLUSIVE,
-        "headline": decision.reason,
         "final": decision.final,
         "blocks": len(blocks),
         "torn": decision.torn,
@@ -138,6 +135,7 @@ def confirmation(header: dict, records: list[dict], pair: tuple[str, str], block
     return parts | planning.ending(header, records, len(blocks), parts["settled"])
 
 
+@explained
 def analyse(header: dict, records: list[dict]) -> dict:
     """The verdict from all blocks that there are; by planned looks alone there is none before the first one."""
     if builds.KEY in header:
@@ -147,9 +145,9 @@ def analyse(header: dict, records: list[dict]) -> dict:
     result = base_result(header, records, blocks) | {"comparisons": [], "guardrails": [], "looks": []}
     blocks = looked_at(blocks, plan)
     if not blocks:
-        result["headline"] = f"No verdict yet: {result['blocks']} blocks, the first look is after {plan.looks[0]}."
+        result["withheld"] = f"No verdict yet: {result['blocks']} blocks, the first look is after {plan.looks[0]}"
         if plan.share:
-            result["headline"] = "No verdict yet: there are no finished blocks."
+            result["withheld"] = "No verdict yet: there are no finished blocks"
         return result
     control, treatment = (arm["name"] for arm in header["arms"])
     pair = control, treatment

@@ -211,7 +211,8 @@ def analyse(header: dict, records: Sequence[dict], judge: Analyse) -> dict:
     for row in (result, *result["looks"]):
         row["blocks"] *= each
     return result | {
-        "headline": in_builds(result["headline"]),
+        "counted": "builds",
+        "withheld": in_builds(result.get("withheld", "")),
         "max_blocks": each * len(pairs),
         "warnings": [
             *result["warnings"],

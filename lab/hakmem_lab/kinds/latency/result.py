@@ -14,13 +14,13 @@ from collections.abc import Mapping, Sequence
 
 from hakmem_lab.judge import failing, planning, two_arms
 from hakmem_lab.judge.analysis import arm_rows, base_result, comparison, measured, unfinished
+from hakmem_lab.judge.explain import explained
 from hakmem_lab.judge.statistics import verdict
 from hakmem_lab.judge.statistics.drift import warmup_end
-from hakmem_lab.judge.statistics.paired import as_ratio
 from hakmem_lab.judge.statistics.pooled import MEAN
 from hakmem_lab.kinds.ab import blocked
 from hakmem_lab.kinds.latency.pool import LEAST_REQUESTS_BEYOND, METRICS, PERCENTILES, PREFIXES, Pair, Pools, Requests
-from hakmem_lab.kinds.latency.verdict import BUILT_IN, Asked, decide, recorded, sized, told
+from hakmem_lab.kinds.latency.verdict import BUILT_IN, Asked, decide, recorded
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.store.query import Blocks, runs_of
 from hakmem_lab.store.runs import plain
@@ -156,6 +156,7 @@ def _unsteady(runs: Sequence[dict]) -> list[str]:
     return [f"most runs were not steady yet when recording began: the warm-up should be {longer}"]
 
 
+@explained
 def analyse(header: dict, records: list[dict]) -> dict:
     """Percentiles of all requests of every arm; each arm against the baseline, with a verdict on the chosen percentile
     and intervals that hold for all arms at once, as soon as the run's rule allows one."""
@@ -168,7 +169,7 @@ def analyse(header: dict, records: list[dict]) -> dict:
         "guardrails": [],
         "metric": {"name": spec["metric"], "unit": UNIT, "higher_is_better": False},
     }
-    result["headline"] = unfinished(blocks, spec | {"max-blocks": result["max_blocks"]})
+    result["withheld"] = unfinished(blocks, spec | {"max-blocks": result["max_blocks"]})
     if not blocks:
         return plain(result)
     pools = Pools(blocks)
@@ -193,12 +194,14 @@ def analyse(header: dict, records: list[dict]) -> dict:
     result |= planning.ending(header, records, len(blocks), settled)
     if not result["final"] and all(map(_unlimited, decisions.values())):
         return plain(result)
-    result["comparisons"] = [_primary(decision, first, name, spec) for name, decision in decisions.items()]
+    result["comparisons"] = [
+        two_arms.judged_row(decision, (first, name), spec["metric"]) for name, decision in decisions.items()
+    ]
     result["comparisons"] += _secondary(pairs, spec)
     result["guardrails"] = [
         each.row() | {"arm": name} for name, decision in decisions.items() for each in decision.guardrails
     ]
-    result["headline"] = _headline(first, spec["metric"], decisions, result["failed"])
+    del result["withheld"]
     if len(others) == 1:
         result["verdict"] = str(decisions[others[0]].verdict)
         result = failing.withheld(result, records, first, others[0])
@@ -207,11 +210,6 @@ def analyse(header: dict, records: list[dict]) -> dict:
 
 def _unlimited(decision: verdict.Decision) -> bool:
     return math.isinf(decision.interval.low) and math.isinf(decision.interval.high)
-
-
-def _primary(decision: verdict.Decision, first: str, name: str, spec: dict) -> dict:
-    row = comparison(decision.interval, first, name, spec["metric"], str(decision.verdict), decision.equivalence)
-    return row | {"blocks": decision.interval.n, "uncorrected": as_ratio(decision.plain), "torn": decision.torn}
 
 
 def _secondary(pairs: dict[str, Pair], spec: dict) -> list[dict]:
@@ -226,35 +224,3 @@ def _secondary(pairs: dict[str, Pair], spec: dict) -> list[dict]:
             rows.append(comparison(interval, pair.control, name, metric))
     one = next(iter(pairs.values()))
     return rows + two_arms.also_changed(one.pools.blocks, one.control, list(pairs), spec, ("cpu", "rss"))
-
-
-def _headline(first: str, percentile: str, decisions: dict[str, verdict.Decision], failed: dict[str, str]) -> str:
-    words = {
-        verdict.Verdict.GO: "better than",
-        verdict.Verdict.NO_GO: "worse than",
-        verdict.Verdict.NEUTRAL: "as good as",
-    }
-    if len(decisions) == 1 and not failed:
-        name, decision = next(iter(decisions.items()))
-        return f"{name} against {first}: {decision.reason}"
-    parts = []
-    for wanted, text in words.items():
-        found = [name for name, decision in decisions.items() if decision.verdict is wanted]
-        sizes = [f"{name} ({told(percentile, decisions[name].interval).short})" for name in found]
-        parts += [f"{', '.join(sizes)}: {text} {first}"] if found else []
-    parts += [f"not compared: {text}" for text in failed.values()]
-    undecided = {name: d for name, d in decisions.items() if d.verdict is verdict.Verdict.INCONCLUSIVE}
-    parts += [_undecided(percentile, name, d) for name, d in undecided.items() if name not in failed]
-    return f"{percentile} of all requests: {'; '.join(parts)}."
-
-
-def _undecided(percentile: str, name: str, decision: verdict.Decision) -> str:
-    """Not decided, and why: what the interval leaves possible, which guardrail is open, or that the mean objects."""
-    if decision.torn:
-        return f"{name}: {sized(percentile, decision.interval)}, but the mean says the opposite"
-    between = told(percentile, decision.interval).between
-    ends = f" ({between})" if between else ""
-    unclear = [each.name for each in decision.guardrails if each.status is verdict.GuardrailStatus.OPEN]
-    if decision.interval.low > 0 and unclear:
-        return f"{name}: better{ends}, but {', '.join(unclear)} may have got worse"
-    return f"{name}: not decided{ends}"

@@ -19,13 +19,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from hakmem_lab.judge import planning, words
+from hakmem_lab.judge import planning
 from hakmem_lab.judge.analysis import log_ratios
 from hakmem_lab.judge.statistics import stopping, verdict
 from hakmem_lab.judge.statistics.paired import Interval, as_log, hodges_lehmann
 from hakmem_lab.judge.statistics.plan import Bets, Plan
 from hakmem_lab.judge.statistics.pooled import MEAN, widened
-from hakmem_lab.judge.statistics.verdict import Decision, Guardrail, GuardrailStatus, Verdict
+from hakmem_lab.judge.statistics.verdict import Decision, Guardrail, Verdict
 from hakmem_lab.kinds.latency.pool import LEAST_REQUESTS_BEYOND, METRICS, PREFIXES, Pair, Pools, statistic
 from hakmem_lab.plan.spec import guardrails_of
 
@@ -184,9 +184,8 @@ def decide(asked: Asked, pair: Pair) -> Decision:
     contrary = (word is Verdict.GO and mean.high < 0) or (word is plain is Verdict.NO_GO and mean.low > 0)
     word = Verdict.INCONCLUSIVE if contrary else word
     shown = interval if word is Verdict.INCONCLUSIVE else _corrected(asked, pair, interval)
-    reason = _sentence(asked, word, shown, equivalence, watched, mean if contrary else None)
     return Decision(
-        word, shown, equivalence, final=True, reason=reason, vetoed_by=vetoed_by, margin=asked.spec["margin"],
+        word, shown, equivalence, final=True, least=1, vetoed_by=vetoed_by, margin=asked.spec["margin"],
         guardrails=watched, plain=interval.estimate, means=None, torn=contrary, consistent=True,
     )  # fmt: skip
 
@@ -218,54 +217,3 @@ def moved(asked: Asked, pair: Pair, before: Pair, interval: Interval) -> Interva
     nearest = min(abs(found), abs(interval.estimate)) if found * interval.estimate > 0 else 0.0
     estimate = math.copysign(nearest, interval.estimate)
     return replace(interval, estimate=min(max(estimate, interval.low), interval.high))
-
-
-def told(metric: words.Described, interval: Interval) -> words.Change:
-    """An interval in words."""
-    found = words.change(interval.ends(), metric)
-    assert found is not None, "an estimate is finite"
-    return found
-
-
-def sized(metric: words.Described, interval: Interval) -> str:
-    """30 % longer [26, 34]"""
-    found = told(metric, interval)
-    ends = found.brackets or found.between
-    return f"{found.short} [{ends}]" if ends else found.short
-
-
-def _sentence(
-    asked: Asked,
-    word: Verdict,
-    interval: Interval,
-    equivalence: Interval,
-    watched: Sequence[Guardrail],
-    mean: Interval | None,
-) -> str:
-    metric, margin = asked.metric, asked.spec["margin"]
-    matters = f"{margin * 100:g} % that matters"
-    if word is Verdict.NEUTRAL:
-        ends = told(metric, equivalence).between
-        sure = words.confidence(equivalence.level)
-        return f"{metric} of all requests differs by less than the {matters} ({ends}, {sure})."
-    text = f"{metric} of all requests is {sized(metric, interval)}"
-    if mean is not None:
-        return f"{text}, but their mean is {sized(asked.mean, mean)}: a few requests outweigh the others."
-    failed = [each for each in watched if each.status is GuardrailStatus.FAILED]
-    unclear = [each.name for each in watched if each.status is GuardrailStatus.OPEN]
-    better = interval.estimate > 0
-    if interval.excludes_zero() and better and failed:
-        known = {metric.name: metric.record() for metric in guardrails_of(asked.spec)}
-        costs = "; ".join(told(known.get(each.name, each.name), each.interval).text for each in failed)
-        return f"{text}, but at the price of {costs}, beyond what is tolerated."
-    if word is Verdict.INCONCLUSIVE and interval.excludes_zero():
-        doubt = (
-            f"{', '.join(unclear)} may have got worse" if unclear and better else f"whether by the {matters} is open"
-        )
-        return f"{text}, but {doubt}."
-    if word is Verdict.INCONCLUSIVE:
-        ends = told(metric, interval).between
-        between = f" ({ends})" if ends else ""
-        return f"{metric} of all requests: better, equal and worse are all still possible{between}."
-    nearest = min(abs(interval.low), abs(interval.high))
-    return f"{text}, by at least the {matters}." if nearest >= as_log(margin) else f"{text}."

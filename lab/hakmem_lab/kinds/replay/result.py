@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hakmem_lab.judge import words
+from hakmem_lab.judge import findings
 from hakmem_lab.judge.analysis import measured
+from hakmem_lab.judge.explain import change_of, explained
 from hakmem_lab.judge.statistics import verdict
 from hakmem_lab.judge.statistics.paired import block_log_ratio, median_interval
 from hakmem_lab.judge.two_arms import shared
@@ -99,6 +100,7 @@ def _stack_arm(name: str, values: Sequence[Sequence[float]], decision: verdict.D
     return {"arm": name, **row, **decision.interval.ends(), "verdict": str(decision.verdict)}
 
 
+SHOWN = ("GO", "NO-GO")
 LIVE = " live"  # what the name of an arm ends in that runs the recorded command
 
 
@@ -107,6 +109,7 @@ def replayed(header: dict) -> dict:
     return header | {"arms": [arm for arm in header["arms"] if not arm["name"].endswith(LIVE)]}
 
 
+@explained
 def analyse(header: dict, records: list[dict]) -> dict:
     """That of a comparison, with `replay`: the trace, predictions beside what is known of the live program."""
     own = replayed(header)
@@ -123,24 +126,28 @@ def analyse(header: dict, records: list[dict]) -> dict:
             if not found["rows"]:
                 number = found["process"]
                 result["warnings"].append(f"by stack: process {number} was not replayed; name it: --processes {number}")
-        result["replay"]["answer"] = _answer(result["replay"], header["spec"]["metric"])
-        result["headline"] = f"{result['replay']['answer']}. Of what it allocates alone: {result['headline']}"
         result["warnings"] += refusals(blocks, [arm["name"] for arm in own["arms"]])
+        result = one_verdict(result)
     return result
 
 
-def _answer(found: dict, metric: str) -> str:
-    """What is predicted of the program, which is what was asked, in the metric of the run."""
-    quantity = next((each for each in found["quantities"] if each["name"] == metric), None)
-    if quantity is None:
-        return f"Of the program itself nothing is predicted in {metric}"
-    base = next(row["predicted"] for row in quantity["rows"] if row["base"])
-    parts = []
-    for row in (row for row in quantity["rows"] if not row["base"]):
-        ratios = (base / row[key] - 1 if row[key] > 0 else None for key in ("predicted", "high", "low"))
-        change = words.change(dict(zip(("estimate", "ci_low", "ci_high"), ratios, strict=True)), metric)
-        parts.append(f"{row['arm']} {change.told() if change else 'unknown'}")
-    return f"The program is predicted to need, against {found['base']}: {'; '.join(parts)}"
+def one_verdict(result: dict) -> dict:
+    """No GO or NO-GO on the replayed allocations where no difference of the program itself is predicted."""
+    metric = result["metric"]["name"]
+    quantity: dict = next((each for each in result["replay"]["quantities"] if each["name"] == metric), {"rows": []})
+    changes = {row["arm"]: findings.predicted(quantity, row) for row in quantity["rows"]}
+    open_ones = {name for name, change in changes.items() if change is not None and not change.sure}
+    held = [row for row in result["comparisons"] if row["treatment"] in open_ones and row.get("verdict") in SHOWN]
+    if not held:
+        return result
+    alone = [(row["treatment"], change_of(result, row)) for row in held]
+    told = "; ".join(f"{name} {change.told()}" for name, change in alone if change)
+    for row in held:
+        row["verdict"] = str(verdict.Verdict.INCONCLUSIVE)
+    if not result["verdict"]:
+        return result
+    why = {"withheld": findings.replay(result)[0], "so_far": [f"Of what it allocates alone: {told}."]}
+    return result | why | {"verdict": str(verdict.Verdict.INCONCLUSIVE)}
 
 
 def _replay(header: dict, own: dict, blocks: Blocks) -> dict:

@@ -5,6 +5,7 @@ import statistics
 from collections.abc import Sequence
 
 from hakmem_lab.judge.analysis import begun, identity, warnings
+from hakmem_lab.judge.explain import explained
 from hakmem_lab.judge.statistics.drift import Slope
 from hakmem_lab.judge.statistics.verdict import Verdict
 from hakmem_lab.kinds.soak import analysis
@@ -74,7 +75,7 @@ def _undecided(segment: Segment, rss: Slope, budget: float, slope: str, steady: 
     return f"Too noisy to say: resident memory changes by {slope} {steady}, the budget is {budget:g} MiB/h{outlook}."
 
 
-def headline(segment: Segment, verdict: bool | None, budget: float) -> str:
+def finding(segment: Segment, verdict: bool | None, budget: float) -> str:
     """One sentence on the process that the figures are from."""
     rss = segment.rss
     if rss is None:
@@ -185,27 +186,26 @@ def _verdict(parts: Sequence[Segment], main: Segment, failed: Sequence[dict], bu
     return passed(main, budget)
 
 
+@explained
 def analyse(header: dict, records: Sequence[dict]) -> dict:
     """GO where the slope's interval ends inside the budget, NO-GO where it begins above it or the program failed, else
     INCONCLUSIVE."""
     spec, parts = header["spec"], analysis.segments(records)
     budget = spec["budget"]
     result = begun(header, records) | {
-        "headline": "No sample was taken.",
         "metric": {"name": "rss-slope", "unit": "MiB/h", "higher_is_better": False},
         "alpha": analysis.ALPHA,
         "blocks": len(parts),
         "max_blocks": None,
     }
     if not parts:
-        return result
+        return result | {"withheld": "No sample was taken"}
     main = max(parts, key=lambda part: part.steady_s)
     failed = [failure for failure in result["failures"] if not failure["why"].startswith("interrupted")]
     outcome = _verdict(parts, main, failed, budget)
     covered_s = parts[-1].samples[-1]["t_s"]
     result |= {
         "verdict": str({True: Verdict.GO, False: Verdict.NO_GO, None: Verdict.INCONCLUSIVE}[outcome]),
-        "headline": f"The soak failed: {failed[-1]['why']}." if failed else headline(main, outcome, budget),
         "final": covered_s >= spec["duration"] - 2 * spec["sample-interval"],
         "arms": [_arm(header, records, main)],
         "warnings": _warnings(header, records, parts),
@@ -219,6 +219,7 @@ def analyse(header: dict, records: Sequence[dict]) -> dict:
             "service": _service(main.steady_samples()),
             "segments": [_segment_part(part, budget) for part in parts],
             "passed": outcome,
+            "finding": f"The soak failed: {failed[-1]['why']}" if failed else finding(main, outcome, budget),
         },
     }
     return plain(result)

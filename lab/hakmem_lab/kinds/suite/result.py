@@ -1,4 +1,4 @@
-"""The result of a suite: a row for each ratio and each bar, means, milestones, the verdict, the headline. Pure.
+"""The result of a suite: a row for each ratio and each bar, means, milestones, the verdict. Pure.
 
 A geometric mean is over the ratios of a group, or of all workloads. A round is a block of every workload: the mean over
 the workloads of their log-ratios in a round is one figure, and the rounds make the interval, as the blocks of one
@@ -9,10 +9,11 @@ import statistics
 from collections.abc import Sequence
 
 from hakmem_lab.judge.analysis import begun, identity
+from hakmem_lab.judge.explain import explained
 from hakmem_lab.judge.statistics.paired import least_count
 from hakmem_lab.kinds.suite import history as suite_history
 from hakmem_lab.kinds.suite.run import WORKLOAD_FAILED, rates
-from hakmem_lab.kinds.suite.sheet import FAILED, FASTER, LEANER, MISS, OPEN, PASS, SAME, Judged, Sheet, ratios
+from hakmem_lab.kinds.suite.sheet import FASTER, LEANER, MISS, OPEN, PASS, Judged, Sheet, ratios
 from hakmem_lab.kinds.suite.spec import BEST, Bar, SuiteSpec
 from hakmem_lab.plan.spec import build
 from hakmem_lab.store.query import events, finished_blocks
@@ -66,9 +67,6 @@ def _long_enough(taken: list[tuple[Sheet, str]]) -> list[tuple[Sheet, str]]:
         if len(sheet.blocks) >= least_count(sheet.spec.alpha / 2 / max(1, len(sheet.spec.allocators) - 1))
     ]
     return enough or taken
-
-
-SHOWN_MISSES = 4
 
 
 def _against_all(spec: SuiteSpec, bar: Bar) -> bool:
@@ -143,20 +141,6 @@ def ratios_of(sheets: Sequence[Sheet]) -> dict[str, float]:
     return found
 
 
-def _standing(spec: SuiteSpec, rows: Sequence[dict]) -> str:
-    """In how many of the workloads the subject is better than the reference, in speed and in memory."""
-    others = [arm for arm in spec.allocators if arm != spec.subject]
-    other = spec.reference if spec.reference in others else others[0]
-    arm, parts = spec.subject if spec.table == "reference" else other, []
-    for words in (FASTER, LEANER):
-        found = [row["arms"][arm]["word"] for row in rows if row.get("words") == words and arm in row["arms"]]
-        counts = [(found.count(word), f"{word} in") for word in words] + [(found.count(SAME), "the same in")]
-        told = [f"{text} {count} of {len(found)}" for count, text in counts if count]
-        told += [f"{found.count(word)} {word}" for word in (OPEN, FAILED) if word in found]
-        parts += [", ".join(told)] if found else []
-    return f"{spec.subject} against {other}: {'; '.join(parts)}."
-
-
 def verdict_of(spec: SuiteSpec, rows: Sequence[dict]) -> str | None:
     """GO where every bar and guardrail that this run can judge is reached, NO-GO where one is surely missed; None
     where there is nothing to reach."""
@@ -168,29 +152,14 @@ def verdict_of(spec: SuiteSpec, rows: Sequence[dict]) -> str | None:
     return "GO" if found and set(found) == {PASS} else "INCONCLUSIVE"
 
 
-def headline_of(spec: SuiteSpec, rows: Sequence[dict], reached: Sequence[dict], unfit: Sequence[str] = ()) -> str:
-    """What a reader should know first. unfit: why the machine gives no verdict on what was timed."""
+def withheld_of(rows: Sequence[dict], unfit: Sequence[str]) -> str:
+    """Why nothing is said of the rows; unfit: why the machine gives no verdict on what was timed."""
     if not any(row["blocks"] or row["verdict"] for row in rows):
-        return "No block was finished."
+        return "No block was finished"
     judged = [row for row in rows if row["verdict"]]
-    if not judged:
-        return _standing(spec, rows)
-    if unfit and all(row["verdict"] == OPEN for row in judged):
+    if unfit and judged and all(row["verdict"] == OPEN for row in judged):
         return f"No verdict on this machine: {unfit[-1]}"
-    missed = [row for row in judged if row["verdict"] == MISS]
-    passed = sum(row["verdict"] == PASS for row in judged)
-    text = f"{spec.subject} reaches {passed} of {len(judged)} bars"
-    if passed + len(missed) < len(judged):
-        text += f", {len(judged) - passed - len(missed)} open"
-    if missed:
-        names = [f"{row['workload']} ({row['metric']}: {row['measured']})" for row in missed[:SHOWN_MISSES]]
-        more = f" and {len(missed) - SHOWN_MISSES} more" if len(missed) > SHOWN_MISSES else ""
-        text += f"; missed: {', '.join(names)}{more}"
-    if reached:
-        unclear = sum(m["verdict"] not in (PASS, MISS) for m in reached)
-        text += f"; {sum(m['met'] for m in reached)} of {len(reached)} milestones met"
-        text += f", {unclear} open" if unclear else ""
-    return text + "."
+    return ""
 
 
 def too_few(sheets: Sequence[Sheet]) -> list[str]:
@@ -228,6 +197,7 @@ def failed_workloads(records: list[dict]) -> list[str]:
     return [record["text"] for record in events(records[resumed:], WORKLOAD_FAILED)]
 
 
+@explained
 def analyse(header: dict, records: list[dict]) -> dict:
     """Rows, means, milestones and history from the records of one suite; earlier ones are in its records."""
     spec = build(SuiteSpec, header["spec"], header["id"])
@@ -244,7 +214,7 @@ def analyse(header: dict, records: list[dict]) -> dict:
     result = begun(header, records)
     return result | {
         "verdict": verdict_of(spec, rows) if final else None,
-        "headline": headline_of(spec, rows, reached, unfit_reasons(records)),
+        "withheld": withheld_of(rows, unfit_reasons(records)),
         "final": final,
         "incomplete": failed,
         "metric": {"name": "ratio", "unit": "", "higher_is_better": True},

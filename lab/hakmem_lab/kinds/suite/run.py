@@ -37,6 +37,8 @@ from hakmem_lab.store.runs import RunFile
 from hakmem_lab.system.launcher import Launcher
 from hakmem_lab.trace import replay
 
+LEAST_SAID_S = 60.0
+
 
 def command_for(row: WorkloadSpec, operations: int) -> list[str]:
     return [word.replace(OPS, str(operations)) for word in row.command]
@@ -255,7 +257,8 @@ class Suite(Recorder):
                 executions = 1 + row.ops[1] / row.ops[0]
             seconds += executions * sum(trial["wall_s"] for trial in trials[row.key])
             runs += twice * self.spec.blocks_of(row) * len(trials[row.key])
-        text = f"run {self.file.id}: about {endings.duration(seconds)} ({runs} runs)"
+        time_s = f"about {endings.duration(seconds)}" if seconds >= LEAST_SAID_S else "less than a minute"
+        text = f"run {self.file.id}: {time_s} for {runs:,} runs"
         left = self.spec.budget - (time.monotonic() - self.begun) if self.spec.budget else seconds
         if left < seconds:
             text += f", but the budget ends it in about {endings.duration(left)}"

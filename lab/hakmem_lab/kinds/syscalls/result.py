@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from scipy.special import gammaincinv
 
 from hakmem_lab.judge.analysis import ARM_MEDIANS, begun, identity, warnings
+from hakmem_lab.judge.explain import explained
 from hakmem_lab.judge.statistics.verdict import Verdict
 from hakmem_lab.store.runs import plain
 
@@ -26,6 +27,13 @@ def burst(events: float, counts: Sequence[Sequence[float]]) -> float:
     if min(len(each) for each in counts) < LEAST_DIFFERENT:
         return max(1.0, events)
     return max(1.0, *(statistics.variance(each) / max(1.0, statistics.fmean(each)) for each in counts))
+
+
+def seen(short: Sequence[float], long: Sequence[float], each_differs: bool) -> float:
+    """Calls that so many operations more made. Of different executions all above the least short one count: a burst in
+    one of three is not in the median, and one in a short run takes nothing off."""
+    middle = statistics.median(long) - statistics.median(short)
+    return max(len(long) * middle, sum(long) - len(long) * min(short)) if each_differs else middle
 
 
 def _names(runs: Sequence[dict]) -> list[str]:
@@ -90,39 +98,19 @@ def _arm(name: str, runs: Sequence[dict], budget: float | None) -> dict:
     row["per_call"] = {call: rate[0] for call, rate in rates.items() if rate[0] != 0}
     row["per_call_range"] = {call: [rate[1], rate[2]] for call, rate in rates.items() if rate[1] or rate[2]}
     row["operations"] = distinct_operations(short, long)
-    events, known = row["per_op"] * row["operations"], len({tuple(run.get("argv", ())) for run in long}) == len(long)
+    known = len({tuple(run.get("argv", ())) for run in long}) == len(long)
+    events = seen(_counts(short), _counts(long), known)
     together = burst(events, [_counts(short), _counts(long)] if known else [[], []])
     row["upper_bound"] = upper_bound(events, together=together) / row["operations"]
     row["short"], row["long"] = _length_part(short), _length_part(long)
     return row | {"passed": _passed(row, budget)}
 
 
-def _headline(rows: Sequence[dict], budget: float | None, passed: bool | None) -> str:
-    counted = [row for row in rows if row["per_op"] is not None]
-    if not counted:
-        parts = [f"{row['name']} {row['whole']['calls']:,.0f}" for row in rows if "whole" in row]
-        return (
-            f"System calls of the whole process, not per operation: {', '.join(parts)}."
-            if parts
-            else "Not counted yet."
-        )
-    rates = ", ".join(f"{row['name']} {row['per_op']:.2g}" for row in counted)
-    text = f"System calls per operation in the steady state: {rates}."
-    if budget is None:
-        return text
-    if passed:
-        # Twice: what the short executions saw is chance as well, and taken off.
-        seldom = min(row["operations"] for row in counted) / (2 * upper_bound(0))
-        unseen = f"Calls that come together more seldom than once in {seldom:,.0f} operations would not have been seen."
-        return f"{text} All are within the budget of {budget:g}. {unseen}"
-    over = [row["name"] for row in counted if row["passed"] is False]
-    if over:
-        return f"{text} Above the budget of {budget:g}: {', '.join(over)}."
-    if missing := [row["name"] for row in rows if row["per_op"] is None]:
-        return f"{text} Not counted yet: {', '.join(missing)}."
-    unclear = ", ".join(row["name"] for row in counted if row["passed"] is None)
-    tell = f"longer runs would tell, or {SEED} in the command, which shows whether calls come in bursts"
-    return f"{text} Whether {unclear} keeps within the budget of {budget:g} is open: {tell}."
+def _unseen(rows: Sequence[dict]) -> float | None:
+    """Calls that come together more seldom would not have been seen. Twice the bound: what the short executions saw is
+    chance as well, and taken off."""
+    operations = [row["operations"] for row in rows if row["per_op"] is not None]
+    return min(operations) / (2 * upper_bound(0)) if operations else None
 
 
 def _warnings(header: dict, records: Sequence[dict], rows: Sequence[dict]) -> list[str]:
@@ -148,6 +136,7 @@ def _warnings(header: dict, records: Sequence[dict], rows: Sequence[dict]) -> li
     return texts
 
 
+@explained
 def analyse(header: dict, records: Sequence[dict]) -> dict:
     """Counts of every arm; against a budget: GO where all arms keep it, NO-GO where one does not, else INCONCLUSIVE."""
     spec = header["spec"]
@@ -162,7 +151,6 @@ def analyse(header: dict, records: Sequence[dict]) -> dict:
     arms = [identity(arm) | {"n": len(by_arm[arm["name"]])} | dict.fromkeys(ARM_MEDIANS) for arm in header["arms"]]
     result = begun(header, records) | {
         "verdict": str(verdict) if spec["budget"] is not None else None,
-        "headline": _headline(rows, spec["budget"], passed),
         "final": len({run["block"] for run in runs}) >= spec["repeats"] * lengths * len(rows),
         "metric": {"name": "syscalls", "unit": "calls/op" if spec["ops"] else "calls", "higher_is_better": False},
         "alpha": ALPHA,
@@ -170,6 +158,6 @@ def analyse(header: dict, records: Sequence[dict]) -> dict:
         "max_blocks": spec["repeats"] * lengths * len(rows),
         "arms": arms,
         "warnings": _warnings(header, records, rows),
-        "syscalls": {"arms": rows, "budget": spec["budget"], "passed": passed},
+        "syscalls": {"arms": rows, "budget": spec["budget"], "passed": passed, "unseen_one_in": _unseen(rows)},
     }
     return plain(result)

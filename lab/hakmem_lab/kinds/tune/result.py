@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 
 from hakmem_lab.judge import failing, two_arms, words
 from hakmem_lab.judge.analysis import base_result, metric_of
-from hakmem_lab.judge.statistics import paired, verdict
+from hakmem_lab.judge.explain import explained
+from hakmem_lab.judge.statistics import paired
 from hakmem_lab.judge.statistics.paired import as_log, as_ratio
 from hakmem_lab.judge.two_arms import shared
 from hakmem_lab.kinds.ab import blocked, confirmation
@@ -97,6 +98,7 @@ def state_of(header: dict, records: Sequence[dict]) -> search.Course:
     return search.course(groups, blocks, aim_of(header), first, gone, wanted > 0, over)
 
 
+@explained
 def analyse(header: dict, records: list[dict]) -> dict:
     """The verdict of the confirmation, the course of the choice for information, and what follows for the service."""
     blocks, state = finished_blocks(records, SELECT), state_of(header, records)
@@ -105,9 +107,8 @@ def analyse(header: dict, records: list[dict]) -> dict:
     confirming = finished_blocks(records, CONFIRM)
     result |= {"blocks": len(confirming), "tune": _course(header, records, state)}
     if state.chosen is None:
-        result["headline"] = (
-            f"The choice is not finished: {len(blocks)} blocks, {len(state.alive)} candidates are left."
-        )
+        left = f"{len(blocks)} blocks, {len(state.alive)} candidates are left"
+        result["withheld"] = f"The choice is not finished: {left}"
         return result
     chosen = state.chosen
     result["selection"] = {"chosen": chosen, "candidates": _rows(header, blocks, chosen), "confirmation": None}
@@ -117,14 +118,12 @@ def analyse(header: dict, records: list[dict]) -> dict:
         result["tune"]["notes"].append(_told(runner_up))
     broke = events(records, BROKE)
     if not parts:
-        result["headline"] = broke[-1]["text"] if broke else f"{chosen} was chosen; its confirmation is not finished."
+        result["withheld"] = broke[-1]["text"] if broke else f"{chosen} was chosen; its confirmation is not finished"
         return result
     result = blocked(failing.withheld(result | parts, records, DEFAULT, chosen), records)
     result["selection"]["confirmation"] = result["comparisons"][0]
-    result = _concluded(header, result, chosen, bool(events(records, BROUGHT)))
-    if broke and not result["final"]:
-        result["tune"]["answer"] = f"Not confirmed, stay with {header['spec']['default']}: {broke[-1]['text']}"
-    return result
+    result["tune"]["broke"] = broke[-1]["text"] if broke else ""
+    return _concluded(header, result, chosen, bool(events(records, BROUGHT)))
 
 
 def _course(header: dict, records: Sequence[dict], state: search.Course) -> dict:
@@ -138,7 +137,6 @@ def _course(header: dict, records: Sequence[dict], state: search.Course) -> dict
         "rungs": [{"blocks": r.blocks, "arms": len(r.arms), "kept": list(r.kept)} for r in state.rungs],
         "left_out": [event["text"] for event in (*events(records, LEFT_OUT), *events(records, GONE))],
         "notes": [event["text"] for what in (BROUGHT, SEARCH, NOTE, OVER) for event in events(records, what)],
-        "answer": "",
         "runner_up": None,
         "use": None,
         "service": None,
@@ -158,7 +156,7 @@ def _runner_up(header: dict, blocks: Blocks, state: search.Course) -> dict | Non
 
 
 def _told(runner_up: dict) -> str:
-    name, better = runner_up["arm"], verdict.size(as_log(runner_up["estimate"]))
+    name, better = runner_up["arm"], words.percent(100 * runner_up["estimate"])
     return (
         f"the next best was {name}, better by about {better} in the {runner_up['blocks']} blocks that chose, "
         f"which is no verdict: --allocators {shlex.quote(name)} confirms it, as a question of its own"
@@ -181,22 +179,4 @@ def _concluded(header: dict, result: dict, chosen: str, brought: bool) -> dict:
         command = spec["server"]["command"] if spec["server"] else spec["command"]
         tune["use"] = chosen
         tune["service"] = service_lines(arms[chosen], arms[DEFAULT], spec["env"].get("LD_PRELOAD"), brought, command)
-    tune["answer"] = _answer(result, spec["default"], chosen)
     return result
-
-
-def _answer(result: dict, default: str, chosen: str) -> str:
-    """What to do, and why, in one sentence."""
-    found = words.change(result["selection"]["confirmation"], words.described(result))
-    said = words.sentence("it", default, found) if found else "it was confirmed"
-    verdict, stay = result["verdict"], f"Nothing helps, stay with {default}: the best candidate"
-    if verdict == "GO":
-        return f"Use {chosen}: {said}"
-    if verdict == "INCONCLUSIVE":
-        return f"Not decided, stay with {default} for now: the best candidate was {chosen}"
-    if verdict == "NEUTRAL":
-        return f"{stay}, {chosen}, makes no difference that matters"
-    if result.get("vetoed_by"):
-        broken = " and ".join(words.metric_name(result, name) for name in result["vetoed_by"])
-        return f"{stay}, {chosen}, breaks the limit on {broken}: {said}"
-    return f"{stay}, {chosen}, is worse: {said}"

@@ -1,8 +1,7 @@
 """What a result has that no other kind's has, shown: a module for each kind with a `part` of its own (`plan.kinds`).
 
 A module has those of these functions for which its kind has something. Of a result:
-answer: the sentence for it; detail(result, comparison, change): what is to be said besides; word: (word, tone) in place
-of a verdict, or None; facts: (name, text) of its few numbers; tables: of the terminal, and lines of text; findings: the
+facts: (name, text) of its few numbers; tables: of the terminal, and lines of text; findings: the
 tables of the page; cases: (name, verdict, figures) of what is judged, without figures the whole; samples: OpenMetrics.
 """
 
@@ -20,10 +19,3 @@ def of(result: Mapping[str, Any], what: str) -> Iterator[Callable[..., Any]]:
             module = importlib.import_module(f"{kind.package}.shown" if kind.package else f"{__name__}.{kind.name}")
             if hasattr(module, what):
                 yield getattr(module, what)
-
-
-def passed(found: object) -> tuple[str, str]:
-    """(word, tone) of what keeps a budget, or does not."""
-    if found is None:
-        return "NOT JUDGED", "inconclusive"
-    return ("PASSED", "go") if found else ("FAILED", "no-go")

@@ -12,25 +12,6 @@ Record = dict[str, Any]
 BUSY = "Other programs were at work"
 
 
-def answer(result: Record) -> str:
-    smallest = (result["aa"] or {}).get("smallest_effect_percent") or {}
-    known = sorted((int(n), finite(v)) for n, v in smallest.items() if str(n).isdigit() and finite(v) is not None)
-    fit = (result["aa"] or {}).get("fit")
-    if not fit or not known or str(result.get("headline") or "").startswith(BUSY):
-        return ""
-    blocks, effect = next((pair for pair in known if pair[0] >= 60), known[-1])
-    return f"This machine can tell programs apart: {numbers.number(effect, '%', 2)} can be seen in {blocks} blocks"
-
-
-def word(result: Record) -> tuple[str, str] | None:
-    machine = result["aa"]
-    if machine.get("fit") is None:
-        return None
-    if machine.get("state") == "open":
-        return "NOT SHOWN TO BE FIT", "inconclusive"
-    return ("FIT TO MEASURE", "go") if machine["fit"] else ("NOT FIT TO MEASURE", "no-go")
-
-
 def false_rates(machine: Record) -> dict[str, float]:
     """Shares of false GO and NO-GO in an A/A test, which gives counts of its resamples or the shares themselves."""
     resamples = finite(machine.get("resamples"))

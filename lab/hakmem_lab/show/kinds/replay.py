@@ -15,10 +15,6 @@ SAID = {"GO": "surely better", "NO-GO": "surely worse", "NEUTRAL": "as good", "I
 TITLES = {"wall": "wall", "cpu": "CPU", "rss": "peak RSS"}
 
 
-def answer(result: Record) -> str:
-    return str(result["replay"].get("answer") or "")
-
-
 def tables(result: Record) -> Iterator:
     """What was replayed, predictions, and whether the order of the arms is that of the live runs."""
     found = result["replay"]

@@ -4,34 +4,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from hakmem_lab.show import numbers
-from hakmem_lab.show.kinds import passed
 from hakmem_lab.show.numbers import finite
 from hakmem_lab.show.openmetrics import MIB, MICROSECOND, PERCENT, QUANTILES, Sample, bounds
 from hakmem_lab.show.terminal import filled
 
 Record = dict[str, Any]
-
-
-def answer(result: Record) -> str:
-    soak = result["soak"] or {}
-    slope, low, high = (finite(soak.get(name)) for name in ("rss_slope_mib_per_h", "slope_low", "slope_high"))
-    if slope is None or low is None or high is None or str(result.get("headline")).startswith("Not decided"):
-        return ""
-    decimals = numbers.places(low, high)
-    unit = numbers.JOIN + "MiB/h"
-    if decimals is None:
-        return ""
-    if low > 0 or high < 0:
-        word = "grows" if low > 0 else "shrinks"
-        ends = sorted((abs(low), abs(high)))
-        between = " to ".join(numbers.rounded(end, decimals) for end in ends)
-        return f"Memory {word} by {numbers.rounded(slope, decimals)}{unit} ({between})"
-    shrink, grow = numbers.rounded(low, decimals), numbers.rounded(high, decimals)
-    return f"No growth of memory seen: {shrink} less to {grow} more MiB/h"
-
-
-def word(result: Record) -> tuple[str, str]:
-    return passed(result["soak"].get("passed"))
 
 
 def facts(result: Record) -> Iterator[tuple[str, str]]:

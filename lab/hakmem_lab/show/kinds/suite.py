@@ -3,37 +3,13 @@
 from collections.abc import Iterator
 from typing import Any
 
-from hakmem_lab.show import answers, numbers
+from hakmem_lab.show import figures, numbers
 from hakmem_lab.show.numbers import UNKNOWN, finite
 from hakmem_lab.show.openmetrics import Sample, bounds
 from hakmem_lab.show.report.model import Cell, Table, text_of, verdict_cell
 from hakmem_lab.show.terminal import filled, number
 
 Record = dict[str, Any]
-
-
-def answer(result: Record) -> str:
-    """On how many rows the subject is surely better, against each arm; with a verdict, which is of its bars, ""."""
-    card = result["suite"]
-    found: dict[str, list[int]] = {}
-    for row in card.get("rows") or []:
-        for arm, figure in (row.get("arms") or {}).items():
-            low, high = finite((figure or {}).get("ci_low")), finite((figure or {}).get("ci_high"))
-            counts = found.setdefault(str(arm), [0, 0, 0])
-            counts[0 if low is not None and low > 1 else 1 if high is not None and high < 1 else 2] += 1
-    if not found or card.get("table") == "reference" or result.get("verdict"):
-        return ""
-    parts = [f"{arm} on {better} of {better + worse + undecided}" for arm, (better, worse, undecided) in found.items()]
-    return f"{card.get('subject') or 'hakmem'} is surely better than {answers.listed(parts)} measures"
-
-
-def word(result: Record) -> tuple[str, str] | None:
-    milestones = result["suite"].get("milestones") or []
-    if not milestones:
-        return None
-    met = sum(bool(milestone.get("met")) for milestone in milestones)
-    tone = "go" if met == len(milestones) else "inconclusive"
-    return f"{met} OF {len(milestones)} MILESTONE{'' if len(milestones) == 1 else 'S'} MET", tone
 
 
 def row_name(row: Record) -> str:
@@ -54,7 +30,7 @@ def ratio_text(value: object) -> str:
 
 def figure_text(record: Record, row: Record) -> str:
     """A ratio of this row in words: 4 % faster [2, 6], of memory 4 % less; of what is not shown only the interval."""
-    found = answers.standing(record, answers.is_memory(row))
+    found = figures.standing(record, figures.is_memory(row))
     if found is None:
         return str(record.get("word") or numbers.UNKNOWN)
     if not found.between:
@@ -100,7 +76,7 @@ def _name(row: dict) -> str:
 
 def _cell(record: dict | None, row: dict) -> str:
     """The change, the same or open, and below it the interval."""
-    found = answers.standing(record or {}, answers.is_memory(row))
+    found = figures.standing(record or {}, figures.is_memory(row))
     if record is None or found is None:
         return (record or {}).get("word") or "-"
     if not found.between:

@@ -3,41 +3,10 @@
 from collections.abc import Iterator
 from typing import Any
 
-from hakmem_lab.show import numbers
-from hakmem_lab.show.answers import listed
-from hakmem_lab.show.kinds import passed
-from hakmem_lab.show.numbers import finite
 from hakmem_lab.show.openmetrics import Sample
 from hakmem_lab.show.terminal import filled
 
 Record = dict[str, Any]
-
-
-def answer(result: Record) -> str:
-    arms = [arm for arm in (result["syscalls"] or {}).get("arms") or [] if isinstance(arm, dict)]
-    parts = []
-    for arm in arms:
-        rate = finite(arm.get("per_op"))
-        if rate is not None:
-            parts.append(f"{arm.get('name')} {rate_text(rate)}")
-    return f"System calls: {listed(parts)}" if parts else ""
-
-
-def rate_text(per_op: float) -> str:
-    """Calls per operation as people say it: 3.1 an operation, one in 11 million operations."""
-    if per_op <= 0:
-        return "none"
-    if per_op >= 0.1:
-        return f"{numbers.number(per_op, '', 2)} an operation"
-    each = 1 / per_op
-    for factor, name in ((1e9, " billion"), (1e6, " million")):
-        if each >= factor:
-            return f"one in {numbers.digits(each / factor, 2)}{name} operations"
-    return f"one in {numbers.digits(float(f'{each:.2g}'), 2)} operations"
-
-
-def word(result: Record) -> tuple[str, str]:
-    return passed(result["syscalls"].get("passed"))
 
 
 def _calls(part: dict | None) -> str:

@@ -32,10 +32,6 @@ def service_lines(result: Record) -> list[tuple[str, str]]:
     return [*found, ("In a shell:", service["shell"])]
 
 
-def answer(result: Record) -> str:
-    return str(result["tune"]["answer"])
-
-
 def tables(result: Record) -> Iterator:
     """How the choice went."""
     tune = result["tune"]

@@ -9,7 +9,8 @@ from urllib.parse import urlsplit
 import jinja2
 from markupsafe import Markup
 
-from hakmem_lab.show import answers, numbers
+from hakmem_lab.judge import explain
+from hakmem_lab.show import numbers
 from hakmem_lab.show.kinds import tune
 from hakmem_lab.show.report import reproduce, svg, tables
 from hakmem_lab.show.report.model import LoadedRun, Table
@@ -59,7 +60,7 @@ def schemes() -> dict[str, Markup]:
 
 def _title(articles: Sequence[Mapping[str, Any]]) -> str:
     if len(articles) == 1:
-        return f"{numbers.typeset(articles[0]['verdict'].answer)} – hakmem laboratory"
+        return f"{numbers.typeset(articles[0]['verdict'].headline)} – hakmem laboratory"
     return f"{len(articles)} runs – hakmem laboratory"
 
 
@@ -74,7 +75,7 @@ def _article(
         "kind": run.kind,
         "created": str(run.header.get("created") or run.result.get("created") or ""),
         "question": run.question,
-        "verdict": answers.explain(run.result),
+        "verdict": explain.explain(run.result),
         "facts": tables.facts(run),
         "earlier": tables.earlier(run),
         "interim": run.result.get("final") is False,

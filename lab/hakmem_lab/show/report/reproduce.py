@@ -116,7 +116,7 @@ def _flag(kind: str, key: str, value: Any) -> Iterator[str]:
         yield from (flag, *value)
     elif key == "commands":
         yield from (flag, *map(shlex.join, value))
-    elif key == "pin":
+    elif key in ("pin", "expect-exit"):
         yield from (flag, ",".join(map(str, value)))
     elif isinstance(value, Mapping):
         if not any(isinstance(each, Mapping) for each in value.values()):

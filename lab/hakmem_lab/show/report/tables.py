@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from hakmem_lab.show import answers, kinds, numbers
+from hakmem_lab.judge import explain
+from hakmem_lab.show import figures, kinds, numbers
 from hakmem_lab.show.numbers import UNKNOWN, finite
 from hakmem_lab.show.report.model import Cell, LoadedRun, Record, Table, text_of, verdict_cell
 
@@ -14,7 +15,7 @@ _STATUS = {"held": ("✓ held", "go"), "failed": ("✕ failed", "no-go"), "open"
 
 def _comparisons(result: Record) -> Table:
     rows = [
-        [answers.comparison_name(c), answers.metric(result, c), *answers.cells(result, c),
+        [figures.comparison_name(c), figures.metric(result, c), *figures.cells(result, c),
          numbers.percent(c.get("level")), verdict_cell(c.get("verdict")), text_of(c.get("note"))]
         for c in result.get("comparisons") or []
     ]  # fmt: skip
@@ -35,7 +36,7 @@ def _known(table: Table) -> Table:
 
 def _effects(result: Record) -> Table:
     rows = [
-        [text_of(e.get("name")), *answers.cells(result, e), text_of(e.get("reading"))]
+        [text_of(e.get("name")), *figures.cells(result, e), text_of(e.get("reading"))]
         for e in result.get("effects") or []
     ]
     return _known(Table("What the effects say", ["Effect", "Change", "Interval", "Reading"], rows))
@@ -45,8 +46,8 @@ def _guardrails(result: Record) -> Table:
     rows: list[list[str | Cell]] = []
     for guardrail in result.get("guardrails") or []:
         text, tone = _STATUS.get(str(guardrail.get("status")), (text_of(guardrail.get("status")), "neutral"))
-        tolerated = answers.tolerated(result, guardrail) or UNKNOWN
-        rows.append([answers.metric(result, guardrail), tolerated, *answers.cells(result, guardrail), Cell(text, tone)])
+        tolerated = explain.tolerated(result, guardrail) or UNKNOWN
+        rows.append([figures.metric(result, guardrail), tolerated, *figures.cells(result, guardrail), Cell(text, tone)])
     columns = ["Guardrail", "Tolerated", "Change", "Interval", "Status"]
     if any(guardrail.get("arm") for guardrail in result.get("guardrails") or []):
         columns = ["Arm", *columns]
@@ -59,7 +60,7 @@ def _guardrails(result: Record) -> Table:
 def _looks(result: Record) -> Table:
     rows = [
         [f"{text_of(look.get('look'))} of {text_of(look.get('of'))}", numbers.number(look.get("blocks")),
-         *answers.cells(result, look), verdict_cell(look.get("verdict"))]
+         *figures.cells(result, look), verdict_cell(look.get("verdict"))]
         for look in result.get("looks") or []
     ]  # fmt: skip
     return Table("Planned looks", ["Look", "Blocks", "Change", "Interval", "Verdict"], rows)
@@ -194,9 +195,9 @@ def facts(run: LoadedRun) -> list[tuple[str, str]]:
     """The few numbers that stand beside the verdict, as (name, text)."""
     result = run.result
     shown: list[tuple[str, str]] = []
-    comparison = answers.lead(result)
+    comparison = explain.lead(result)
     single = len(result.get("comparisons") or []) == 1 or result.get("verdict") or "selection" in result
-    found = answers.change_of(result, comparison) if comparison and single else None
+    found = explain.change_of(result, comparison) if comparison and single else None
     if comparison and found:
         level = finite(comparison.get("level"))
         name = "Interval" if level is None else f"{level * 100:.3g}{numbers.THIN}% interval"
@@ -204,7 +205,7 @@ def facts(run: LoadedRun) -> list[tuple[str, str]]:
         shown.append((name, found.between or "open: too few blocks for one"))
     shown += [fact for facts_of in kinds.of(result, "facts") for fact in facts_of(result)]
     if finite(result.get("margin")) is not None and (result.get("comparisons") or result.get("effects")):
-        shown.append(("Margin that matters", f"±{answers.margin_text(result)}"))
+        shown.append(("Margin that matters", f"±{explain.margin_text(result)}"))
     metric = result.get("metric") or {}
     if metric.get("name"):
         better = "higher is better" if metric.get("higher_is_better") else "lower is better"

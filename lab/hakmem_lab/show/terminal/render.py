@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from hakmem_lab.judge import words
-from hakmem_lab.show import answers, kinds
+from hakmem_lab.judge import explain, words
+from hakmem_lab.show import figures, kinds
 from hakmem_lab.show.kinds import tune
 from hakmem_lab.show.terminal import STYLES, filled, number, output
 
@@ -15,10 +15,10 @@ def show(result: dict) -> None:
         console.print(result["question"], style="italic")
     for text in result.get("warnings", []):
         console.print(f"warning: {text}", style="yellow")
-    found = answers.explain(result)
+    found = explain.explain(result)
     if found.verdict:
         console.print(found.verdict, style=STYLES[found.verdict], end="  ")
-    for text in filter(None, (found.answer, found.more)):
+    for text in filter(None, (found.headline, found.more)):
         console.print(text)
     for table in _tables(result):
         console.print(table)
@@ -33,35 +33,32 @@ def show(result: dict) -> None:
 
 def _tables(result: dict) -> Iterator:
     """Tables, and lines of text, in the order of reading."""
-    heads, arms = answers.arms_table(result)
+    heads, arms = figures.arms_table(result)
     shown, more = tune.foremost(result, arms, "name")
     title = "Arms, in the blocks that chose" if result.get("selection") else "Arms"
-    figures = ([arm["name"], *answers.arm_figures(result, arm, number, number)] for arm in shown)
-    yield from filled(title, ("median of", *heads), figures)
+    medians = ([arm["name"], *figures.arm_figures(result, arm, number, number)] for arm in shown)
+    yield from filled(title, ("median of", *heads), medians)
     if more:
         yield more
     if rows := result.get("comparisons"):
         heads = ["arm", "metric", f"effect [{100 * rows[0]['level']:.3g} % interval]", "verdict"]
         cells = (
-            [row["treatment"], answers.metric(result, row), answers.told(result, row), row.get("verdict") or ""]
+            [row["treatment"], figures.metric(result, row), figures.told(result, row), row.get("verdict") or ""]
             for row in rows
         )
         yield from filled(f"Against {rows[0]['control']}", heads, cells)
-    effects = ([row["name"], row["kind"], answers.told(result, row), row["reading"] or ""]
-               for row in result.get("effects") or [])  # fmt: skip
-    yield from filled("Effects", ("effect", "kind", "effect [interval]", "reading"), effects)
     if selection := result.get("selection"):
         title = "Selection (biased upwards by having been selected; only the confirmation counts)"
         shown, more = tune.foremost(result, selection["candidates"], "arm")
         marks = {selection["chosen"]: "  <- chosen"}
-        cells = ([row["arm"] + marks.get(row["arm"], ""), answers.told(result, row)] for row in shown)
+        cells = ([row["arm"] + marks.get(row["arm"], ""), figures.told(result, row)] for row in shown)
         yield from filled(title, ("candidate", "effect [interval]"), cells)
         if more:
             yield more
     rows = result.get("guardrails") or []
     several = ["arm"] if any("arm" in row for row in rows) else []
-    for_each = [[*(row[key] for key in several), answers.metric(result, row), answers.tolerated(result, row),
-                 answers.told(result, row), row["status"]] for row in rows]  # fmt: skip
+    for_each = [[*(row[key] for key in several), figures.metric(result, row), explain.tolerated(result, row),
+                 figures.told(result, row), row["status"]] for row in rows]  # fmt: skip
     yield from filled("Guardrails", (*several, "metric", "tolerated", "effect [interval]", "status"), for_each)
     for tables in kinds.of(result, "tables"):
         yield from tables(result)

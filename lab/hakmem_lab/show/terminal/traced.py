@@ -1,5 +1,6 @@
 """What is in a trace, on the terminal."""
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -213,7 +214,9 @@ def sampled(result: Mapping[str, Any]) -> str:
     whole = f"{size(result['allocated_bytes'])} in {many(result['allocations'], 'allocation')}"
     if result["mean_bytes"] == 1:
         return f"{whole}; {many(samples, 'call')} with their stacks"
-    return f"{whole}, estimated from {many(samples, 'sample')}, one in {size(result['mean_bytes'])}"
+    error = 100 / math.sqrt(samples) if samples else 100.0
+    about = f"about ±{error:.0f} %, by {many(samples, 'sample')}, one in {size(result['mean_bytes'])}"
+    return f"{size(result['allocated_bytes'])} {about}, in {many(result['allocations'], 'allocation')}"
 
 
 def _stacks(question: str, key: str, beside: str, rows: Sequence[Mapping[str, Any]]):

@@ -6,9 +6,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from hakmem_lab.judge import words
+from hakmem_lab.judge import explain, words
 from hakmem_lab.judge.statistics.paired import as_ratio
-from hakmem_lab.show import answers, numbers
+from hakmem_lab.show import figures, numbers
 from hakmem_lab.show.numbers import finite
 from hakmem_lab.show.report import svg
 from hakmem_lab.show.report.model import LoadedRun, Record, Table
@@ -37,7 +37,7 @@ def blocks(run: LoadedRun) -> Picture | None:
         return None
     margin = finite(run.result.get("margin")) or 0.0
     legend = len(pairs) > 1
-    found = answers.change_of(run.result, pairs[0][0])
+    found = explain.change_of(run.result, pairs[0][0])
     how = found.style if found else words.style_of(None)
     figure, (axis,) = canvas(2.5, left_in=1.12, top_in=0.24 + 0.24 * len(pairs) if legend else 0.18)
     if margin:
@@ -51,10 +51,10 @@ def blocks(run: LoadedRun) -> Picture | None:
         shape = arm_marker(position) if legend else ""
         axis.plot(
             counts, log_ratio, color=colour, marker=shape, markevery=max(1, len(counts) // 6), markersize=5,
-            label=label(answers.comparison_name(comparison), 44),
+            label=label(figures.comparison_name(comparison), 44),
         )  # fmt: skip
         rows += [
-            [answers.comparison_name(comparison), str(n), _said(run, comparison, float(value))]
+            [figures.comparison_name(comparison), str(n), _said(run, comparison, float(value))]
             for n, value in zip(counts, log_ratio, strict=True)
         ]
     if not legend:
@@ -80,7 +80,7 @@ def blocks(run: LoadedRun) -> Picture | None:
 
 def _said(run: LoadedRun, comparison: Record, log_ratio: float) -> str:
     """An estimate on the way, in words; its interval is that of the looks."""
-    found = answers.change_of(run.result, {"metric": comparison.get("metric"), "estimate": as_ratio(log_ratio)})
+    found = explain.change_of(run.result, {"metric": comparison.get("metric"), "estimate": as_ratio(log_ratio)})
     return found.short if found else numbers.UNKNOWN
 
 

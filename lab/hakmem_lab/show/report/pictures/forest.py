@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from hakmem_lab.judge import words
+from hakmem_lab.judge import explain, words
 from hakmem_lab.judge.words import Style
-from hakmem_lab.show import answers, numbers
+from hakmem_lab.show import figures, numbers
 from hakmem_lab.show.numbers import finite
 from hakmem_lab.show.report import svg
 from hakmem_lab.show.report.model import LoadedRun, Record, Table, text_of
@@ -147,7 +147,7 @@ def _end(value: object, side: float) -> float:
 
 def row_of(run: LoadedRun, record: Record, text: str, *, hollow: bool = False) -> Row:
     verdict = str(record.get("verdict") or "")
-    found = answers.change_of(run.result, record)
+    found = explain.change_of(run.result, record)
     has_interval = any(finite(record.get(end)) is not None for end in ("ci_low", "ci_high"))
     value = finite(record.get("estimate"))
     return Row(
@@ -169,7 +169,7 @@ def panel_of(rows: Sequence[Row], how: Style, margin: float, title: str = "") ->
 
 
 def _style(run: LoadedRun, record: Record) -> Style:
-    found = answers.change_of(run.result, record)
+    found = explain.change_of(run.result, record)
     return found.style if found else words.style_of(words.described(run.result, record.get("metric")))
 
 
@@ -189,16 +189,16 @@ def _panels(run: LoadedRun, comparisons: Sequence[Record], margin: float) -> lis
     short = words.short_names(run.arm_names)
     for (family, own), members in groups.items():
         how = _style(run, members[0])
-        several = len({answers.metric(run.result, c) for c in members}) > 1
+        several = len({figures.metric(run.result, c) for c in members}) > 1
         rows = []
         for comparison in members:
-            noun = answers.metric(run.result, comparison)
-            treatment = str(comparison.get("treatment") or answers.comparison_name(comparison))
+            noun = figures.metric(run.result, comparison)
+            treatment = str(comparison.get("treatment") or figures.comparison_name(comparison))
             text = noun if pair else short.get(treatment, treatment)
             rows.append(row_of(run, comparison, text + (f" · {noun}" if several and not pair else "")))
         title = _PANEL_TITLES.get(family, own)
         if not pair and not several:
-            title = answers.metric(run.result, members[0])
+            title = figures.metric(run.result, members[0])
         shown = "" if len(groups) == 1 and pair else title[:1].upper() + title[1:]
         has_primary = any(c.get("metric") in (None, primary) for c in members)
         panels.append(panel_of(rows, how, margin if has_primary else 0.0, shown))
@@ -211,18 +211,18 @@ def forest(run: LoadedRun) -> Picture | None:
     if not comparisons:
         return None
     margin = margin_of(run)
-    names = {answers.comparison_name(comparison) for comparison in comparisons}
+    names = {figures.comparison_name(comparison) for comparison in comparisons}
     panels = _panels(run, comparisons[:DRAWN_ROWS], margin)
     caption = "Point: estimate; line: interval; an arrow: the interval goes on."
     subject = names.pop() if len(names) == 1 else f"Against {comparisons[0].get('control')}"
     caption = f"{subject}. {caption}"
     if margin:
-        caption += f" Grey: ±{answers.margin_text(run.result)}, too little to matter."
+        caption += f" Grey: ±{explain.margin_text(run.result)}, too little to matter."
     caption += " ▲ GO, ▼ NO-GO, ■ NEUTRAL, ◆ INCONCLUSIVE, ● no verdict asked."
     if len(comparisons) > DRAWN_ROWS:
         caption += f" The first {DRAWN_ROWS} of {len(comparisons)} comparisons are drawn; the table has all."
     body = [
-        [answers.comparison_name(c), answers.metric(run.result, c), *answers.cells(run.result, c),
+        [figures.comparison_name(c), figures.metric(run.result, c), *figures.cells(run.result, c),
          str(c.get("verdict") or numbers.UNKNOWN)]
         for c in comparisons
     ]  # fmt: skip
@@ -256,7 +256,7 @@ def effects(run: LoadedRun) -> Picture | None:
         rows.append(row)
     columns = ["Effect", "Kind", "Change", "Interval", "Reading"]
     body = [
-        [row.text, text_of(e.get("kind")), *answers.cells(run.result, e), text_of(e.get("reading"))]
+        [row.text, text_of(e.get("kind")), *figures.cells(run.result, e), text_of(e.get("reading"))]
         for row, e in zip(rows, records, strict=True)
     ]
     table = Table("Effects of the matrix", columns, body)
@@ -280,11 +280,11 @@ def selection(run: LoadedRun) -> Picture | None:
     for candidate in candidates[:DRAWN_ROWS]:
         mark = " (chosen)" if candidate.get("arm") == chosen.get("chosen") else ""
         rows.append(row_of(run, candidate, f"{candidate.get('arm', '?')}{mark}", hollow=True))
-    body = [[str(c.get("arm", "?")), "selection", *answers.cells(run.result, c)] for c in candidates]
+    body = [[str(c.get("arm", "?")), "selection", *figures.cells(run.result, c)] for c in candidates]
     if confirmation:
         treatment = confirmation.get("treatment") or chosen.get("chosen")
         rows.append(row_of(run, confirmation, f"Confirmed: {treatment}"))
-        body.append([str(treatment or "?"), "confirmation", *answers.cells(run.result, confirmation)])
+        body.append([str(treatment or "?"), "confirmation", *figures.cells(run.result, confirmation)])
     title = "Candidates on the selection runs, then the confirmation on fresh runs"
     table = Table(title, ["Arm", "Runs", "Change", "Interval"], body)
     most = f" of the first {DRAWN_ROWS} candidates" if len(candidates) > DRAWN_ROWS else ""

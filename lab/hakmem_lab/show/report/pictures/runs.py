@@ -6,9 +6,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
-from hakmem_lab.judge import words
+from hakmem_lab.judge import explain, words
 from hakmem_lab.judge.statistics.paired import median_interval
-from hakmem_lab.show import answers, numbers
+from hakmem_lab.show import numbers
 from hakmem_lab.show.numbers import finite
 from hakmem_lab.show.report.model import LoadedRun, Record, Table
 from hakmem_lab.show.report.pictures.forest import LINE_IN, head, two_lines
@@ -109,7 +109,7 @@ def tail(run: LoadedRun) -> Picture | None:
     """The worst share of the runs of each arm; only where the typical run and the mean of all runs disagree. Of
     requests the picture of their percentiles shows it."""
     arms = {arm: values for arm, values in values_by_arm(run).items() if len(values) > 1}
-    if not answers.torn(run.result) or not arms or run.result.get("latency"):
+    if not explain.torn(run.result) or not arms or run.result.get("latency"):
         return None
     metric = run.result.get("metric") or {}
     unit, higher = metric.get("unit"), bool(metric.get("higher_is_better"))

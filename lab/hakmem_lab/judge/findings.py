@@ -1,0 +1,264 @@
+"""What single kinds find besides, or instead of, comparisons of arms, in words. `explain` puts it first. Pure.
+
+`finding`: the headline, empty where that of the comparisons stands, then sentences that follow it. `word`: (word, tone)
+in place of a verdict, or None.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from hakmem_lab.judge import words
+from hakmem_lab.judge.words import finite
+
+Record = dict[str, Any]
+SHOWN = 3
+SHOWN_MISSES = 4
+
+
+def of(result: Record, what: str) -> Callable[[Record], Any] | None:
+    """Its `finding` or `word`, where it has a part that has one."""
+    return next((found[what] for part, found in _PARTS.items() if result.get(part) and what in found), None)
+
+
+def _told(result: Record, row: Record) -> str:
+    found = words.change(row, words.described(result, row.get("metric")))
+    return found.told() if found else "unknown"
+
+
+# One arm against itself
+def _aa(result: Record) -> list[str]:
+    """Whether a bias is inside half the margin, and which differences can be seen."""
+    machine, half = result["aa"], f"half the margin of {100 * result['margin']:g} %"
+    bias = {"estimate": 0.0, "ci_low": machine.get("bias_low"), "ci_high": machine.get("bias_high")}
+    ends = words.change(bias, words.described(result))
+    size = ends.between if ends and ends.between else "unknown size"
+    between = f"between two equal arms lies a difference of {size}"
+    state = machine.get("state") or ("fit" if machine.get("fit") else "unfit")
+    headline = {
+        "fit": f"This machine is fit to measure: {between}, inside {half}",
+        "open": f"Not shown to be fit yet: {between}, which may be more than {half}",
+        "unfit": f"This machine is NOT fit to measure: {between}",
+    }[state]
+    if machine.get("busy") and machine.get("fit"):
+        headline = "Other programs were at work, so this says nothing about the machine alone; run it again when quiet"
+    known = sorted((int(n), finite(v)) for n, v in (machine.get("smallest_effect_percent") or {}).items())
+    blocks, effect = next((pair for pair in known if pair[0] >= 60), known[-1] if known else (0, None))
+    seen = f"{effect:.2g} % can be seen in {blocks} blocks" if effect is not None else ""
+    rate, bound = (finite(machine.get(key)) for key in ("rate", "bound"))
+    if rate is None or bound is None:
+        return [headline, f"{seen}."] if seen else [headline]
+    false = f"{100 * rate:.1f} % false verdicts in {machine['resamples']} resampled A/As (at most {100 * bound:.1f} %)"
+    return [headline, f"{seen}; {false}." if seen else f"{false}."]
+
+
+def _aa_word(result: Record) -> tuple[str, str] | None:
+    machine = result["aa"]
+    if machine.get("fit") is None:
+        return None
+    if machine.get("state") == "open":
+        return "NOT SHOWN TO BE FIT", "inconclusive"
+    return ("FIT TO MEASURE", "go") if machine["fit"] else ("NOT FIT TO MEASURE", "no-go")
+
+
+# Settings that act together
+def _matrix(result: Record) -> list[str]:
+    """What a reader may rely on: the simple effects where settings depend on each other, else the main effects."""
+    rows = [row for row in result["effects"] if finite(row.get("estimate")) is not None and not row.get("failed")]
+    depend = any(row.get("kind") == "interaction" and words.sure(row) for row in rows)
+    kind = "simple" if depend else "main"
+    shown = [row for row in rows if row.get("kind") == kind and words.sure(row)][:SHOWN]
+    changes = [words.change(row, words.described(result, row.get("metric"))) for row in shown]
+    parts = [f"{row.get('name')}: {found.text}" for row, found in zip(shown, changes, strict=True) if found]
+    headline = "; ".join(parts) or ("No setting makes a difference that could be seen" if rows else "No reading")
+    return [("The settings depend on each other. " if depend else "") + headline, *_effects(result, rows)]
+
+
+def _effects(result: Record, rows: list[Record]) -> list[str]:
+    """Of two factors each one's effect at both levels of the other, then how they interact; of more, what interacts."""
+    simple = [row for row in rows if row.get("kind") == "simple"]
+    both = [row for row in rows if row.get("kind") == "interaction"]
+    few = len(simple) <= len("AABB")
+    shown = [*(simple if few else []), *(row for row in both if few or words.sure(row))]
+    parts = []
+    for row in shown:
+        reading = f": {row.get('reading')}" if row.get("kind") == "interaction" and row.get("reading") else ""
+        parts.append(f"{row.get('name')} {_told(result, row)}{reading}")
+    level = finite(result.get("alpha"))
+    held = f" ({100 * (1 - level):g} % intervals)" if level is not None else ""
+    texts = [f"{'; '.join(parts)}{held}."] if parts else []
+    texts += [f"{row.get('name')}: {row.get('reading')}." for row in result["effects"] if row.get("failed")]
+    return texts + ([f"Not settled: {', '.join(result['open'])}."] if result.get("open") else [])
+
+
+# The best of several, confirmed
+def _selection(result: Record) -> list[str]:
+    chosen = result["selection"]
+    row = next((row for row in chosen.get("candidates") or [] if row.get("arm") == chosen.get("chosen")), None)
+    if row is None or not chosen.get("confirmation"):
+        return [""]
+    when = f"when it was chosen among {len(chosen['candidates'])}, which favours luck"
+    return ["", f"{chosen['chosen']}: {_told(result, row)} {when}; the verdict is that of fresh runs."]
+
+
+def _tune(result: Record) -> list[str]:
+    """What to do, and why."""
+    tune, selection = result["tune"], result.get("selection") or {}
+    default, chosen = tune["default"], selection.get("chosen")
+    confirmation, verdict = selection.get("confirmation"), result.get("verdict")
+    if tune.get("broke") and not result.get("final"):
+        return [f"Not confirmed, stay with {default}: {tune['broke']}"]
+    if not confirmation or chosen is None:
+        return [""]
+    found = words.change(confirmation, words.described(result))
+    said = words.sentence("it", default, found) if found else "it was confirmed"
+    stay, broken = f"Stay with {default}: the best of {tune['candidates']} candidates, {chosen},", ""
+    if result.get("vetoed_by"):
+        broken = " and ".join(words.metric_name(result, name) for name in result["vetoed_by"])
+    said_of = {
+        "GO": f"Use {chosen}: {said}",
+        "INCONCLUSIVE": f"Not decided, stay with {default} for now: the best candidate was {chosen}",
+        "NEUTRAL": f"{stay} makes no difference that matters",
+    }
+    return [said_of.get(str(verdict), f"{stay} {f'breaks the limit on {broken}' if broken else 'is worse'}: {said}")]
+
+
+# What a replay predicts
+def replay(result: Record) -> list[str]:
+    """Of the program, which is what was asked, in the metric of the run."""
+    found, metric = result["replay"], (result.get("metric") or {}).get("name")
+    quantity = next((each for each in found.get("quantities") or [] if each["name"] == metric), None)
+    if quantity is None:
+        return [f"Of the program itself nothing is predicted in {metric}"]
+    parts = [f"{row['arm']} {change.told()}" for row in quantity["rows"] if (change := predicted(quantity, row))]
+    return [f"The program is predicted to need, against {found['base']}: {'; '.join(parts)}"]
+
+
+def predicted(quantity: Record, row: Record) -> words.Change | None:
+    """By how much the program is predicted to change on this arm; None for the base."""
+    base = next(each["predicted"] for each in quantity["rows"] if each["base"])
+    ratios = (base / row[key] - 1 if row[key] > 0 else None for key in ("predicted", "high", "low"))
+    ends = dict(zip(("estimate", "ci_low", "ci_high"), ratios, strict=True))
+    return None if row["base"] else words.change(ends, quantity["name"])
+
+
+# Budgets
+def passed(found: object) -> tuple[str, str]:
+    """(word, tone) of what keeps a budget, or does not."""
+    if found is None:
+        return "NOT JUDGED", "inconclusive"
+    return ("PASSED", "go") if found else ("FAILED", "no-go")
+
+
+def _syscalls(result: Record) -> list[str]:
+    part = result["syscalls"]
+    arms, budget = [arm for arm in part.get("arms") or [] if isinstance(arm, dict)], part.get("budget")
+    counted = [arm for arm in arms if finite(arm.get("per_op")) is not None]
+    if not counted:
+        parts = [f"{arm['name']} {arm['whole']['calls']:,.0f}" for arm in arms if "whole" in arm]
+        return [
+            f"System calls of the whole process, not per operation: {', '.join(parts)}" if parts else "Not counted yet"
+        ]
+    rates = [f"{arm['name']} {rate_text(arm['per_op'])}" for arm in counted]
+    headline = f"System calls: {words.listed(rates)}"
+    if budget is None:
+        return [headline]
+    if part.get("passed"):
+        seldom = f"once in {part.get('unseen_one_in') or 0:,.0f} operations"
+        unseen = f"Calls that come together more seldom than {seldom} would not have been seen."
+        return [headline, f"All are within the budget of {budget:g}.", unseen]
+    if over := [arm["name"] for arm in counted if arm.get("passed") is False]:
+        return [headline, f"Above the budget of {budget:g}: {', '.join(over)}."]
+    if missing := [arm["name"] for arm in arms if arm not in counted]:
+        return [headline, f"Not counted yet: {', '.join(missing)}."]
+    unclear = ", ".join(arm["name"] for arm in counted if arm.get("passed") is None)
+    tell = "longer runs would tell, or {seed} in the command, which shows whether calls come in bursts"
+    return [headline, f"Whether {unclear} keeps within the budget of {budget:g} is open: {tell}."]
+
+
+def rate_text(per_op: float) -> str:
+    """Calls per operation as people say it: 3.1 an operation, one in 11 million operations."""
+    if per_op <= 0:
+        return "none"
+    if per_op >= 0.1:
+        return f"{per_op:.2g} an operation"
+    each = 1 / per_op
+    for factor, name in ((1e9, " billion"), (1e6, " million")):
+        if each >= factor:
+            return f"one in {each / factor:.{1 if each < 10 * factor else 0}f}{name} operations"
+    return f"one in {float(f'{each:.2g}'):,.0f} operations"
+
+
+# A fleet of hosts
+def _fleet(result: Record) -> list[str]:
+    """On how many hosts it rests, and what a further one may expect."""
+    fleet, rows = result["fleet"], result.get("comparisons") or [{}]
+    count = f"{len(fleet.get('hosts') or [])} hosts, {result.get('blocks')} blocks"
+    if fleet.get("together"):
+        return ["", f"{count}: too few hosts to speak of a fleet. On these alone: {_told(result, fleet['together'])}."]
+    ends = {"ci_low": fleet.get("prediction_low"), "ci_high": fleet.get("prediction_high")}
+    further = words.change(rows[0] | ends, words.described(result))
+    known = further is not None and further.between and len(fleet.get("hosts") or []) > 2
+    more = f" A further host may expect {further.between}." if further and known else ""
+    return ["", f"On average over the fleet ({count}).{more}"]
+
+
+# A suite of workloads
+def _suite(result: Record) -> list[str]:
+    """How many bars are reached; without any, on how many measures the subject is better and on how many worse."""
+    card = result["suite"]
+    rows, reached = card.get("rows") or [], card.get("milestones") or []
+    judged = [row for row in rows if row.get("verdict")]
+    if not judged:
+        return [_standing(result)]
+    missed = [row for row in judged if row["verdict"] == "miss"]
+    met = sum(row["verdict"] == "pass" for row in judged)
+    text = f"{card.get('subject') or 'hakmem'} reaches {met} of {len(judged)} bars"
+    text += f", {unclear} open" if (unclear := len(judged) - met - len(missed)) else ""
+    if missed:
+        names = [f"{row['workload']} ({row['metric']}: {row['measured']})" for row in missed[:SHOWN_MISSES]]
+        more = f" and {len(missed) - SHOWN_MISSES} more" if len(missed) > SHOWN_MISSES else ""
+        text += f"; missed: {', '.join(names)}{more}"
+    if reached:
+        text += f"; {sum(bool(each['met']) for each in reached)} of {len(reached)} milestones met"
+        text += (
+            f", {unclear} open" if (unclear := sum(m.get("verdict") not in ("pass", "miss") for m in reached)) else ""
+        )
+    return [text, f"{_standing(result)}."] if _standing(result) else [text]
+
+
+def _standing(result: Record) -> str:
+    """On how many measures the subject is surely better and surely worse, against each arm."""
+    card, found = result["suite"], dict[str, list[int]]()
+    for row in card.get("rows") or []:
+        for arm, figure in (row.get("arms") or {}).items():
+            low, high = finite((figure or {}).get("ci_low")), finite((figure or {}).get("ci_high"))
+            counts = found.setdefault(str(arm), [0, 0, 0])
+            counts[0 if low is not None and low > 1 else 1 if high is not None and high < 1 else 2] += 1
+    if card.get("table") == "reference":
+        parts = [f"{arm} surely better on {c[0]}, surely worse on {c[1]} of {sum(c)}" for arm, c in found.items()]
+        return f"Against {card.get('reference')}: {words.listed(parts)} measures" if parts else ""
+    parts = [f"{arm}: better on {c[0]}, worse on {c[1]} of {sum(c)}" for arm, c in found.items()]
+    return f"{card.get('subject') or 'hakmem'} surely, against {words.listed(parts)} measures" if parts else ""
+
+
+def _suite_word(result: Record) -> tuple[str, str] | None:
+    milestones = result["suite"].get("milestones") or []
+    if not milestones:
+        return None
+    met = sum(bool(milestone.get("met")) for milestone in milestones)
+    tone = "go" if met == len(milestones) else "inconclusive"
+    return f"{met} OF {len(milestones)} MILESTONE{'' if len(milestones) == 1 else 'S'} MET", tone
+
+
+_PARTS: dict[str, dict[str, Callable[[Record], Any]]] = {
+    "aa": {"finding": _aa, "word": _aa_word},
+    "effects": {"finding": _matrix},
+    "tune": {"finding": _tune},
+    "selection": {"finding": _selection},
+    "replay": {"finding": replay},
+    "soak": {"finding": lambda result: [str(result["soak"].get("finding") or "")],
+             "word": lambda result: passed(result["soak"].get("passed"))},
+    "syscalls": {"finding": _syscalls, "word": lambda result: passed(result["syscalls"].get("passed"))},
+    "suite": {"finding": _suite, "word": _suite_word},
+    "fleet": {"finding": _fleet},
+}  # fmt: skip

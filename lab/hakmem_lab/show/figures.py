@@ -1,0 +1,72 @@
+"""Cells of the tables about a result: its metrics, changes and figures. `judge.explain` has the sentences."""
+
+from collections.abc import Callable
+from typing import Any
+
+from hakmem_lab.judge import words
+from hakmem_lab.judge.explain import change_of
+from hakmem_lab.judge.words import Change
+from hakmem_lab.plan.metrics import PATTERN
+from hakmem_lab.show import numbers
+from hakmem_lab.show.numbers import finite
+
+Record = dict[str, Any]
+
+Writer = Callable[[Any, str], str]
+
+_ARM_FIGURES = (("wall_s", "s"), ("cpu_s", "s"), ("rss_peak_kib", "KiB"), ("rss_mean_kib", "KiB"),
+                ("minor_faults", ""))  # fmt: skip
+_SIZES = ("B", "KiB", "MiB", "GiB")
+
+
+def metric(result: Record, row: Record | None = None) -> str:
+    """The metric of a comparison or a guardrail as a reader would call it, or the primary one."""
+    return words.metric_name(result, (row or {}).get("metric"))
+
+
+def told(result: Record, row: Record) -> str:
+    """A comparison, an effect or a guardrail in one piece: 2.1 % faster [1.4, 2.8]."""
+    found = change_of(result, row)
+    return found.told() if found else "unknown"
+
+
+def cells(result: Record, row: Record) -> list[str]:
+    """The same in two: the change, its interval."""
+    found = change_of(result, row)
+    return [found.short, found.between or numbers.UNKNOWN] if found else [numbers.UNKNOWN] * 2
+
+
+def arms_table(result: Record) -> tuple[list[str], list[Record]]:
+    """(the columns of the arms' figures after their names, the arms that have some); a figure of the program's own,
+    where that is judged, comes first."""
+    rows = [arm for arm in result.get("arms") or [] if arm.get("n") and arm.get("wall_s") is not None]
+    own = [metric(result)] if _own_figure(result) else []
+    return [*own, "wall", "CPU", "peak RSS", "mean RSS", "faults", "runs"], rows
+
+
+def arm_figures(result: Record, arm: Record, written: Writer, written_own: Writer) -> list[str]:
+    """An arm's cells in that table. written, written_own: a number with its unit, the latter of the program's own."""
+    own = [written_own(arm.get("median"), result["metric"]["unit"])] if _own_figure(result) else []
+    return [*own, *(written(arm[name], unit) for name, unit in _ARM_FIGURES), str(arm["n"])]
+
+
+def _own_figure(result: Record) -> bool:
+    return str(result["metric"]["name"]).startswith(PATTERN)
+
+
+def standing(record: Record, memory: bool) -> Change | None:
+    """A ratio of a suite, above 1 where it is better: 13 % faster, or of memory 17 % less; None where there is none."""
+    ends = {"estimate": "ratio", "ci_low": "ci_low", "ci_high": "ci_high"}
+    found = {name: finite(record.get(key)) for name, key in ends.items()}
+    return words.change({name: value and value - 1 for name, value in found.items()}, "rss" if memory else "wall")
+
+
+def is_memory(row: Record) -> bool:
+    """Whether a row, or a mean, of a suite is about memory: all others are about speed."""
+    return row.get("what") == "memory" or str(row.get("unit") or "").partition(" ")[0] in _SIZES
+
+
+def comparison_name(comparison: Record) -> str:
+    """What a comparison compares: its own name, else treatment against control."""
+    name = comparison.get("name")
+    return str(name) if name else f"{comparison.get('treatment', '?')} against {comparison.get('control', '?')}"

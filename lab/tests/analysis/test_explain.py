@@ -1,0 +1,194 @@
+"""Every sentence about two arms as a whole, and exactly where one becomes the other."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from hakmem_lab.judge.analysis import comparison
+from hakmem_lab.judge.explain import beside, explain
+from hakmem_lab.judge.statistics.means import Means
+from hakmem_lab.judge.statistics.paired import Interval, as_log, paired_interval
+from hakmem_lab.judge.statistics.verdict import Decision, Guardrail, GuardrailStatus, Verdict
+from hakmem_lab.judge.two_arms import judged_row, means_row
+from hakmem_lab.kinds.replay.result import one_verdict
+from hakmem_lab.plan.metrics import Metric
+
+INF = math.inf
+FAILED, UNSURE, HELD = GuardrailStatus.FAILED, GuardrailStatus.OPEN, GuardrailStatus.HELD
+
+
+def interval(low, estimate, high, n=20):
+    """From percentages."""
+    low, estimate, high = (as_log(x / 100) if abs(x) < INF else x for x in (low, estimate, high))
+    return Interval(estimate, low, high, 0.95, n)
+
+
+BETTER, WORSE, OPEN = interval(1, 3, 5), interval(-5, -3, -1.5), interval(-2, 1, 4)
+UNBOUND = interval(-INF, 1, INF, 6)
+
+
+def decision(verdict, shown, equivalence=None, **keys):
+    given = {
+        "final": True, "least": 6, "vetoed_by": (), "margin": 0.01, "guardrails": (), "plain": shown.estimate,
+        "means": None, "torn": False, "consistent": True,
+    }  # fmt: skip
+    return Decision(verdict, shown, equivalence or interval(-0.5, 0.1, 0.25), **given | keys)
+
+
+def rail(name, status, estimate=-12.0):
+    return Guardrail(name, 0.05, status, interval(estimate - 1, estimate, estimate + 1))
+
+
+def said(given, metric="wall", **keys):
+    """(headline, reasons) of a result of two arms."""
+    pair = "c", "t"
+    means = [means_row(given.means, pair, Metric(metric))] if given.means else []
+    found = explain({
+        "verdict": str(given.verdict), "margin": given.margin, "metric": Metric(metric).record(),
+        "comparisons": [judged_row(given, pair, metric), *means], "guardrails": [g.row() for g in given.guardrails],
+        "arms": [{"name": "c"}, {"name": "t"}], **keys,
+    })  # fmt: skip
+    return found.headline, " ".join(found.reasons)
+
+
+SURELY, SURELY_WORSE = (
+    "Surely 1 to 5 % faster, with 95 % confidence",
+    "Surely 1.5 to 5.3 % slower, with 95 % confidence",
+)
+UNPROVEN = "; whether it is at least the 1 % that matters is not shown."
+PROVEN = "; surely at least the 1 % that matters."
+ALIKE = "Any difference is smaller than the 1 % that matters, with 95 % confidence"
+POSSIBLE = "Better, equal and worse are all still possible"
+OPEN_SAID = "Not decided: t is 2 % slower to 4 % faster against c"
+FASTER = "t is 3 % faster than c"
+
+
+@pytest.mark.parametrize(
+    ("given", "headline", "reasons"),
+    [
+        (decision(Verdict.GO, BETTER), FASTER, SURELY + PROVEN),
+        (decision(Verdict.GO, BETTER, margin=0.0101), FASTER, SURELY + UNPROVEN.replace("1 %", "1.01 %")),
+        (decision(Verdict.NO_GO, WORSE), "t is 3.1 % slower than c", SURELY_WORSE + PROVEN),
+        (decision(Verdict.NO_GO, WORSE, margin=0.02), "t is 3.1 % slower than c",
+         SURELY_WORSE + UNPROVEN.replace("1 %", "2 %")),
+        (decision(Verdict.NO_GO, BETTER, vetoed_by=("rss",), guardrails=(rail("rss", FAILED), rail("cpu", HELD))),
+         f"{FASTER}, but at the price of 13.6 % more peak memory",
+         SURELY + PROVEN.rstrip(".") + "; of peak memory no more than 5 % more is tolerated."),
+        (decision(Verdict.NEUTRAL, OPEN), "t is as fast as c, within 1 %", f"{ALIKE}."),
+        (decision(Verdict.NEUTRAL, OPEN, guardrails=(rail("rss", FAILED),)), "t is as fast as c, within 1 %",
+         f"{ALIKE}; but peak memory got worse by more than is tolerated."),
+        (decision(Verdict.INCONCLUSIVE, OPEN), OPEN_SAID, f"{POSSIBLE}."),
+        (decision(Verdict.INCONCLUSIVE, interval(0.2, 0.9, 2)), "Not fully decided: t is 0.9 % faster than c",
+         "Surely 0.2 to 2.0 % faster; whether by the 1 % that matters is open."),
+        (decision(Verdict.INCONCLUSIVE, OPEN, consistent=False), OPEN_SAID,
+         "The effect changed during the run, and no single size explains its parts: hak report shows its blocks."),
+        (decision(Verdict.INCONCLUSIVE, replace(UNBOUND, n=5)), "Not decided",
+         "5 blocks are too few for a verdict: at least 6 are needed."),
+        (decision(Verdict.INCONCLUSIVE, UNBOUND), "Not decided",
+         "6 blocks are too few for a verdict at this early look."),
+        (decision(Verdict.INCONCLUSIVE, interval(-2, 1, INF)), "Not decided: t is at most 2.0 % slower against c",
+         f"{POSSIBLE}."),
+        (decision(Verdict.INCONCLUSIVE, BETTER, guardrails=(rail("rss", UNSURE), rail("cpu", HELD))),
+         f"Not fully decided: {FASTER}",
+         "Surely 1 to 5 % faster; peak memory may have got worse by more than is tolerated."),
+        (decision(Verdict.INCONCLUSIVE, interval(0.2, 0.9, 5), guardrails=(rail("rss", UNSURE),)),
+         "Not fully decided: t is 0.9 % faster than c",
+         "Surely 0.2 to 5.0 % faster; whether by the 1 % that matters is open; peak memory may have got worse by more "
+         "than is tolerated."),
+    ],
+)  # fmt: skip
+def test_the_whole_sentence(given, headline, reasons):
+    assert said(given) == (headline, reasons)
+
+
+def test_builds_are_counted_as_builds():
+    few = decision(Verdict.INCONCLUSIVE, replace(UNBOUND, n=5))
+    assert said(few, counted="builds")[1] == "5 builds are too few for a verdict: at least 6 are needed."
+
+
+@pytest.mark.parametrize(
+    ("estimate", "mean", "far", "headline", "by_the_mean"),
+    [
+        (2, -3, (1, 4), "t is usually faster than c, rarely but badly slower", "3 % slower [1, 5]"),
+        (-2, 3, (4, 1), "t is usually slower than c, rarely but much faster", "3 % faster [1, 5]"),
+        (0.5, -3, (2, 2), "t is usually level with c, not on average", "3 % slower [1, 5]"),
+    ],
+)
+def test_what_torn_runs_did(estimate, mean, far, headline, by_the_mean):
+    other = Means(interval(mean - 2, mean, mean + 2), (40, 44), far, (0.1, 0.1), ("faster", "slower"))
+    given = decision(Verdict.INCONCLUSIVE, interval(estimate - 1, estimate, estimate + 1), means=other, torn=True)
+    found = said(given)
+    assert found[0] == headline
+    assert (
+        f"by the mean of the runs {by_the_mean}; {far[1]} of the 44 runs of t and {far[0]} of the 40 of c" in found[1]
+    )
+    assert found[1].endswith("Which of the two matters is not for a rule.")
+
+
+def test_what_is_withheld_is_all_that_is_said():
+    found = explain({"verdict": "INCONCLUSIVE", "withheld": "No verdict: t failed twice", "so_far": ["It ended."],
+                     "comparisons": [judged_row(decision(Verdict.GO, BETTER), ("c", "t"), "wall")]})  # fmt: skip
+    assert (found.line, found.caveats) == ("INCONCLUSIVE: No verdict: t failed twice. It ended.", ())
+
+
+def test_what_is_surely_better_and_worse_beside_an_open_metric_is_named():
+    """CPU time and memory are decided where the time is not."""
+    rows = [{"metric": name, "treatment": "t", "estimate": at, "ci_low": at - 0.02, "ci_high": at + 0.02}
+            for name, at in (("rss", -0.3), ("cpu", 0.12), ("faults", 0.5), ("pss", 0.005))]  # fmt: skip
+    given = decision(Verdict.INCONCLUSIVE, OPEN)
+    found = explain({"verdict": "INCONCLUSIVE", "margin": 0.01, "metric": Metric("wall").record(),
+                     "comparisons": [judged_row(given, ("c", "t"), "wall"), *rows]})  # fmt: skip
+    assert found.headline == f"{OPEN_SAID}, but surely 10.7 % less CPU time and 43 % more peak memory"
+
+
+def test_what_a_headline_calls_surely_changed_is_wrong_in_at_most_alpha():
+    """3,000 runs of 20 blocks whose arms are equal in CPU time: how often the headline names it."""
+    rng, named = np.random.default_rng(8), 0
+    for d in rng.normal(0, 0.03, (3000, 20)):
+        row = comparison(paired_interval(d), "c", "t", "cpu")
+        named += bool(beside({"margin": 0.01, "comparisons": [row]}, {"treatment": "t"}))
+    assert 60 < named <= 180
+
+
+def suite_rows(*ratios):
+    """Of a suite: a row for each ratio to the arm c, surely on its side of 1; None: open."""
+    ends = {None: (0.9, 1.1)}
+    return [{"arms": {"c": dict(zip(("ci_low", "ci_high"), ends.get(ratio, (ratio, ratio)), strict=True))}}
+            for ratio in ratios]  # fmt: skip
+
+
+def test_a_suite_counts_losses_as_well_as_wins():
+    found = explain({"suite": {"subject": "t", "rows": suite_rows(1.2, 1.3, 0.8, None)}})
+    assert found.headline == "t surely, against c: better on 2, worse on 1 of 4 measures"
+
+
+def test_a_tuning_says_how_many_candidates_it_has_tried():
+    row = {"metric": "wall", "estimate": 0.001, "ci_low": -0.004, "ci_high": 0.005}
+    tuned = {"tune": {"default": "glibc", "candidates": 8}, "verdict": "NEUTRAL", "comparisons": [row],
+             "selection": {"chosen": "a", "confirmation": row, "candidates": []},
+             "metric": {"name": "wall"}}  # fmt: skip
+    said = explain(tuned).headline
+    assert said == "Stay with glibc: the best of 8 candidates, a, makes no difference that matters"
+
+
+@pytest.mark.parametrize(("low", "high", "verdict"), [(8.0, 9.0, "GO"), (8.0, 11.0, "INCONCLUSIVE")])
+def test_a_replay_gives_no_verdict_where_no_difference_of_the_program_is_predicted(low, high, verdict):
+    rows = [{"arm": "c", "base": True} | dict.fromkeys(("predicted", "low", "high"), 10.0)]
+    rows += [{"arm": "t", "base": False, "predicted": 8.5, "low": low, "high": high}]
+    result = one_verdict({
+        "verdict": "GO", "metric": Metric("wall").record(), "margin": 0.01, "alpha": 0.05,
+        "comparisons": [judged_row(decision(Verdict.GO, BETTER), ("c", "t"), "wall")],
+        "replay": {"base": "c", "quantities": [{"name": "wall", "unit": "s", "rows": rows}]},
+    })  # fmt: skip
+    found = explain(result)
+    assert (result["verdict"], result["comparisons"][0]["verdict"]) == (verdict, verdict)
+    assert ("no difference shown" in found.headline) == (verdict == "INCONCLUSIVE")
+
+
+def test_an_arm_that_failed_is_named_beside_the_only_one_that_did_not():
+    row = judged_row(decision(Verdict.GO, BETTER), ("c", "t"), "wall")
+    given = {"metric": Metric("wall").record(), "margin": 0.01, "failed": {"u": "u failed twice (why), c never"}}
+    assert explain(given | {"comparisons": [row]}).headline == "Against c: t 3 % faster; u failed twice (why), c never"
+    assert explain(given | {"comparisons": []}).headline == "u failed twice (why), c never"
