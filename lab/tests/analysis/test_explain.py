@@ -166,9 +166,8 @@ def test_a_suite_counts_losses_as_well_as_wins():
 
 def test_a_tuning_says_how_many_candidates_it_has_tried():
     row = {"metric": "wall", "estimate": 0.001, "ci_low": -0.004, "ci_high": 0.005}
-    tuned = {"tune": {"default": "glibc", "candidates": 8}, "verdict": "NEUTRAL", "comparisons": [row],
-             "selection": {"chosen": "a", "confirmation": row, "candidates": []},
-             "metric": {"name": "wall"}}  # fmt: skip
+    tuned = {"tune": {"default": "glibc", "candidates": 8}, "verdict": "NEUTRAL", "metric": {"name": "wall"},
+             "comparisons": [row], "selection": {"chosen": "a", "confirmation": row, "candidates": []}}  # fmt: skip
     said = explain(tuned).headline
     assert said == "Stay with glibc: the best of 8 candidates, a, makes no difference that matters"
 

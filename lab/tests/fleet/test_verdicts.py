@@ -46,7 +46,7 @@ def test_the_order_of_the_protocol(gathered, effects, verdict):
 def test_fewer_than_three_hosts_are_no_fleet(gathered, count, capsys):
     result, _ = gathered(figures(*[0.05] * count, blocks=12))
     assert result["verdict"] == "INCONCLUSIVE"
-    assert "fewer than 3 hosts say nothing about a fleet" in result["answer"]
+    assert "too few hosts to speak of a fleet" in result["answer"]
     assert result["fleet"]["together"]["ci_low"] > 0.04
     render.show(result)
     out = " ".join(capsys.readouterr().out.split())

@@ -14,6 +14,7 @@ from factories import MAKERS, ab, every_kind, soak
 from report_html import Page
 
 from hakmem_lab.judge.explain import explain
+from hakmem_lab.show import numbers
 from hakmem_lab.show.report import LoadedRun, write
 from hakmem_lab.show.report.page import PICTURE_BUDGET, embedded_json, render
 from hakmem_lab.show.report.svg import COLOURS
@@ -45,7 +46,7 @@ def test_a_page_of_one_run_of_each_kind_is_without_mistakes(kind: str) -> None:
     assert len(page.all("main")) == 1
     assert len(page.all("figure")) >= 1
     assert len(page.all("figure")) == len(page.all("details")) == len(page.all("svg", role="img"))
-    assert explain(run.result).headline in page.all("article")[0][1]
+    assert numbers.typeset(explain(run.result).headline) in page.all("article")[0][1]
 
 
 def test_a_page_of_many_runs_lists_each_and_links_to_it() -> None:

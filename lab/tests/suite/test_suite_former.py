@@ -38,7 +38,7 @@ def former(store):
 def test_they_are_shown_and_listed(former, here):
     shown = here("show", FORMER)
     assert shown.status == 0, shown.err
-    assert "GO  hakmem reaches 1 of 1 bars." in shown.out
+    assert "GO  hakmem reaches 1 of 1 bars" in shown.out
     assert here("show", FORMER, "--json", "-").result()["suite"]["rows"][0]["arms"]["glibc"]["ratio"] > 1.1
     assert "suite" in here("list").out
 
