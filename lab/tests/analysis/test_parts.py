@@ -195,7 +195,7 @@ def test_what_every_result_begins_with() -> None:
     records = [FAILED, {"type": "event", "what": "more", "until": 20, "settled": True}]
     blocks = [{"c": [run()], "t": [run("t")]}]
     assert analysis.base_result(head, records, blocks) == {
-        "kind": "ab", "id": "r1", "question": "?", "verdict": None, "headline": "", "final": False,
+        "kind": "ab", "id": "r1", "question": "?", "verdict": None, "final": False,
         "metric": {"name": "wall", "label": "", "unit": "s", "higher_is_better": False},
         "watched": [], "margin": 0.02, "alpha": 0.04, "blocks": 1,
         "max_blocks": 20, "earlier": [{"id": "r0", "verdict": "GO"}],
@@ -208,7 +208,7 @@ def test_what_every_result_begins_with() -> None:
 def test_blocks_of_the_measurement_alone_are_measured() -> None:
     records = [run(), block(0), run(phase="select", block=1), block(1, phase="select")]
     assert analysis.measured(records) == [{"c": [records[0]]}]
-    assert analysis.unfinished([{}, {}], {"max-blocks": 12}) == "No verdict yet: 2 of 12 planned blocks."
+    assert analysis.unfinished([{}, {}], {"max-blocks": 12}) == "No verdict yet: 2 of 12 planned blocks"
 
 
 def test_what_is_compared_is_measured() -> None:

@@ -381,3 +381,13 @@ def test_a_change_that_may_be_chance_is_not_told():
 @pytest.mark.parametrize("words", [("--diff", "a", "b", "1"), (), ("--diff", "no.pb.gz", "no.pb.gz")])
 def test_mistakes_of_a_difference(here, words):
     assert here("profile", *words).message()
+
+
+def test_memory_of_the_allocator_itself_is_no_stack():
+    from hakmem_lab.inside.profile.forms import headline
+    from hakmem_lab.inside.profile.places import TYPES, HeapProfile
+
+    profile = HeapProfile(rows=frozenset({("[metadata]",)}))
+    for name in ("f", "[metadata]"):
+        profile.add((name,), [1.0] * len(TYPES))
+    assert headline(profile).endswith(", 1 stack")

@@ -81,7 +81,7 @@ def test_where_the_winner_is_refused_the_next_best_is_named(tune):
     assert (result["verdict"], result["tune"]["use"]) == ("NO-GO", None)
     assert result["tune"]["runner_up"] == {"arm": arms[1], "estimate": pytest.approx(0.2), "blocks": 2}
     (note,) = [text for text in result["tune"]["notes"] if "next best" in text]
-    assert f"was {arms[1]}, better by about 20.00 % in the 2 blocks" in note
+    assert f"was {arms[1]}, better by about 20.0 % in the 2 blocks" in note
     assert f"--allocators {arms[1]} confirms it" in note
 
 
@@ -120,9 +120,13 @@ def test_a_rate_may_fall_by_so_much(tune, fall, use):
         (
             ["glibc,RATE=900", "glibc,RATE=800"],
             "NO-GO",
-            "the best candidate, glibc,RATE=900, is worse: ops is 10.0 % lower",
+            "the best of 2 candidates, glibc,RATE=900, is worse: ops is 10.0 % lower",
         ),
-        (["glibc,RATE=900", "glibc,OTHER=1"], "NEUTRAL", "the best candidate, glibc,OTHER=1, makes no difference"),
+        (
+            ["glibc,RATE=900", "glibc,OTHER=1"],
+            "NEUTRAL",
+            "the best of 2 candidates, glibc,OTHER=1, makes no difference",
+        ),
     ],
 )
 def test_nothing_helps(tune, arms, verdict, says):
