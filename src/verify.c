@@ -21,7 +21,7 @@ void hak_slab_expect_out(const void *block, const char *function) {
   }
 }
 
-/* They are marked as taken meanwhile, so that one which is in two places is met twice. */
+/* Mark the blocks as taken meanwhile, so that a block in two places is met twice. */
 static void verify_some(hak_free_block_t *const *blocks, uint32_t count, uint32_t cls, const char *function) {
   for (uint32_t i = 0; i < count; i++) {
     if (!hak_is_marked_free(blocks[i])) {
@@ -44,7 +44,7 @@ static void verified_some(hak_free_block_t *const *blocks, uint32_t count, uint3
 
 typedef void (*visit_t)(hak_free_block_t *const *blocks, uint32_t count, uint32_t cls, const char *function);
 
-/* A stack of blocks: all but the newest, and it, if there is one. */
+/* Visit a stack of blocks: all below the newest, and the newest if there is one. */
 static void visit_stack(visit_t visit, const hak_magazine_t *magazine, uint32_t count, hak_free_block_t *head,
                         uint32_t cls, const char *function) {
   if (count > 0 && head != HAK_NO_BLOCK) {
