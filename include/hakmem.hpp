@@ -1,11 +1,10 @@
-/* hakmem for C++17: the allocator beside the C library's, for the containers that are given it.
+/* hakmem for C++17: an allocator beside the C library's, for selected containers.
  *
  *   std::vector<int, hakmem::allocator<int>> numbers;
  *   std::pmr::vector<int> others(hakmem::resource());
  *
- * Both call the hak_ functions of hakmem.h, tell them the size and alignment of what is freed, and may be used from any
- * thread. A program whose malloc and new are hakmem's already gains nothing by them.
- */
+ * Both call the hak_ functions of hakmem.h, pass them the size and alignment of each freed block, and may be used from
+ * any thread. They add nothing to a program whose malloc and new already are hakmem's. */
 #ifndef HAKMEM_HPP
 #define HAKMEM_HPP
 
@@ -20,7 +19,7 @@ namespace hakmem {
 
 namespace detail {
 
-/* What every block of hakmem is aligned to. */
+/* The alignment of every block. */
 inline constexpr std::size_t usual_alignment = 16;
 
 [[nodiscard]] inline void *allocate(std::size_t bytes, std::size_t alignment) {
@@ -53,7 +52,7 @@ class resource final : public std::pmr::memory_resource {
 
 } // namespace detail
 
-/* For the containers of the standard library: any two are equal, so blocks may be handed from one to the other. */
+/* For the containers of the standard library. Any two instances are equal, so one may free blocks of the other. */
 template <typename T> class allocator {
 public:
   using value_type = T;
@@ -79,7 +78,8 @@ template <typename T, typename U> constexpr bool operator!=(const allocator<T> &
   return false;
 }
 
-/* For std::pmr: one for the whole process. Nothing destroys it, so it also serves while other static objects end. */
+/* For std::pmr: one resource for the whole process. It is never destroyed, so it also serves the destructors of other
+ * static objects. */
 inline std::pmr::memory_resource *resource() noexcept {
   alignas(detail::resource) static unsigned char place[sizeof(detail::resource)];
   static std::pmr::memory_resource *const made = ::new (static_cast<void *>(place)) detail::resource;

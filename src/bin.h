@@ -43,41 +43,41 @@ _Static_assert(offsetof(hak_grant_t, top) == offsetof(hak_bin_t, top), "a grant 
 typedef struct hak_bin_info {
   hak_magazine_t magazine;
   hak_magazine_t granted;
-  hak_slab_t *current; /* refills come from here; may be NULL */
+  hak_slab_t *current; /* source of refills; may be NULL */
   _Atomic uint32_t capacity;
-  _Atomic uint32_t outgoing; /* blocks that wait in the magazine of a closed bin */
-  uint32_t sample_left;      /* blocks that may be handed out before the one that is sampled */
-  uint32_t grant_least;      /* of what it grants at a time the sampler is content with so many blocks */
+  _Atomic uint32_t outgoing; /* blocks in the remote-free buffer */
+  uint32_t sample_left;      /* blocks to hand out before the next sample */
+  uint32_t grant_least;      /* number of blocks in the bin that is enough for a grant */
   uint32_t fetched;          /* blocks that came from behind the cache; stands still at its end */
   uint32_t unearned_bytes;   /* of the capacity: granted before any need was shown */
   uint32_t lent;             /* of the capacity: by the sampler, so that grants are worth their call */
   uint32_t returned;         /* blocks that overflowed and were not fetched again yet */
   uint32_t streak;           /* overflows in a row without a refill between them */
-  uint32_t seen_count;       /* at the last look for idle magazines */
+  uint32_t seen_count;       /* block count at the last scavenge */
   bool closed;
-  bool busy;                    /* a refill or overflow since the last look for idle magazines */
+  bool busy;                    /* a refill or overflow since the last scavenge */
   bool adaptive;                /* false: an option says the capacity */
   uint8_t refills;              /* counted as far as the policy asks */
   const void *seen_head;        /* at the last look for idle magazines; */
-  const void *seen_middle;      /* the block below which half of them lay */
-  _Atomic uint64_t asked_bytes; /* a sample, at every refill: sizes asked for, and how many */
+  const void *seen_middle;      /* block below which half of them lay at the last scavenge */
+  _Atomic uint64_t asked_bytes; /* for statistics, sampled at every refill: sum of the sizes asked for */
   _Atomic uint64_t asked_count;
 } hak_bin_info_t;
 
 typedef struct hak_heap {
-  _Alignas(HAK_CACHE_LINE) uintptr_t key; /* hak_key, at hand */
+  _Alignas(HAK_CACHE_LINE) uintptr_t key; /* a copy of hak_key */
   hak_grant_t grant[HAK_GRANT_LAST];
   hak_bin_t bin[HAK_CLASS_COUNT];
-  uint64_t no_bin[2];      /* stays 0: where the codes of classes without a bin lead to */
-  uint64_t sample_setting; /* the sampler's, as the thread last saw it */
+  uint64_t no_bin[2];      /* stays 0: target of the codes of classes without a bin */
+  uint64_t sample_setting; /* the sampler's setting, as the thread last read it */
   uint64_t sample_random;
   hak_bin_info_t info[HAK_CLASS_COUNT];
   struct hak_heap *next;      /* list of all heaps */
-  struct hak_heap *next_idle; /* list of heaps without a thread; of these, */
-  size_t parked_bytes;        /* a parked one kept so much of what its thread had, */
-  uint64_t parked_ms;         /* since then */
-  uint32_t thread;            /* by its number in the system: the one that has it, or had it last */
-  uint32_t forks;             /* before which the thread began, or went on: an orphan is behind the process's count */
+  struct hak_heap *next_idle; /* list of heaps without a thread */
+  size_t parked_bytes;        /* bytes of blocks in a parked heap */
+  uint64_t parked_ms;         /* time when the heap was parked */
+  uint32_t thread;            /* the owner's number in the system, or the last owner's */
+  uint32_t forks;             /* forks when its thread began or last forked; an orphan's is not the process's count */
   uint32_t events;            /* refills and overflows */
   uint32_t flush_seen;
   uint32_t cached_at;        /* the event at which what lay in the bins was last counted, */
