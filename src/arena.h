@@ -69,10 +69,6 @@ hak_misuse_t hak_arena_why(const void *address);
 /* The system had no memory for a whole chunk lately: who can do with less should. */
 bool hak_arena_is_tight(void);
 
-/* Threads may keep so many more bytes of large blocks in their caches (or fewer: modulo 2^64). */
-void hak_arena_count_cached(size_t bytes);
-size_t hak_arena_cached_bytes(void);
-
 /* Slices taken, without the lock: may be a moment old. */
 size_t hak_arena_used_slices(void);
 /* Whether that is less than half of the most in the last two windows. */
