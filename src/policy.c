@@ -8,7 +8,7 @@ enum {
   BUDGET_BYTES = 16 << 20,        /* of capacity for all threads; each has its share of that, */
   BUDGET_LEAST_BYTES = 128 << 10, /* but no less than this */
   QUOTA_PART = 8,                 /* of its share a thread has this part without a need shown */
-  START_BYTES = 8 << 10,          /* a class's first capacity; at least a block */
+  START_BYTES = 8 << 10,          /* a class's first capacity; at least a block, but no run */
   TRANSFER_BYTES = 16 << 10,      /* a refill, and what a thread that only frees gathers, at most; at least a block */
   STREAK_MAX = 3,                 /* overflows in a row before a thread counts as one that only frees */
   FAST_BYTES_PER_MS = 32 << 20,   /* of runs: no thread could write so much */
@@ -191,7 +191,7 @@ hak_overflow_t hak_policy_overflow(hak_heap_t *heap, uint32_t cls) {
   uint32_t capacity = hak_bin_capacity(info);
   info->busy = true;
   size_t most = hak_option_size(HAK_OPTION_CACHE_BYTES);
-  if (capacity == 0 && info->adaptive &&
+  if (capacity == 0 && info->adaptive && !hak_class_is_run(cls) &&
       grant(heap, cls, blocks_within(most < START_BYTES ? most : START_BYTES, cls, 1))) {
     return HAK_OVERFLOW_GROWN;
   }

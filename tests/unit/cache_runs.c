@@ -19,7 +19,7 @@ static size_t slices_of(uint32_t cls) {
   return hak_class_sizes[cls] >> HAK_SLICE_SHIFT;
 }
 
-/* Where the quota has no room for a block, the first that comes back goes to the arena; the second time, it stays. */
+/* The first that comes back goes to the arena; the second time, it stays. */
 static void a_run_that_is_wanted_again_stays(void) {
   for (uint32_t cls = HAK_RUN_FIRST; hak_class_sizes[cls] <= 128 << 10; cls++) {
     size_t bytes = hak_class_sizes[cls];
@@ -67,15 +67,14 @@ static void capacity_follows_use(void) {
   CHECK(hak_arena_used_slices() == kept * slices_of(cls));
 }
 
-/* A thread that only frees gives them back, all but what the quota has room for: they are large, and nobody else finds
- * them in its list. */
+/* A thread that only frees gives them back: they are large, and nobody else finds them in its list. */
 static void what_others_made_goes_back(void) {
   const uint32_t cls = hak_class_of(BYTES);
   open_both();
   alloc_many(&other, BYTES, BLOCKS);
   free_many(&mine, BLOCKS);
   hak_cache_check(&mine);
-  CHECK(bins_length(&mine, cls) == 1 && hak_arena_runs(cls) == 1 && hak_arena_used_slices() == slices_of(cls));
+  CHECK(bins_length(&mine, cls) == 0 && hak_arena_runs(cls) == 0 && hak_arena_used_slices() == 0);
   CHECK(!mine.info[cls].closed && mine.info[cls].outgoing == 0);
 }
 

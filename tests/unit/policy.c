@@ -103,9 +103,9 @@ static void options_fix_capacities(void) {
   bins_capacities_add_up(&heap);
 }
 
-/* At its first overflow a class gets 8 KiB or a block; after that, half of the bin goes. */
+/* At its first overflow a class gets 8 KiB or a block; after that, half of the bin goes. Runs must be earned. */
 static void a_class_starts_with_a_little(void) {
-  for (uint32_t cls = 1; cls < HAK_CLASS_COUNT; cls++) {
+  for (uint32_t cls = 1; cls < HAK_RUN_FIRST; cls++) {
     (void)open_one(BYTES);
     const uint32_t size = hak_class_sizes[cls], first = size > START_BYTES ? 1 : START_BYTES / size;
     CHECK(overflow(cls) == HAK_OVERFLOW_GROWN && capacity(cls) == first && heap.info[cls].returned == 0);
@@ -114,6 +114,8 @@ static void a_class_starts_with_a_little(void) {
     CHECK(heap.info[cls].returned == first - first / 2);
     bins_capacities_add_up(&heap);
   }
+  const uint32_t run = HAK_RUN_FIRST;
+  CHECK(overflow(run) == HAK_OVERFLOW_NONE && capacity(run) == 0 && heap.info[run].returned == 1);
 }
 
 /* A class that may have less starts with all of that. */
@@ -185,7 +187,7 @@ static uint32_t gathers(uint32_t cls, bool taken_up) {
 static void who_only_frees_gathers_batches(void) {
   const uint32_t cls = open_one(BYTES), other = hak_class_of(2 * BYTES), small = hak_class_of(128);
   const uint32_t run = hak_class_of(100000);
-  CHECK(gathers(other, false) == START_BYTES / (2 * BYTES) && gathers(run, false) == 1);
+  CHECK(gathers(other, false) == START_BYTES / (2 * BYTES) && gathers(run, false) == 0);
   CHECK(gathers(cls, true) == TRANSFER_BYTES / BYTES && gathers(small, true) == TRANSFER_BYTES / 128);
   earn(cls, 1000);
   CHECK(gathers(cls, true) == 1000 + TRANSFER_BYTES / BYTES && gathers(cls, false) == TRANSFER_BYTES / BYTES);

@@ -116,7 +116,7 @@ static void put(hak_heap_t *heap, struct Model *model, uint32_t cls) {
     const size_t size = hak_class_sizes[cls];
     hak_overflow_t what = hak_policy_overflow(heap, cls);
     uint32_t start = (uint32_t)most(least(8 << 10, class_most) / size, 1), keep = class->capacity / 2;
-    if (class->capacity == 0 && from_quota(model, cls, start)) {
+    if (class->capacity == 0 && !hak_class_is_run(cls) && from_quota(model, cls, start)) {
       CHECK(what == HAK_OVERFLOW_GROWN);
     } else if (++class->overflows > 3) {
       CHECK(what == HAK_OVERFLOW_FREES);
