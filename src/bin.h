@@ -49,7 +49,7 @@ typedef struct hak_bin_info {
   uint32_t sample_left;      /* blocks to hand out before the next sample */
   uint32_t grant_least;      /* number of blocks in the bin that is enough for a grant */
   uint32_t fetched;          /* blocks that came from behind the cache; stands still at its end */
-  uint32_t quota_bytes;      /* of the capacity: granted before any need was shown */
+  uint32_t unearned_bytes;   /* of the capacity: granted before any need was shown */
   uint32_t lent;             /* of the capacity: by the sampler, so that grants are worth their call */
   uint32_t returned;         /* blocks that overflowed and were not fetched again yet */
   uint32_t streak;           /* overflows in a row without a refill between them */
@@ -57,6 +57,7 @@ typedef struct hak_bin_info {
   bool closed;
   bool busy;                    /* a refill or overflow since the last scavenge */
   bool adaptive;                /* false: an option says the capacity */
+  uint8_t refills;              /* counted as far as the policy asks */
   const void *seen_head;        /* at the last look for idle magazines; */
   const void *seen_middle;      /* block below which half of them lay at the last scavenge */
   _Atomic uint64_t asked_bytes; /* for statistics, sampled at every refill: sum of the sizes asked for */
@@ -79,13 +80,21 @@ typedef struct hak_heap {
   uint32_t forks;             /* forks when its thread began or last forked; an orphan's is not the process's count */
   uint32_t events;            /* refills and overflows */
   uint32_t flush_seen;
-  bool busy;             /* a thread has it */
-  bool filled;           /* or it is parked: there may be blocks in its bins */
-  size_t capacity_bytes; /* sum of capacity * block bytes over the adaptive classes, */
-  size_t quota_bytes;    /* and what of it was granted before any need was shown */
-  uint64_t looked_ms;    /* when idle magazines were last looked for */
-  size_t run_bytes;      /* of runs that were fetched since */
-  bool takes_fast;       /* faster than they could be written */
+  uint32_t cached_at;        /* the event at which what lay in the bins was last counted, */
+  bool busy;                 /* a thread has it */
+  bool filled;               /* or it is parked: there may be blocks in its bins */
+  bool heap_shrinks;         /* the process used less at the last look than before, or half of what it did lately */
+  size_t used_seen;          /* slices in use at the last look */
+  size_t budget_bytes;       /* sum of capacity * block bytes over the adaptive classes up to 4 KiB */
+  size_t large_budget_bytes; /* and over those above, of which */
+  size_t run_budget_bytes;   /* so much over runs */
+  size_t cached_bytes;       /* and how much it was */
+  size_t unearned_bytes;     /* of both budgets, what was granted before any need was shown */
+  uint64_t looked_ms;        /* when idle magazines were last looked for, */
+  uint32_t looked_at;        /* and at which event */
+  uint64_t haste_ms;         /* when it was last looked whether the thread is in haste, */
+  size_t run_bytes;          /* what was fetched of runs since, */
+  uint32_t haste;            /* and for how many looks more it is */
 } hak_heap_t;
 
 _Static_assert(offsetof(hak_heap_t, bin) == offsetof(hak_heap_t, grant) + HAK_BINS_AT * sizeof(void *),

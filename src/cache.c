@@ -6,15 +6,18 @@
 #include "background.h"
 #include "depot.h"
 #include "large.h"
-#include "options.h"
 #include "os.h"
 #include "pagemap.h"
 #include "slab.h"
 
 enum {
-  OUTGOING_BATCH = HAK_REFILL_LEAST_BYTES / HAK_BLOCK_MIN,
-  EVENTS_PER_CLOCK = 4, /* refills and overflows from one look at the clock to the next */
-  LOOKS = 4,            /* for idle classes, in a window */
+  OUTGOING_BATCH = 64,
+  EVENTS_PER_LOOK = 64,
+  EVENTS_PER_CLOCK = 4, /* whether it is time for a look */
+  LOOK_MS = 250,
+  BUSY_LOOK_MS = 16, /* of a thread with so many events since the last look */
+  BUSY_EVENTS = 512,
+  SHRINKS_SLICES = 16, /* fewer in use than at the last look: the heap shrinks */
 };
 
 static _Atomic uint32_t flush_epoch;
@@ -51,23 +54,21 @@ static void return_some(uint32_t cls, hak_free_block_t *const *blocks, uint32_t 
   }
 }
 
-/* To other threads, as far as they allocate; else back. True: all went to others. */
-static bool pass_on(uint32_t cls, hak_free_block_t *const *blocks, uint32_t count) {
-  if (hak_caches_open() > 1 && !hak_class_is_run(cls)) {
+/* To another thread that allocates, if there may be one; else back. */
+static void pass_on(const hak_heap_t *heap, uint32_t cls, hak_free_block_t *const *blocks, uint32_t count) {
+  if (hak_caches_open() > 1 && hak_policy_passes_on(heap, cls)) {
     count = hak_depot_put(cls, blocks, count);
   }
   return_some(cls, blocks, count, "free");
-  return count == 0;
 }
 
 /* The newest blocks leave the bin, all but `keep`. */
-static bool shorten(hak_heap_t *heap, uint32_t cls, uint32_t keep) {
+static void shorten(hak_heap_t *heap, uint32_t cls, uint32_t keep) {
   uint32_t count = hak_bin_settle(heap, cls);
-  if (count <= keep) {
-    return false;
+  if (count > keep) {
+    hak_bin_lower(heap, cls, keep);
+    pass_on(heap, cls, hak_bin_slots(heap, cls) + 1 + keep, count - keep);
   }
-  hak_bin_lower(heap, cls, keep);
-  return pass_on(cls, hak_bin_slots(heap, cls) + 1 + keep, count - keep);
 }
 
 static uint32_t cut_outgoing(hak_bin_info_t *info) {
@@ -202,24 +203,19 @@ static void return_idle(hak_heap_t *heap) {
   }
 }
 
-static bool is_look_due(const hak_heap_t *heap, uint64_t now_ms) {
-  return now_ms - heap->looked_ms >= (uint64_t)hak_option(HAK_OPTION_DECAY) / LOOKS;
-}
-
 void hak_cache_look_at_clock(hak_heap_t *heap) {
   uint64_t now_ms = hak_os_now_ms();
-  bool due = is_look_due(heap, now_ms);
-  for (uint32_t c = hak_policy_slows(heap, now_ms - heap->looked_ms, due) ? HAK_RUN_FIRST : HAK_CLASS_COUNT;
-       c < HAK_CLASS_COUNT; c++) {
+  for (uint32_t c = hak_policy_calms(heap, now_ms) ? HAK_RUN_FIRST : HAK_CLASS_COUNT; c < HAK_CLASS_COUNT; c++) {
     return_class(heap, c);
   }
-  if (!due) {
-    return;
+  bool busy = heap->events - heap->looked_at >= BUSY_EVENTS;
+  if (now_ms - heap->looked_ms >= (busy ? BUSY_LOOK_MS : LOOK_MS)) {
+    heap->looked_ms = now_ms;
+    heap->looked_at = heap->events;
+    hak_background_tick(now_ms);
+    hak_background_ensure();
+    return_idle(heap);
   }
-  heap->looked_ms = now_ms;
-  hak_background_tick(now_ms);
-  hak_background_ensure();
-  return_idle(heap);
 }
 
 /* Now and then, on the way to or from the slabs. */
@@ -229,8 +225,16 @@ static void look_around(hak_heap_t *heap) {
     heap->flush_seen = epoch;
     hak_cache_flush(heap, "free");
   }
+  bool seldom = ++heap->events % EVENTS_PER_CLOCK == 0 && hak_os_now_ms() - heap->looked_ms >= LOOK_MS;
   hak_arena_purge_step();
-  if (++heap->events % EVENTS_PER_CLOCK == 0) {
+  if (seldom || heap->events % EVENTS_PER_LOOK == 0) {
+    size_t used = hak_arena_used_slices();
+    bool fallen = hak_arena_has_fallen();
+    heap->heap_shrinks = fallen || used + SHRINKS_SLICES <= heap->used_seen;
+    if (fallen) {
+      hak_depot_flush(true);
+    }
+    heap->used_seen = used;
     hak_slab_sweep_step();
     hak_cache_look_at_clock(heap);
   }
@@ -247,9 +251,6 @@ static void open_bin(hak_heap_t *heap, uint32_t cls) {
 
 static uint32_t fetch(hak_bin_info_t *info, uint32_t cls, hak_free_block_t **blocks, uint32_t want) {
   uint32_t count = hak_depot_take(cls, blocks, want);
-  if (count == 0 && hak_caches_open() > 1) {
-    hak_depot_miss(cls, want);
-  }
   while (count == 0) {
     if (!info->current && !(info->current = hak_slab_acquire(cls))) {
       break;
@@ -328,7 +329,7 @@ void hak_cache_return_one(uint32_t cls, hak_free_block_t *block) {
 static bool put_outgoing(hak_heap_t *heap, uint32_t cls, hak_free_block_t *block) {
   hak_bin_info_t *info = &heap->info[cls];
   if (info->outgoing == OUTGOING_BATCH) {
-    pass_on(cls, hak_bin_slots(heap, cls) + 1, cut_outgoing(info));
+    pass_on(heap, cls, hak_bin_slots(heap, cls) + 1, cut_outgoing(info));
     open_bin(heap, cls);
     return false;
   }
@@ -357,7 +358,7 @@ static bool make_room_by_policy(hak_heap_t *heap, uint32_t cls) {
   hak_overflow_t what = hak_policy_overflow(heap, cls);
   if (what == HAK_OVERFLOW_FREES) {
     drop_current(info);
-    hak_policy_passed(heap, cls, shorten(heap, cls, 0));
+    shorten(heap, cls, 0);
   } else if (what == HAK_OVERFLOW_HALF) {
     shorten(heap, cls, hak_bin_capacity(info) / 2);
   }

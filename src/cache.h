@@ -41,8 +41,6 @@ bool hak_cache_holds(const hak_heap_t *heap, uint32_t cls, const void *wanted);
 
 void hak_cache_check(hak_heap_t *heap);
 
-enum { HAK_REFILL_LEAST_BYTES = 1 << 10 }; /* a class's first refill; and what waits in a closed bin at most */
-
 /* policy.c: how much a thread caches: capacities that are granted, earned and lost, and how much a refill fetches. */
 
 /* Caches that a thread has now, as the owner of their list says; at least 1. */
@@ -74,8 +72,9 @@ typedef enum hak_overflow {
 } hak_overflow_t;
 hak_overflow_t hak_policy_overflow(hak_heap_t *heap, uint32_t cls);
 
-/* A thread that only frees emptied the bin: other threads took all of it up, or the slabs got some. */
-void hak_policy_passed(hak_heap_t *heap, uint32_t cls, bool taken_up);
+/* Whether what leaves the bin is for other threads: their next requests may want it, as long as the heap does not
+ * shrink, or some of the class was taken so lately. */
+bool hak_policy_passes_on(const hak_heap_t *heap, uint32_t cls);
 
 /* Blocks that the bin may hold from now on. */
 void hak_policy_set_capacity(hak_heap_t *heap, uint32_t cls, uint32_t capacity);
@@ -86,9 +85,9 @@ bool hak_policy_lend(hak_heap_t *heap, uint32_t cls, uint32_t blocks);
 /* The end of that. */
 void hak_policy_take_back(hak_heap_t *heap, uint32_t cls);
 
-/* A thread that fetches runs faster than it could write them leaves most of their pages untouched, so it may keep
- * several of a class. To be asked now and then, and at the end of each period. True: this is over. */
-bool hak_policy_slows(hak_heap_t *heap, uint64_t passed_ms, bool ends);
+/* A thread that fetches runs faster than it could write them leaves most of their bytes as they are: it is in haste,
+ * and may keep more of them. To be asked now and then. True: its haste is over, and the runs that it kept should go. */
+bool hak_policy_calms(hak_heap_t *heap, uint64_t now_ms);
 
 /* Nothing was fetched or returned for a while. */
 void hak_policy_idle(hak_heap_t *heap, uint32_t cls);

@@ -4,8 +4,9 @@
 #include "slab.h"
 
 enum {
-  LANE_BYTES = 256 << 10, /* where a block counts as a line at least */
-  BATCH = 64,             /* blocks taken out at a time to be returned */
+  BYTES_MAX = 256 << 10, /* of a lane */
+  BLOCKS_MAX = 4096,
+  BATCH = 8, /* blocks taken out at a time to be returned */
 };
 
 hak_depot_t hak_depots[HAK_DEPOTS];
@@ -23,8 +24,8 @@ uint32_t hak_depots_open(void) {
 }
 
 static uint32_t capacity_of(uint32_t cls) {
-  uint32_t bytes = hak_class_sizes[cls];
-  return LANE_BYTES / (bytes < HAK_CACHE_LINE ? HAK_CACHE_LINE : bytes);
+  uint32_t blocks = BYTES_MAX / hak_class_sizes[cls];
+  return blocks < BLOCKS_MAX ? blocks : BLOCKS_MAX;
 }
 
 static uint32_t count_of(const hak_depot_t *depot) {
@@ -100,44 +101,7 @@ static bool make_ready(hak_depot_t *depot, uint32_t cls) {
   }
 }
 
-static uint32_t room_of(uint32_t cls) {
-  return atomic_load_explicit(&hak_depots[cls].room, memory_order_relaxed);
-}
-
-static void set_room(uint32_t cls, uint32_t blocks) {
-  atomic_store_explicit(&hak_depots[cls].room, blocks, memory_order_relaxed);
-}
-
-void hak_depot_miss(uint32_t cls, uint32_t blocks) {
-  uint32_t room = room_of(cls), most = capacity_of(cls);
-  if (room < most) {
-    set_room(cls, most - room > blocks ? room + blocks : most);
-  }
-}
-
-static uint32_t pop_locked(hak_depot_t *depot, hak_free_block_t **blocks, uint32_t want) {
-  uint32_t has = count_of(depot), count = want < has ? want : has;
-  set_count_locked(depot, has - count);
-  hak_copy_words(blocks, hak_magazine_slots(&depot->magazine) + 1 + has - count, count);
-  return count;
-}
-
-/* The lock is released. Blocks beyond the room go back. */
-static void shrink(hak_depot_t *depot, uint32_t cls, uint32_t refused) {
-  hak_free_block_t *batch[BATCH];
-  uint32_t room = room_of(cls), count = count_of(depot);
-  room -= refused < room ? refused : room;
-  set_room(cls, room);
-  uint32_t beyond = count > room ? count - room : 0;
-  beyond = pop_locked(depot, batch, beyond < BATCH ? beyond : BATCH);
-  hak_unlock(&depot->lock);
-  hak_slab_return(batch, beyond, cls, "free");
-}
-
 uint32_t hak_depot_put(uint32_t cls, hak_free_block_t *const *blocks, uint32_t count) {
-  if (room_of(cls) == 0) {
-    return count;
-  }
   hak_depot_t *depot = enter(cls, false);
   if (depot->magazine.size == 0) {
     hak_unlock(&depot->lock);
@@ -146,15 +110,10 @@ uint32_t hak_depot_put(uint32_t cls, hak_free_block_t *const *blocks, uint32_t c
     }
     hak_lock(&depot->lock);
   }
-  uint32_t had = count_of(depot), most = room_of(cls), room = most > had ? most - had : 0;
-  uint32_t put = count < room ? count : room;
+  uint32_t had = count_of(depot), room = capacity_of(cls) - had, put = count < room ? count : room;
   hak_copy_words(hak_magazine_slots(&depot->magazine) + 1 + had, blocks + count - put, put);
   set_count_locked(depot, had + put);
-  if (put == count) {
-    hak_unlock(&depot->lock);
-  } else {
-    shrink(depot, cls, count - put);
-  }
+  hak_unlock(&depot->lock);
   return count - put;
 }
 
@@ -163,7 +122,9 @@ uint32_t hak_depot_take(uint32_t cls, hak_free_block_t **blocks, uint32_t want) 
   if (!depot) {
     return 0;
   }
-  uint32_t count = pop_locked(depot, blocks, want);
+  uint32_t has = count_of(depot), count = want < has ? want : has;
+  set_count_locked(depot, has - count);
+  hak_copy_words(blocks, hak_magazine_slots(&depot->magazine) + 1 + has - count, count);
   hak_unlock(&depot->lock);
   if (count > 0) {
     set_taken(cls, true);
@@ -176,7 +137,6 @@ static void flush_class(uint32_t cls) {
   for (uint32_t count; (count = hak_depot_take(cls, batch, BATCH)) > 0;) {
     hak_slab_return(batch, count, cls, "free");
   }
-  set_room(cls, 0);
   set_taken(cls, false);
 }
 

@@ -10,7 +10,6 @@ typedef struct hak_depot {
   hak_lock_t lock;
   _Atomic uint32_t count; /* changed under the lock */
   _Atomic bool taken;     /* since the last decay; the first lane's says it of all */
-  _Atomic uint32_t room;  /* blocks that a lane of the class may hold: a hint; the first lane's says it of all */
   hak_magazine_t magazine;
 } __attribute__((aligned(HAK_CACHE_LINE))) hak_depot_t;
 
@@ -20,10 +19,7 @@ extern hak_depot_t hak_depots[HAK_DEPOTS]; /* the first shards of all classes, t
  * of class 0, which serves no class. */
 uint32_t hak_depots_open(void);
 
-/* A thread fetched so many blocks from a slab, because none was here: there is room for as many more. */
-void hak_depot_miss(uint32_t cls, uint32_t blocks);
-/* Put blocks, the last ones first, as far as there is room. Returns how many stay with the caller; the room shrinks by
- * as many, for nobody takes the blocks. */
+/* Put blocks, the last ones first, as far as there is room. Returns how many stay with the caller. */
 uint32_t hak_depot_put(uint32_t cls, hak_free_block_t *const *blocks, uint32_t count);
 /* Take up to `want` blocks of one shard, most recently put first. Returns their number; 0: there are none. */
 uint32_t hak_depot_take(uint32_t cls, hak_free_block_t **blocks, uint32_t want);

@@ -1,25 +1,57 @@
-/* How much a thread caches. A class's capacity begins with a little from the thread's quota, and grows by the blocks
- * that overflowed and were fetched again, within one bound a class and one budget for all threads. */
+/* How much a thread caches: capacity of each class, from a first quota and from what was fetched again. cache.c asks.
+ */
 #include "cache.h"
 
+#include "arena.h"
+#include "depot.h"
 #include "options.h"
 
 enum {
-  BUDGET_BYTES = 16 << 20,        /* of capacity for all threads; each has its share of that, */
-  BUDGET_LEAST_BYTES = 128 << 10, /* but no less than this */
-  QUOTA_PART = 8,                 /* of its share a thread has this part without a need shown */
-  START_BYTES = 8 << 10,          /* a class's first capacity; at least a block, but no run */
-  TRANSFER_BYTES = 16 << 10,      /* a refill, and what a thread that only frees gathers, at most; at least a block */
-  STREAK_MAX = 3,                 /* overflows in a row before a thread counts as one that only frees */
-  FAST_BYTES_PER_MS = 32 << 20,   /* of runs: no thread could write so much */
-  CLOCK_MS = 10,                  /* what the clock may be behind: a tick of the kernel's */
-  LIMIT_PART = 4,                 /* all caches together hold this part of a memory limit at most */
-  LENT_BYTES = 512 << 10,         /* of capacity that the sampler lends to all threads */
+  UNEARNED_FIRST_BYTES = 4 << 10, /* capacity of a class that overflows for the first time, at least a block; */
+  UNEARNED_BYTES = 8 << 10,       /* and for the second time, without a need shown; */
+  UNEARNED_BLOCK_MAX = 32 << 10,  /* not larger blocks; */
+  UNEARNED_MAX_BYTES = 96 << 10,  /* of all classes of a thread together so much, */
+  UNEARNED_LEAST_BYTES = 32 << 10,
+  UNEARNED_SHARED_BYTES = 2 << 20, /* or its share of this, but no less than that */
+  LARGE_ABOVE = 4 << 10,           /* bytes of a block: these have a budget of their own */
+  LEAST_BYTES = 1 << 10,           /* capacity that a thread which only frees ends up with, where nobody takes it up, */
+  LEAST_BLOCKS_MAX = 64,
+  BATCH_SHARED_BYTES = 512 << 10, /* and where others do: its share of this, but no less and no more than */
+  BATCH_LEAST_BYTES = 8 << 10,
+  BATCH_MOST_BYTES = 32 << 10,
+  BATCHES_SHARED_BYTES = 32 << 20, /* those of all classes of a thread: by the square, for it may sleep */
+  BATCHES_LEAST_BYTES = 32 << 10,
+  REFILL_BYTES = 16 << 10,        /* fetched at a time at most: half of what was fetched so far */
+  FIRST_SHARED_BYTES = 256 << 10, /* the first time a thread's share of this, but no less and no more than */
+  FIRST_LEAST_BYTES = 256,
+  FIRST_MOST_BYTES = 1 << 10,
+  FETCHED_MAX = 1 << 16,          /* where that count stands still */
+  STREAK_MAX = 3,                 /* overflows without a refill before a thread counts as one that only frees */
+  CURRENT_AFTER = 3,              /* refills, and bytes fetched, before a thread keeps a slab for itself: */
+  CURRENT_AFTER_BYTES = 32 << 10, /* until then it shares them */
+  CLOSED_MAX_BYTES = HAK_CACHE_LINE,
+  BUDGET_SHARED_BYTES = 64 << 20, /* a cache may hold its share of this, but no less and no more than */
+  BUDGET_LEAST_BYTES = 128 << 10,
+  BUDGET_MOST_BYTES = 1 << 20, /* whatever is in use */
+  /* Eighths of what its thread has in use that a cache may hold: less costs faults, more feeds itself. Of blocks that
+   * have slices of their own only one: who writes them gains more by memory that is still warm; unless the thread is in
+   * haste, and waits for the arena most of the time. */
+  SMALL_EIGHTHS = 24,
+  LARGE_EIGHTHS = 12,
+  FIRST_RUN_EIGHTHS = 8,
+  RUN_EIGHTHS = 1,
+  HASTE_BYTES_PER_MS = 32 << 20, /* fetched of runs: no thread writes so much; */
+  CLOCK_MS = 10,                 /* what the clock may be behind */
+  HASTE_LOOK_MS = 250,
+  HASTE_LOOKS = 2, /* it lasts for so many: with more runs kept, fewer are fetched */
+  EVENTS_PER_COUNT = 16,
+  LIMIT_PART = 4, /* and all caches together this part of a limit: nobody else can take what a thread keeps */
+  RUN_LEAST_BYTES = 2 << 20,
+  LENT_BYTES = 512 << 10, /* lent to all threads at most, and */
+  LENT_SHARE = 256,       /* this part of what is in use */
 };
 
-static _Atomic size_t caches_open;
-/* Of all threads. In the child of a fork a thread that stopped amid a change may leave them a little below 0. */
-static _Atomic int64_t lent_bytes, capacities_bytes;
+static _Atomic size_t caches_open, lent_bytes, small_budgets_bytes; /* of all threads */
 
 void hak_cache_set_open(size_t caches) {
   atomic_store_explicit(&caches_open, caches, memory_order_relaxed);
@@ -30,34 +62,47 @@ size_t hak_caches_open(void) {
   return open ? open : 1;
 }
 
-static uint32_t blocks_within(size_t bytes, uint32_t cls, uint32_t low) {
+static uint32_t blocks_within(size_t bytes, uint32_t cls, uint32_t low, uint32_t high) {
   uint32_t blocks = (uint32_t)(bytes / hak_class_sizes[cls]);
-  return blocks < low ? low : blocks;
+  return blocks < low ? low : blocks > high ? high : blocks;
 }
 
-static size_t share(void) {
-  size_t bytes = BUDGET_BYTES / hak_caches_open();
-  return bytes < BUDGET_LEAST_BYTES ? BUDGET_LEAST_BYTES : bytes;
+bool hak_policy_passes_on(const hak_heap_t *heap, uint32_t cls) {
+  return !hak_class_is_run(cls) && (!heap->heap_shrinks || hak_depot_is_taken(cls));
 }
 
-/* As far as the budget goes: of several runs of a class most pages are not resident, see hak_policy_slows. */
-static size_t counted_bytes(uint32_t cls, uint32_t capacity) {
-  return (size_t)(hak_class_is_run(cls) && capacity > 1 ? 1 : capacity) * hak_class_sizes[cls];
+/* A thread's part of what all of them may have. */
+static size_t share_of(size_t shared, size_t least, size_t most) {
+  size_t share = shared / hak_caches_open();
+  return share < least ? least : share < most ? share : most;
+}
+
+/* A larger batch costs fewer handshakes; but each thread may hold one of every class. */
+static size_t batch_bytes(void) {
+  return share_of(BATCH_SHARED_BYTES, BATCH_LEAST_BYTES, BATCH_MOST_BYTES);
+}
+
+static bool is_large(uint32_t cls) {
+  return hak_class_sizes[cls] > LARGE_ABOVE;
+}
+
+static size_t *budget_of(hak_heap_t *heap, uint32_t cls) {
+  return is_large(cls) ? &heap->large_budget_bytes : &heap->budget_bytes;
 }
 
 void hak_policy_set_capacity(hak_heap_t *heap, uint32_t cls, uint32_t capacity) {
   hak_bin_info_t *info = &heap->info[cls];
-  size_t bytes = counted_bytes(cls, capacity);
-  size_t change = bytes - counted_bytes(cls, hak_bin_capacity(info)); /* may be below 0 */
+  size_t change = ((size_t)capacity - hak_bin_capacity(info)) * hak_class_sizes[cls]; /* may be below 0 */
   atomic_store_explicit(&info->capacity, capacity, memory_order_relaxed);
   hak_bin_set_end(heap, cls);
   if (info->adaptive && change != 0) {
-    heap->capacity_bytes += change;
-    atomic_fetch_add_explicit(&capacities_bytes, (int64_t)change, memory_order_relaxed);
-  }
-  if (info->quota_bytes > bytes) {
-    heap->quota_bytes -= info->quota_bytes - (uint32_t)bytes;
-    info->quota_bytes = (uint32_t)bytes;
+    *budget_of(heap, cls) += change;
+    heap->run_budget_bytes += hak_class_is_run(cls) ? change : 0;
+    if (is_large(cls)) {
+      hak_arena_count_cached(change);
+    } else {
+      atomic_fetch_add_explicit(&small_budgets_bytes, change, memory_order_relaxed);
+    }
   }
 }
 
@@ -74,23 +119,25 @@ void hak_policy_open(hak_heap_t *heap, uint32_t cls) {
   int64_t fixed = fixed_capacity(cls);
   atomic_store_explicit(&info->capacity, 0, memory_order_relaxed);
   info->adaptive = fixed == HAK_OPTION_AUTO;
-  info->closed = hak_class_sizes[cls] <= HAK_CACHE_LINE && /* a line may have blocks of other threads */
+  info->closed = hak_class_sizes[cls] <= CLOSED_MAX_BYTES &&
                  (info->adaptive ? hak_option_size(HAK_OPTION_CACHE_BYTES) > 0 : fixed > 0);
-  info->fetched = info->quota_bytes = info->returned = info->streak = 0;
+  info->fetched = info->unearned_bytes = info->returned = info->streak = 0;
+  info->refills = 0;
   info->seen_head = NULL;
   hak_policy_set_capacity(heap, cls, info->adaptive ? 0 : (uint32_t)fixed);
 }
 
 /* The capacity is set anew, so that what was lent is part of it no more. */
 static void forget_lent(hak_bin_info_t *info, uint32_t cls) {
-  atomic_fetch_sub_explicit(&lent_bytes, (int64_t)info->lent * hak_class_sizes[cls], memory_order_relaxed);
+  atomic_fetch_sub_explicit(&lent_bytes, (size_t)info->lent * hak_class_sizes[cls], memory_order_relaxed);
   info->lent = 0;
 }
 
 bool hak_policy_lend(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
   hak_bin_info_t *info = &heap->info[cls];
-  int64_t bytes = (int64_t)blocks * hak_class_sizes[cls];
-  if (!info->adaptive || info->closed || atomic_load_explicit(&lent_bytes, memory_order_relaxed) + bytes > LENT_BYTES) {
+  size_t bytes = (size_t)blocks * hak_class_sizes[cls];
+  size_t most = LENT_BYTES + (hak_arena_used_slices() << HAK_SLICE_SHIFT) / LENT_SHARE;
+  if (!info->adaptive || info->closed || atomic_load_explicit(&lent_bytes, memory_order_relaxed) + bytes > most) {
     return false;
   }
   atomic_fetch_add_explicit(&lent_bytes, bytes, memory_order_relaxed);
@@ -112,9 +159,10 @@ void hak_policy_close(hak_heap_t *heap) {
   for (uint32_t c = 1; c <= HAK_GRANT_LAST; c++) {
     forget_lent(&heap->info[c], c);
   }
-  atomic_fetch_sub_explicit(&capacities_bytes, (int64_t)heap->capacity_bytes, memory_order_relaxed);
-  heap->capacity_bytes = heap->quota_bytes = heap->run_bytes = 0;
-  heap->takes_fast = false;
+  hak_arena_count_cached(-heap->large_budget_bytes);
+  atomic_fetch_sub_explicit(&small_budgets_bytes, heap->budget_bytes, memory_order_relaxed);
+  heap->budget_bytes = heap->large_budget_bytes = heap->run_budget_bytes = heap->unearned_bytes = 0;
+  heap->run_bytes = heap->haste = 0;
   hak_lock_waited_ns = 0;
 }
 
@@ -123,10 +171,12 @@ bool hak_policy_is_off(const hak_bin_info_t *info) {
 }
 
 uint32_t hak_policy_refill(hak_bin_info_t *info, uint32_t cls) {
-  uint32_t first = blocks_within(HAK_REFILL_LEAST_BYTES, cls, 1), most = blocks_within(TRANSFER_BYTES, cls, 1);
-  uint32_t capacity = hak_bin_capacity(info), want = info->fetched / 2;
+  size_t few = share_of(FIRST_SHARED_BYTES, FIRST_LEAST_BYTES, FIRST_MOST_BYTES);
+  uint32_t first = blocks_within(few, cls, 1, UINT32_MAX), capacity = hak_bin_capacity(info);
+  uint32_t most = blocks_within(REFILL_BYTES, cls, 1, UINT32_MAX), want = info->fetched / 2;
   info->streak = 0;
-  if (capacity == 0 && hak_class_sizes[cls] > HAK_REFILL_LEAST_BYTES) {
+  info->refills = (uint8_t)(info->refills + (info->refills < CURRENT_AFTER));
+  if (capacity == 0 && is_large(cls)) {
     return 1;
   }
   want = want < first ? first : want < most ? want : most;
@@ -134,68 +184,110 @@ uint32_t hak_policy_refill(hak_bin_info_t *info, uint32_t cls) {
 }
 
 bool hak_policy_keeps_current(const hak_bin_info_t *info, uint32_t cls) {
-  return (size_t)info->fetched * hak_class_sizes[cls] >= (size_t)2 * TRANSFER_BYTES;
+  return info->refills >= CURRENT_AFTER && (size_t)info->fetched * hak_class_sizes[cls] >= CURRENT_AFTER_BYTES;
 }
 
-/* Whether the class, the budget and a memory limit have room for so many blocks in all. Each class has room for one
- * that is not larger than its bound. */
-static bool may_have(const hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
-  size_t bytes = counted_bytes(cls, blocks) - counted_bytes(cls, hak_bin_capacity(&heap->info[cls]));
-  int64_t limit = hak_option(HAK_OPTION_MEMORY_LIMIT);
-  int64_t all = atomic_load_explicit(&capacities_bytes, memory_order_relaxed) + (int64_t)bytes;
-  if ((size_t)blocks * hak_class_sizes[cls] > hak_option_size(HAK_OPTION_CACHE_BYTES) || blocks > HAK_MAGAZINE_MAX ||
-      (hak_class_is_run(cls) && blocks > 1 && (!heap->takes_fast || limit > 0))) {
-    return false;
+static size_t all_budgets_bytes(void) {
+  return atomic_load_explicit(&small_budgets_bytes, memory_order_relaxed) + hak_arena_cached_bytes();
+}
+
+/* The caches have their part of a limit. */
+static bool at_limit(void) {
+  size_t limit = hak_option_size(HAK_OPTION_MEMORY_LIMIT);
+  return limit > 0 && all_budgets_bytes() > limit / LIMIT_PART;
+}
+
+/* What a thread has in use, as far as can be told: its share of all but for what lies in its bins, which is counted
+ * every few refills and overflows, and for what may lie in those of others, who may sleep: else each cache would pay
+ * for the next one. */
+static size_t in_use(hak_heap_t *heap, size_t others) {
+  if (heap->events - heap->cached_at >= EVENTS_PER_COUNT) {
+    heap->cached_at = heap->events;
+    heap->cached_bytes = hak_cache_bytes(heap);
   }
-  return heap->capacity_bytes + bytes <= share() && (limit == 0 || all <= limit / LIMIT_PART);
+  size_t used = hak_arena_used_slices() << HAK_SLICE_SHIFT, cached = heap->cached_bytes + others;
+  return used > cached ? (used - cached) / hak_caches_open() : 0;
 }
 
+/* Whether the budgets have room for so many more blocks. The first of a class is the difference between a cache and
+ * none. */
+static bool may_grow(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
+  bool first = hak_bin_capacity(&heap->info[cls]) + blocks == 1;
+  size_t bytes = (size_t)blocks * hak_class_sizes[cls], kept = *budget_of(heap, cls) + bytes;
+  /* what a thread keeps of large ones, the arena does not: see hak_arena_count_cached */
+  size_t least = is_large(cls) ? hak_option_size(HAK_OPTION_RETAIN) / hak_caches_open()
+                               : share_of(BUDGET_SHARED_BYTES, BUDGET_LEAST_BYTES, BUDGET_MOST_BYTES);
+  if (!hak_class_is_run(cls)) {
+    size_t eighths = is_large(cls) ? LARGE_EIGHTHS : SMALL_EIGHTHS;
+    size_t others = all_budgets_bytes() - heap->budget_bytes - heap->large_budget_bytes;
+    return first || kept <= least || (!at_limit() && kept <= in_use(heap, others) / 8 * eighths);
+  }
+  kept = heap->run_budget_bytes + bytes;
+  bool only = kept == hak_class_sizes[cls]; /* of all runs: a loop that takes and returns a block has no other in use */
+  least = least < RUN_LEAST_BYTES ? least : RUN_LEAST_BYTES;
+  size_t eighths = heap->haste ? LARGE_EIGHTHS : first ? FIRST_RUN_EIGHTHS : RUN_EIGHTHS;
+  return kept <= least || (!at_limit() && (only || kept <= in_use(heap, 0) / 8 * eighths));
+}
+
+/* Blocks that this thread fetches again after it returned them deserve room: as many as it would have saved, as long
+ * as the process has enough in use for that not to matter. */
 void hak_policy_fetched(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
   hak_bin_info_t *info = &heap->info[cls];
-  uint32_t again = blocks < info->returned ? blocks : info->returned, capacity = hak_bin_capacity(info);
-  info->fetched += hak_policy_keeps_current(info, cls) ? 0 : blocks;
-  info->returned -= again;
+  uint32_t again = blocks < info->returned ? blocks : info->returned;
+  info->fetched += info->fetched < FETCHED_MAX ? blocks : 0;
   heap->run_bytes += hak_class_is_run(cls) ? hak_class_sizes[cls] : 0;
-  if (again > 0 && info->adaptive && may_have(heap, cls, capacity + again)) {
-    hak_policy_set_capacity(heap, cls, capacity + again);
+  if (again == 0 || !info->adaptive) {
+    return;
+  }
+  info->returned -= again;
+  size_t wanted = (size_t)hak_bin_capacity(info) + again;
+  if (wanted <= blocks_within(hak_option_size(HAK_OPTION_CACHE_BYTES), cls, 0, HAK_MAGAZINE_MAX) &&
+      may_grow(heap, cls, again)) {
+    hak_policy_set_capacity(heap, cls, (uint32_t)wanted);
   }
 }
 
-/* More capacity without a need shown. False: the quota has no room for it. */
-static bool grant(hak_heap_t *heap, uint32_t cls, uint32_t capacity) {
+/* What a thread that only frees is to gather before it lets go of it: half of what it does now, or twice as much. */
+static uint32_t towards_batch(hak_heap_t *heap, uint32_t cls, uint32_t capacity) {
+  uint32_t batch = hak_policy_passes_on(heap, cls) ? blocks_within(batch_bytes(), cls, 2, UINT32_MAX)
+                                                   : blocks_within(LEAST_BYTES, cls, 1, LEAST_BLOCKS_MAX);
+  if (capacity >= batch) {
+    return capacity / 2 > batch ? capacity / 2 : batch;
+  }
+  uint32_t more = capacity > 0 ? capacity : blocks_within(UNEARNED_FIRST_BYTES, cls, 1, UINT32_MAX);
+  more = batch - capacity < more ? batch - capacity : more;
+  bool allowed = (size_t)(capacity + more) * hak_class_sizes[cls] <= hak_option_size(HAK_OPTION_CACHE_BYTES);
+  size_t kept = heap->budget_bytes + heap->large_budget_bytes - heap->run_budget_bytes;
+  allowed &= kept + (size_t)more * hak_class_sizes[cls] <=
+             share_of(BATCHES_SHARED_BYTES / hak_caches_open(), BATCHES_LEAST_BYTES, SIZE_MAX);
+  return allowed && !hak_class_is_run(cls) && may_grow(heap, cls, more) ? capacity + more : capacity;
+}
+
+/* More capacity without a need shown, as long as all of it came so. */
+static bool grant_unearned(hak_heap_t *heap, uint32_t cls) {
   hak_bin_info_t *info = &heap->info[cls];
-  size_t bytes = (size_t)(capacity - hak_bin_capacity(info)) * hak_class_sizes[cls];
-  if (heap->quota_bytes + bytes > share() / QUOTA_PART || !may_have(heap, cls, capacity)) {
+  size_t size = hak_class_sizes[cls], capacity = hak_bin_capacity(info), has = capacity * size;
+  size_t wanted = capacity == 0 ? blocks_within(UNEARNED_FIRST_BYTES, cls, 1, UINT32_MAX) * size : 2 * has;
+  size_t share = share_of(UNEARNED_SHARED_BYTES, UNEARNED_LEAST_BYTES, UNEARNED_MAX_BYTES);
+  if (has != info->unearned_bytes || size > UNEARNED_BLOCK_MAX || (capacity > 0 && wanted > UNEARNED_BYTES) ||
+      wanted > hak_option_size(HAK_OPTION_CACHE_BYTES) || heap->unearned_bytes + wanted - has > share) {
     return false;
   }
-  heap->quota_bytes += bytes;
-  info->quota_bytes += (uint32_t)bytes;
-  hak_policy_set_capacity(heap, cls, capacity);
+  heap->unearned_bytes += wanted - has;
+  info->unearned_bytes += (uint32_t)(wanted - has);
+  hak_policy_set_capacity(heap, cls, (uint32_t)(wanted / size));
   return true;
-}
-
-/* A thread that only frees gathers batches for others. Beyond a batch it loses what it earned where nobody takes it: a
- * cached block holds a page, or a slab, of the free memory around it. */
-void hak_policy_passed(hak_heap_t *heap, uint32_t cls, bool taken_up) {
-  uint32_t capacity = hak_bin_capacity(&heap->info[cls]);
-  uint32_t batch = blocks_within(TRANSFER_BYTES, cls, 1);
-  if (!taken_up && capacity > batch) {
-    hak_policy_set_capacity(heap, cls, capacity / 2 > batch ? capacity / 2 : batch);
-  } else if (taken_up && capacity < batch) {
-    grant(heap, cls, 2 * capacity < batch ? 2 * capacity : batch);
-  }
 }
 
 hak_overflow_t hak_policy_overflow(hak_heap_t *heap, uint32_t cls) {
   hak_bin_info_t *info = &heap->info[cls];
   uint32_t capacity = hak_bin_capacity(info);
   info->busy = true;
-  size_t most = hak_option_size(HAK_OPTION_CACHE_BYTES);
-  if (capacity == 0 && info->adaptive && !hak_class_is_run(cls) &&
-      grant(heap, cls, blocks_within(most < START_BYTES ? most : START_BYTES, cls, 1))) {
+  if (info->adaptive && grant_unearned(heap, cls)) {
     return HAK_OVERFLOW_GROWN;
   }
   if (info->adaptive && ++info->streak > STREAK_MAX) {
+    hak_policy_set_capacity(heap, cls, towards_batch(heap, cls, capacity));
     info->returned += capacity > 0 ? capacity : 1;
     return HAK_OVERFLOW_FREES;
   }
@@ -207,23 +299,30 @@ hak_overflow_t hak_policy_overflow(hak_heap_t *heap, uint32_t cls) {
   return HAK_OVERFLOW_HALF;
 }
 
-bool hak_policy_slows(hak_heap_t *heap, uint64_t passed_ms, bool ends) {
-  uint64_t waited_ms = hak_lock_waited_ns / 1000000; /* of many threads at the arena none takes much */
-  bool fast = heap->run_bytes / FAST_BYTES_PER_MS + waited_ms >= passed_ms + CLOCK_MS;
-  bool slows = ends && heap->takes_fast && !fast;
-  heap->takes_fast = fast || (heap->takes_fast && !ends);
-  if (ends) {
-    heap->run_bytes = 0;
-    hak_lock_waited_ns = 0;
+bool hak_policy_calms(hak_heap_t *heap, uint64_t now_ms) {
+  uint64_t passed_ms = now_ms - heap->haste_ms, waited_ms = hak_lock_waited_ns / 1000000;
+  if (heap->run_bytes / HASTE_BYTES_PER_MS + waited_ms >= passed_ms + CLOCK_MS) {
+    heap->haste = HASTE_LOOKS;
   }
-  return slows;
+  if (passed_ms < HASTE_LOOK_MS) {
+    return false;
+  }
+  bool calms = heap->haste == 1;
+  heap->haste -= heap->haste > 0;
+  heap->haste_ms = now_ms;
+  hak_lock_waited_ns = 0;
+  heap->run_bytes = 0;
+  return calms;
 }
 
 void hak_policy_idle(hak_heap_t *heap, uint32_t cls) {
   hak_bin_info_t *info = &heap->info[cls];
   forget_lent(info, cls);
-  if (info->adaptive) {
+  if (info->adaptive && hak_bin_capacity(info) + info->unearned_bytes > 0) {
+    heap->unearned_bytes -= info->unearned_bytes;
+    info->unearned_bytes = 0;
     info->fetched = 0;
+    info->refills = 0;
     hak_policy_set_capacity(heap, cls, 0);
   }
 }

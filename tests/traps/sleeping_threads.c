@@ -7,7 +7,7 @@
 #include "trap.h"
 
 enum { THREADS = 32, BYTES = 8 << 20, SIZES = 2000, ROUNDS = 3, BLOCKS_MAX = BYTES / 16, MOST_KIB_EACH = 2048 };
-enum { FREEING = 8, TOGETHER = 256 << 20, MOST_KIB_TOGETHER = 32 << 10 };
+enum { FREEING = 8, TOGETHER = 256 << 20, MOST_KIB_TOGETHER = 52 << 10 };
 
 static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
 static pthread_barrier_t all_done, at_end;

@@ -7,6 +7,11 @@
 #include "fast.h"
 #include "slab.h"
 
+enum {
+  BINS_UNEARNED_BYTES = 96 << 10,
+  BINS_UNEARNED_BLOCK = 32 << 10
+}; /* of capacity that a thread gets before it shows a need */
+
 /* `heap` is zeroed memory, the first time. It is found where all heaps are looked through. */
 static inline void bins_open(hak_heap_t *heap) {
   hak_slab_init();
@@ -66,19 +71,18 @@ static inline size_t bins_room(const hak_heap_t *heap, uint32_t cls) {
   return (size_t)(heap->bin[cls].end - atomic_load(&heap->bin[cls].top));
 }
 
-/* The thread's sums are those of its adaptive classes, of runs one each; what a class has from the quota is part of its
- * capacity. */
-static inline void bins_capacities_add_up(const hak_heap_t *heap) {
-  size_t all = 0, quota = 0;
+/* The budgets are what the adaptive classes' capacities come to: those up to 4 KiB, and those above. */
+static inline void bins_budgets_add_up(const hak_heap_t *heap) {
+  size_t small = 0, large = 0, unearned = 0;
   for (uint32_t cls = 1; cls < HAK_CLASS_COUNT; cls++) {
-    const hak_bin_info_t *info = &heap->info[cls];
-    uint32_t counted = hak_class_is_run(cls) && hak_bin_capacity(info) > 1 ? 1 : hak_bin_capacity(info);
-    size_t bytes = info->adaptive ? (size_t)counted * hak_class_sizes[cls] : 0;
-    CHECK(hak_bin_blocks(heap, cls) + bins_room(heap, cls) <= info->magazine.size && info->quota_bytes <= bytes);
-    all += bytes;
-    quota += info->quota_bytes;
+    CHECK(hak_bin_blocks(heap, cls) + bins_room(heap, cls) <= heap->info[cls].magazine.size);
+    unearned += heap->info[cls].unearned_bytes;
+    if (heap->info[cls].adaptive) {
+      *(hak_class_sizes[cls] <= 4096 ? &small : &large) += (size_t)bins_capacity(heap, cls) * hak_class_sizes[cls];
+    }
   }
-  CHECK(all == heap->capacity_bytes && quota == heap->quota_bytes);
+  CHECK(small == heap->budget_bytes && large == heap->large_budget_bytes);
+  CHECK(unearned == heap->unearned_bytes && unearned <= BINS_UNEARNED_BYTES);
 }
 
 /* Return everything that is cached anywhere. */

@@ -9,10 +9,14 @@
 
 enum { BYTES = 1024, BLOCKS = 6000 };
 
+static size_t peak_bytes;
+
 static void pass_through(hak_heap_t *from, hak_heap_t *to, size_t bytes, size_t count) {
   for (size_t i = 0; i < count; i++) {
     blocks[i] = bins_alloc(from, bytes);
   }
+  size_t used_bytes = hak_arena_used_slices() << HAK_SLICE_SHIFT;
+  peak_bytes = peak_bytes > used_bytes ? peak_bytes : used_bytes;
   for (size_t i = 0; i < count; i++) {
     bins_free(to, blocks[i]);
   }
@@ -34,7 +38,7 @@ static uint64_t refills_of(hak_heap_t *heap, size_t bytes) {
 static void limits_grow_with_use(void) {
   const uint32_t cls = hak_class_of(BYTES);
   open_both();
-  bins_capacities_add_up(&mine);
+  bins_budgets_add_up(&mine);
   use_steadily(&mine, BYTES, 1, 2);
   uint32_t start = bins_capacity(&mine, cls);
   CHECK(start > 0);
@@ -50,7 +54,7 @@ static void limits_grow_with_use(void) {
   CHECK(limit > start && limit <= (uint64_t)hak_option(HAK_OPTION_CACHE_BYTES) / BYTES);
   CHECK(bins_length(&mine, cls) <= limit);
   CHECK(bins_capacity(&mine, hak_class_of(2 * BYTES)) == bins_capacity(&other, hak_class_of(2 * BYTES)));
-  bins_capacities_add_up(&mine);
+  bins_budgets_add_up(&mine);
 }
 
 static void growth_ends_at_the_option(void) {
@@ -61,35 +65,39 @@ static void growth_ends_at_the_option(void) {
     use_steadily(&mine, BYTES, demand, 5);
     CHECK(bins_capacity(&mine, cls) <= 20);
   }
-  bins_capacities_add_up(&mine);
+  bins_budgets_add_up(&mine);
 }
 
-/* All adaptive classes of a thread together stay within its share of the budget. */
-static void growth_ends_at_the_budget(void) {
-  enum { THREADS = 8, SHARE_BYTES = (16 << 20) / THREADS };
+/* What lies in the bins of other classes is not in use, and lets none grow. */
+static void caches_do_not_feed_each_other(void) {
+  enum { DEMAND_BYTES = 1 << 20 };
   open_both();
-  hak_cache_set_open(THREADS);
+  size_t most = 0;
+  for (uint32_t cls = hak_class_of(BYTES); cls < HAK_CLASS_COUNT && hak_class_sizes[cls] <= DEMAND_BYTES / 4; cls++) {
+    use_steadily(&mine, hak_class_sizes[cls], DEMAND_BYTES / hak_class_sizes[cls], 4);
+    most += DEMAND_BYTES;
+  }
+  size_t kept = hak_arena_used_slices() << HAK_SLICE_SHIFT;
+  CHECK(kept <= most / 2); /* without that, all of it */
+}
+
+/* All adaptive classes of a thread together stay within three times what the process has in use, or a least budget; the
+ * large ones within half of that and runs within what is in use, or what the arena would retain and 2 MiB, but for one
+ * block each. */
+static void growth_ends_at_the_budget(void) {
+  open_both();
+  size_t start_bytes = mine.budget_bytes, least_bytes = 1 << 20, first_blocks = 0;
+  size_t retained = (size_t)hak_option(HAK_OPTION_RETAIN) + ((size_t)2 << 20);
   for (uint32_t cls = 5; cls < HAK_CLASS_COUNT; cls++) {
     size_t demand = ((size_t)2 << 20) / hak_class_sizes[cls];
     use_steadily(&mine, hak_class_sizes[cls], demand < BLOCKS ? demand : BLOCKS, 4);
-    CHECK(mine.capacity_bytes <= SHARE_BYTES);
-    bins_capacities_add_up(&mine);
+    size_t part = 3 * peak_bytes, large_part = part / 2 + peak_bytes;
+    CHECK(mine.budget_bytes <= (part > least_bytes ? part : least_bytes));
+    first_blocks += hak_class_sizes[cls] > 4096 ? hak_class_sizes[cls] : 0;
+    CHECK(mine.large_budget_bytes <= (large_part > retained ? large_part : retained) + first_blocks);
   }
-  CHECK(mine.capacity_bytes > SHARE_BYTES / 2);
-}
-
-/* A thread that takes and frees the same number of blocks soon exchanges none with the slabs: what overflowed and was
- * fetched again has room, and what came unasked with it. */
-static void no_block_is_returned_twice(void) {
-  for (uint32_t cls = 1; cls < HAK_RUN_FIRST; cls++) {
-    size_t size = hak_class_sizes[cls], demand = ((size_t)256 << 10) / size;
-    open_both();
-    use_steadily(&mine, size, demand < BLOCKS ? demand : BLOCKS, 3);
-    uint32_t events = mine.events;
-    use_steadily(&mine, size, demand < BLOCKS ? demand : BLOCKS, 10);
-    CHECK(mine.events == events);
-    bins_return(&mine, &other);
-  }
+  bins_budgets_add_up(&mine);
+  CHECK(mine.budget_bytes > start_bytes && mine.large_budget_bytes > 0);
 }
 
 /* A thread that only frees has no use for what it caches. */
@@ -101,7 +109,7 @@ static void limits_shrink_where_nothing_is_allocated(void) {
   uint32_t grown = bins_capacity(&mine, cls);
   pass_through(&other, &mine, BYTES, BLOCKS);
   hak_cache_check(&mine);
-  bins_capacities_add_up(&mine);
+  bins_budgets_add_up(&mine);
   uint32_t least = bins_capacity(&mine, cls);
   CHECK(least < grown && least >= 1);
   CHECK(bins_length(&mine, cls) <= least && !mine.info[cls].current);
@@ -121,7 +129,7 @@ static void a_fixed_capacity_stays(void) {
     CHECK(bins_capacity(&mine, cls) == 3 && bins_length(&mine, cls) <= 3);
   }
   hak_cache_check(&mine);
-  bins_capacities_add_up(&mine);
+  bins_budgets_add_up(&mine);
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
     CHECK(mine.info[c].adaptive == (hak_class_bands[c] != 5));
   }
@@ -149,7 +157,7 @@ static void without_caches_nothing_is_cached(void) {
   set_variable("HAKMEM_TINY_UNIFIED_CACHE=0");
   set_variable("HAKMEM_TINY_UNIFIED_C5=100");
   open_both();
-  CHECK(mine.capacity_bytes == 0);
+  CHECK(mine.budget_bytes == 0);
   for (uint32_t cls = 1; cls < HAK_CLASS_COUNT; cls++) {
     CHECK(!mine.info[cls].adaptive);
     pass_through(&mine, &mine, hak_class_sizes[cls], 20);
@@ -182,7 +190,7 @@ int main(void) {
   child_succeeds(limits_grow_with_use);
   child_succeeds(growth_ends_at_the_option);
   child_succeeds(growth_ends_at_the_budget);
-  child_succeeds(no_block_is_returned_twice);
+  child_succeeds(caches_do_not_feed_each_other);
   child_succeeds(limits_shrink_where_nothing_is_allocated);
   child_succeeds(a_fixed_capacity_stays);
   child_succeeds(capacity_zero_caches_nothing);

@@ -13,7 +13,7 @@
 #include "stats.h"
 #include "system.h"
 
-enum { BYTES = 1024, BLOCKS = 1000, LANE_BYTES = 256 << 10, MOST = LANE_BYTES / BYTES };
+enum { BYTES = 1024, BLOCKS = 1000, MOST_BYTES = 256 << 10, MOST_BLOCKS = 4096 };
 
 static uint32_t cls;
 static hak_free_block_t *blocks[BLOCKS], *taken[BLOCKS];
@@ -33,7 +33,6 @@ static void set_up(void) {
     CHECK(blocks[i] != NULL);
     hak_mark_free(blocks[i]);
   }
-  hak_depot_miss(cls, BLOCKS);
 }
 
 static bool is_among(const hak_free_block_t *block, uint32_t from, uint32_t count) {
@@ -46,15 +45,14 @@ static bool is_among(const hak_free_block_t *block, uint32_t from, uint32_t coun
 }
 
 static void put_all(uint32_t from, uint32_t count) {
-  hak_depot_miss(cls, count);
   CHECK(hak_depot_put(cls, blocks + from, count) == 0);
 }
 
-/* As many as a lane ever has room for. */
+/* As many as there is room for. */
 static uint32_t fill(void) {
-  put_all(BLOCKS - MOST, MOST);
-  CHECK(waiting() == MOST);
-  return MOST;
+  uint32_t room = BLOCKS - hak_depot_put(cls, blocks, BLOCKS);
+  CHECK(room > 0 && room < BLOCKS && room == waiting());
+  return room;
 }
 
 static void what_is_put_can_be_taken(void) {
@@ -96,63 +94,35 @@ static void no_block_is_lost_or_doubled(void) {
   }
 }
 
-static size_t free_in_slabs(void) {
-  hak_slab_totals_t totals[HAK_BIN_COUNT];
-  hak_slab_totals(totals);
-  return totals[cls].free_blocks;
-}
-
-/* There is room for what threads had to fetch from slabs, and none before. */
-static void room_comes_with_misses(void) {
-  hak_depot_flush(false);
-  CHECK(hak_depot_put(cls, blocks, 3) == 3 && waiting() == 0);
-  hak_depot_miss(cls, 2);
-  hak_depot_miss(cls, 3);
-  hak_depot_miss(cls + 1, 100);
-  CHECK(hak_depot_put(cls, blocks, 5) == 0 && waiting() == 5);
-  for (int i = 0; i < 3; i++) {
-    hak_depot_miss(cls, UINT32_MAX);
+/* The rest, the first blocks, stays the caller's. */
+static void there_is_room_for_so_much(void) {
+  uint32_t room = fill(), rest = BLOCKS - room;
+  CHECK(room * BYTES <= MOST_BYTES);
+  for (uint32_t i = 0; i < BLOCKS; i++) {
+    CHECK(hak_depot_holds(blocks[i], cls) == (i >= rest));
   }
-  CHECK(hak_depot_put(cls, blocks + 5, MOST - 5) == 0 && waiting() == MOST);
-}
-
-/* The rest, the first blocks, stays the caller's; and as many that lie there go to their slabs. */
-static void room_goes_with_what_nobody_takes(void) {
-  size_t before = free_in_slabs();
-  hak_depot_flush(false);
-  hak_depot_miss(cls, 10);
-  CHECK(hak_depot_put(cls, blocks, 12) == 2 && waiting() == 8 && free_in_slabs() == before + 2);
-  CHECK(!hak_depot_holds(blocks[0], cls) && !hak_depot_holds(blocks[1], cls) && hak_depot_holds(blocks[2], cls));
-  CHECK(hak_depot_put(cls, blocks, 1) == 1 && waiting() == 7);
-  CHECK(hak_depot_take(cls, taken, 7) == 7 && hak_depot_put(cls, taken, 7) == 0);
-  CHECK(hak_depot_put(cls, blocks + 20, 100) == 100 && waiting() == 0 && free_in_slabs() == before + 10);
-  CHECK(hak_depot_put(cls, blocks, 1) == 1 && waiting() == 0);
-  hak_slab_check();
-}
-
-/* Where nobody takes anything. */
-static void a_full_lane_empties(void) {
-  (void)fill();
-  for (uint32_t put = 0; waiting() > 0; put++) {
-    CHECK(put < MOST);
-    size_t lay = waiting();
-    CHECK(hak_depot_put(cls, blocks + put, 1) == 1 && waiting() == lay - 1);
-  }
-  (void)hak_depot_take(cls, taken, 1);
+  CHECK(hak_depot_put(cls, blocks, rest) == rest && waiting() == room);
+  CHECK(hak_depot_take(cls, taken, 5) == 5);
+  CHECK(hak_depot_put(cls, blocks, rest) == rest - 5 && waiting() == room);
 }
 
 /* Of small blocks, too, so that nobody waits long for who moves them; and of large ones there is one at least. */
 static void there_is_room_in_every_class(void) {
-  static hak_free_block_t *many[LANE_BYTES / HAK_CACHE_LINE];
+  static hak_free_block_t *many[2 * MOST_BLOCKS];
   for (uint32_t c = 1; c < HAK_RUN_FIRST; c++) {
-    uint32_t bytes = hak_class_sizes[c], most = LANE_BYTES / (bytes < HAK_CACHE_LINE ? HAK_CACHE_LINE : bytes);
-    for (size_t i = 0; i < most; i++) {
+    for (size_t i = 0; i < sizeof many / sizeof(void *); i++) {
       many[i] = blocks[0]; /* nothing of a block is touched */
     }
-    hak_depot_miss(c, UINT32_MAX);
-    CHECK(most >= 1 && hak_depot_put(c, many, most) == 0);
-    CHECK(hak_depot_take(c, many, 2 * most) == most && hak_depot_count(c) == 0);
+    uint32_t put = 2 * MOST_BLOCKS - hak_depot_put(c, many, 2 * MOST_BLOCKS);
+    CHECK(put >= 1 && put <= MOST_BLOCKS && (size_t)put * hak_class_sizes[c] <= MOST_BYTES);
+    CHECK(hak_depot_take(c, many, 2 * MOST_BLOCKS) == put && hak_depot_count(c) == 0);
   }
+}
+
+static size_t free_in_slabs(void) {
+  hak_slab_totals_t totals[HAK_BIN_COUNT];
+  hak_slab_totals(totals);
+  return totals[cls].free_blocks;
 }
 
 static void nothing_stays_that_nobody_takes(void) {
@@ -190,7 +160,6 @@ static void without_memory_all_is_the_callers(void) {
   hak_depot_verify("test");
   hak_depot_flush(false);
   system_allow();
-  hak_depot_miss(cls, 3);
   CHECK(hak_depot_put(cls, blocks, 3) == 0 && waiting() == 3);
 }
 
@@ -372,9 +341,7 @@ int main(void) {
   child_succeeds(what_is_put_can_be_taken);
   child_succeeds(it_is_known_what_lies_there);
   child_succeeds(no_block_is_lost_or_doubled);
-  child_succeeds(room_comes_with_misses);
-  child_succeeds(room_goes_with_what_nobody_takes);
-  child_succeeds(a_full_lane_empties);
+  child_succeeds(there_is_room_for_so_much);
   child_succeeds(there_is_room_in_every_class);
   child_succeeds(nothing_stays_that_nobody_takes);
   child_succeeds(without_memory_all_is_the_callers);

@@ -46,7 +46,6 @@ static void a_fork_waits_for(hak_lock_t *lock) {
 }
 
 static void *put(void *block) {
-  hak_depot_miss(1, 1);
   CHECK(hak_depot_put(1, (hak_free_block_t *const *)(void *)&block, 1) == 0);
   return NULL;
 }
