@@ -24,7 +24,7 @@ void hak_background_tick(uint64_t now_ms) {
 static void *work(void *unused) {
   (void)unused;
   hak_os_name_thread("hakmem");
-  for (;;) {
+  while (!hak_os_is_last_thread()) { /* libc ends a process with its last thread, and this one is no reason to live */
     int64_t half_ms = hak_option(HAK_OPTION_DECAY) / 2;
     hak_os_sleep_ms(half_ms > TICK_MIN_MS ? (uint64_t)half_ms : TICK_MIN_MS);
     hak_background_tick(hak_os_now_ms());

@@ -213,7 +213,6 @@ void hak_cache_look_at_clock(hak_heap_t *heap) {
     heap->looked_ms = now_ms;
     heap->looked_at = heap->events;
     hak_background_tick(now_ms);
-    hak_background_ensure();
     return_idle(heap);
   }
 }
@@ -225,6 +224,7 @@ static void look_around(hak_heap_t *heap) {
     heap->flush_seen = epoch;
     hak_cache_flush(heap, "free");
   }
+  hak_background_ensure();
   bool seldom = ++heap->events % EVENTS_PER_CLOCK == 0 && hak_os_now_ms() - heap->looked_ms >= LOOK_MS;
   hak_arena_purge_step();
   if (seldom || heap->events % EVENTS_PER_LOOK == 0) {

@@ -95,6 +95,9 @@ void hak_os_yield(void);
 void hak_os_sleep_ms(uint64_t ms);
 /* Start a detached thread with a small stack, which no signal handler interrupts. False: it could not start. */
 bool hak_os_start_thread(void *(*work)(void *));
+/* Whether all other threads of the process have ended: the first one is a zombie, and only the caller is left. False
+ * if the system does not say. */
+bool hak_os_is_last_thread(void);
 /* Name the calling thread, as the system shows it: 15 characters at most. */
 void hak_os_name_thread(const char *name);
 /* Block all signals of this thread. Returns the earlier mask, for hak_os_set_blocked_signals. */

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/auxv.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -91,6 +92,21 @@ bool hak_os_start_thread(void *(*work)(void *)) {
   hak_os_set_blocked_signals(signals);
   errno = saved;
   return ok;
+}
+
+/* The file holds a number, the name in brackets, the state of the first thread, and later the number of threads. */
+bool hak_os_is_last_thread(void) {
+  enum { FIELDS_TO_COUNT = 18 };
+  char text[512];
+  size_t length = hak_direct_read("/proc/self/stat", text, sizeof text);
+  const char *at = length > 0 ? strrchr(text, ')') : NULL;
+  if (!at || at[1] != ' ' || at[2] != 'Z') {
+    return false;
+  }
+  for (int i = 0; at && i < FIELDS_TO_COUNT; i++) {
+    at = strchr(at + 1, ' ');
+  }
+  return at && strncmp(at, " 2 ", 3) == 0;
 }
 
 void hak_os_name_thread(const char *name) {

@@ -2,6 +2,7 @@
 #include "hakmem.h"
 
 #include "altered.h"
+#include "background.h"
 #include "empty.h"
 #include "fast.h"
 #include "foreign.h"
@@ -60,6 +61,7 @@ static void *cached_alloc_or_larger(size_t bytes, bool *zeroed) {
 static void pass_by(void) {
   hak_heap_t *heap = hak_heap_mine();
   if (heap) {
+    hak_background_ensure();
     hak_cache_look_at_clock(heap);
   }
 }

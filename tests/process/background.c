@@ -1,6 +1,7 @@
 /* HAKMEM_BACKGROUND: idle memory of a process that sleeps goes back, in the child of a fork, too; the thread is in
- * nobody's way. argument: on or off, as the environment has it */
+ * nobody's way. argument: on or off, as the environment has it; last: the first thread ends before the others */
 #include <dirent.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +25,20 @@ static void learn(void) {
     for (int i = 0; i < BLOCKS; i++) {
       free(block[i]);
     }
+  }
+}
+
+/* What the parent learned holds for the child; blocks above 1 MiB come by another way. */
+static void use_huge_blocks(void) {
+  enum { COUNT = 16, BYTES = 4 << 20 };
+  static char *block[COUNT];
+  for (int i = 0; i < COUNT; i++) {
+    block[i] = malloc(BYTES);
+    CHECK(block[i] != NULL);
+    memset(block[i], 1, BYTES);
+  }
+  for (int i = 0; i < COUNT; i++) {
+    free(block[i]);
   }
 }
 
@@ -87,10 +102,38 @@ static void forks_beside_it(void) {
   }
 }
 
+static void in_child(void (*body)(void)) {
+  pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    CHECK(threads() == 1);
+    body();
+    CHECK(threads() == 2);
+    falls_asleep();
+    exit(0);
+  }
+  check_child(child);
+}
+
+static void *end_later(void *unused) {
+  nap_ms(300);
+  return unused;
+}
+
+/* The process ends with the last of its own threads. */
+static void outlive_the_first_thread(void) {
+  pthread_t thread;
+  CHECK(pthread_create(&thread, NULL, end_later, NULL) == 0 && pthread_detach(thread) == 0);
+  pthread_exit(NULL);
+}
+
 int main(int count, char **arguments) {
   CHECK(count == 2);
   check_served();
   learn();
+  if (strcmp(arguments[1], "last") == 0) {
+    outlive_the_first_thread();
+  }
   if (strcmp(arguments[1], "off") == 0) {
     CHECK(threads() == 1);
     return 0;
@@ -100,15 +143,7 @@ int main(int count, char **arguments) {
   signals_pass_it_by();
   CHECK(setgid(getgid()) == 0); /* libc sends a signal of its own to every thread, and waits */
   forks_beside_it();
-  pid_t child = fork();
-  CHECK(child >= 0);
-  if (child == 0) {
-    CHECK(threads() == 1);
-    learn();
-    CHECK(threads() == 2);
-    falls_asleep();
-    exit(0);
-  }
-  check_child(child);
+  in_child(learn);
+  in_child(use_huge_blocks);
   return 0;
 }
