@@ -10,10 +10,12 @@ from pathlib import Path
 
 from hakmem_lab import kinds
 from hakmem_lab.errors import LabError
+from hakmem_lab.judge.explain import explain, tolerated
 from hakmem_lab.kinds.latency.pool import PERCENTILES
 from hakmem_lab.kinds.latency.result import key
 from hakmem_lab.plan.spec import NAMING, read_toml
-from hakmem_lab.show import answers, report
+from hakmem_lab.show import figures as cells
+from hakmem_lab.show import report
 from hakmem_lab.store.runs import RunFile, Store, default_folder
 
 SPECS = Path(__file__).resolve().parent
@@ -38,28 +40,27 @@ def figures(result: dict) -> list[str]:
     """The kind's own tables."""
     lines: list[str] = []
     if selection := result.get("selection"):
-        rows = [[row["arm"], answers.told(result, row)] for row in selection["candidates"]]
+        rows = [[row["arm"], cells.told(result, row)] for row in selection["candidates"]]
         lines += table(["candidate, when chosen", "against the default"], rows)
     if comparisons := result.get("comparisons"):
         heads = [f"against {comparisons[0]['control']}", "metric", "effect [interval]", "verdict"]
         primary = result["metric"]["name"]
         rows = [
-            [f"`{row['treatment']}`", answers.metric(result, row), answers.told(result, row), row["verdict"] or ""]
+            [f"`{row['treatment']}`", cells.metric(result, row), cells.told(result, row), row["verdict"] or ""]
             for row in comparisons
             if row["metric"] in (primary, "rss", "rss-mean", "wall") or row["metric"].startswith("mean of ")
         ]
         lines += table(heads, rows)
         lines += spreads(comparisons)
     if effects := result.get("effects"):
-        rows = [[row["name"], row["kind"], answers.told(result, row), row["reading"] or ""] for row in effects]
+        rows = [[row["name"], row["kind"], cells.told(result, row), row["reading"] or ""] for row in effects]
         lines += table(["effect", "kind", "size [interval]", "reading"], rows)
     if latency := result.get("latency"):
         rows = [[f"`{arm['name']}`", *(f"{arm[key(name)]:.4g}" for name in PERCENTILES)] for arm in latency["arms"]]
         lines += table(["response time of all requests, µs", *PERCENTILES], rows)
     if rails := result.get("guardrails"):
         rows = [
-            [answers.metric(result, row), answers.tolerated(result, row), answers.told(result, row), row["status"]]
-            for row in rails
+            [cells.metric(result, row), tolerated(result, row), cells.told(result, row), row["status"]] for row in rails
         ]
         heads = ["guardrail", "tolerated", "effect [interval]", "status"]
         if any("arm" in row for row in rails):
@@ -84,8 +85,8 @@ def page(name: str, header: dict, result: dict, conclusion: str) -> str:
     machine = header["machine"]
     where = f"{machine['cpu']}, {machine['processors']} processors, Linux {machine['kernel']}"
     lines = [f"# {name.replace('_', ' ').capitalize()}", "", f"**Question.** {result['question']}", ""]
-    said = answers.explain(result)
-    first, more = said.answer, said.more
+    said = explain(result)
+    first, more = said.headline, said.more
     lines += [f"**{verdict or 'Result'}: {first.rstrip('.')}.**" + (f" {more}" if more else ""), ""]
     lines += [f"![{first}](pictures/{name}.svg)", ""]
     lines += figures(result)
@@ -108,7 +109,7 @@ def conclusion_of(text: str) -> str:
 
 def index_cell(result: dict) -> str:
     """The index's third cell: the whole sentence, since half of one claims something else."""
-    return answers.explain(result).line
+    return explain(result).line
 
 
 def renew_index(name: str, result: dict) -> None:

@@ -4,6 +4,7 @@ import copy
 import itertools
 
 import pytest
+from tests.analysis.test_results import AB, ab_records, block_records, header, run_record
 
 from hakmem_lab.judge import explain, failing
 from hakmem_lab.judge.statistics.paired import Interval
@@ -12,7 +13,6 @@ from hakmem_lab.kinds import ab, compare, matrix
 from hakmem_lab.kinds.suite.result import sheet_rows, sheets_of
 from hakmem_lab.kinds.suite.spec import SuiteSpec
 from hakmem_lab.plan.spec import build
-from tests.analysis.test_results import AB, ab_records, block_records, header, run_record
 
 PRAISE = ("better", "faster", "level", "as good", "clear winner", "smaller than")
 

@@ -10,10 +10,10 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from tests.conftest import LAUNCH, Answer, with_store
 
 from hakmem_lab.cli.commands import GROUPS
 from hakmem_lab.plan import project
-from tests.conftest import LAUNCH, Answer, with_store
 
 ROOT = Path(__file__).parents[3]
 SPECS = {
@@ -29,13 +29,13 @@ BENCHMARKS = {"context": {"num_cpus": 2}, "benchmarks": [
 # What an example is cut short by where it would take minutes.
 SHORT = {
     **dict.fromkeys(("aa", "compare", "ab", "matrix", "sweep", "suite", "replay"), "--max-blocks 6"),
-    "tune": "--allocators glibc hakmem --budget 5s", "scorecard": "--max-blocks 6", "gallery": "--max-blocks 6",
+    "tune": "--allocators glibc hakmem --budget 5s", "bench": "--max-blocks 6",
     "latency": "--max-blocks 6 --set duration=0.2s --allocators glibc hakmem", "soak": "--set duration=3s",
 }  # fmt: skip
 # What another one leaves behind, in the order in which a user would type them; the rest stands where hak shows it.
 FIRST = ("run", "record", "ab")
 # On files of the checkout: test_first_commands.py runs these where there is nothing else.
-OWN = ("scorecard", "gallery")
+OWN = ("bench",)
 # Its machines are another's.
 ELSEWHERE = {"fleet": r"tcp://head:8786"}
 WRONG = r"No such (option|command)|Missing|Usage|unexpected|Invalid value"
@@ -50,7 +50,7 @@ def shown(text):
 
 @pytest.fixture
 def examples(here):
-    texts = [here().out, *(here(*words, "--help").out for words in (
+    texts = [here().out, here("--all").out, *(here(*words, "--help").out for words in (
         *((name,) for commands in GROUPS.values() for name in commands), ("baseline", "save"), ("baseline", "compare")
     ))]  # fmt: skip
     found = list(dict.fromkeys(words for text in texts for words in shown(text)))
@@ -89,7 +89,7 @@ def checkout(tmp_path, monkeypatch):
     """A checkout after `make`, with what the placeholders of the examples stand for."""
     top = tmp_path / "clone"
     top.mkdir()
-    for name in ("include", "src", "bench", "docs", "experiments", "build", "peers"):
+    for name in ("include", "src", "bench", "docs", "experiments", "build"):
         (top / name).symlink_to(ROOT / name)
     shutil.copy2("/usr/bin/perl", top / "program")
     (top / "args").write_text("my %h; $h{$_} = 'x' x ($_ % 300) for 1..40000; print scalar(keys %h), qq(\\n);\n")

@@ -181,7 +181,7 @@ def test_what_a_cut_trace_lacks_is_counted(here, tmp_path):
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (None, "No such file"),
+        (None, "there is no trace"),
         (b"", "is not a trace"),
         (b"HAKTRACE" + bytes(8), "version 0"),
         (b"#!/bin/sh", "not a trace"),

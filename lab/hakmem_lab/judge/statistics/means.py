@@ -72,7 +72,8 @@ def _far(values: np.ndarray, higher_is_better: bool) -> int:
 @functools.lru_cache(maxsize=4)
 def _weights(n: int) -> np.ndarray:
     """How often every resample takes each of n blocks: the same for all metrics and arms of a run."""
-    return np.random.default_rng(_SEED).multinomial(n, np.full(n, 1 / n), _DRAWS).astype(float)
+    generator = np.random.default_rng(_SEED)
+    return generator.multinomial(n, np.full(n, 1 / n), _DRAWS).astype(float)
 
 
 def _interval(
