@@ -14,34 +14,27 @@ enum { BLOCKS = 64, BLOCK = 1 << 20, ROUNDS = 4, FORKS = 40, WAIT_S = 60 };
 static const size_t peak_kib = (size_t)BLOCKS * BLOCK / 1024;
 
 /* What was faulted in twice stays. */
-static void learn(void) {
+static void fill_and_free(size_t count, size_t bytes) {
   static char *block[BLOCKS];
   for (int round = 0; round < ROUNDS; round++) {
-    for (int i = 0; i < BLOCKS; i++) {
-      block[i] = malloc(BLOCK);
+    for (size_t i = 0; i < count; i++) {
+      block[i] = malloc(bytes);
       CHECK(block[i] != NULL);
-      memset(block[i], 1, BLOCK);
+      memset(block[i], 1, bytes);
     }
-    for (int i = 0; i < BLOCKS; i++) {
+    for (size_t i = 0; i < count; i++) {
       free(block[i]);
     }
   }
 }
 
-/* Blocks above 1 MiB come by another way; what was faulted in twice stays. */
+static void learn(void) {
+  fill_and_free(BLOCKS, BLOCK);
+}
+
+/* Blocks above 1 MiB come by another way. */
 static void use_huge_blocks(void) {
-  enum { COUNT = 16, BYTES = 4 << 20 };
-  static char *block[COUNT];
-  for (int round = 0; round < ROUNDS; round++) {
-    for (int i = 0; i < COUNT; i++) {
-      block[i] = malloc(BYTES);
-      CHECK(block[i] != NULL);
-      memset(block[i], 1, BYTES);
-    }
-    for (int i = 0; i < COUNT; i++) {
-      free(block[i]);
-    }
-  }
+  fill_and_free(BLOCKS / 4, (size_t)4 * BLOCK);
 }
 
 static unsigned threads(void) {
