@@ -57,8 +57,8 @@ typedef struct hak_bin_info {
   bool closed;
   bool busy;                    /* a refill or overflow since the last scavenge */
   bool adaptive;                /* false: an option says the capacity */
-  uint8_t refills;              /* counted as far as the policy asks */
-  const void *seen_head;        /* at the last look for idle magazines; */
+  uint8_t refills;              /* refills so far, up to the number that the policy asks for */
+  const void *seen_head;        /* the newest block at the last scavenge */
   const void *seen_middle;      /* block below which half of them lay at the last scavenge */
   _Atomic uint64_t asked_bytes; /* for statistics, sampled at every refill: sum of the sizes asked for */
   _Atomic uint64_t asked_count;
@@ -80,21 +80,21 @@ typedef struct hak_heap {
   uint32_t forks;             /* forks when its thread began or last forked; an orphan's is not the process's count */
   uint32_t events;            /* refills and overflows */
   uint32_t flush_seen;
-  uint32_t cached_at;        /* the event at which what lay in the bins was last counted, */
+  uint32_t cached_at;        /* number of events at the last count of the bins */
   bool busy;                 /* a thread has it */
-  bool filled;               /* or it is parked: there may be blocks in its bins */
-  bool heap_shrinks;         /* the process used less at the last look than before, or half of what it did lately */
-  size_t used_seen;          /* slices in use at the last look */
+  bool filled;               /* a thread has it, or it is parked: its bins may hold blocks */
+  bool heap_shrinks;         /* use fell between two checks, or below half of the recent peak */
+  size_t used_seen;          /* slices in use at the last check */
   size_t budget_bytes;       /* sum of capacity * block bytes over the adaptive classes up to 4 KiB */
-  size_t large_budget_bytes; /* and over those above, of which */
-  size_t run_budget_bytes;   /* so much over runs */
-  size_t cached_bytes;       /* and how much it was */
-  size_t unearned_bytes;     /* of both budgets, what was granted before any need was shown */
-  uint64_t looked_ms;        /* when idle magazines were last looked for, */
-  uint32_t looked_at;        /* and at which event */
-  uint64_t haste_ms;         /* when it was last looked whether the thread is in haste, */
-  size_t run_bytes;          /* what was fetched of runs since, */
-  uint32_t haste;            /* and for how many looks more it is */
+  size_t large_budget_bytes; /* the same sum over the classes above 4 KiB */
+  size_t run_budget_bytes;   /* the same sum over runs */
+  size_t cached_bytes;       /* bytes in the bins at the last count */
+  size_t unearned_bytes;     /* slow-start quota: part of both budgets, given before any need was shown */
+  uint64_t looked_ms;        /* time of the last scavenge */
+  uint32_t looked_at;        /* number of events at the last scavenge */
+  uint64_t haste_ms;         /* when the allocation rate of runs was last checked */
+  size_t run_bytes;          /* bytes of runs fetched since that check */
+  uint32_t haste;            /* checks for which the high allocation rate still counts */
 } hak_heap_t;
 
 _Static_assert(offsetof(hak_heap_t, bin) == offsetof(hak_heap_t, grant) + HAK_BINS_AT * sizeof(void *),

@@ -87,7 +87,7 @@ OF_OTHERS = {"half", "target"}
 
 
 def _named():
-    """(file, target) of every document, but what is told of the past."""
+    """(file, target) of every document, except records of the past."""
     files = subprocess.run(
         ["git", "-C", ROOT, "ls-files", "*.md", "docs/man", ":!CHANGELOG.md", ":!docs/experiments"],
         capture_output=True, text=True, check=True,
