@@ -266,6 +266,14 @@ static uint32_t fetch(hak_bin_info_t *info, uint32_t cls, hak_free_block_t **blo
 
 static void *refill_run(hak_heap_t *heap, uint32_t cls, bool *zeroed) {
   hak_policy_refill(&heap->info[cls], cls);
+  hak_free_block_t *kept;
+  if (hak_depot_take(cls, &kept, 1) > 0) {
+    if (!hak_is_marked_free(kept)) {
+      hak_slab_damaged("malloc", kept);
+    }
+    hak_policy_fetched(heap, cls, 1);
+    return hak_mark_taken(kept);
+  }
   void *block = hak_run_take(cls, HAK_BLOCK_MIN, zeroed);
   if (block) {
     hak_policy_fetched(heap, cls, 1);
@@ -374,6 +382,11 @@ void hak_cache_overflow(hak_heap_t *heap, uint32_t cls, hak_free_block_t *block)
     return;
   }
   if ((make_room(heap, cls) || make_room_by_policy(heap, cls)) && hak_bin_push(heap, &heap->bin[cls], block)) {
+    return;
+  }
+  if (hak_class_is_run(cls)) {
+    hak_mark_free(block);
+    pass_on(heap, cls, &block, 1);
     return;
   }
   hak_cache_return_one(cls, block);

@@ -1,6 +1,7 @@
 /* Blocks on their way from threads that free to threads that allocate. cache.c stands above, slab.c below. */
 #include "depot.h"
 
+#include "large.h"
 #include "slab.h"
 
 enum {
@@ -20,12 +21,12 @@ static uint32_t lanes(void) {
 }
 
 uint32_t hak_depots_open(void) {
-  return lanes() * HAK_RUN_FIRST;
+  return lanes() * HAK_CLASS_COUNT;
 }
 
 static uint32_t capacity_of(uint32_t cls) {
   uint32_t blocks = BYTES_MAX / hak_class_sizes[cls];
-  return blocks < BLOCKS_MAX ? blocks : BLOCKS_MAX;
+  return blocks == 0 ? 1 : blocks < BLOCKS_MAX ? blocks : BLOCKS_MAX;
 }
 
 static uint32_t count_of(const hak_depot_t *depot) {
@@ -37,7 +38,7 @@ static void set_count_locked(hak_depot_t *depot, uint32_t count) {
 }
 
 static hak_depot_t *lane_of(uint32_t cls, uint32_t lane) {
-  return &hak_depots[lane * HAK_RUN_FIRST + cls];
+  return &hak_depots[lane * HAK_CLASS_COUNT + cls];
 }
 
 /* The line is others', too. */
@@ -135,13 +136,17 @@ uint32_t hak_depot_take(uint32_t cls, hak_free_block_t **blocks, uint32_t want) 
 static void flush_class(uint32_t cls) {
   hak_free_block_t *batch[BATCH];
   for (uint32_t count; (count = hak_depot_take(cls, batch, BATCH)) > 0;) {
-    hak_slab_return(batch, count, cls, "free");
+    if (hak_class_is_run(cls)) {
+      hak_run_return(batch, count, cls, "free");
+    } else {
+      hak_slab_return(batch, count, cls, "free");
+    }
   }
   set_taken(cls, false);
 }
 
 void hak_depot_flush(bool idle_only) {
-  for (uint32_t cls = 1; cls < HAK_RUN_FIRST; cls++) {
+  for (uint32_t cls = 1; cls < HAK_CLASS_COUNT; cls++) {
     if (!idle_only || !hak_depot_is_taken(cls)) {
       flush_class(cls);
     }
@@ -150,7 +155,7 @@ void hak_depot_flush(bool idle_only) {
 
 void hak_depot_begin(void) {
   hak_depot_flush(true);
-  for (uint32_t cls = 1; cls < HAK_RUN_FIRST; cls++) {
+  for (uint32_t cls = 1; cls < HAK_CLASS_COUNT; cls++) {
     set_taken(cls, false);
   }
 }

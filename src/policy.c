@@ -68,7 +68,7 @@ static uint32_t blocks_within(size_t bytes, uint32_t cls, uint32_t low, uint32_t
 }
 
 bool hak_policy_passes_on(const hak_heap_t *heap, uint32_t cls) {
-  return !hak_class_is_run(cls) && (!heap->heap_shrinks || hak_depot_is_taken(cls));
+  return !heap->heap_shrinks || hak_depot_is_taken(cls);
 }
 
 /* A thread's part of what all of them may have. */
