@@ -1,11 +1,13 @@
-/* Blocks on their way from threads that free to threads that allocate. cache.c stands above, slab.c below. */
+/* Blocks on their way from threads that free to threads that allocate. cache.c stands above, slab.c and
+ * run.c below. */
 #include "depot.h"
 
 #include "large.h"
 #include "slab.h"
 
 enum {
-  BYTES_MAX = 256 << 10, /* of a lane */
+  BYTES_MAX = 256 << 10,   /* of blocks from slabs in a lane, */
+  RUN_BYTES_MAX = 1 << 20, /* and of runs: even the largest has a place */
   BLOCKS_MAX = 4096,
   BATCH = 8, /* blocks taken out at a time to be returned */
 };
@@ -25,8 +27,8 @@ uint32_t hak_depots_open(void) {
 }
 
 static uint32_t capacity_of(uint32_t cls) {
-  uint32_t blocks = BYTES_MAX / hak_class_sizes[cls];
-  return blocks == 0 ? 1 : blocks < BLOCKS_MAX ? blocks : BLOCKS_MAX;
+  uint32_t blocks = (hak_class_is_run(cls) ? RUN_BYTES_MAX : BYTES_MAX) / hak_class_sizes[cls];
+  return blocks < BLOCKS_MAX ? blocks : BLOCKS_MAX;
 }
 
 static uint32_t count_of(const hak_depot_t *depot) {
@@ -136,11 +138,7 @@ uint32_t hak_depot_take(uint32_t cls, hak_free_block_t **blocks, uint32_t want) 
 static void flush_class(uint32_t cls) {
   hak_free_block_t *batch[BATCH];
   for (uint32_t count; (count = hak_depot_take(cls, batch, BATCH)) > 0;) {
-    if (hak_class_is_run(cls)) {
-      hak_run_return(batch, count, cls, "free");
-    } else {
-      hak_slab_return(batch, count, cls, "free");
-    }
+    hak_class_return(batch, count, cls, "free");
   }
   set_taken(cls, false);
 }
