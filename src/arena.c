@@ -377,14 +377,6 @@ bool hak_arena_extend(void *base, size_t slices, size_t more) {
   return ok;
 }
 
-void hak_arena_count_cached(size_t bytes) {
-  atomic_fetch_add_explicit(&hak_arena.cached_bytes, bytes, memory_order_relaxed);
-}
-
-size_t hak_arena_cached_bytes(void) {
-  return atomic_load_explicit(&hak_arena.cached_bytes, memory_order_relaxed);
-}
-
 size_t hak_arena_used_slices(void) {
   return atomic_load_explicit(&hak_arena.used_slices, memory_order_relaxed);
 }

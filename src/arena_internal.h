@@ -52,9 +52,8 @@ typedef struct hak_retention {
 
 typedef struct hak_arena {
   hak_lock_t lock;
-  _Atomic size_t used_slices;  /* written under the lock, read anywhere */
-  _Atomic size_t cached_bytes; /* see hak_arena_count_cached */
-  size_t reserved_slices;      /* within the limit, for callers that are about to use them */
+  _Atomic size_t used_slices; /* written under the lock, read anywhere */
+  size_t reserved_slices;     /* within the limit, for callers that are about to use them */
   hak_retention_t retention;
   size_t dirty_slices;        /* free and dirty */
   size_t clean_extent_slices; /* in extents of clean chunks */
