@@ -46,9 +46,13 @@ static void drop_current(hak_bin_info_t *info) {
   }
 }
 
-/* To another thread that allocates, if there may be one; else back. */
+/* Another thread may want what leaves the bin. */
+static bool passes_on(const hak_heap_t *heap, uint32_t cls) {
+  return hak_caches_open() > 1 && hak_policy_passes_on(heap, cls);
+}
+
 static void pass_on(const hak_heap_t *heap, uint32_t cls, hak_free_block_t *const *blocks, uint32_t count) {
-  if (hak_policy_passes_on(heap, cls)) {
+  if (passes_on(heap, cls)) {
     count = hak_depot_put(cls, blocks, count);
   }
   hak_class_return(blocks, count, cls, "free");
@@ -264,7 +268,8 @@ static void *checked(hak_free_block_t *block, uint32_t cls) {
 static void *refill_run(hak_heap_t *heap, uint32_t cls, bool *zeroed) {
   hak_policy_refill(&heap->info[cls], cls);
   hak_free_block_t *passed_on;
-  void *block = hak_depot_take(cls, &passed_on, 1) > 0 ? checked(passed_on, cls) : hak_run_take(cls, HAK_BLOCK_MIN, zeroed);
+  void *block =
+      hak_depot_take(cls, &passed_on, 1) > 0 ? checked(passed_on, cls) : hak_run_take(cls, HAK_BLOCK_MIN, zeroed);
   if (block) {
     hak_policy_fetched(heap, cls, 1);
   }
@@ -371,7 +376,7 @@ void hak_cache_overflow(hak_heap_t *heap, uint32_t cls, hak_free_block_t *block)
   if ((make_room(heap, cls) || make_room_by_policy(heap, cls)) && hak_bin_push(heap, &heap->bin[cls], block)) {
     return;
   }
-  if (hak_class_is_run(cls) && hak_policy_passes_on(heap, cls)) {
+  if (hak_class_is_run(cls) && passes_on(heap, cls)) {
     hak_mark_free(block);
     pass_on(heap, cls, &block, 1);
     return;

@@ -7,32 +7,24 @@
 #include "options.h"
 
 enum {
+  FEW_THREADS = 16,               /* each may have what it says below; more threads share as much, */
+  LEAST_PART = 8,                 /* but each has this part of it at least */
   UNEARNED_FIRST_BYTES = 4 << 10, /* capacity of a class that overflows for the first time, at least a block; */
   UNEARNED_BYTES = 8 << 10,       /* and for the second time, without a need shown; */
   UNEARNED_BLOCK_MAX = 32 << 10,  /* not larger blocks; */
-  UNEARNED_MAX_BYTES = 96 << 10,  /* of all classes of a thread together so much, */
-  UNEARNED_LEAST_BYTES = 32 << 10,
-  UNEARNED_SHARED_BYTES = 2 << 20, /* or its share of this, but no less than that */
-  LARGE_ABOVE = 4 << 10,           /* bytes of a block: these have a budget of their own */
-  LEAST_BYTES = 1 << 10,           /* capacity that a thread which only frees ends up with, where nobody takes it up, */
+  UNEARNED_MAX_BYTES = 96 << 10,  /* of all classes together, shared */
+  LARGE_ABOVE = 4 << 10,          /* bytes of a block: these have a budget of their own */
+  LEAST_BYTES = 1 << 10,          /* capacity that a thread which only frees ends up with, where nobody takes it up, */
   LEAST_BLOCKS_MAX = 64,
-  BATCH_SHARED_BYTES = 512 << 10, /* and where others do: its share of this, but no less and no more than */
-  BATCH_LEAST_BYTES = 8 << 10,
-  BATCH_MOST_BYTES = 32 << 10,
-  BATCHES_SHARED_BYTES = 32 << 20, /* those of all classes of a thread: by the square, for it may sleep */
-  BATCHES_LEAST_BYTES = 32 << 10,
+  BATCH_BYTES = 32 << 10,         /* and where others do, shared */
   REFILL_BYTES = 16 << 10,        /* fetched at a time at most: half of what was fetched so far */
-  FIRST_SHARED_BYTES = 256 << 10, /* the first time a thread's share of this, but no less and no more than */
-  FIRST_LEAST_BYTES = 256,
-  FIRST_MOST_BYTES = 1 << 10,
+  FIRST_BYTES = 1 << 10,          /* fetched the first time, shared */
   FETCHED_MAX = 1 << 16,          /* where that count stands still */
   STREAK_MAX = 3,                 /* overflows without a refill before a thread counts as one that only frees */
   CURRENT_AFTER = 3,              /* refills, and bytes fetched, before a thread keeps a slab for itself: */
   CURRENT_AFTER_BYTES = 32 << 10, /* until then it shares them */
   CLOSED_MAX_BYTES = HAK_CACHE_LINE,
-  BUDGET_SHARED_BYTES = 64 << 20, /* a cache may hold its share of this, but no less and no more than */
-  BUDGET_LEAST_BYTES = 128 << 10,
-  BUDGET_MOST_BYTES = 1 << 20, /* whatever is in use */
+  BUDGET_BYTES = 1 << 20, /* of small blocks in a cache, whatever is in use, shared */
   /* Eighths of what its thread has in use that a cache may hold: less costs faults, more feeds itself. Slices in
    * a cache are of no use to other sizes, so runs have room within the first half only. */
   SMALL_EIGHTHS = 24,
@@ -60,15 +52,10 @@ static uint32_t blocks_within(size_t bytes, uint32_t cls, uint32_t low, uint32_t
   return blocks < low ? low : blocks > high ? high : blocks;
 }
 
-/* A thread's part of what all of them may have. */
-static size_t share_of(size_t shared, size_t least, size_t most) {
-  size_t share = shared / hak_caches_open();
-  return share < least ? least : share < most ? share : most;
-}
-
-/* A larger batch costs fewer handshakes; but each thread may hold one of every class. */
-static size_t batch_bytes(void) {
-  return share_of(BATCH_SHARED_BYTES, BATCH_LEAST_BYTES, BATCH_MOST_BYTES);
+/* What each of a few threads may have, shared by all that there are. */
+static size_t shared(size_t bytes) {
+  size_t share = bytes * FEW_THREADS / hak_caches_open(), least = bytes / LEAST_PART;
+  return share < least ? least : share < bytes ? share : bytes;
 }
 
 static bool is_large(uint32_t cls) {
@@ -153,12 +140,11 @@ bool hak_policy_is_off(const hak_bin_info_t *info) {
 
 bool hak_policy_passes_on(const hak_heap_t *heap, uint32_t cls) {
   bool cached = !hak_policy_is_off(&heap->info[cls]) && hak_class_sizes[cls] <= hak_option_size(HAK_OPTION_CACHE_BYTES);
-  return cached && hak_caches_open() > 1 && (!heap->heap_shrinks || hak_depot_is_taken(cls));
+  return cached && (!heap->heap_shrinks || hak_depot_is_taken(cls));
 }
 
 uint32_t hak_policy_refill(hak_bin_info_t *info, uint32_t cls) {
-  size_t few = share_of(FIRST_SHARED_BYTES, FIRST_LEAST_BYTES, FIRST_MOST_BYTES);
-  uint32_t first = blocks_within(few, cls, 1, UINT32_MAX), capacity = hak_bin_capacity(info);
+  uint32_t first = blocks_within(shared(FIRST_BYTES), cls, 1, UINT32_MAX), capacity = hak_bin_capacity(info);
   uint32_t most = blocks_within(REFILL_BYTES, cls, 1, UINT32_MAX), want = info->fetched / 2;
   info->streak = 0;
   info->refills = (uint8_t)(info->refills + (info->refills < CURRENT_AFTER));
@@ -200,8 +186,7 @@ static size_t in_use(hak_heap_t *heap, size_t others) {
 static bool may_grow(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
   bool first = !hak_class_is_run(cls) && hak_bin_capacity(&heap->info[cls]) + blocks == 1;
   size_t bytes = (size_t)blocks * hak_class_sizes[cls], kept = *budget_of(heap, cls) + bytes;
-  size_t least = is_large(cls) ? hak_option_size(HAK_OPTION_RETAIN) / hak_caches_open()
-                               : share_of(BUDGET_SHARED_BYTES, BUDGET_LEAST_BYTES, BUDGET_MOST_BYTES);
+  size_t least = is_large(cls) ? hak_option_size(HAK_OPTION_RETAIN) / hak_caches_open() : shared(BUDGET_BYTES);
   size_t eighths = hak_class_is_run(cls) ? RUN_EIGHTHS : is_large(cls) ? LARGE_EIGHTHS : SMALL_EIGHTHS;
   size_t others = all_budgets_bytes() - heap->budget_bytes - heap->large_budget_bytes;
   return first || kept <= least || (!at_limit() && kept <= in_use(heap, others) / 8 * eighths);
@@ -226,7 +211,7 @@ void hak_policy_fetched(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
 
 /* What a thread that only frees is to gather before it lets go of it: half of what it does now, or twice as much. */
 static uint32_t towards_batch(hak_heap_t *heap, uint32_t cls, uint32_t capacity) {
-  uint32_t batch = hak_policy_passes_on(heap, cls) ? blocks_within(batch_bytes(), cls, 2, UINT32_MAX)
+  uint32_t batch = hak_policy_passes_on(heap, cls) ? blocks_within(shared(BATCH_BYTES), cls, 2, UINT32_MAX)
                                                    : blocks_within(LEAST_BYTES, cls, 1, LEAST_BLOCKS_MAX);
   if (capacity >= batch) {
     return capacity / 2 > batch ? capacity / 2 : batch;
@@ -235,8 +220,7 @@ static uint32_t towards_batch(hak_heap_t *heap, uint32_t cls, uint32_t capacity)
   more = batch - capacity < more ? batch - capacity : more;
   bool allowed = (size_t)(capacity + more) * hak_class_sizes[cls] <= hak_option_size(HAK_OPTION_CACHE_BYTES);
   size_t kept = heap->budget_bytes + heap->large_budget_bytes;
-  allowed &= kept + (size_t)more * hak_class_sizes[cls] <=
-             share_of(BATCHES_SHARED_BYTES / hak_caches_open(), BATCHES_LEAST_BYTES, SIZE_MAX);
+  allowed &= kept + (size_t)more * hak_class_sizes[cls] <= shared(BUDGET_BYTES);
   return allowed && !hak_class_is_run(cls) && may_grow(heap, cls, more) ? capacity + more : capacity;
 }
 
@@ -245,9 +229,9 @@ static bool grant_unearned(hak_heap_t *heap, uint32_t cls) {
   hak_bin_info_t *info = &heap->info[cls];
   size_t size = hak_class_sizes[cls], capacity = hak_bin_capacity(info), has = capacity * size;
   size_t wanted = capacity == 0 ? blocks_within(UNEARNED_FIRST_BYTES, cls, 1, UINT32_MAX) * size : 2 * has;
-  size_t share = share_of(UNEARNED_SHARED_BYTES, UNEARNED_LEAST_BYTES, UNEARNED_MAX_BYTES);
   if (has != info->unearned_bytes || size > UNEARNED_BLOCK_MAX || (capacity > 0 && wanted > UNEARNED_BYTES) ||
-      wanted > hak_option_size(HAK_OPTION_CACHE_BYTES) || heap->unearned_bytes + wanted - has > share) {
+      wanted > hak_option_size(HAK_OPTION_CACHE_BYTES) ||
+      heap->unearned_bytes + wanted - has > shared(UNEARNED_MAX_BYTES)) {
     return false;
   }
   heap->unearned_bytes += wanted - has;
