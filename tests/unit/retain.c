@@ -48,17 +48,26 @@ static void what_is_fetched_again_soon_stays_from_then_on(void) {
 }
 
 /* Of what is fetched, no more counts than was purged; and nothing twice. */
-static void only_purged_memory_is_regretted(void) {
+static void only_purged_memory_is_regretted(size_t windows) {
   set_policy(law);
   char *rest = chunks_reserve(4, 0), *more = chunks_reserve(9, 0);
   hak_arena_give_chunks(rest);
   size_t gone = purged();
   CHECK(gone > 0 && gone <= 4 * CHUNK);
+  pass_windows(windows);
   chunks_reserve(4, 0);
   CHECK(drawn() == (int64_t)gone);
   chunks_reserve(4, 0);
   CHECK(drawn() == (int64_t)gone);
   hak_arena_give_chunks(more);
+}
+
+static void in_the_same_window(void) {
+  only_purged_memory_is_regretted(0);
+}
+
+static void in_the_next_window(void) {
+  only_purged_memory_is_regretted(1);
 }
 
 /* Kept, it would not have served: no row was as long. So blocks that shrink, one after the other, teach nothing. */
@@ -274,6 +283,18 @@ static void a_trim_teaches_nothing(void) {
   CHECK(target() == 4 * CHUNK);
 }
 
+/* Nor where a purge has just shown that rows as long are wanted again. */
+static void a_trim_after_a_purge_teaches_nothing(void) {
+  set_policy((Policy){.retain = 4 * CHUNK, .most = NO_MOST});
+  hak_arena_give_chunks(chunks_reserve(9, 0));
+  size_t gone = purged();
+  CHECK(gone > 0 && hak_arena_purge(0) && purged() == 9 * CHUNK);
+  for (size_t i = 0; i < 9; i++) {
+    chunks_reserve(1, 0);
+  }
+  CHECK(drawn() == (int64_t)gone);
+}
+
 static void neither_does_the_memory_limit(void) {
   set_policy((Policy){.retain = 4 * CHUNK, .most = NO_MOST});
   set_number("MEMORY_LIMIT", (uint64_t)8 << HAK_CHUNK_SHIFT);
@@ -374,7 +395,8 @@ int main(void) {
   child_succeeds(up_to_retain_all_of_it_stays);
   child_succeeds(a_large_fall_leaves_just_what_may_stay);
   child_succeeds(what_is_fetched_again_soon_stays_from_then_on);
-  child_succeeds(only_purged_memory_is_regretted);
+  child_succeeds(in_the_same_window);
+  child_succeeds(in_the_next_window);
   child_succeeds(a_row_too_short_is_not_regretted);
   child_succeeds(a_regret_comes_within_two_windows);
   child_succeeds(a_later_one_is_none);
@@ -390,6 +412,7 @@ int main(void) {
   child_succeeds(retain_max_is_a_ceiling);
   child_succeeds(the_warm_pool_stays);
   child_succeeds(a_trim_teaches_nothing);
+  child_succeeds(a_trim_after_a_purge_teaches_nothing);
   child_succeeds(neither_does_the_memory_limit);
   child_succeeds(a_refused_purge_teaches_nothing);
   child_succeeds(a_block_that_goes_by_turns_teaches_nothing);
