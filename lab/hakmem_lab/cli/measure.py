@@ -21,7 +21,6 @@ import typer
 from hakmem_lab.cli.flags import VERDICTS
 from hakmem_lab.errors import LabError, Stopped, StoreError, nearest
 from hakmem_lab.plan.kinds import KINDS
-from hakmem_lab.plan.mistakes import HOWTO
 from hakmem_lab.plan.stdin import check_file, inherited
 from hakmem_lab.system.files import unwritable
 
@@ -203,7 +202,7 @@ def spec_of(kind: str, words: list[str], keys: dict[str, Any]) -> tuple[str, Any
     if "command" not in module.Spec.model_fields and "files" not in keys:
         wrong = f"'{words[0]}' is no spec: " if words else ""
         raise LabError(
-            f"{wrong}hak {kind} takes a spec, whose name ends in .toml: {HOWTO} shows how to write one"
+            f"{wrong}hak {kind} takes a spec, whose name ends in .toml: docs/lab/howto-suite.md shows how to write one"
         )
     if words:
         keys["command"] = words

@@ -104,7 +104,8 @@ def test_a_suite_needs_its_spec(here, words):
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"), [(None, "there is no such file; docs/lab/howto-suite.md"), ("", "'workload' is missing; a suite")]
+    ("text", "wanted"),
+    [(None, "there is no such file; docs/lab/howto-suite.md"), ("", "'workload' is missing; a suite")],
 )
 def test_a_suite_that_is_still_to_be_written(here, tmp_path, text, wanted):
     if text is not None:

@@ -37,8 +37,8 @@ def check(path: Path) -> None:
     """Before there is a profile. Raises LabError where none can be written there."""
     if not path.name.endswith(ENDINGS):
         raise LabError(
-            f"-o: the end of the name says what is written: {path}.pb.gz for pprof, {path}.folded for collapsed stacks, "
-            f"{path}.txt for a report"
+            f"-o: the end of the name says what is written: {path}.pb.gz for pprof, {path}.folded for collapsed "
+            f"stacks, {path}.txt for a report"
         )
     if why := files.unwritable(path):
         raise LabError(f"-o: cannot write {path}: {why}")
