@@ -29,9 +29,7 @@ class Wrapper(unittest.TestCase):
         self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
 
     def run_it(self, *arguments: object, **env: str) -> subprocess.CompletedProcess:
-        clean = {
-            name: value for name, value in os.environ.items() if name != "LD_PRELOAD" and not name.startswith("HAKMEM_")
-        }
+        clean = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD" and not name.startswith("HAKMEM_")}
         return subprocess.run(
             [str(word) for word in (COMMAND, *arguments)], env=clean | env, capture_output=True, text=True, timeout=60
         )
@@ -58,9 +56,7 @@ class Wrapper(unittest.TestCase):
         script = 'printf "%s|" "$@" "$HAKMEM_PROFILE"; exit 7'
         done = self.run_it("--profile", "lean", "sh", "-c", script, "sh", "a b", "--profile")
         self.assertEqual((done.returncode, done.stdout), (7, "a b|--profile|lean|"))
-        self.assertEqual(
-            self.run_it("--profile=balanced", "--", "sh", "-c", "echo $HAKMEM_PROFILE").stdout, "balanced\n"
-        )
+        self.assertEqual(self.run_it("--profile=balanced", "--", "sh", "-c", "echo $HAKMEM_PROFILE").stdout, "balanced\n")
 
     def test_keeps_what_was_preloaded(self) -> None:
         other = self.compile("int hak_other;\n", "-shared", "-fPIC", name="other.so")
@@ -88,14 +84,7 @@ class Wrapper(unittest.TestCase):
     def test_scripts_that_env_starts(self) -> None:
         script = self.folder / "script"
         script.touch(0o755)
-        for first in (
-            "env -S LEVEL=1 sh",
-            "env  sh \t",
-            "env -S sh -e",
-            "env -vS sh",
-            "env -S -u LEVEL sh",
-            "env -S 'sh'",
-        ):
+        for first in ("env -S LEVEL=1 sh", "env  sh \t", "env -S sh -e", "env -vS sh", "env -S -u LEVEL sh", "env -S 'sh'"):
             script.write_text(f"#!/usr/bin/{first}\necho $LD_PRELOAD\n")
             self.assertEqual(self.run_it(script).stdout, f"{LIBRARY}\n", first)
         script.write_text("#!/usr/bin/env sh -e\n")  # the system makes one word of it
@@ -211,7 +200,7 @@ class Wrapper(unittest.TestCase):
             "if [ -z x ]; then\n  exec env -i PROGRAM\nfi\nexec PROGRAM",
             "case x in\n  y) exec env -i PROGRAM ;;\nesac\nPROGRAM",
             "clean() { env -i PROGRAM; }\nPROGRAM",
-            '(unset LD_PRELOAD; /bin/true)\n[ -n "$LD_PRELOAD" ] && PROGRAM',
+            "(unset LD_PRELOAD; /bin/true)\n[ -n \"$LD_PRELOAD\" ] && PROGRAM",
         ):
             done = self.run_it(self.script(text.replace("PROGRAM", str(program))))
             self.assertEqual((done.returncode, done.stderr.count("\n")), (0, 1), (text, done.stderr))
@@ -223,8 +212,8 @@ class Wrapper(unittest.TestCase):
             "# env -i PROGRAM\nPROGRAM",
             "echo 'env -i PROGRAM\nenv -i PROGRAM' \"; env -i PROGRAM\" \\; env -i PROGRAM >&2\nPROGRAM",
             "cat >/dev/null <<END\nexec env -i PROGRAM\nEND\nPROGRAM",
-            'A=$(echo env -i; echo "a)") B=${A:-;env -i PROGRAM} env PROGRAM',
-            'export LD_PRELOAD="$LD_PRELOAD"\nLD_PRELOAD=$LD_PRELOAD PROGRAM',
+            "A=$(echo env -i; echo \"a)\") B=${A:-;env -i PROGRAM} env PROGRAM",
+            "export LD_PRELOAD=\"$LD_PRELOAD\"\nLD_PRELOAD=$LD_PRELOAD PROGRAM",
             "env -i >/dev/null\nPROGRAM",
             "[ -z x ] && ssh nowhere PROGRAM\nPROGRAM",
             "PROGRAM " + "word " * 5000,
@@ -236,33 +225,8 @@ class Wrapper(unittest.TestCase):
 
     def test_any_text_of_a_script_is_read_to_its_end(self) -> None:
         dice = random.Random(23)
-        parts = [
-            "env",
-            " ",
-            "-i",
-            "\n",
-            "'",
-            '"',
-            "`",
-            "$(",
-            "${",
-            ")",
-            "}",
-            ";",
-            "&&",
-            "|",
-            "\\",
-            "<<",
-            ">",
-            "#",
-            "LD_PRELOAD=",
-            "unset LD_PRELOAD",
-            "exec ",
-            "a" * 300,
-            "\0",
-            "sudo ",
-            "&",
-        ]
+        parts = ["env", " ", "-i", "\n", "'", '"', "`", "$(", "${", ")", "}", ";", "&&", "|", "\\", "<<", ">", "#", "LD_PRELOAD=",
+                 "unset LD_PRELOAD", "exec ", "a" * 300, "\0", "sudo ", "&"]
         for _ in range(300):
             text = "".join(dice.choices(parts, k=dice.randrange(1, 60)))
             script = self.script("exit 0\n" + text)
@@ -271,15 +235,10 @@ class Wrapper(unittest.TestCase):
     def test_sanitizers(self) -> None:
         """What a runtime with a malloc of its own would end without a word is refused; the others run."""
         for option, flags in (("address", []), ("thread", []), ("address", ["-static-libasan"])):
-            program = self.compile(
-                SERVED, f"-fsanitize={option}", *(flags if "gcc" in self.compiler() else []), name=option
-            )
+            program = self.compile(SERVED, f"-fsanitize={option}", *(flags if "gcc" in self.compiler() else []), name=option)
             self.refused(REFUSED, f"-fsanitize={option}", program)
             self.refused(REFUSED, f"-fsanitize={option}", "nice", program)
-        for option in (
-            "undefined",
-            *(["leak"] if "gcc" in self.compiler() else []),
-        ):  # clang links that one into the program
+        for option in ("undefined", *(["leak"] if "gcc" in self.compiler() else [])):  # clang links that one into the program
             self.assertEqual(self.run_it(self.compile(SERVED, f"-fsanitize={option}", name=option)).returncode, 0)
 
     def test_sanitizers_of_other_platforms(self) -> None:
@@ -289,15 +248,11 @@ class Wrapper(unittest.TestCase):
             runtime = f"void __{short}_init(void) {{}}\n"
             library = self.compile(runtime, "-shared", "-fPIC", name=f"lib{short}.so")
             self.refused(REFUSED, f"-fsanitize={option}", self.compile(calls, library, name=f"shared-{option}"))
-            self.refused(
-                REFUSED, f"-fsanitize={option}", self.compile(runtime + calls, "-rdynamic", name=f"static-{option}")
-            )
+            self.refused(REFUSED, f"-fsanitize={option}", self.compile(runtime + calls, "-rdynamic", name=f"static-{option}"))
         names = ("Address", "Thread", "HWAddress", "Memory", "Leak")
         for name in names:  # a runtime that exports malloc alone: by the name under which it writes
-            code = (
-                f'#include <stddef.h>\nconst char name[] = "\\0{name}Sanitizer";\n'
-                "void *malloc(size_t n) { return n ? (void *)name : NULL; }\nint main(void) { return 0; }\n"
-            )
+            code = (f'#include <stddef.h>\nconst char name[] = "\\0{name}Sanitizer";\n'
+                    "void *malloc(size_t n) { return n ? (void *)name : NULL; }\nint main(void) { return 0; }\n")
             program = self.compile(code, "-rdynamic", "-fno-builtin", name=f"named-{name}")
             self.refused(REFUSED, f"-fsanitize={name.lower()}", program)
 
@@ -306,9 +261,7 @@ class Wrapper(unittest.TestCase):
         return "clang" if "clang" in said else "gcc"
 
     def test_embedded_is_served(self) -> None:
-        program = self.compile(
-            "#include <stdlib.h>\nint main(void) { return malloc(1) == NULL; }\n", ARCHIVE, "-lpthread"
-        )
+        program = self.compile("#include <stdlib.h>\nint main(void) { return malloc(1) == NULL; }\n", ARCHIVE, "-lpthread")
         subprocess.run(["strip", program], check=True)
         self.assertEqual(self.run_it(program).returncode, 0)
         self.assertNotIn("LD_PRELOAD", self.run_it(program).stderr)
