@@ -1,7 +1,9 @@
 /* hakmem COMMAND: runs a command on this allocator, or explains why it cannot. */
 #include "hakmem.h"
 #include "binary.h"
+#include "library.h"
 #include "script.h"
+#include "shell.h"
 #include "starter.h"
 
 #include <errno.h>
@@ -17,7 +19,8 @@
 /* Exit codes, as for env and nice: wrong usage or an own failure; a program that cannot be run; one that does not
  * exist. */
 enum { EXIT_USAGE = 125, EXIT_REFUSED = 126, EXIT_NOT_FOUND = 127 };
-enum { SCRIPTS_MAX = 5 }; /* nested script interpreters that the kernel follows */
+enum { SCRIPTS_MAX = 5 };          /* nested script interpreters that the kernel follows */
+enum { SCRIPT_BYTES = 256 << 10 }; /* read of a shell script */
 
 #define SEPARATORS ": \t\n" /* in LD_PRELOAD, which has no quotes */
 #define LINK "link libhakmem.a into it instead: cc ... $(pkg-config --libs --static hakmem)"
@@ -118,36 +121,47 @@ static void refuse_privileged(const char *path) {
   }
 }
 
-/* Try a folder beside this program: an installation, a distribution's folder for this machine, or a build. */
-static bool try_library(const char *folder, const char *below, const binary_t *program, char found[PATH_MAX]) {
-  char candidate[PATH_MAX];
-  binary_t library;
-  int length = snprintf(candidate, sizeof candidate, "%s/%s/libhakmem.so.%d", folder, below, HAKMEM_VERSION_MAJOR);
-  if (length < 0 || (size_t)length >= sizeof candidate || binary_open(candidate, &library)) {
-    return false;
-  }
-  bool fits = !program || (binary_fits(program, &library) && binary_is_musl(program) == binary_is_musl(&library));
-  binary_close(&library);
-  return fits && realpath(candidate, found) != NULL;
-}
-
-/* `program` NULL: find the library for programs of this wrapper's kind. */
-static bool find_library(const binary_t *program, char found[PATH_MAX]) {
-  static const char musl[] = HAKMEM_LIBRARIES "/musl";
-  static const char *const below[] = {HAKMEM_LIBRARIES, "../lib", "../lib64", ".", musl, "../lib/musl", "../musl"};
-  char self[PATH_MAX];
-  ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-  if (length <= 0) {
+_Noreturn static void refuse_without_library(const char *path, const search_t *search) {
+  const binary_t *program = search->program;
+  if (search->no_proc) {
     refuse(EXIT_USAGE, "/proc is not mounted, so the library is not found; set LD_PRELOAD yourself");
   }
-  self[length] = '\0';
-  *strrchr(self, '/') = '\0';
-  for (size_t i = 0; i < sizeof below / sizeof *below; i++) {
-    if (try_library(self, below[i], program, found)) {
-      return true;
-    }
+  if (!*search->other) {
+    refuse(EXIT_REFUSED, "neither " LIBRARY_NAME
+                         " nor libhakmem.so lies beside this command or in ../lib: put one there, or build it "
+                         "(make) or install it (make install)");
   }
-  return false;
+  refuse(EXIT_REFUSED, "%s is for %s%s, and there is no libhakmem.so for that beside this command: %s is for another",
+         path, binary_machine_name(program), binary_is_musl(program) ? " and musl" : "", search->other);
+}
+
+/* Check what a shell reads, as far as its words show. Refuse it if the last command, which does the work, cannot be
+ * served; warn of others. */
+static void check_text(const char *name, const char *text) {
+  shell_loss_t loss;
+  if (!shell_loses(text, &loss)) {
+    return;
+  }
+  const char *format = "%s, line %d: %s %s%s%s; put hakmem there: hakmem %s";
+  const char *of = *loss.started ? ": " : "", *started = *loss.started ? loss.started : "COMMAND";
+  if (loss.final) {
+    refuse(EXIT_REFUSED, format, name, loss.line, loss.starter, loss.lost, of, loss.started, started);
+  }
+  fputs("hakmem: warning: ", stderr);
+  fprintf(stderr, format, name, loss.line, loss.starter, loss.lost, of, loss.started, started);
+  fputc('\n', stderr);
+}
+
+static void check_shell_file(const char *path) {
+  char *text = calloc(1, SCRIPT_BYTES + 1);
+  FILE *file = text ? fopen(path, "re") : NULL;
+  if (file && fread(text, 1, SCRIPT_BYTES, file) > 0) {
+    check_text(path, text);
+  }
+  if (file) {
+    fclose(file);
+  }
+  free(text);
 }
 
 /* Check the program that finally runs: for a script, its interpreter. */
@@ -157,6 +171,9 @@ static void check_program(const char *name, char library[PATH_MAX]) {
   find_program(name, path);
   refuse_unstartable(path);
   for (int i = 0; i < SCRIPTS_MAX && find_interpreter(path, interpreter); i++) {
+    if (shell_is(interpreter)) {
+      check_shell_file(path);
+    }
     memcpy(path, interpreter, sizeof path);
     refuse_unstartable(path);
   }
@@ -165,10 +182,11 @@ static void check_program(const char *name, char library[PATH_MAX]) {
     refuse(EXIT_REFUSED, "%s: %s", path, why);
   }
   refuse_privileged(path);
-  if (!find_library(&file, library)) {
-    refuse(EXIT_REFUSED, "%s is for %s%s, and there is no libhakmem.so for that beside this command", path,
-           binary_machine_name(&file), binary_is_musl(&file) ? " and musl" : "");
+  search_t search = {.program = &file};
+  if (!library_find(&search)) {
+    refuse_without_library(path, &search);
   }
+  memcpy(library, search.found, sizeof search.found);
   if (binary_holds_hakmem(&file)) {
     library[0] = '\0'; /* it has the allocator already */
   } else if (binary_sanitizer(&file)) {
@@ -184,9 +202,21 @@ static void check_program(const char *name, char library[PATH_MAX]) {
   binary_close(&file);
 }
 
+/* Check what a shell's call gives it: sh -c TEXT, or sh FILE. */
+static void check_shell(char **words) {
+  bool is_file = false;
+  const char *text = shell_is(words[0]) ? shell_text(words, &is_file) : NULL;
+  if (text && is_file) {
+    check_shell_file(text);
+  } else if (text) {
+    check_text("sh -c", text);
+  }
+}
+
 /* Check the command, and the commands that it starts, if its words show them. An `env` that only prints starts none. */
 static void check_words(char **words, char library[PATH_MAX]) {
   check_program(words[0], library);
+  check_shell(words);
   for (started_t started; (started = starter_read(words)).words || started.lost; words = started.words) {
     char further[PATH_MAX];
     if (started.lost && (started.words || strcmp(words[0], "env") != 0)) {
@@ -197,6 +227,7 @@ static void check_words(char **words, char library[PATH_MAX]) {
       return;
     }
     check_program(started.words[0], further);
+    check_shell(started.words);
   }
 }
 
@@ -291,11 +322,11 @@ static int tell_status(const char *pid) {
 }
 
 static int tell_library(void) {
-  char library[PATH_MAX];
-  if (!find_library(NULL, library)) {
-    refuse(EXIT_REFUSED, "there is no libhakmem.so beside this command");
+  search_t search = {0};
+  if (!library_find(&search)) {
+    refuse_without_library(NULL, &search);
   }
-  puts(library);
+  puts(search.found);
   return 0;
 }
 

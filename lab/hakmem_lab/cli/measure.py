@@ -201,7 +201,9 @@ def spec_of(kind: str, words: list[str], keys: dict[str, Any]) -> tuple[str, Any
         return words[0], kinds.load_spec(Path(words[0]), kind, keys)
     if "command" not in module.Spec.model_fields and "files" not in keys:
         wrong = f"'{words[0]}' is no spec: " if words else ""
-        raise LabError(f"{wrong}hak {kind} takes a file that ends in .toml")
+        raise LabError(
+            f"{wrong}hak {kind} takes a spec, whose name ends in .toml: docs/lab/howto-suite.md shows how to write one"
+        )
     if words:
         keys["command"] = words
     else:

@@ -82,7 +82,7 @@ def trace(
     html: Annotated[Path | None, typer.Option("--html", help="By stack: flame graphs and a timeline")] = None,
 ) -> None:
     """What is in a trace: operations, sizes, lifetimes, threads, hand-overs; by stack, who allocates what."""
-    from hakmem_lab.show import formats, report
+    from hakmem_lab.show import formats
     from hakmem_lab.show.terminal import traced
     from hakmem_lab.trace.contents import counts
 
@@ -106,5 +106,7 @@ def trace(
         if output is not None:
             forms.write(profile, output)
         if html is not None:
+            from hakmem_lab.show import report
+
             report.write_reading(result, html, "--html")
     formats.put(result, json, partial(traced.show_stacks if by else traced.show, result))

@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from hakmem_lab.errors import LabError
@@ -143,6 +144,13 @@ def machine() -> Machine:
     return MACHINES[platform.machine()]
 
 
+def _ends(pid: int) -> bool:
+    """Whether nothing of it is mapped any more. A process that is about to end may be debugged by nobody."""
+    with suppress(OSError):
+        return not Path(f"/proc/{pid}/maps").read_bytes()
+    return not os.path.exists(f"/proc/{pid}")
+
+
 class Thread:
     """One thread, held within the block. Raises LabError where that is not allowed, Gone where it has ended. of_all:
     one of all that are stopped, of which one may also be in a call that nothing interrupts."""
@@ -152,7 +160,7 @@ class Thread:
 
     def __enter__(self) -> "Thread":
         if error := ptrace(PTRACE_SEIZE, self.tid):
-            if error == errno.ESRCH:
+            if error == errno.ESRCH or _ends(self._pid):
                 raise Gone(self._pid)
             what, who = "may not be debugged", "be its user with kernel.yama.ptrace_scope at 0, or root"
             if self._of_all:

@@ -13,7 +13,6 @@ from hakmem_lab.store.query import events
 
 PLANNED, MORE = "plan", "more"
 BY_BLOCK = "by-block"
-RUNS_FOR_ONE = 3  # runs of an arm in which what happens to one of so many is missed with a probability of 5 %
 
 
 def rule(kind: str) -> dict:

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from hakmem_lab.errors import LabError, decoded, nearest
+from hakmem_lab.errors import LabError, closest, decoded, nearest
 
 if TYPE_CHECKING:
     from hakmem_lab.plan.spec import Model
+
+HOWTO = "docs/lab/howto-suite.md"  # how a spec is written
 
 # The validator's name of a mistake -> what is wanted; the words in braces are what it says about the limits.
 WORDS = {
@@ -82,7 +84,11 @@ def _message(error: ErrorDetails, model: "type[Model]", values: dict) -> str:
     if error["type"] == "extra_forbidden":
         return f"{place}unknown key '{key}': {nearest(str(location[-1]), _known_keys(model, location))}"
     if error["type"] == "missing":
-        hint = "; it follows -- or stands in a spec" if key == "command" and not place else ""
+        hints = {
+            "command": "; it follows -- or stands in a spec",
+            "workload": f"; a suite has a table [[workload]] for each of its programs: {HOWTO} shows one",
+        }
+        hint = "" if place else hints.get(key, "")
         return f"{place}'{key}' is missing{hint}"
     text = said(error)
     given = error["input"]
@@ -105,9 +111,9 @@ def read_toml(path: Path) -> dict:
     try:
         return decoded(tomllib.loads, path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
-        others = [each.name for each in path.parent.glob("*.toml")]
-        near = nearest(path.name, others) if path.parent.is_dir() else "no such folder"
-        raise LabError(f"{path}: there is no such spec; {near}") from None
+        near = closest(path.name, sorted(each.name for each in path.parent.glob("*.toml")))
+        hint = f"did you mean '{path.with_name(near)}'?" if near else f"{HOWTO} shows how to write a spec"
+        raise LabError(f"{path}: there is no such file; {hint}") from None
     except UnicodeDecodeError:
         raise LabError(f"{path}: it is no text in UTF-8, so it is no spec") from None
     except OSError as error:

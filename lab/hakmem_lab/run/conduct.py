@@ -15,6 +15,7 @@ from hakmem_lab.errors import LabError
 from hakmem_lab.judge import fitness, planning
 from hakmem_lab.judge.analysis import judged_ratios, metric_of
 from hakmem_lab.judge.statistics import power
+from hakmem_lab.judge.unseen import RUNS_FOR_ONE
 from hakmem_lab.plan import project, schedule
 from hakmem_lab.plan.arms import Arm, callers_environment
 from hakmem_lab.plan.kinds import KINDS
@@ -39,7 +40,7 @@ def plan_rare(session: Session) -> None:
     compared = 2 if KINDS[session.spec.kind].confirms else len(session.arms)
     rare, runs_of_a_block = session.spec.rare, schedule.runs_of_each(compared)
     if rare is not None and not events(session.records(), planning.MORE):
-        blocks = math.ceil(planning.RUNS_FOR_ONE / rare / runs_of_a_block)
+        blocks = math.ceil(RUNS_FOR_ONE / rare / runs_of_a_block)
         text = f"to see what happens to {rare * 100:g} % of the runs: {blocks} blocks at least"
         session.tell(planning.MORE, text, until=blocks, settled=True)
 

@@ -139,10 +139,10 @@ class Outcome:
             return f"wrote more than {limit}, killed; what hak is not to read: >/dev/null"
         if self.signal:
             short = ": the kernel ended it for want of memory" if (self.tree or {}).get("oom_kills") else ""
-            return f"killed by {_signal_name(self.signal)}{short}"
+            return f"killed by {signals.name(self.signal)}{short}"
         if self.exit is not None and self.exit not in expected:
             # How a shell ends whose last command was ended by a signal.
-            told = f" ({_signal_name(self.exit - SHELL_SIGNAL)})" if 0 < self.exit - SHELL_SIGNAL < signal.NSIG else ""
+            told = f" ({signals.name(self.exit - SHELL_SIGNAL)})" if 0 < self.exit - SHELL_SIGNAL < signal.NSIG else ""
             return f"exit status {self.exit}{told}"
         if said := _SHELL_SAYS.search(self.stderr):
             return f"a shell says of a command of its own, not the last one: {said[1]}"
@@ -174,14 +174,6 @@ _SHELL_SAYS = re.compile(
     r"(?: +\(core dumped\).*| {3,}.*)?$",
     re.M,
 )
-
-
-def _signal_name(number: int) -> str:
-    """Real-time signals have no names of their own."""
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def helper_path() -> Path:

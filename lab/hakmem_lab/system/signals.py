@@ -36,6 +36,14 @@ def number_of(error: BaseException) -> int:
     return error.number if isinstance(error, Interrupt) else signal.SIGINT
 
 
+def name(number: int) -> str:
+    """Real-time signals have no names of their own."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
 class _State:
     """first_s: when the signal came that is being obeyed. depth: of `held`; kept: what came meanwhile."""
 

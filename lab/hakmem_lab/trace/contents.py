@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hakmem_lab.errors import LabError, decoded, one_line
+from hakmem_lab.system import signals
 from hakmem_lab.trace import reader
 
 DAMAGED = 2  # exit status of the reader
@@ -85,6 +86,14 @@ def left_out(end: Mapping[str, Any]) -> list[str]:
 def until_exec(end: Mapping[str, Any]) -> bool:
     """Whether a process was recorded only until it became another program."""
     return any(each.get("by_exec") for each in objects(end.get("not_recorded")))
+
+
+def ended_early(end: Mapping[str, Any]) -> str | None:
+    """What ended the first process before its time; None: it ended in order, or goes on."""
+    first = next(iter(objects(end.get("processes"))), {})
+    if type(number := first.get("signal")) is int:
+        return f"it was killed by {signals.name(number)}"
+    return "it was killed, or left without its exit handlers" if first.get("cut_off") is True else None
 
 
 def contents(path: Path) -> Contents:

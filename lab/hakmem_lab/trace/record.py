@@ -23,7 +23,7 @@ from hakmem_lab.run.preflight import check_arm
 from hakmem_lab.run.runner import Workload
 from hakmem_lab.system import signals
 from hakmem_lab.trace import collector, reach, recorder
-from hakmem_lab.trace.contents import counts, left_out, until_exec
+from hakmem_lab.trace.contents import counts, ended_early, left_out, until_exec
 
 SOCKET = "HAK_RECORD_SOCKET"
 NOTICE_S = 3.0
@@ -63,6 +63,7 @@ class Recorded:
             f"{self._counted()}{self.trace_bytes:,} bytes{self._share()}",
             f"partial: {self.end.get('reason')}" if not self.complete else
             "complete until its exec" if until_exec(self.end) else
+            f"complete until {early}" if (early := ended_early(self.end)) else
             NOTHING if self.operations == 0 else COMPLETE if self.preloaded else "complete",
         ]  # fmt: skip
         return f"{self.path}: " + "; ".join([*words, *left_out(self.end)])

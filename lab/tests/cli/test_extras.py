@@ -80,3 +80,16 @@ def test_what_takes_long_to_load_is_loaded_when_it_is_needed():
              f"print(*(name for name in {late} if name in sys.modules))"  # fmt: skip
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
+
+
+def test_what_judges_nothing_needs_no_statistics():
+    """hak and its help do without a model of specs, too; hak doctor, explain and trace show what they find."""
+    script = (
+        "import sys; from hakmem_lab.cli import commands; print('pydantic' in sys.modules)\n"
+        "from hakmem_lab.doctor import examine; from hakmem_lab.inside import explain\n"
+        "from hakmem_lab.trace import stacks; from hakmem_lab.show import formats\n"
+        "from hakmem_lab.show.terminal import process, traced\n"
+        "print('scipy' in sys.modules, 'hakmem_lab.kinds' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False"] * 3

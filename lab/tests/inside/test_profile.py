@@ -191,7 +191,8 @@ def test_mistakes_are_told_in_a_line(here, sites, tmp_path):
     folder = tmp_path / "p.txt.txt"
     folder.mkdir()
     for words, text in (
-        (("-o", "p.svg", "1"), "ends in none of"),
+        (("-o", "p.svg", "1"), "p.svg.pb.gz for pprof"),
+        (("-o", "p", "1"), "p.txt for a report"),
         (("-o", tmp_path / "no" / "p.txt", "--", sites, "1", "7"), "there is no folder"),  # and it is not started
         (("-o", folder, "--", sites, "1", "7"), "it is a folder"),
         (("--rate", "0", "1"), "--rate"),

@@ -255,7 +255,7 @@ def test_a_spec_that_is_not_there_gets_the_nearest_file(here, tmp_path):
     (tmp_path / "capacity.toml").write_text("")
     answer = here("ab", tmp_path / "capcity.toml")
     assert answer.status == 2
-    assert "did you mean 'capacity.toml'?" in answer.message()
+    assert f"did you mean '{tmp_path / 'capacity.toml'}'?" in answer.message()
 
 
 @pytest.mark.parametrize("name", ["folder.toml", "missing/x.toml"])

@@ -100,7 +100,19 @@ def test_values_of_every_type_give_a_spec_or_a_message(top, row, defaults):
 def test_a_suite_needs_its_spec(here, words):
     answer = here("suite", *words)
     assert answer.status == 2
-    assert "hak suite takes a file that ends in .toml" in answer.message()
+    assert "hak suite takes a spec, whose name ends in .toml: docs/lab/howto-suite.md shows" in answer.message()
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [(None, "there is no such file; docs/lab/howto-suite.md"), ("", "'workload' is missing; a suite")],
+)
+def test_a_suite_that_is_still_to_be_written(here, tmp_path, text, wanted):
+    if text is not None:
+        (tmp_path / "mine.toml").write_text(text)
+    answer = here("suite", tmp_path / "mine.toml")
+    assert answer.status == 2
+    assert wanted in answer.message()
 
 
 def test_the_former_name_of_the_kind(here, tmp_path):

@@ -171,6 +171,30 @@ def test_a_process_that_has_ended_or_is_recorded_already_is_refused(begin, hak, 
     assert "complete" in running.communicate(timeout=30)[1]
 
 
+def traced(pid: int) -> bool:
+    return "TracerPid:\t0\n" not in Path(f"/proc/{pid}/status").read_text()
+
+
+@pytest.mark.parametrize("reaped", [False, True])
+def test_a_running_process_that_is_killed_ends_its_recording_early(begin, program, path, until, reaped):
+    with subprocess.Popen([program, "endless"], stdout=subprocess.PIPE, text=True) as running:
+        running.stdout.readline()
+        recording = begin("record", "-o", path, str(running.pid))
+        until(lambda: "libhakrecord" in Path(f"/proc/{running.pid}/maps").read_text() and not traced(running.pid))
+        os.kill(running.pid, signal.SIGKILL)
+        if reaped:  # nobody but its parent can then know why
+            running.wait()
+        said = recording.communicate(timeout=30)[1]
+    assert "; complete until it was killed" in said
+    assert reaped or "by SIGKILL" in said
+
+
+def test_a_command_that_is_killed_is_complete_until_then(hak, program, path):
+    answer = hak("record", "-o", path, "--", "sh", "-c", "kill -9 $$")
+    assert answer.status == -signal.SIGKILL
+    assert "; complete until it was killed by SIGKILL" in answer.err
+
+
 @pytest.mark.parametrize("what", ["endless", "signal"])
 def test_a_running_process_is_recorded_and_goes_on(hak, program, path, what):
     with subprocess.Popen([program, what], stdout=subprocess.PIPE, text=True) as running:

@@ -36,7 +36,10 @@ def headline(profile: HeapProfile) -> str:
 def check(path: Path) -> None:
     """Before there is a profile. Raises LabError where none can be written there."""
     if not path.name.endswith(ENDINGS):
-        raise LabError(f"-o: {path} ends in none of {', '.join(ENDINGS)}, which say what is to be written")
+        raise LabError(
+            f"-o: the end of the name says what is written: {path}.pb.gz for pprof, {path}.folded for collapsed "
+            f"stacks, {path}.txt for a report"
+        )
     if why := files.unwritable(path):
         raise LabError(f"-o: cannot write {path}: {why}")
 

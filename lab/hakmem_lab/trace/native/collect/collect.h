@@ -39,6 +39,7 @@ typedef struct process {
   uint64_t peak_kib, cpu_ms;
   uint32_t waits;
   int statm;   // its file in /proc
+  bool left;   // it died in order: its exit handlers ran
   bool exited; // the next two are known
   int exit_code, signal;
   FILE *samples; // text of the next TRACE_RESIDENT

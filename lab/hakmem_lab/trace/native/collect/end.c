@@ -27,6 +27,8 @@ static void write_process(FILE *out, const process_t *process) {
     fprintf(out, ", \"signal\": %d", process->signal);
   else if (process->exited)
     fprintf(out, ", \"exit\": %d", process->exit_code);
+  else if (process->died_ns && !process->left) // its parent knows why
+    fputs(", \"cut_off\": true", out);
   fprintf(out, ", \"waits\": %" PRIu32 ", ", process->waits);
   write_counts(out, &process->counts);
   putc('}', out);

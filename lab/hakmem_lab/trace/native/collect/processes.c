@@ -77,6 +77,7 @@ void process_died(process_t *process) {
   sample_cpu(process);
   process_take_all(process);
   segment_t *segment = process->segment;
+  process->left = atomic_load(&segment->peak_kib) != 0;
   uint64_t peak_kib = atomic_load(&segment->peak_kib), own_kib = process_own_kib(process);
   if (peak_kib > own_kib + process->peak_kib)
     process->peak_kib = peak_kib - own_kib;
