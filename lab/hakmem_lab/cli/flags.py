@@ -89,7 +89,7 @@ FLAGS: Mapping[str, Any] = {
         typer.Argument(help="SPEC.toml, or -- and the command to run", show_default=False, autocompletion=_words),
     ],
     "allocators": option(
-        list[str] | None, help="What to compare: --allocators hakmem glibc 'hakmem,NAME=VALUE'", autocompletion=arms
+        list[str] | None, help="What to compare: --allocators hakmem,glibc 'hakmem,NAME=VALUE'", autocompletion=arms
     ),
     **dict.fromkeys(("control", "treatment", "allocator"), Arm),
     "baseline": option(str | None, help="What the others are compared with", autocompletion=arms),
@@ -106,6 +106,7 @@ FLAGS: Mapping[str, Any] = {
     "max_blocks": option(int | None, help="Most blocks"),
     "detect": option(str | None, help="Run as many blocks as show a difference of this size, like 2%"),
     "rare": option(str | None, help="Run enough blocks to see what happens to this share of runs, like 1%"),
+    "quick": option(bool | None, "--quick", help="Stop with a first estimate, after five blocks or 30 s"),
     "warm_up": option(int | None, help="Runs of each side that do not count"),
     "repeat": option(str | None, help="Executions that make up one run; auto: at least 100 ms"),
     "pin": option(str | None, help="Processors to run on, like 0 or 0,1"),

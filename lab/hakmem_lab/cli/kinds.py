@@ -19,13 +19,13 @@ BLOCKS = f"max_blocks seed {RESULT}"
 COMMANDS = {
     "compare": (
         "Several allocators on one program: time, memory, faults, each against a baseline.",
-        f"words allocators baseline {METRIC} detect rare max_blocks warm_up repeat pin input_ timeout "
+        f"words allocators baseline {METRIC} quick detect rare max_blocks warm_up repeat pin input_ timeout "
         f"expect_exit seed guardrail env question commands scan_ {STEPS} {RESULT}",
     ),
     "ab": (
         "Is the treatment better than the control? GO, NEUTRAL, NO-GO or INCONCLUSIVE, with the interval.",
-        f"words control treatment {METRIC} looks detect rare max_blocks warm_up repeat pin duet also input_ timeout "
-        f"expect_exit seed builds guardrail env question callgrind ops commands scan_ {STEPS} {RESULT}",
+        f"words control treatment {METRIC} looks quick detect rare max_blocks warm_up repeat pin duet also input_ "
+        f"timeout expect_exit seed builds guardrail env question callgrind ops commands scan_ {STEPS} {RESULT}",
     ),
     "matrix": (
         "A 2x2 or 2^k design: main effects and interactions, each with its interval.",
@@ -121,8 +121,6 @@ def _tune(params: dict[str, Any]) -> None:
             if not metric.strip():
                 raise LabError(f"{flag}: no metric is named: wall, rss, a figure that the program prints ...")
             params |= {"metric": metric, "higher_is_better": flag == "--most"}
-    if params["allocators"]:
-        params["allocators"] = [name for text in params["allocators"] for name in _separated(text)]
     below: dict[str, Any] = {}
     if limits:
         below["guardrails"] = _once("--subject-to", map(limit, limits))
@@ -139,11 +137,6 @@ def _once(flag: str, pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
             raise LabError(f"{flag}: '{name}' is given twice")
         found[name] = value
     return found
-
-
-def _separated(text: str) -> list[str]:
-    """`glibc,hakmem` as two allocators; what sets a variable is an arm."""
-    return [text] if "=" in text else [name.strip() for name in text.split(",")]
 
 
 def _reading(text: str) -> tuple[str, str]:

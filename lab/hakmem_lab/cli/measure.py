@@ -57,6 +57,8 @@ def overrides(params: dict[str, Any]) -> dict[str, Any]:
     own = {"words", "store", "json", "format_", "require", "quiet", "guardrail", "env", "pin", "expect_exit", "set_",
            "input_", "scan_"}  # fmt: skip
     keys = {n.replace("_", "-"): v for n, v in params.items() if n not in own and v not in (None, [], ())}
+    if keys.get("allocators"):
+        keys["allocators"] = [name for text in keys["allocators"] for name in separated(text)]
     _say_no_shell(params.get("commands") or [])
     if params.get("guardrail"):  # the pattern of a metric may hold an equals sign, a limit cannot
         keys["guardrails"] = _pairs(params["guardrail"], "--guardrail", "METRIC=PERCENT", str.rpartition)
@@ -68,6 +70,14 @@ def overrides(params: dict[str, Any]) -> dict[str, Any]:
     if params.get("input_") is not None:
         keys["stdin"] = check_file(str(params["input_"]), "--input")
     return keys | _pairs(params.get("set_"), "--set")
+
+
+def separated(text: str) -> list[str]:
+    """`glibc,hakmem` as two arms; a variable belongs to the name before it: `glibc,hakmem,NAME=VALUE`."""
+    names, equals, _ = text.partition("=")
+    alone = names.split(",")[: -2 if equals else None]
+    own = text[len("".join(f"{name}," for name in alone)) :]
+    return [name.strip() for name in (*alone, own) if name.strip()]
 
 
 OF_A_SHELL = {"<", ">", ">>", "2>", "2>&1", "|", "&&", "||", ";", "&"}

@@ -13,6 +13,7 @@ from hakmem_lab.kinds.ab import blocked, check_blocks
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.spec import BaselineSpec, CompareSpec
 from hakmem_lab.run.conduct import conduct, plan_detection
+from hakmem_lab.run.early import estimated
 from hakmem_lab.run.session import Session, command_arms, parse_arms
 from hakmem_lab.store.query import Blocks
 
@@ -79,7 +80,7 @@ def fewer_and_fewer(session: Session, settled: Callable[[Blocks, str], verdict.V
     def wanted(blocks: Blocks) -> list[str]:
         return [first, *(name for name in others if len(blocks) < least or name not in gone)]
 
-    for blocks in session.each_block("measure", wanted, most):
+    for blocks in estimated(session, session.each_block("measure", wanted, most)):
         if not blocks or settled is None:
             continue
         gone |= {*session.gone}

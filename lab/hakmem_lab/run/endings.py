@@ -94,7 +94,7 @@ class Progress:
     def __init__(self, stream=None, quiet: bool = False):
         self._stream, self._quiet = stream or sys.stderr, quiet
         self._live = not quiet and self._stream.isatty()
-        self._said = self._begun = time.monotonic()
+        self._said = self._begun = self.started = time.monotonic()
         self._first: float | None = None
         self._reached, self._spoke = 0.0, False
         self.said_slow = False

@@ -12,7 +12,7 @@ from hakmem_lab import kinds
 from hakmem_lab.errors import LabError
 from hakmem_lab.plan.kind import Kind
 from hakmem_lab.plan.kinds import KINDS
-from hakmem_lab.plan.spec import SHELL
+from hakmem_lab.plan.values import SHELL
 from hakmem_lab.show.report.model import LoadedRun, dumps
 
 SAVED = "spec.toml"  # as the page offers it
