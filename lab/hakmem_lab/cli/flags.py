@@ -124,6 +124,9 @@ FLAGS: Mapping[str, Any] = {
     "env": option(list[str] | None, metavar="NAME=VALUE", help="A variable for every side; repeatable"),
     "input_": option(Path | None, "--input", metavar="FILE", help="Standard input of the program, in every run"),
     "question": option(str | None, help="The question, for the record"),
+    "server": option(
+        str | None, metavar="COMMAND", help="A server that the command is a client of; {port} is its port in both"
+    ),
     "setup": option(str | None, metavar="LINE", help="For the shell, once before the first run"),
     "prepare": option(str | None, metavar="LINE", help="For the shell, before every run; not measured"),
     "cleanup": option(str | None, metavar="LINE", help="For the shell, once after the last run"),

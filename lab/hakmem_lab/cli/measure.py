@@ -59,6 +59,8 @@ def overrides(params: dict[str, Any]) -> dict[str, Any]:
     keys = {n.replace("_", "-"): v for n, v in params.items() if n not in own and v not in (None, [], ())}
     if keys.get("allocators"):
         keys["allocators"] = [name for text in keys["allocators"] for name in separated(text)]
+    if keys.get("server"):
+        keys["server"] = {"command": keys["server"]}
     _say_no_shell(params.get("commands") or [])
     if params.get("guardrail"):  # the pattern of a metric may hold an equals sign, a limit cannot
         keys["guardrails"] = _pairs(params["guardrail"], "--guardrail", "METRIC=PERCENT", str.rpartition)
@@ -109,6 +111,7 @@ def measure(kind: str, params: dict[str, Any], below: Mapping[str, Any] = Mappin
         check_verdict(spec)
     context = Context(params["store"] or default_folder(), source, Progress(quiet=params["quiet"]))
     context.progress.limits = limits(params, spec)
+    context.progress.server_flag = "--server COMMAND or " if "server" in params else ""
     results = []
     try:
         with told():

@@ -99,6 +99,7 @@ class Progress:
         self._reached, self._spoke = 0.0, False
         self.said_slow = False
         self.early: list[str] = []  # warnings that every run of the command will keep
+        self.server_flag = ""  # how one is named, where the command has a flag for it
         self.limits: list[str] = []  # by what a user sets how long one execution may take
 
     def warn_early(self, text: str) -> None:

@@ -48,6 +48,15 @@ def test_a_quick_run_begins_no_block_that_ends_after_its_time(here, program, mon
     assert found["blocks"] == 1 and found["headline"].startswith("First estimate after 1 block,")
 
 
+@pytest.mark.parametrize("kind", ["ab", "compare"])
+def test_a_server_needs_no_spec(here, fakes, kind):
+    arms = {"ab": ("--control", "glibc", "--treatment", "default"), "compare": ("--allocators", "glibc,default")}[kind]
+    words = (*arms, "--server", f"{fakes.server} {{port}} serve", "--quick", "--json", "-")
+    found = here(kind, *words, "--", fakes.server, "{port}", "client").result()
+    assert found["blocks"] == 5 and not found["failures"]
+    assert all(arm["rss_peak_kib"] for arm in found["arms"])
+
+
 def _header(*names):
     spec = {"metric": "wall", "higher-is-better": False, "margin": 0.01}
     return {"arms": [{"name": name} for name in names], "spec": spec}
