@@ -60,7 +60,7 @@ def title(count: int) -> str:
 
 def ended(result: dict, records: Sequence[dict]) -> dict:
     """The result of a run that was to end with its first estimate; as it is where blocks were added since."""
-    stops = events(records, QUICK)
+    stops = [event for event in events(records, QUICK) if event["phase"] == "measure"]
     if not stops or result["blocks"] > stops[-1]["blocks"]:
         return result
     more = f"Stopped there, as --quick asks; hak resume {result['id']} goes on to a verdict."

@@ -219,11 +219,16 @@ NoGuardrails = Annotated[dict[str, Guardrail], AfterValidator(refuse_guardrails)
 
 class CommandsSpec(BlockSpec):
     """commands: in place of allocators, each of them an arm that runs on what it brings itself. quick: end with the
-    first estimate; the trial of each arm is its warm-up then."""
+    first estimate; the trial of each arm is its warm-up then. beside_load, precondition: the verdict is repeated under
+    that condition."""
 
-    ONLY_IF_GIVEN: ClassVar[tuple[str, ...]] = (*BlockSpec.ONLY_IF_GIVEN, "commands", "quick")
+    ONLY_IF_GIVEN: ClassVar[tuple[str, ...]] = (
+        *BlockSpec.ONLY_IF_GIVEN, "commands", "quick", "beside_load", "precondition",
+    )  # fmt: skip
     commands: list[Command] = []
     quick: bool = False
+    beside_load: bool = False
+    precondition: bool = False
     ARMS: ClassVar[dict[str, Any]] = {}  # the keys whose place they take, and what stands there then
 
     @model_validator(mode="before")
@@ -257,6 +262,12 @@ class AbSpec(CommandsSpec):
 
     ARMS: ClassVar[dict[str, Any]] = dict.fromkeys(("control", "treatment"), "default")
     ONLY_IF_GIVEN: ClassVar[tuple[str, ...]] = (*CommandsSpec.ONLY_IF_GIVEN, "builds")
+
+    @model_validator(mode="after")
+    def _one_build(self) -> "AbSpec":
+        if self.builds > 1 and (self.beside_load or self.precondition):
+            raise ValueError("several builds are measured alone: 'builds' and a condition do not go together")
+        return self
 
     @field_validator("commands")
     @classmethod

@@ -10,7 +10,7 @@ from hakmem_lab.store.query import Blocks, events
 QUICK_S = 30.0
 
 
-def estimated(session: Session, every: Iterator[Blocks]) -> Iterator[Blocks]:
+def estimated(session: Session, every: Iterator[Blocks], phase: str) -> Iterator[Blocks]:
     """The blocks as they come. After the first few of a comparison that nobody has ended it is said what they show;
     a quick one ends there, or before the block that would not end within 30 s of its beginning."""
     stops = getattr(session.spec, "quick", None)
@@ -28,6 +28,6 @@ def estimated(session: Session, every: Iterator[Blocks]) -> Iterator[Blocks]:
             continue
         texts = early.estimate(session.file.header(), blocks)
         if stops:
-            session.event(early.QUICK, early.title(len(blocks)), blocks=len(blocks), estimate=texts)
+            session.event(early.QUICK, early.title(len(blocks)), blocks=len(blocks), estimate=texts, phase=phase)
             return
         session.progress.say("\n  ".join([f"{early.title(len(blocks)).lower()}:", *texts]))
