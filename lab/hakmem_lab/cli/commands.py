@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 from hakmem_lab import __version__
-from hakmem_lab.cli import bench, heap, inspect, kinds, programs, traces
+from hakmem_lab.cli import bench, heap, init, inspect, kinds, programs, traces
 from hakmem_lab.plan.kinds import KINDS
 
 ABOUT = "hak: which allocator, and which of its settings, make a program faster or leaner."
@@ -52,6 +52,7 @@ GROUPS = {
         "baseline": ("keep a build in a file, and measure it again beside a later one", "save main.baseline"),
     },
     "Closer questions, each with a spec": {
+        "init": ("a spec with comments for your program: ab, matrix, suite, soak, latency", "suite -- ./program args"),
         "matrix": ("settings that act together: 2x2 and 2^k designs", "spec.toml"),
         "sweep": ("the best of several settings, confirmed on fresh runs", "spec.toml"),
         "latency": ("tail latency of requests that arrive at a fixed rate", "experiments/tail_latency.toml"),
@@ -102,7 +103,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
 )
-for module in (programs, heap, traces, kinds, bench, inspect):
+for module in (programs, heap, traces, kinds, bench, init, inspect):
     module.register(app)
 for kind in KINDS.values():
     if kind.package:
