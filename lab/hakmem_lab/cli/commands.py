@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 from hakmem_lab import __version__
-from hakmem_lab.cli import bench, heap, init, inspect, kinds, programs, traces
+from hakmem_lab.cli import bench, heap, init, inspect, kinds, mcp, programs, traces
 from hakmem_lab.plan.kinds import KINDS
 
 ABOUT = "hak: which allocator, and which of its settings, make a program faster or leaner."
@@ -65,6 +65,7 @@ GROUPS = {
         "list": ("all stored runs", ""),
         "resume": ("go on with a run that was interrupted", "last"),
         "export": ("raw runs as JSON or CSV, or an SQL query's answer", "last --format csv"),
+        "mcp": ("the same for agents, by the Model Context Protocol", ""),
         "decide": ("record a human's decision on a run", "last 'adopt: simpler code'"),
     },
 }
@@ -103,7 +104,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
 )
-for module in (programs, heap, traces, kinds, bench, init, inspect):
+for module in (programs, heap, traces, kinds, bench, init, inspect, mcp):
     module.register(app)
 for kind in KINDS.values():
     if kind.package:

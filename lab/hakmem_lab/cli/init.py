@@ -1,12 +1,13 @@
 """`hak init KIND -- PROGRAM`: a spec with comments, for the program given. A line that begins with `# name =` is a key
 with a value that makes sense: remove the sign to use it."""
 
-import json
+import json as codec
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from hakmem_lab.cli.flags import JsonFile
 from hakmem_lab.errors import LabError, nearest, refused
 
 _HEAD = """\
@@ -63,7 +64,8 @@ TEMPLATES = {
     ),
     "soak": (
         "Does memory grow?", "--allocator glibc",
-        '\nallocator = "hakmem"\n' + _COMMAND + '\nduration = "10m"                          # {{seconds}} in the command\n'
+        '\nallocator = "hakmem"\n' + _COMMAND
+        + '\nduration = "10m"                          # {{seconds}} in the command\n'
         'budget = "1 MiB/h"                        # growth that is tolerated\n'
         '# sample-interval = "1s"\n' + _SERVER,
     ),
@@ -84,8 +86,11 @@ def init(
     words: Annotated[list[str], typer.Argument(metavar="-- PROGRAM", help="The program and its arguments")],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="The file (default: KIND.toml)")] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file")] = False,
+    json: JsonFile = None,
 ) -> None:
     """Write a spec with comments for a program, to be edited and run."""
+    from hakmem_lab.show import formats
+
     if kind not in TEMPLATES:
         raise LabError(f"hak init: there is no spec of the kind '{kind}': {nearest(kind, TEMPLATES)}")
     file = output or Path(f"{kind}.toml")
@@ -97,13 +102,14 @@ def init(
         file.write_text(text_of(kind, words, file), encoding="utf-8")
     missing = [word for word in NEEDS.get(kind, ()) if not any(word in each for each in words)]
     hint = f"; put {' and '.join(missing)} into its command" if missing else ""
-    print(f"{file} is written{hint}. Edit it, then: hak {kind} {file}")
+    said = f"{file} is written{hint}. Edit it, then: hak {kind} {file}"
+    formats.put({"file": str(file), "kind": kind, "missing": missing}, json, lambda: print(said))
 
 
 def text_of(kind: str, words: list[str], file: Path) -> str:
     """The spec; strings of JSON are strings of TOML."""
     question, flag, body = TEMPLATES[kind]
-    command, title = json.dumps(words, ensure_ascii=False), json.dumps(" ".join(words), ensure_ascii=False)[1:-1]
+    command, title = codec.dumps(words, ensure_ascii=False), codec.dumps(" ".join(words), ensure_ascii=False)[1:-1]
     return (_HEAD + body).format(kind=kind, file=file, flag=flag, question=question, command=command, title=title)
 
 

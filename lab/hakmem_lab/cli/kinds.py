@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hakmem_lab.cli.flags import arms, beginning, command, metrics, option
+from hakmem_lab.cli.flags import JsonFile, arms, beginning, command, metrics, option
 from hakmem_lab.cli.measure import check_output, measure, meet, named, overrides, spec_of
 from hakmem_lab.errors import LabError
 
@@ -197,10 +197,12 @@ def _save(
     file: File,
     allocator: Annotated[str, typer.Option(metavar="ARM", help="ALLOCATOR[,NAME=VALUE...]")] = DEFAULT_ARM,
     spec: Annotated[Path | None, typer.Option(help="An ab spec to compare by, with arms of your choice")] = None,
+    json: JsonFile = None,
 ) -> None:
     """Keep an allocator's library and settings, and the spec of the comparison, in one file."""
     from hakmem_lab.plan.arms import parse_arm, save_baseline
     from hakmem_lab.plan.spec import read_toml
+    from hakmem_lab.show import formats
 
     text = None
     if spec is not None:
@@ -208,7 +210,9 @@ def _save(
             raise LabError(f"{spec}: a baseline is compared by a spec of the kind ab")
         text = spec.read_text(encoding="utf-8")
     facts = save_baseline(file, parse_arm(allocator, where="--allocator"), text)
-    print(f"{file}: {facts['text']}, {facts['version'] or 'no version'}, sha256 {facts['sha256'][:12]}")
+    said = f"{file}: {facts['text']}, {facts['version'] or 'no version'}, sha256 {facts['sha256'][:12]}"
+    kept = {"file": str(file)} | {key: facts[key] for key in ("text", "version", "sha256")}
+    formats.put(kept, json, lambda: print(said))
 
 
 def _compare(params: dict[str, Any]) -> None:
