@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 from hakmem_lab import __version__
-from hakmem_lab.cli import bench, heap, init, inspect, kinds, mcp, programs, traces
+from hakmem_lab.cli import bench, heap, init, inspect, kinds, mcp, programs, share, traces
 from hakmem_lab.plan.kinds import KINDS
 
 ABOUT = "hak: which allocator, and which of its settings, make a program faster or leaner."
@@ -34,6 +34,7 @@ GROUPS = {
         "replay": ("what other allocators would make of it", "program.trace"),
     },
     "Which one is better?": {
+        "share": ("how much of a program's work is its allocator's: what there is to gain", "-- ./program args"),
         "compare": ("several allocators: time, CPU, memory, faults", "-- ./program args"),
         "ab": (
             "one treatment against one control: a verdict with its interval",
@@ -104,7 +105,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
 )
-for module in (programs, heap, traces, kinds, bench, init, inspect, mcp):
+for module in (programs, heap, traces, kinds, bench, share, init, inspect, mcp):
     module.register(app)
 for kind in KINDS.values():
     if kind.package:

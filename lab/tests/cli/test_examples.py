@@ -35,7 +35,7 @@ SHORT = {
 # What another one leaves behind, in the order in which a user would type them; the rest stands where hak shows it.
 FIRST = ("run", "record", "ab")
 # On files of the checkout: test_first_commands.py runs these where there is nothing else.
-OWN = ("bench",)
+OWN = ("bench", "mcp")  # take hours; serve until their input ends
 # Its machines are another's.
 ELSEWHERE = {"fleet": r"tcp://head:8786"}
 WRONG = r"No such (option|command)|Missing|Usage|unexpected|Invalid value"

@@ -90,11 +90,17 @@ def test_a_soak(asked):
     asked("soak", *words, "--", *SOAK)
 
 
-def test_system_calls_and_instructions(asked, here, fakes):
-    for tool, words in (("strace", ("syscalls", "--allocators", "glibc,default", "--quiet")),
-                        ("valgrind", ("ab", "--callgrind", "--control", "glibc", "--treatment", "default"))):  # fmt: skip
+def test_system_calls_and_instructions(asked, fakes):
+    pair = ("--control", "glibc", "--treatment", "default")
+    for tool, *words in (("strace", "syscalls", "--allocators", "glibc,default", "--quiet"),
+                         ("valgrind", "ab", "--callgrind", *pair)):  # fmt: skip
         if subprocess.run(["which", tool], capture_output=True, check=False).returncode == 0:
             asked(*words, "--", fakes.program, "exit", "0")
+
+
+def test_a_share(asked, fakes):
+    if subprocess.run(["which", "valgrind"], capture_output=True, check=False).returncode == 0:
+        asked("share", "--allocators", "glibc", "--", fakes.program, "exit", "0")
 
 
 def test_traces(asked, tmp_path):
