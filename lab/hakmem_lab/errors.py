@@ -10,6 +10,7 @@ from typing import TypeVar
 Found = TypeVar("Found")
 EXIT_BAD_INPUT, EXIT_STOPPED = 2, 3
 EXIT_SIGNAL = 128
+CLOSE = 0.7  # of two names, the share of their letters that must agree for one to be taken for the other
 
 
 class LabError(Exception):
@@ -62,7 +63,7 @@ def escaped(text: str, but: str = "") -> str:
 def closest(name: str, known: Iterable[str]) -> str | None:
     """The known name that is most like this one, whatever their cases; None where none is near."""
     folded = {entry.casefold(): entry for entry in sorted(known)}
-    found = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.5)
+    found = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=CLOSE)
     return folded[found[0]] if found else None
 
 

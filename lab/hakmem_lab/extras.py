@@ -12,6 +12,7 @@ from hakmem_lab.errors import LabError
 EXTRAS = {
     "fleet": (("distributed", "distributed"),),
     "latency": (("hdrh", "hdrhistogram"), ("ruptures", "ruptures")),
+    "mcp": (("mcp", "mcp"),),
     "report": (("jinja2", "jinja2"), ("matplotlib", "matplotlib"), ("tomli_w", "tomli-w")),
     "soak": (("ruptures", "ruptures"),),
     "sql": (("duckdb", "duckdb"),),

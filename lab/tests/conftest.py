@@ -250,7 +250,7 @@ def with_store(words: tuple, store: Path) -> list:
     own = (
         not words
         or words[0] in ("run", "doctor", "explain", "metrics", "profile", "record", "top", "trace", "--version")
-        or words[0] in ("system", "--all")
+        or words[0] in ("system", "--all", "init", "share")
         or words[:2] == ("baseline", "save")
     )
     if own or "--store" in words or "--help" in words:

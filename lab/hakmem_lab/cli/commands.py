@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 from hakmem_lab import __version__
-from hakmem_lab.cli import bench, heap, inspect, kinds, programs, traces
+from hakmem_lab.cli import bench, heap, init, inspect, kinds, mcp, programs, share, traces
 from hakmem_lab.plan.kinds import KINDS
 
 ABOUT = "hak: which allocator, and which of its settings, make a program faster or leaner."
@@ -34,6 +34,7 @@ GROUPS = {
         "replay": ("what other allocators would make of it", "program.trace"),
     },
     "Which one is better?": {
+        "share": ("how much of a program's work is its allocator's: what there is to gain", "-- ./program args"),
         "compare": ("several allocators: time, CPU, memory, faults", "-- ./program args"),
         "ab": (
             "one treatment against one control: a verdict with its interval",
@@ -52,6 +53,7 @@ GROUPS = {
         "baseline": ("keep a build in a file, and measure it again beside a later one", "save main.baseline"),
     },
     "Closer questions, each with a spec": {
+        "init": ("a spec with comments for your program: ab, matrix, suite, soak, latency", "suite -- ./program args"),
         "matrix": ("settings that act together: 2x2 and 2^k designs", "spec.toml"),
         "sweep": ("the best of several settings, confirmed on fresh runs", "spec.toml"),
         "latency": ("tail latency of requests that arrive at a fixed rate", "experiments/tail_latency.toml"),
@@ -64,6 +66,7 @@ GROUPS = {
         "list": ("all stored runs", ""),
         "resume": ("go on with a run that was interrupted", "last"),
         "export": ("raw runs as JSON or CSV, or an SQL query's answer", "last --format csv"),
+        "mcp": ("the same for agents, by the Model Context Protocol", ""),
         "decide": ("record a human's decision on a run", "last 'adopt: simpler code'"),
     },
 }
@@ -102,7 +105,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
 )
-for module in (programs, heap, traces, kinds, bench, inspect):
+for module in (programs, heap, traces, kinds, bench, share, init, inspect, mcp):
     module.register(app)
 for kind in KINDS.values():
     if kind.package:

@@ -89,7 +89,7 @@ FLAGS: Mapping[str, Any] = {
         typer.Argument(help="SPEC.toml, or -- and the command to run", show_default=False, autocompletion=_words),
     ],
     "allocators": option(
-        list[str] | None, help="What to compare: --allocators hakmem glibc 'hakmem,NAME=VALUE'", autocompletion=arms
+        list[str] | None, help="What to compare: --allocators hakmem,glibc 'hakmem,NAME=VALUE'", autocompletion=arms
     ),
     **dict.fromkeys(("control", "treatment", "allocator"), Arm),
     "baseline": option(str | None, help="What the others are compared with", autocompletion=arms),
@@ -106,6 +106,9 @@ FLAGS: Mapping[str, Any] = {
     "max_blocks": option(int | None, help="Most blocks"),
     "detect": option(str | None, help="Run as many blocks as show a difference of this size, like 2%"),
     "rare": option(str | None, help="Run enough blocks to see what happens to this share of runs, like 1%"),
+    "beside_load": option(bool | None, "--beside-load", help="The verdict again, beside two busy neighbours"),
+    "precondition": option(bool | None, "--precondition", help="The verdict again, on a heap that was in use before"),
+    "quick": option(bool | None, "--quick", help="Stop with a first estimate, after five blocks or 30 s"),
     "warm_up": option(int | None, help="Runs of each side that do not count"),
     "repeat": option(str | None, help="Executions that make up one run; auto: at least 100 ms"),
     "pin": option(str | None, help="Processors to run on, like 0 or 0,1"),
@@ -123,6 +126,9 @@ FLAGS: Mapping[str, Any] = {
     "env": option(list[str] | None, metavar="NAME=VALUE", help="A variable for every side; repeatable"),
     "input_": option(Path | None, "--input", metavar="FILE", help="Standard input of the program, in every run"),
     "question": option(str | None, help="The question, for the record"),
+    "server": option(
+        str | None, metavar="COMMAND", help="A server that the command is a client of; {port} is its port in both"
+    ),
     "setup": option(str | None, metavar="LINE", help="For the shell, once before the first run"),
     "prepare": option(str | None, metavar="LINE", help="For the shell, before every run; not measured"),
     "cleanup": option(str | None, metavar="LINE", help="For the shell, once after the last run"),

@@ -3,6 +3,7 @@
 import getpass
 import sys
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -58,9 +59,9 @@ def show(run: RunName = "last", store: StoreFolder = None, json: JsonFile = None
     write_result(kinds.analyse(_store(store).find(run)), json, format_)
 
 
-def list_runs(store: StoreFolder = None) -> None:
+def list_runs(store: StoreFolder = None, json: JsonFile = None) -> None:
     """All stored runs, oldest first."""
-    from hakmem_lab.show.terminal import output, table_of
+    from hakmem_lab.show import formats
     from hakmem_lab.store.runs import readable
 
     found, rows = _store(store), []
@@ -70,11 +71,22 @@ def list_runs(store: StoreFolder = None) -> None:
         about = header["question"] or (header.get("spec") or {}).get("trace") or " ".join(header["command"]["argv"])
         state = (result.get("verdict") or "-") if result else "unfinished"
         blocks = str((result or {}).get("blocks", ""))
-        rows.append((header["id"], header["kind"], state, blocks, arms[:60], about[:60]))
+        rows.append((header["id"], header["kind"], state, blocks, arms, about))
+    listed = [dict(zip(LISTED, row, strict=True)) for row in rows]
+    formats.put({"folder": str(found.folder), "runs": listed}, json, partial(_show_list, found.folder, rows))
+
+
+LISTED = ("run", "kind", "state", "blocks", "arms", "about")
+
+
+def _show_list(folder: Path, rows: list[tuple]) -> None:
+    from hakmem_lab.show.terminal import output, table_of
+
     if not rows:
-        print(f"no runs in {found.folder}")
+        print(f"no runs in {folder}")
         return
-    output().print(table_of("", ("run", "kind", "verdict", "blocks", "arms", "question or command"), rows))
+    short = [(*row[:-2], *(text[:60] for text in row[-2:])) for row in rows]
+    output().print(table_of("", ("run", "kind", "verdict", "blocks", "arms", "question or command"), short))
 
 
 def export(
@@ -126,6 +138,7 @@ def report(
     output: Annotated[Path, typer.Option("--output", "-o", help="The HTML file")] = Path("hak-report.html"),
     format_: Format = None,
     store: StoreFolder = None,
+    json: JsonFile = None,
 ) -> None:
     """One self-contained HTML file: verdicts, pictures, raw data, environment; with --format, text instead."""
     from hakmem_lab import kinds
@@ -133,7 +146,7 @@ def report(
     from hakmem_lab.show import formats
     from hakmem_lab.show import report as pages
 
-    check_format(format_)
+    check_format(format_, json)
     names = runs or ["last"]
     if format_ is not None:
         formats.write_format([kinds.analyse(_store(store).find(name)) for name in names], format_)
@@ -142,15 +155,17 @@ def report(
         pages.write_reading(explain.load(Path(names[0]), "hak report"), output, "--output")
     else:
         pages.write_files([_store(store).find(name) for name in names], output)
-    print(output)
+    formats.put({"page": str(output), "runs": names}, json, lambda: print(output))
 
 
 def decide(
     run: RunName,
     text: Annotated[str, typer.Argument(help="What was decided and why, such as 'adopt: simpler code'")],
     store: StoreFolder = None,
+    json: JsonFile = None,
 ) -> None:
     """Record a human's decision on a run, for instance to adopt something NEUTRAL."""
+    from hakmem_lab.show import formats
     from hakmem_lab.store.runs import now_utc
 
     if not text.strip():
@@ -159,5 +174,6 @@ def decide(
     file.header()
     file.continue_writing()
     with closing(file), refused(f"cannot write to {file.path}", kind=StoreError):
-        file.append({"type": "decision", "time": now_utc(), "who": getpass.getuser(), "text": text})
-    print(f"recorded on {file.id}")
+        decision = {"time": now_utc(), "who": getpass.getuser(), "text": text}
+        file.append({"type": "decision", **decision})
+    formats.put({"run": file.id} | decision, json, lambda: print(f"recorded on {file.id}"))

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hakmem_lab.cli.flags import arms, beginning, command, metrics, option
+from hakmem_lab.cli.flags import JsonFile, arms, beginning, command, metrics, option
 from hakmem_lab.cli.measure import check_output, measure, meet, named, overrides, spec_of
 from hakmem_lab.errors import LabError
 
@@ -19,13 +19,14 @@ BLOCKS = f"max_blocks seed {RESULT}"
 COMMANDS = {
     "compare": (
         "Several allocators on one program: time, memory, faults, each against a baseline.",
-        f"words allocators baseline {METRIC} detect rare max_blocks warm_up repeat pin input_ timeout "
-        f"expect_exit seed guardrail env question commands scan_ {STEPS} {RESULT}",
+        f"words allocators baseline {METRIC} server quick beside_load precondition detect rare max_blocks warm_up "
+        f"repeat pin input_ timeout expect_exit seed guardrail env question commands scan_ {STEPS} {RESULT}",
     ),
     "ab": (
         "Is the treatment better than the control? GO, NEUTRAL, NO-GO or INCONCLUSIVE, with the interval.",
-        f"words control treatment {METRIC} looks detect rare max_blocks warm_up repeat pin duet also input_ timeout "
-        f"expect_exit seed builds guardrail env question callgrind ops commands scan_ {STEPS} {RESULT}",
+        f"words control treatment {METRIC} looks server quick beside_load precondition detect rare max_blocks warm_up "
+        f"repeat pin duet also input_ timeout expect_exit seed builds guardrail env question callgrind ops commands "
+        f"scan_ {STEPS} {RESULT}",
     ),
     "matrix": (
         "A 2x2 or 2^k design: main effects and interactions, each with its interval.",
@@ -121,8 +122,6 @@ def _tune(params: dict[str, Any]) -> None:
             if not metric.strip():
                 raise LabError(f"{flag}: no metric is named: wall, rss, a figure that the program prints ...")
             params |= {"metric": metric, "higher_is_better": flag == "--most"}
-    if params["allocators"]:
-        params["allocators"] = [name for text in params["allocators"] for name in _separated(text)]
     below: dict[str, Any] = {}
     if limits:
         below["guardrails"] = _once("--subject-to", map(limit, limits))
@@ -139,11 +138,6 @@ def _once(flag: str, pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
             raise LabError(f"{flag}: '{name}' is given twice")
         found[name] = value
     return found
-
-
-def _separated(text: str) -> list[str]:
-    """`glibc,hakmem` as two allocators; what sets a variable is an arm."""
-    return [text] if "=" in text else [name.strip() for name in text.split(",")]
 
 
 def _reading(text: str) -> tuple[str, str]:
@@ -203,10 +197,12 @@ def _save(
     file: File,
     allocator: Annotated[str, typer.Option(metavar="ARM", help="ALLOCATOR[,NAME=VALUE...]")] = DEFAULT_ARM,
     spec: Annotated[Path | None, typer.Option(help="An ab spec to compare by, with arms of your choice")] = None,
+    json: JsonFile = None,
 ) -> None:
     """Keep an allocator's library and settings, and the spec of the comparison, in one file."""
     from hakmem_lab.plan.arms import parse_arm, save_baseline
     from hakmem_lab.plan.spec import read_toml
+    from hakmem_lab.show import formats
 
     text = None
     if spec is not None:
@@ -214,7 +210,9 @@ def _save(
             raise LabError(f"{spec}: a baseline is compared by a spec of the kind ab")
         text = spec.read_text(encoding="utf-8")
     facts = save_baseline(file, parse_arm(allocator, where="--allocator"), text)
-    print(f"{file}: {facts['text']}, {facts['version'] or 'no version'}, sha256 {facts['sha256'][:12]}")
+    said = f"{file}: {facts['text']}, {facts['version'] or 'no version'}, sha256 {facts['sha256'][:12]}"
+    kept = {"file": str(file)} | {key: facts[key] for key in ("text", "version", "sha256")}
+    formats.put(kept, json, lambda: print(said))
 
 
 def _compare(params: dict[str, Any]) -> None:

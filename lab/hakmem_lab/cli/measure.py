@@ -57,6 +57,10 @@ def overrides(params: dict[str, Any]) -> dict[str, Any]:
     own = {"words", "store", "json", "format_", "require", "quiet", "guardrail", "env", "pin", "expect_exit", "set_",
            "input_", "scan_"}  # fmt: skip
     keys = {n.replace("_", "-"): v for n, v in params.items() if n not in own and v not in (None, [], ())}
+    if keys.get("allocators"):
+        keys["allocators"] = [name for text in keys["allocators"] for name in separated(text)]
+    if keys.get("server"):
+        keys["server"] = {"command": keys["server"]}
     _say_no_shell(params.get("commands") or [])
     if params.get("guardrail"):  # the pattern of a metric may hold an equals sign, a limit cannot
         keys["guardrails"] = _pairs(params["guardrail"], "--guardrail", "METRIC=PERCENT", str.rpartition)
@@ -68,6 +72,14 @@ def overrides(params: dict[str, Any]) -> dict[str, Any]:
     if params.get("input_") is not None:
         keys["stdin"] = check_file(str(params["input_"]), "--input")
     return keys | _pairs(params.get("set_"), "--set")
+
+
+def separated(text: str) -> list[str]:
+    """`glibc,hakmem` as two arms; a variable belongs to the name before it: `glibc,hakmem,NAME=VALUE`."""
+    names, equals, _ = text.partition("=")
+    alone = names.split(",")[: -2 if equals else None]
+    own = text[len("".join(f"{name}," for name in alone)) :]
+    return [name.strip() for name in (*alone, own) if name.strip()]
 
 
 OF_A_SHELL = {"<", ">", ">>", "2>", "2>&1", "|", "&&", "||", ";", "&"}
@@ -99,6 +111,7 @@ def measure(kind: str, params: dict[str, Any], below: Mapping[str, Any] = Mappin
         check_verdict(spec)
     context = Context(params["store"] or default_folder(), source, Progress(quiet=params["quiet"]))
     context.progress.limits = limits(params, spec)
+    context.progress.server_flag = "--server COMMAND or " if "server" in params else ""
     results = []
     try:
         with told():

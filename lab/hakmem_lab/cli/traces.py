@@ -35,6 +35,7 @@ def record(
         str, typer.Option(metavar="BYTES", help="With --stacks: mean bytes between samples; 1: every call")
     ] = "512K",
     force: Annotated[bool, typer.Option("--force", help="Overwrite TRACE, if it is there")] = False,
+    json: JsonFile = None,
 ) -> None:
     """Record what a program and all that it starts ask of malloc: sizes, lifetimes, threads, time; no contents."""
     from hakmem_lab.trace import record as recording
@@ -50,11 +51,20 @@ def record(
         from hakmem_lab.trace import attach
 
         found = attach.process(int(subject[0]), output, seconds, stack_bytes)
-        typer.echo(f"hak: {found.headline()}", err=True)
+        _say(found, output, json)
         raise typer.Exit(0 if found.complete else EXIT_STOPPED)
     found, status = recording.command(subject, output, seconds, allocator, stack_bytes)
-    typer.echo(f"hak: {found.headline()}", err=True)
+    _say(found, output, json)
     _end_like(status or (0 if found.complete else EXIT_STOPPED))
+
+
+def _say(found: Any, trace: Path, json: Path | None) -> None:
+    """What was recorded; the program's own output may stand on standard output."""
+    from hakmem_lab.show import formats
+
+    if json is not None:
+        formats.write_object({"trace": str(trace), "complete": found.complete, "headline": found.headline()}, json)
+    typer.echo(f"hak: {found.headline()}", err=True)
 
 
 def _end_like(status: int) -> None:

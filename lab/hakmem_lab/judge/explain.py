@@ -16,6 +16,7 @@ from functools import wraps
 from typing import Any
 
 from hakmem_lab.judge import findings, words
+from hakmem_lab.judge.conditions import sentences
 from hakmem_lab.judge.unseen import unseen
 from hakmem_lab.judge.words import Change, finite, listed
 
@@ -80,6 +81,7 @@ def explain(result: Record) -> Explanation:
         return Explanation("", "NO RESULT YET", "inconclusive", "The run has not been analysed")
     (word, tone), withheld = _word(result), str(result.get("withheld") or "")
     headline, reasons = (withheld, result.get("so_far") or []) if withheld else _said(result)
+    reasons = [*reasons, *sentences(result)]
     caveats = [] if withheld or torn(result) else unseen(result)
     headline = headline.removesuffix(".") or _LAST_WORDS[tone]
     return Explanation(str(result.get("verdict") or ""), word, tone, headline, tuple(reasons), tuple(caveats))

@@ -2,17 +2,21 @@
 
 import shlex
 from collections.abc import Callable
+from functools import partial
 
 from hakmem_lab.errors import LabError, nearest
 from hakmem_lab.judge import failing, planning, two_arms
 from hakmem_lab.judge.analysis import base_result, measured, metric_of, unfinished
 from hakmem_lab.judge.explain import explained
+from hakmem_lab.judge.repeated import repeated
 from hakmem_lab.judge.statistics import verdict
 from hakmem_lab.judge.statistics.plan import Plan
 from hakmem_lab.kinds.ab import blocked, check_blocks
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.spec import BaselineSpec, CompareSpec
+from hakmem_lab.run import conditions
 from hakmem_lab.run.conduct import conduct, plan_detection
+from hakmem_lab.run.early import estimated
 from hakmem_lab.run.session import Session, command_arms, parse_arms
 from hakmem_lab.store.query import Blocks
 
@@ -54,10 +58,10 @@ def measure(session: Session) -> None:
     session.check_fitness()
     everyone = list(session.arms)
     plan_detection(session, everyone, len(everyone) - 1)
-    until_all_are_settled(session)
+    conditions.in_turn(session, partial(until_all_are_settled, session))
 
 
-def until_all_are_settled(session: Session) -> None:
+def until_all_are_settled(session: Session, phase: str = "measure") -> None:
     """The blocks, each arm judged after every one."""
     header = session.file.header()
     plan = planning.plan_of(header, session.records())
@@ -66,10 +70,12 @@ def until_all_are_settled(session: Session) -> None:
         found = decisions(header, blocks, plan, name).get(name)
         return found.verdict if found and found.verdict is not verdict.Verdict.INCONCLUSIVE else None
 
-    fewer_and_fewer(session, settled if plan.share else None)
+    fewer_and_fewer(session, settled if plan.share else None, phase)
 
 
-def fewer_and_fewer(session: Session, settled: Callable[[Blocks, str], verdict.Verdict | None] | None) -> None:
+def fewer_and_fewer(
+    session: Session, settled: Callable[[Blocks, str], verdict.Verdict | None] | None, phase: str = "measure"
+) -> None:
     """Blocks of the baseline and of every arm that is still open. settled(blocks so far, arm): the verdict on it, None
     while it has none; without it, all blocks have all arms."""
     records, (first, *others) = session.records(), session.arms
@@ -79,7 +85,7 @@ def fewer_and_fewer(session: Session, settled: Callable[[Blocks, str], verdict.V
     def wanted(blocks: Blocks) -> list[str]:
         return [first, *(name for name in others if len(blocks) < least or name not in gone)]
 
-    for blocks in session.each_block("measure", wanted, most):
+    for blocks in estimated(session, session.each_block(phase, wanted, most), phase):
         if not blocks or settled is None:
             continue
         gone |= {*session.gone}
@@ -99,6 +105,7 @@ def decisions(header: dict, blocks: Blocks, plan: Plan, *only: str) -> dict[str,
     return {name: two_arms.decide(header, blocks, (first, name), plan, len(others)) for name in there}
 
 
+@repeated
 @explained
 def analyse(header: dict, records: list[dict]) -> dict:
     """Every arm against the baseline: verdicts on the primary metric, intervals for the other standard metrics."""

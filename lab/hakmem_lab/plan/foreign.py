@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from hakmem_lab.errors import LabError, decoded, escaped, nearest, one_line, refused
-from hakmem_lab.plan.spec import NUMBER
+from hakmem_lab.plan.values import NUMBER
 
 UNITS_S = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
 _GO = re.compile(r"^(?P<name>Benchmark\S*)\s+\d+\s+(?P<figures>\d.*)$|^\s*--- FAIL: (?P<failed>Benchmark\S*)", re.M)

@@ -9,11 +9,10 @@ from importlib.metadata import entry_points
 
 from hakmem_lab.plan.kind import Kind
 
-BOTH = ("server", "cwd")  # keys for which no command has a flag
 _ROWS = (
-    Kind("ab", sequential=True, own_aa=True, only_in_files=BOTH),
+    Kind("ab", sequential=True, own_aa=True, only_in_files=("cwd",)),
     Kind("compare", sequential=True, each_arm=True, loses_arms=True, own_aa=True,
-         only_in_files=(*BOTH, "also", "looks")),
+         only_in_files=("cwd", "also", "looks")),
     Kind("matrix", part="effects", sequential=True, no_verdict=True, own_aa=True,
          pictures=("forest.effects", "single.interaction")),
     Kind("sweep", sequential=True, confirms=True, loses_arms=True, own_aa=True, pictures=("forest.selection",)),
@@ -24,8 +23,8 @@ _ROWS = (
          loses_arms=True, pictures=("single.latency",)),
     Kind("aa", part="aa", no_verdict=True, one_arm=True,
          pictures=("single.false_verdicts", "single.smallest_effect", "single.autocorrelation"),
-         only_in_files=(*BOTH, "also", "looks", "question", "env", "timeout", "warm-up", "guardrails", "resamples",
-                        "rare", "expect-exit")),
+         only_in_files=("server", "cwd", "also", "looks", "question", "env", "timeout", "warm-up", "guardrails",
+                        "resamples", "rare", "expect-exit")),
     Kind("suite", part="suite", mixed=True, own_spec=True, pictures=("scores.scores", "scores.history")),
     Kind("replay", part="replay", sequential=True, loses_arms=True),
     Kind("judge"),

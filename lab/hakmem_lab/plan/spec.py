@@ -6,7 +6,6 @@ A spec is TOML; every kind has its model. A mistake ends in one message that nam
 import hashlib
 import json
 import re
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -25,6 +24,16 @@ from pydantic import (
 from hakmem_lab.errors import nearest
 from hakmem_lab.plan import mistakes
 from hakmem_lab.plan.project import find_program
+from hakmem_lab.plan.values import (
+    check_environment,
+    check_text,
+    check_timeout,
+    check_title,
+    parse_command,
+    parse_duration_s,
+    parse_ratio,
+    parse_step,
+)
 
 if TYPE_CHECKING:
     from hakmem_lab.plan.metrics import Metric
@@ -32,76 +41,13 @@ if TYPE_CHECKING:
 build, read_toml = mistakes.build, mistakes.read_toml
 FACTOR_SIGNS, NO_FACTOR = "+×", "(none)"
 LONGEST_S = 366 * 86400.0
-SHORTEST_TIMEOUT_S = 1e-3
 LEAST_ALPHA = 1e-6
 MOST_SEED = 2**63 - 1
-NUMBER = r"(?:\d+\.?\d*|\.\d+)"
 NAMING = ("label", "unit")  # how a metric is spoken of: no part of what is measured
-SHELL = ["/bin/sh", "-c"]
-UNITS_S = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 COUNTED_METRICS = ("instructions", "cycles", "cache-misses", "dtlb-misses")
 BUILT_IN_METRICS = ("wall", "cpu", "rss", "rss-mean", "faults", "pss", "pss-mean", "tree-memory", "tree-cpu",
                     *COUNTED_METRICS)  # fmt: skip
 SERVER_METRICS = ("server-cpu", "server-rss", "server-rss-mean")
-
-
-def parse_ratio(value: Any) -> Any:
-    """'1%' or 0.01 -> 0.01."""
-    if isinstance(value, str) and (share := value.strip()).endswith("%"):
-        try:
-            return float(share[:-1]) / 100
-        except ValueError:
-            raise ValueError("a share is written as 1% or 0.01") from None
-    return value
-
-
-def parse_duration_s(value: Any) -> Any:
-    """'90s', '10m', '1h', '250ms' or a number of seconds -> seconds."""
-    if isinstance(value, str):
-        found = re.fullmatch(rf"\s*({NUMBER})\s*(ms|s|m|h)?\s*", value)
-        if not found:
-            raise ValueError("a duration is written as 250ms, 90s, 10m or 1h")
-        return float(found.group(1)) * UNITS_S[found.group(2) or "s"]
-    return value
-
-
-def parse_command(value: Any) -> Any:
-    """A list of words, or one string in the quoting of the shell."""
-    return shlex.split(value) if isinstance(value, str) else value
-
-
-def parse_step(value: Any) -> Any:
-    """A list of words, or a line for the shell: what is not measured may say `make && sync` at no cost."""
-    return [*SHELL, value] if isinstance(value, str) else value
-
-
-def check_text(value: str) -> str:
-    """What a program can be given as a word; else ValueError."""
-    if "\0" in value:
-        raise ValueError("a NUL character ends a word: no program can be given one")
-    return value
-
-
-def check_environment(value: dict[str, str]) -> dict[str, str]:
-    """Names and values of variables, or ValueError."""
-    for name in value:
-        if not name or "=" in name:
-            raise ValueError(f"'{name}' cannot be the name of a variable")
-        check_text(name)
-    return value
-
-
-def check_title(value: str) -> str:
-    """One line of text, or nothing; else ValueError."""
-    if not value.isprintable():
-        raise ValueError("a name is one line of text")
-    return value.strip()
-
-
-def check_timeout(value: float) -> float:
-    if value < SHORTEST_TIMEOUT_S:
-        raise ValueError("a timeout is at least 1ms")
-    return value
 
 
 def compiled(pattern: str) -> re.Pattern[str]:
@@ -272,10 +218,23 @@ NoGuardrails = Annotated[dict[str, Guardrail], AfterValidator(refuse_guardrails)
 
 
 class CommandsSpec(BlockSpec):
-    """commands: in place of allocators, each of them an arm that runs on what it brings itself."""
+    """commands: in place of allocators, each of them an arm that runs on what it brings itself. quick: end with the
+    first estimate; the trial of each arm is its warm-up then. beside_load, precondition: the verdict is repeated under
+    that condition."""
 
+    ONLY_IF_GIVEN: ClassVar[tuple[str, ...]] = (
+        *BlockSpec.ONLY_IF_GIVEN, "commands", "quick", "beside_load", "precondition",
+    )  # fmt: skip
     commands: list[Command] = []
+    quick: bool = False
+    beside_load: bool = False
+    precondition: bool = False
     ARMS: ClassVar[dict[str, Any]] = {}  # the keys whose place they take, and what stands there then
+
+    @model_validator(mode="before")
+    @classmethod
+    def _quickly(cls, value: Any) -> Any:
+        return {"warm-up": 0} | value if isinstance(value, dict) and value.get("quick") else value
 
     @model_validator(mode="before")
     @classmethod
@@ -302,7 +261,13 @@ class AbSpec(CommandsSpec):
     builds: Annotated[int, Field(ge=1, le=1000)] = 1
 
     ARMS: ClassVar[dict[str, Any]] = dict.fromkeys(("control", "treatment"), "default")
-    ONLY_IF_GIVEN: ClassVar[tuple[str, ...]] = (*BlockSpec.ONLY_IF_GIVEN, "builds", "commands")
+    ONLY_IF_GIVEN: ClassVar[tuple[str, ...]] = (*CommandsSpec.ONLY_IF_GIVEN, "builds")
+
+    @model_validator(mode="after")
+    def _one_build(self) -> "AbSpec":
+        if self.builds > 1 and (self.beside_load or self.precondition):
+            raise ValueError("several builds are measured alone: 'builds' and a condition do not go together")
+        return self
 
     @field_validator("commands")
     @classmethod
@@ -322,7 +287,6 @@ class BaselineSpec(BlockSpec):
 
 class CompareSpec(BaselineSpec, CommandsSpec):
     ARMS: ClassVar[dict[str, Any]] = {"allocators": ["default", "default"]}
-    ONLY_IF_GIVEN: ClassVar[tuple[str, ...]] = (*BlockSpec.ONLY_IF_GIVEN, "commands")
     kind: Literal["compare"] = "compare"
     max_blocks: Annotated[int, Field(ge=1, le=100_000)] = 20
     looks: Literal[1] = 1

@@ -94,11 +94,12 @@ class Progress:
     def __init__(self, stream=None, quiet: bool = False):
         self._stream, self._quiet = stream or sys.stderr, quiet
         self._live = not quiet and self._stream.isatty()
-        self._said = self._begun = time.monotonic()
+        self._said = self._begun = self.started = time.monotonic()
         self._first: float | None = None
         self._reached, self._spoke = 0.0, False
         self.said_slow = False
         self.early: list[str] = []  # warnings that every run of the command will keep
+        self.server_flag = ""  # how one is named, where the command has a flag for it
         self.limits: list[str] = []  # by what a user sets how long one execution may take
 
     def warn_early(self, text: str) -> None:

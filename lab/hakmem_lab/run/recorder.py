@@ -282,7 +282,8 @@ class Recorder(Written, Generic[AnySpec]):
         kind = getattr(self.spec, "kind", "")
         if self.workload.server or kind == "replay":
             return ""
-        where = "[workload.server] in the suite" if kind == "suite" else "[server] in a spec"
+        where = self.progress.server_flag
+        where += "[workload.server] in the suite" if kind == "suite" else "[server] in a spec"
         return f" Is it a server? Then give it a client: {where}, hak soak, or hak record PID."
 
     def append(self, record: dict) -> None:

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import TypeVar
 
 from hakmem_lab.errors import LabError, Stopped
-from hakmem_lab.judge import failing, fitness
+from hakmem_lab.judge import conditions, failing, fitness
 from hakmem_lab.judge.statistics import power
 from hakmem_lab.plan import schedule
 from hakmem_lab.plan.arms import Arm, need_all, parse_arm
 from hakmem_lab.plan.kinds import KINDS
 from hakmem_lab.plan.metrics import Metric
-from hakmem_lab.plan.spec import BlockSpec
+from hakmem_lab.plan.spec import BlockSpec, normalised
 from hakmem_lab.run import endings
 from hakmem_lab.run.recorder import Recorder, Watch, files_under_test
 from hakmem_lab.run.runner import TRIAL_SEED, Runner, Workload
@@ -95,7 +95,8 @@ class Session(Recorder[AnyBlockSpec]):
     def runs_until(self, blocks: int) -> int:
         """Runs that so many blocks of all arms take, with those before them."""
         count = len(self.arms)
-        return count * (blocks * schedule.runs_of_each(count) + self.spec.warm_up)
+        rounds = 1 + len(conditions.asked(normalised(self.spec)))
+        return count * (rounds * blocks * schedule.runs_of_each(count) + self.spec.warm_up)
 
     def try_arms(self) -> list[dict]:
         """Preflight and one run of every arm, from which follows how many executions make up a run. Raises LabError.

@@ -95,6 +95,8 @@ def test_a_command_that_does_not_end_is_taken_for_a_server_once(kind, here, stor
     assert all(word in line for word in (server, "hak soak", "hak record PID"))
     flags = re.findall(r"--\w+", line)
     assert set(flags) <= set(re.findall(r"--\w+", here(kind, "--help").out)), line
+    if kind in ("compare", "ab"):
+        assert flags.pop(0) == "--server"
     assert flags == {"suite": [], "aa": []}.get(kind, ["--timeout" if kind in FLAGGED else "--set"])
     assert line.endswith("the workload's timeout" if kind == "suite" else "the spec's timeout")
 

@@ -3,15 +3,18 @@
 import shlex
 
 from hakmem_lab.errors import LabError
-from hakmem_lab.judge import failing, planning, two_arms
+from hakmem_lab.judge import early, failing, planning, two_arms
 from hakmem_lab.judge.analysis import arm_rows, base_result, comparison, measured, metric_of
 from hakmem_lab.judge.explain import explained
+from hakmem_lab.judge.repeated import repeated
 from hakmem_lab.judge.statistics import verdict
 from hakmem_lab.judge.statistics.plan import Plan, planned_looks
 from hakmem_lab.kinds.ab import builds
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.spec import AbSpec, BlockSpec
+from hakmem_lab.run import conditions
 from hakmem_lab.run.conduct import conduct, plan_detection
+from hakmem_lab.run.early import estimated
 from hakmem_lab.run.session import Session, command_arms, parse_arms
 from hakmem_lab.store.query import Blocks, events
 
@@ -55,7 +58,8 @@ def measure(session: Session[AbSpec]) -> None:
     """Blocks until the verdict stands, at most those that are planned."""
     session.check_fitness()
     plan_detection(session, names(session.spec))
-    run_until_settled(session, "measure", names(session.spec), builds.unit_header(session.file.header()))
+    pair, header = names(session.spec), builds.unit_header(session.file.header())
+    conditions.in_turn(session, lambda phase: run_until_settled(session, phase, pair, header))
 
 
 def run_until_settled(session: Session, phase: str, pair: tuple[str, str], header: dict) -> None:
@@ -63,7 +67,8 @@ def run_until_settled(session: Session, phase: str, pair: tuple[str, str], heade
     records = session.records()
     plan, least = planning.plan_of(header, records), planning.least_blocks(records)
     judged = None
-    for blocks in session.each_block(phase, lambda _: pair, planning.most_blocks(header, records)):
+    every = session.each_block(phase, lambda _: pair, planning.most_blocks(header, records))
+    for blocks in estimated(session, every, phase):
         if not blocks or (not plan.share and len(blocks) not in plan.looks):
             continue
         decision = two_arms.decide(header, blocks, pair, plan)
@@ -135,6 +140,7 @@ def confirmation(header: dict, records: list[dict], pair: tuple[str, str], block
     return parts | planning.ending(header, records, len(blocks), parts["settled"])
 
 
+@repeated
 @explained
 def analyse(header: dict, records: list[dict]) -> dict:
     """The verdict from all blocks that there are; by planned looks alone there is none before the first one."""
@@ -160,7 +166,8 @@ def analyse(header: dict, records: list[dict]) -> dict:
 
 
 def blocked(result: dict, records: list[dict]) -> dict:
-    """An unfit machine gives no verdict, whatever the interval says."""
+    """A quick run ends without a verdict, and an unfit machine gives none, whatever the interval says."""
+    result = early.ended(result, records)
     reasons = [event["text"] for event in events(records, "fitness")]
     if not reasons or not any(row["verdict"] for row in (result, *result["comparisons"], *result.get("looks", []))):
         return result

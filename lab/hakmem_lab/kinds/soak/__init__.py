@@ -24,7 +24,8 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from hakmem_lab.kinds.soak.result import analyse
 from hakmem_lab.plan.arms import Arm, parse_arm
 from hakmem_lab.plan.metrics import printed_number
-from hakmem_lab.plan.spec import NUMBER, CommonSpec, Duration, Server, compiled
+from hakmem_lab.plan.spec import CommonSpec, Duration, Server, compiled
+from hakmem_lab.plan.values import NUMBER
 from hakmem_lab.run import endings
 from hakmem_lab.run.conduct import Context, Recorder
 from hakmem_lab.run.runner import Workload, single

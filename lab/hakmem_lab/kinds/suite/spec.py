@@ -15,7 +15,6 @@ from hakmem_lab.errors import LabError, nearest
 from hakmem_lab.kinds.syscalls import OPS, TwoLengths
 from hakmem_lab.plan import peers, project
 from hakmem_lab.plan.spec import (
-    NUMBER,
     SERVER_METRICS,
     Alpha,
     Command,
@@ -32,6 +31,7 @@ from hakmem_lab.plan.spec import (
     Word,
     check_metric,
 )
+from hakmem_lab.plan.values import NUMBER
 
 SIZES_KIB = {"KiB": 1.0, "MiB": 1024.0, "GiB": 1024.0**2}
 TIMES_S = {"us": 1e-6, "ms": 1e-3, "s": 1.0}

@@ -4,7 +4,7 @@ What changes a run is asked of the kind's spec, so no key is forgotten: each is 
 """
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,8 @@ from hakmem_lab import kinds
 from hakmem_lab.errors import LabError
 from hakmem_lab.plan.kind import Kind
 from hakmem_lab.plan.kinds import KINDS
-from hakmem_lab.plan.spec import SHELL
+from hakmem_lab.plan.spec import Server
+from hakmem_lab.plan.values import SHELL
 from hakmem_lab.show.report.model import LoadedRun, dumps
 
 SAVED = "spec.toml"  # as the page offers it
@@ -98,6 +99,21 @@ def _line(step: list[str]) -> str:
     return step[2] if step[:2] == SHELL and len(step) == 3 else shlex.join(step)
 
 
+def _server(value: Mapping[str, Any]) -> list[str]:
+    """Its command alone; none where more is said of it than a flag can."""
+    alone = Server(command=value["command"]).model_dump(mode="json", by_alias=True)
+    return [shlex.join(value["command"])] if alone == value else []
+
+
+_WORDS: dict[str, Callable[[Any], list[str]]] = {
+    "allocators": list,
+    "commands": lambda value: [*map(shlex.join, value)],
+    "server": lambda value: _server(value) if value else [],
+    "pin": lambda value: [",".join(map(str, value))],
+    "expect-exit": lambda value: [",".join(map(str, value))],
+}
+
+
 def _flag(kind: str, key: str, value: Any) -> Iterator[str]:
     """The words for one key; none where no flag can give it this value."""
     flag = f"--{NAMES.get(key, key)}"
@@ -112,12 +128,9 @@ def _flag(kind: str, key: str, value: Any) -> Iterator[str]:
         return
     if value is True:
         yield flag
-    elif key == "allocators":
-        yield from (flag, *value)
-    elif key == "commands":
-        yield from (flag, *map(shlex.join, value))
-    elif key in ("pin", "expect-exit"):
-        yield from (flag, ",".join(map(str, value)))
+    elif key in _WORDS:
+        if words := _WORDS[key](value):
+            yield from (flag, *words)
     elif isinstance(value, Mapping):
         if not any(isinstance(each, Mapping) for each in value.values()):
             yield from (word for name, each in value.items() for word in (flag, f"{name}={each}"))

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from hakmem_lab.judge import explain
-from hakmem_lab.show import figures, kinds, numbers
+from hakmem_lab.show import conditions, figures, kinds, numbers
 from hakmem_lab.show.numbers import UNKNOWN, finite
 from hakmem_lab.show.report.model import Cell, LoadedRun, Record, Table, text_of, verdict_cell
 
@@ -69,7 +69,8 @@ def _looks(result: Record) -> Table:
 def findings(run: LoadedRun) -> list[Table]:
     """Tables of what was found, in the order of reading."""
     result = run.result
-    tables = [_effects(result), _guardrails(result), _comparisons(result), _looks(result)]
+    repeated = Table(conditions.TITLE, *conditions.table(result))
+    tables = [_effects(result), repeated, _guardrails(result), _comparisons(result), _looks(result)]
     tables += [table for tables_of in kinds.of(result, "findings") for table in tables_of(result)]
     return [table for table in tables if table]
 

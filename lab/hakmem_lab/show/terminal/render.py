@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from hakmem_lab.judge import explain, words
-from hakmem_lab.show import figures, kinds
+from hakmem_lab.show import conditions, figures, kinds
 from hakmem_lab.show.kinds import tune
 from hakmem_lab.show.terminal import STYLES, filled, number, output
 
@@ -47,6 +47,7 @@ def _tables(result: dict) -> Iterator:
             for row in rows
         )
         yield from filled(f"Against {rows[0]['control']}", heads, cells)
+    yield from filled(conditions.TITLE, *conditions.table(result))
     if selection := result.get("selection"):
         title = "Selection (biased upwards by having been selected; only the confirmation counts)"
         shown, more = tune.foremost(result, selection["candidates"], "arm")

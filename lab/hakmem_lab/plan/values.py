@@ -1,0 +1,69 @@
+"""How the values of a spec are written: shares, durations, commands, text. Pure."""
+
+import re
+import shlex
+from typing import Any
+
+NUMBER = r"(?:\d+\.?\d*|\.\d+)"
+SHORTEST_TIMEOUT_S = 1e-3
+SHELL = ["/bin/sh", "-c"]
+UNITS_S = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def parse_ratio(value: Any) -> Any:
+    """'1%' or 0.01 -> 0.01."""
+    if isinstance(value, str) and (share := value.strip()).endswith("%"):
+        try:
+            return float(share[:-1]) / 100
+        except ValueError:
+            raise ValueError("a share is written as 1% or 0.01") from None
+    return value
+
+
+def parse_duration_s(value: Any) -> Any:
+    """'90s', '10m', '1h', '250ms' or a number of seconds -> seconds."""
+    if isinstance(value, str):
+        found = re.fullmatch(rf"\s*({NUMBER})\s*(ms|s|m|h)?\s*", value)
+        if not found:
+            raise ValueError("a duration is written as 250ms, 90s, 10m or 1h")
+        return float(found.group(1)) * UNITS_S[found.group(2) or "s"]
+    return value
+
+
+def parse_command(value: Any) -> Any:
+    """A list of words, or one string in the quoting of the shell."""
+    return shlex.split(value) if isinstance(value, str) else value
+
+
+def parse_step(value: Any) -> Any:
+    """A list of words, or a line for the shell: what is not measured may say `make && sync` at no cost."""
+    return [*SHELL, value] if isinstance(value, str) else value
+
+
+def check_text(value: str) -> str:
+    """What a program can be given as a word; else ValueError."""
+    if "\0" in value:
+        raise ValueError("a NUL character ends a word: no program can be given one")
+    return value
+
+
+def check_environment(value: dict[str, str]) -> dict[str, str]:
+    """Names and values of variables, or ValueError."""
+    for name in value:
+        if not name or "=" in name:
+            raise ValueError(f"'{name}' cannot be the name of a variable")
+        check_text(name)
+    return value
+
+
+def check_title(value: str) -> str:
+    """One line of text, or nothing; else ValueError."""
+    if not value.isprintable():
+        raise ValueError("a name is one line of text")
+    return value.strip()
+
+
+def check_timeout(value: float) -> float:
+    if value < SHORTEST_TIMEOUT_S:
+        raise ValueError("a timeout is at least 1ms")
+    return value

@@ -1,0 +1,33 @@
+"""The first estimate of a comparison, said while it goes on; and the end of one that is to stop there."""
+
+import time
+from collections.abc import Iterator
+
+from hakmem_lab.judge import early
+from hakmem_lab.run.session import Session
+from hakmem_lab.store.query import Blocks, events
+
+QUICK_S = 30.0
+
+
+def estimated(session: Session, every: Iterator[Blocks], phase: str) -> Iterator[Blocks]:
+    """The blocks as they come. After the first few of a comparison that nobody has ended it is said what they show;
+    a quick one ends there, or before the block that would not end within 30 s of its beginning."""
+    stops = getattr(session.spec, "quick", None)
+    if stops is None:
+        yield from every
+        return
+    stops = stops and not events(session.records(), "resumed")
+    since = time.monotonic()
+    for blocks in every:
+        yield blocks
+        now = time.monotonic()
+        since, took = now, now - since
+        late = stops and blocks and now + took > session.progress.started + QUICK_S
+        if len(blocks) != early.FIRST and not late:
+            continue
+        texts = early.estimate(session.file.header(), blocks)
+        if stops:
+            session.event(early.QUICK, early.title(len(blocks)), blocks=len(blocks), estimate=texts, phase=phase)
+            return
+        session.progress.say("\n  ".join([f"{early.title(len(blocks)).lower()}:", *texts]))

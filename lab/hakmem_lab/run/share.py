@@ -1,0 +1,133 @@
+"""The share of a program's instructions inside its allocator, per allocator: counted by callgrind over one execution,
+with all processes that it starts.
+
+Inside is what a call costs from the allocator's first instruction to its return, with all that it calls. Of a preloaded
+library, every call into it from outside counts, whatever the function is called; of the C library, the calls of its
+functions for memory.
+"""
+
+import re
+import tempfile
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hakmem_lab import extras
+from hakmem_lab.errors import LabError
+from hakmem_lab.plan.arms import Arm
+from hakmem_lab.plan.spec import BlockSpec
+from hakmem_lab.run.callgrind import SLOWER
+from hakmem_lab.run.preflight import check_arm
+from hakmem_lab.run.runner import SEED, TRIAL_SEED, Workload
+from hakmem_lab.system.launcher import Launcher, Request
+
+NAMES = {"malloc", "calloc", "realloc", "free", "memalign", "posix_memalign", "aligned_alloc", "valloc", "pvalloc",
+         "reallocarray", "cfree"}  # fmt: skip
+CAVEAT = "Instructions are not time: cache misses, page faults and system calls are not in them."
+_NAME = re.compile(r"^(?:__libc_)?([a-z_]+?)(?:@.*)?(?:'\d+)?$")
+NO_OBJECT = "???"
+_TOTAL = ("summary:", "totals:")
+
+
+@dataclass
+class Counted:
+    instructions: int = 0
+    inside: int = 0
+    calls: int = 0
+
+    @property
+    def share(self) -> float:
+        return self.inside / self.instructions if self.instructions else 0.0
+
+
+def _is_entry(function: str) -> bool:
+    found = _NAME.match(function)
+    return found is not None and found[1] in NAMES
+
+
+def read(lines: Iterable[str], library: str | None) -> Counted:
+    """What a file of callgrind says, in which neither names nor positions are shortened. library: the preloaded one."""
+    found, totals, edges = Counted(), [0], Counter[tuple[str, ...]]()
+    times = Counter[tuple[str, ...]]()
+    where = {"ob": "", "fn": "", "cob": "", "cfn": ""}
+    calls = 0
+    for line in lines:
+        key, equals, value = line.rstrip("\n").partition("=")
+        if equals and key in where:
+            where[key] = value
+        elif equals and key == "calls":
+            calls = int(value.split()[0])
+        elif line.startswith(_TOTAL):
+            totals.append(int(line.split()[1]))
+        elif calls and line[:1].isdigit():  # what these calls cost
+            called = where["ob"], where["fn"], where["cob"] or where["ob"], where["cfn"]
+            edges[called] += int(line.split()[-1])
+            times[called] += calls
+            calls, where["cob"], where["cfn"] = 0, "", ""
+    # Code in a section of an unusual name has no object; it is the library's where its functions for memory are there.
+    nowhere = {to for _, _, to, function in edges if to == NO_OBJECT and _is_entry(function)}
+    homes = {library, *nowhere} if library is not None else set()
+    for edge, cost in edges.items():
+        if _enters(edge, homes):
+            found.inside += cost
+            found.calls += times[edge]
+    found.instructions = max(totals)
+    return found
+
+
+def _enters(edge: Sequence[str], homes: Collection[str | None]) -> bool:
+    """Whether calls come from outside of the allocator and go into it. homes: the objects that it is; none: only the
+    names of its functions are known."""
+    origin, caller, target, function = edge
+    if homes:
+        return target in homes and origin not in homes
+    return _is_entry(function) and not _is_entry(caller)
+
+
+def counted(launcher: Launcher, workload: Workload, arm: Arm) -> Counted:
+    """One execution on the arm. Raises LabError where it fails."""
+    # The C library is more than its allocator.
+    library = str(arm.library.path.resolve()) if arm.library.path and arm.allocator != "glibc" else None
+    with tempfile.TemporaryDirectory(prefix="hak-") as folder:
+        words = [extras.tool("valgrind", "hak share"), "-q", "--tool=callgrind", "--trace-children=yes",
+                 "--compress-strings=no", "--compress-pos=no", f"--callgrind-out-file={folder}/out.%p",
+                 "--", *workload.argv]  # fmt: skip
+        environment = arm.environment(workload.env)
+        request = Request(words, environment, workload.cwd, workload.pin, SLOWER * workload.timeout_s, 0)
+        outcome = launcher.run(replace(request, stdin=workload.stdin))
+        if why := outcome.explained(outcome.failure(workload.expect_exit)):
+            raise LabError(f"under callgrind: {' '.join(workload.argv)}: {why}")
+        whole = Counted()
+        for path in Path(folder).glob("out.*"):
+            with path.open(encoding="utf-8", errors="replace") as lines:
+                each = read(lines, library)
+            whole.instructions += each.instructions
+            whole.inside += each.inside
+            whole.calls += each.calls
+    if not whole.instructions:
+        raise LabError(f"callgrind counted nothing of {' '.join(workload.argv)}")
+    return whole
+
+
+def measured(spec: BlockSpec, arms: Sequence[Arm]) -> dict:
+    """The result of `hak share`."""
+    workload = Workload.of(spec)
+    workload = replace(workload, argv=[word.replace(SEED, str(TRIAL_SEED)) for word in workload.argv])
+    rows = []
+    with Launcher() as launcher:
+        for arm in arms:
+            check_arm(arm, workload)
+            each = counted(launcher, workload, arm)
+            rows.append({"name": arm.name, "instructions": each.instructions, "inside": each.inside,
+                         "share": each.share, "calls": each.calls})  # fmt: skip
+    return {"command": list(workload.argv), "arms": rows, "answer": answer(rows)}
+
+
+def answer(rows: Sequence[dict]) -> str:
+    first = rows[0]
+    text = f"{100 * first['share']:.1f} % of the instructions are inside {first['name']}"
+    if first["share"] < 1:
+        most = 100 * first["share"] / (1 - first["share"])
+        text += f": an allocator that did its own work for nothing would make the rest {most:.1f} % faster"
+    return f"{text}. {CAVEAT}"

@@ -1,0 +1,140 @@
+"""What --json writes is what docs/lab/schema.json says, for every command."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import jsonschema
+import pytest
+import typer
+
+from hakmem_lab.cli import commands
+
+PAGE = Path(__file__).parents[3] / "docs" / "lab" / "schema.json"
+# Commands without --json: what they are, or write, has a form of its own.
+OTHERS = {"run", "top", "metrics", "profile", "export", "mcp"}
+QUICK = ("--max-blocks", "7", "--quiet")
+TWO = ("--control", "glibc", "--treatment", "default", *QUICK)
+SOAK = [sys.executable, "-c", "import time; time.sleep(30)"]
+
+
+@pytest.fixture(scope="module")
+def schema():
+    return json.loads(PAGE.read_text(encoding="utf-8"))
+
+
+def checked(schema, command, found):
+    jsonschema.validate(found, {"$defs": schema["$defs"], **schema["properties"][command]})
+    return found
+
+
+def with_json():
+    group = typer.main.get_command(commands.app).commands
+    inner = {f"{name} {sub}": each for name, c in group.items() for sub, each in getattr(c, "commands", {}).items()}
+    alone = {name: c for name, c in group.items() if not hasattr(c, "commands") and not c.hidden}
+    return {name: c for name, c in (alone | inner).items() if any("--json" in p.opts for p in c.params)}, alone
+
+
+def test_every_command_has_json_and_a_schema(schema):
+    found, alone = with_json()
+    assert set(schema["properties"]) == set(found)
+    assert set(alone) - set(found) == OTHERS
+    jsonschema.Draft202012Validator.check_schema(schema)
+
+
+@pytest.fixture
+def asked(here, schema):
+    def call(command, *words):
+        answer = here(*command.split(), "--json", "-", *words)
+        return checked(schema, command, answer.result())
+
+    return call
+
+
+def test_a_run_and_what_is_asked_of_it(asked, here, fakes, tmp_path):
+    made = asked("ab", *TWO, "--beside-load", "--guardrail", "rss=50%", "--", fakes.program, "exit", "0")
+    for command in ("show", "resume"):
+        assert asked(command)["run"] == made["run"]
+    assert asked("list")["runs"][0]["run"] == made["run"]
+    assert asked("report", "-o", tmp_path / "x.html")["page"].endswith("x.html")
+    assert asked("decide", "last", "adopt")["run"] == made["run"]
+
+
+@pytest.mark.parametrize("kind", ["compare", "aa", "tune"])
+def test_kinds_by_flags(kind, asked, fakes):
+    arms = {"compare": ("--allocators", "glibc,default"), "tune": ("--allocators", "glibc,default", "--least", "wall")}
+    asked(kind, *arms.get(kind, ()), "--max-blocks", "12", "--quiet", "--", fakes.program, "exit", "0")
+
+
+SPECS = {
+    "matrix": 'base = "glibc"\nfactors = { a = "A=1", b = "B=1" }\ncommand = "true"\n',
+    "sweep": 'default = "glibc"\ncandidates = { x = "default" }\nselect-blocks = 2\ncommand = "true"\n',
+    "suite": 'allocators = ["glibc", "default"]\nsubject = "default"\n[[workload]]\nkey = "x"\ncommand = "true"\n',
+    "bench": 'kind = "suite"\nallocators = ["glibc", "default"]\nsubject = "default"\n[[workload]]\nkey = "x"\n'
+             'command = "true"\n',
+    "latency": 'allocators = ["glibc", "default"]\ncommand = ["sh", "-c", "echo response 1000 100"]\n',
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", SPECS)
+def test_kinds_by_specs(kind, asked, tmp_path):
+    path = tmp_path / "spec.toml"
+    path.write_text(SPECS[kind], encoding="utf-8")
+    asked(kind, "--max-blocks", "12", "--quiet", path)
+
+
+def test_a_soak(asked):
+    words = ("--set", "duration=4s", "--set", "sample-interval=0.2", "--allocator", "glibc", "--quiet")
+    asked("soak", *words, "--", *SOAK)
+
+
+def test_system_calls_and_instructions(asked, fakes):
+    pair = ("--control", "glibc", "--treatment", "default")
+    for tool, *words in (("strace", "syscalls", "--allocators", "glibc,default", "--quiet"),
+                         ("valgrind", "ab", "--callgrind", *pair)):  # fmt: skip
+        if subprocess.run(["which", tool], capture_output=True, check=False).returncode == 0:
+            asked(*words, "--", fakes.program, "exit", "0")
+
+
+def test_a_share(asked, fakes):
+    if subprocess.run(["which", "valgrind"], capture_output=True, check=False).returncode == 0:
+        asked("share", "--allocators", "glibc", "--", fakes.program, "exit", "0")
+
+
+def test_traces(asked, tmp_path):
+    file = tmp_path / "x.trace"
+    record = asked("record", "-o", file, "--", sys.executable, "-S", "-c", "pass")
+    assert record["complete"] and record["trace"] == str(file)
+    asked("trace", file)
+    asked("replay", "--allocators", "glibc,default", *QUICK, file)
+
+
+def test_another_tool_s_results(asked, tmp_path):
+    rows = [{"command": name, "times": [value + i / 1000 for i in range(8)]} for name, value in (("a", 1), ("b", 2))]
+    path = tmp_path / "h.json"
+    path.write_text(json.dumps({"results": rows}), encoding="utf-8")
+    asked("judge", path)
+
+
+def test_the_rest(asked, here, fakes, tmp_path):
+    asked("doctor", "--", fakes.program, "exit", "0")
+    asked("system", "check")
+    asked("init", "ab", "-o", tmp_path / "a.toml", "--", "true")
+    kept = tmp_path / "k.baseline"
+    asked("baseline save", kept)
+    asked("baseline compare", kept, "--treatment", "glibc", *QUICK, "--", "true")
+
+
+def test_a_process(asked, hak):
+    command = [sys.executable, "-m", "hakmem_lab.cli.main", "run", "--", "sleep", "60"]
+    with subprocess.Popen(command, env=os.environ | {"HAKMEM_HELP": ""}, stderr=subprocess.DEVNULL) as process:
+        try:
+            for _ in range(200):
+                if Path(f"/proc/{process.pid}/comm").read_text().strip() == "sleep":
+                    break
+                subprocess.run(["sleep", "0.05"], check=True)
+            asked("explain", str(process.pid))
+        finally:
+            process.kill()

@@ -1,0 +1,105 @@
+"""The first estimate of a comparison, and a run that ends with it; allocators behind one flag."""
+
+import pytest
+
+from hakmem_lab.cli.measure import separated
+from hakmem_lab.judge import early
+from hakmem_lab.judge.statistics.paired import as_ratio
+
+RATE = r"regex:ops (\d+)"
+FIXED = ("--metric", RATE, "--higher-is-better", "--repeat", "1", "--seed", "3")
+
+
+@pytest.fixture
+def program(fakes, tmp_path):
+    return ("--env", f"COUNT={tmp_path / 'count'}", "--", fakes.script(tmp_path))
+
+
+def test_a_first_estimate_is_said_and_the_run_goes_on(here, program):
+    arms = ("--control", "glibc", "--treatment", "glibc,RATE=1100")
+    answer = here("ab", *arms, *FIXED, "--max-blocks", "20", *program)
+    (at,) = [n for n, line in enumerate(answer.err.splitlines()) if line.startswith("first estimate after 5 blocks")]
+    title, said = answer.err.splitlines()[at : at + 2]
+    assert title == "first estimate after 5 blocks, not yet decided:"
+    assert "is 10.0 % higher" in said and "RATE=1100" in said
+    assert "\nGO " in answer.out
+
+
+@pytest.mark.parametrize("kind", ["ab", "compare"])
+def test_a_quick_run_ends_with_it_without_a_verdict_and_goes_on_when_asked(here, program, records, kind):
+    own = ("--control", "glibc", "--treatment", "glibc,RATE=1100")
+    arms = {"ab": own, "compare": ("--allocators", "glibc,glibc,RATE=1100", "--baseline", "glibc")}[kind]
+    found = here(kind, *arms, *FIXED, "--quick", "--json", "-", *program).result()
+    assert found["blocks"] == 5 and not found["final"]
+    assert found["headline"] == "First estimate after 5 blocks, not yet decided"
+    assert "is 10.0 % higher" in found["reasons"][0] and "hak resume" in found["reasons"][-1]
+    assert {row["verdict"] for row in found["comparisons"]} <= {"INCONCLUSIVE", None}
+    assert not records("run", phase="warm-up")
+    more = here("resume", "--json", "-", "--quiet").result()
+    assert more["blocks"] > 5 and more["verdict"] == "GO" and "First" not in more["headline"]
+
+
+def test_a_quick_run_begins_no_block_that_ends_after_its_time(here, program, monkeypatch):
+    from hakmem_lab.run import early as running
+
+    monkeypatch.setattr(running, "QUICK_S", 0.0)
+    arms = ("--control", "glibc", "--treatment", "glibc,RATE=1100")
+    found = here("ab", *arms, *FIXED, "--quick", "--json", "-", *program).result()
+    assert found["blocks"] == 1 and found["headline"].startswith("First estimate after 1 block,")
+
+
+@pytest.mark.parametrize("kind", ["ab", "compare"])
+def test_a_server_needs_no_spec(here, fakes, kind):
+    arms = {"ab": ("--control", "glibc", "--treatment", "default"), "compare": ("--allocators", "glibc,default")}[kind]
+    words = (*arms, "--server", f"{fakes.server} {{port}} serve", "--quick", "--json", "-")
+    found = here(kind, *words, "--", fakes.server, "{port}", "client").result()
+    assert found["blocks"] == 5 and not found["failures"]
+    assert all(arm["rss_peak_kib"] for arm in found["arms"])
+
+
+def _header(*names):
+    spec = {"metric": "wall", "higher-is-better": False, "margin": 0.01}
+    return {"arms": [{"name": name} for name in names], "spec": spec}
+
+
+def _run(wall_s, rss):
+    return {"wall_s": wall_s, "rss_peak_kib": rss, "metrics": {"wall": wall_s}}
+
+
+def test_it_names_what_every_block_agrees_on_and_the_range_of_single_blocks():
+    blocks = [{"a": [_run(1.0, 1000)], "b": [_run(wall, rss)]} for wall, rss in ((0.8, 700), (1.1, 690), (0.9, 710))]
+    (text,) = early.estimate(_header("a", "b"), blocks)
+    assert text.startswith("b is ") and "in single blocks" in text and "slower to" in text
+    assert text.endswith("; in every block 30.0 % less peak memory")
+    blocks[1]["b"] = [_run(1.1, 1001)]
+    (text,) = early.estimate(_header("a", "b"), blocks)
+    assert "every block" not in text
+
+
+def test_the_best_arm_comes_first_and_one_without_a_figure_is_left_out():
+    block = {"a": [_run(1.0, 10)], "b": [_run(1.2, 10)], "c": [_run(0.5, 10)]}
+    texts = early.estimate(_header("a", "b", "c", "d"), [block] * 3)
+    assert [text.split()[0] for text in texts] == ["c", "b"]
+    assert "2.0 × as fast" in texts[0] and as_ratio(0.0) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "arms"),
+    [
+        ("glibc,hakmem", ["glibc", "hakmem"]),
+        ("glibc, hakmem,", ["glibc", "hakmem"]),
+        ("hakmem,A=1,B=2", ["hakmem,A=1,B=2"]),
+        ("a,b,jemalloc,MALLOC_CONF=x:1,y:2", ["a", "b", "jemalloc,MALLOC_CONF=x:1,y:2"]),
+        ("./lib.so", ["./lib.so"]),
+    ],
+)
+def test_commas_separate_allocators(text, arms):
+    assert separated(text) == arms
+
+
+@pytest.mark.parametrize("word", ["pdf", "wsl", "hakmen2"])
+def test_names_are_suggested_only_where_they_are_close(word):
+    from hakmem_lab.errors import nearest
+
+    hint = nearest(word, ["glibc", "hakmem", "wall"])
+    assert hint.startswith("did you mean" if word == "hakmen2" else "there are ")
