@@ -206,7 +206,7 @@ def _save(
 ) -> None:
     """Keep an allocator's library and settings, and the spec of the comparison, in one file."""
     from hakmem_lab.plan.arms import parse_arm, save_baseline
-    from hakmem_lab.plan.spec import read_toml
+    from hakmem_lab.plan.model import read_toml
 
     text = None
     if spec is not None:
@@ -228,7 +228,7 @@ def _compare(params: dict[str, Any]) -> None:
 
 def workloads(ctx: typer.Context, incomplete: str) -> list[str]:
     """On the Tab key: keys and groups of the suite, for the last of several words that commas separate."""
-    from hakmem_lab.plan.spec import read_toml
+    from hakmem_lab.plan.model import read_toml
 
     before, comma, last = incomplete.rpartition(",")
     # Where the flag has no value yet, the parser leaves the spec among the words that it has not taken.

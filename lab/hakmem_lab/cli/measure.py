@@ -192,7 +192,7 @@ def named(error: LabError, source: str) -> LabError:
 def spec_of(kind: str, words: list[str], keys: dict[str, Any]) -> tuple[str, Any]:
     """(the spec's file or 'command line', the spec). Raises LabError."""
     from hakmem_lab import kinds
-    from hakmem_lab.plan.spec import build
+    from hakmem_lab.plan.model import build
 
     module = kinds.module(kind)
     if words and words[0].endswith(".toml"):

@@ -66,7 +66,7 @@ def run(
     from hakmem_lab.plan.arms import parse_arm
     from hakmem_lab.run import beside
     from hakmem_lab.run.preflight import check_arm
-    from hakmem_lab.run.runner import Workload
+    from hakmem_lab.run.workload import Workload
     from hakmem_lab.system import signals
 
     arm = parse_arm(allocator, where="--allocator", settings=set_)

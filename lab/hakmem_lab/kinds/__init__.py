@@ -11,7 +11,7 @@ from types import ModuleType
 from hakmem_lab import extras
 from hakmem_lab.errors import LabError, nearest
 from hakmem_lab.plan.kinds import KINDS
-from hakmem_lab.plan.spec import build, read_toml
+from hakmem_lab.plan.model import build, read_toml
 from hakmem_lab.run.conduct import Context
 from hakmem_lab.run.endings import Progress, told
 from hakmem_lab.store.runs import DESCRIBED, RENAMED, RunFile

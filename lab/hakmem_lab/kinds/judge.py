@@ -18,7 +18,8 @@ from hakmem_lab.judge.statistics.verdict import Verdict
 from hakmem_lab.plan import foreign
 from hakmem_lab.plan.foreign import Benchmark, File
 from hakmem_lab.plan.metrics import UNITS
-from hakmem_lab.plan.spec import Alpha, Model, Ratio, compiled, normalised, spec_hash
+from hakmem_lab.plan.model import Model
+from hakmem_lab.plan.spec import Alpha, Ratio, compiled, normalised, spec_hash
 from hakmem_lab.run.conduct import Context
 from hakmem_lab.store.runs import RunFile, plain
 

@@ -23,9 +23,8 @@ from hakmem_lab.plan.spec import BlockSpec
 from hakmem_lab.run import endings, recorder
 from hakmem_lab.run.endings import Progress
 from hakmem_lab.run.recorder import AnySpec
-from hakmem_lab.run.runner import Workload
-from hakmem_lab.run.server import failure
 from hakmem_lab.run.session import Session
+from hakmem_lab.run.workload import Workload, failure
 from hakmem_lab.store.query import Blocks, events
 from hakmem_lab.store.runs import RunFile, now_utc
 from hakmem_lab.system import signals

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from hakmem_lab.errors import LabError, refused
 from hakmem_lab.plan.arms import Arm
-from hakmem_lab.run.runner import SEED, TRIAL_SEED, Workload
+from hakmem_lab.run.workload import SEED, TRIAL_SEED, Workload
 from hakmem_lab.system.allocators import OWN, SANITIZED
 from hakmem_lab.system.launcher import Launcher, Request, Running
 from hakmem_lab.system.scripts import LONGEST_LINE, Damaged, Elf, interpreters

@@ -18,12 +18,13 @@ from hakmem_lab.errors import LabError, Stopped
 from hakmem_lab.judge.planning import rule
 from hakmem_lab.plan import project
 from hakmem_lab.plan.arms import Arm
+from hakmem_lab.plan.model import Model
 from hakmem_lab.plan.peers import file_sha256
 from hakmem_lab.plan.project import find_program
-from hakmem_lab.plan.spec import Model, normalised, spec_hash
+from hakmem_lab.plan.spec import normalised, spec_hash
 from hakmem_lab.plan.stdin import SILENCE
 from hakmem_lab.run import endings, preflight
-from hakmem_lab.run.runner import Workload
+from hakmem_lab.run.workload import Workload
 from hakmem_lab.store.query import earlier_runs, question_hash
 from hakmem_lab.store.runs import RunFile, now_utc
 from hakmem_lab.system import machine, signals

@@ -21,7 +21,8 @@ from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.plan.spec import BlockSpec
 from hakmem_lab.run import endings
 from hakmem_lab.run.recorder import Recorder, Watch, files_under_test
-from hakmem_lab.run.runner import TRIAL_SEED, Runner, Workload
+from hakmem_lab.run.runner import Runner
+from hakmem_lab.run.workload import TRIAL_SEED, Workload
 from hakmem_lab.store.query import Blocks, attempts_made, events, finished_blocks
 from hakmem_lab.store.runs import RunFile
 from hakmem_lab.system import machine

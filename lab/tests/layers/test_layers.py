@@ -30,20 +30,19 @@ def name_of(path: Path) -> str:
 MODULES = {name_of(path): path for path in sorted(ROOT.rglob("*.py")) if path != ROOT / "__main__.py"}
 
 
-def imports(node: ast.AST, types_only: bool = False) -> Iterator[tuple[str, bool]]:
-    """(module of the package, whether only a type checker follows it), also of what functions import when they run."""
+def imports(node: ast.AST) -> Iterator[str]:
+    """Modules of the package, also those that functions import when they run, or a type checker alone."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.ImportFrom) and (child.module or "").partition(".")[0] == NAME:
             for alias in child.names:
                 inner = f"{child.module}.{alias.name}"
-                yield (inner if inner in MODULES else child.module), types_only
+                yield inner if inner in MODULES else str(child.module)
         elif isinstance(child, ast.Import):
-            yield from ((alias.name, types_only) for alias in child.names if alias.name.partition(".")[0] == NAME)
-        inside = isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING"
-        yield from imports(child, types_only or inside)
+            yield from (alias.name for alias in child.names if alias.name.partition(".")[0] == NAME)
+        yield from imports(child)
 
 
-def read(module: str) -> list[tuple[str, bool]]:
+def read(module: str) -> list[str]:
     return list(imports(ast.parse(MODULES[module].read_text(encoding="utf-8"))))
 
 
@@ -59,12 +58,12 @@ def test_every_module_has_its_layer():
 # The package itself is a door: it opens show/library.py at the first use, and lies on no layer.
 @pytest.mark.parametrize("module", [module for module in MODULES if module != NAME])
 def test_a_module_imports_only_what_is_below(module):
-    above = [found for found, _ in read(module) if layer(found) > layer(module)]
+    above = [found for found in read(module) if layer(found) > layer(module)]
     assert above == []
 
 
 def test_there_is_no_ring_of_imports():
-    graph = {module: {found for found, types_only in read(module) if not types_only} for module in MODULES}
+    graph = {module: set(read(module)) for module in MODULES}
     graph[NAME] = set()
     order = list(graphlib.TopologicalSorter(graph).static_order())
     assert order.index("hakmem_lab.errors") < order.index("hakmem_lab.kinds") < order.index("hakmem_lab.cli.main")
@@ -73,7 +72,7 @@ def test_there_is_no_ring_of_imports():
 def test_what_functions_import_is_seen():
     source = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from hakmem_lab.cli import main\n"
     source += "def f():\n    from hakmem_lab.store import query\n    import hakmem_lab.errors\n"
-    found = [("hakmem_lab.cli.main", True), ("hakmem_lab.store.query", False), ("hakmem_lab.errors", False)]
+    found = ["hakmem_lab.cli.main", "hakmem_lab.store.query", "hakmem_lab.errors"]
     assert list(imports(ast.parse(source))) == found
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hakmem_lab.cli import bench
 from hakmem_lab.errors import LabError
 from hakmem_lab.kinds.suite.spec import SuiteSpec, check_names
-from hakmem_lab.plan.spec import build
+from hakmem_lab.plan.model import build
 
 EXPERIMENTS = Path(__file__).parents[3] / "experiments"
 WORKLOAD = """

@@ -26,7 +26,7 @@ from hakmem_lab.inside.profile import places, pprof
 from hakmem_lab.inside.profile.places import ALLOC_SPACE, RESIDENT_SPACE, TYPES, UNKNOWN, HeapProfile, Stack
 from hakmem_lab.plan.arms import parse_arm
 from hakmem_lab.run.preflight import check_arm, is_starter
-from hakmem_lab.run.runner import Workload
+from hakmem_lab.run.workload import Workload
 from hakmem_lab.system import signals
 from hakmem_lab.system.usage import family
 

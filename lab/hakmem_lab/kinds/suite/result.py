@@ -15,7 +15,7 @@ from hakmem_lab.kinds.suite import history as suite_history
 from hakmem_lab.kinds.suite.run import WORKLOAD_FAILED, rates
 from hakmem_lab.kinds.suite.sheet import FASTER, LEANER, MISS, OPEN, PASS, Judged, Sheet, ratios
 from hakmem_lab.kinds.suite.spec import BEST, Bar, SuiteSpec
-from hakmem_lab.plan.spec import build
+from hakmem_lab.plan.model import build
 from hakmem_lab.store.query import events, finished_blocks
 
 LEAST_WORKLOADS = 2

@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator, mo
 from hakmem_lab.errors import LabError, nearest
 from hakmem_lab.kinds.syscalls import OPS, TwoLengths
 from hakmem_lab.plan import peers, project
+from hakmem_lab.plan.model import Model
 from hakmem_lab.plan.spec import (
     NUMBER,
     SERVER_METRICS,
@@ -24,7 +25,6 @@ from hakmem_lab.plan.spec import (
     Guardrail,
     Guardrails,
     MetricName,
-    Model,
     Ratio,
     Seed,
     Server,
