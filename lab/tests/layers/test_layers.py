@@ -89,3 +89,37 @@ def test_without_them_the_commands_are_there_all_the_same():
         "assert 'hak aa' in overview(every=True) and 'hak fleet' not in overview(every=True)\n"
     )
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+# The recorder's files share the state of one thread, and the replay's that of one run: each of these two is one part.
+ONE_PART = ("recorder", "replay")
+NATIVE = sorted({path.parent for path in ROOT.rglob("*.c")} - {ROOT / "trace" / "native" / name for name in ONE_PART})
+
+
+def calls(folder: Path) -> dict[str, set[str]]:
+    """File -> the files beside it whose functions it names."""
+    texts = {
+        path.name: re.sub(r'//[^\n]*|"(?:\\.|[^"\\])*"', "", path.read_text("utf-8")) for path in folder.glob("*.c")
+    }
+    defined = re.compile(r"^(?!static)[a-z_][\w *]*?\b(\w+)\([^;{]*\)\s*\{", re.M)
+    home = {name: file for file, text in texts.items() for name in defined.findall(text)}
+    return {
+        file: {home[word] for word in re.findall(r"\w+", text) if home.get(word, file) != file}
+        for file, text in texts.items()
+    }
+
+
+@pytest.mark.parametrize("folder", NATIVE, ids=lambda folder: folder.name)
+def test_there_is_no_ring_of_calls_between_files_in_c(folder):
+    order = list(graphlib.TopologicalSorter(calls(folder)).static_order())
+    assert len(order) == len(list(folder.glob("*.c"))) >= 2
+
+
+def test_calls_between_files_in_c_are_seen(tmp_path):
+    (tmp_path / "a.c").write_text(
+        "int one(void) {\n  return two(1); // three()\n}\nstatic int own(void) {\n  return 0;\n}\n"
+    )
+    (tmp_path / "b.c").write_text(
+        'int two(int n) {\n  return own(n) + printf("one");\n}\nint three(void) {\n  return 3;\n}\n'
+    )
+    assert calls(tmp_path) == {"a.c": {"b.c"}, "b.c": set()}
