@@ -183,7 +183,6 @@ _parts: dict[str, Part] = {}  # job -> its part in this process; one at most
 
 
 def introduce(dask_worker) -> dict:
-    """Who the worker is."""
     return {"name": str(dask_worker.name), "host": host_name(), "node": node()}
 
 

@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 from hakmem_lab import __version__
-from hakmem_lab.cli import bench, heap, inspect, kinds, programs, traces
+from hakmem_lab.cli import bench, heap, inspect, kinds, programs
 from hakmem_lab.plan.kinds import KINDS
 
 ABOUT = "hak: which allocator, and which of its settings, make a program faster or leaner."
@@ -102,7 +102,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
 )
-for module in (programs, heap, traces, kinds, bench, inspect):
+for module in (programs, heap, kinds, bench, inspect):
     module.register(app)
 for kind in KINDS.values():
     if kind.package:

@@ -105,7 +105,6 @@ def export(
 
 
 def _metrics(files: list, sql: str | None) -> str:
-    """The runs' results, analysed again."""
     from hakmem_lab import kinds
     from hakmem_lab.show import formats
 

@@ -45,7 +45,6 @@ def spread_allocators(words: list[str]) -> list[str]:
 
 
 def _pairs(words: list[str] | None, flag: str, form: str = "NAME=VALUE", split=str.partition) -> dict[str, str]:
-    """What stands before and behind the equals sign. split: at which one."""
     for word in words or []:
         if "=" not in word:
             raise LabError(f"{flag}: '{word}' is not {form}")
@@ -53,7 +52,6 @@ def _pairs(words: list[str] | None, flag: str, form: str = "NAME=VALUE", split=s
 
 
 def overrides(params: dict[str, Any]) -> dict[str, Any]:
-    """Keys of the spec from the flags that were given."""
     own = {"words", "store", "json", "format_", "require", "quiet", "guardrail", "env", "pin", "expect_exit", "set_",
            "input_", "scan_"}  # fmt: skip
     keys = {n.replace("_", "-"): v for n, v in params.items() if n not in own and v not in (None, [], ())}

@@ -16,7 +16,7 @@ from functools import wraps
 from typing import Any
 
 from hakmem_lab.judge import findings, words
-from hakmem_lab.judge.unseen import unseen
+from hakmem_lab.judge.planning import unseen
 from hakmem_lab.judge.words import Change, finite, listed
 
 Record = dict[str, Any]
@@ -51,7 +51,6 @@ class Explanation:
 
     @property
     def words(self) -> str:
-        """All of it as one text."""
         return f"{self.headline}. {self.more}".rstrip()
 
     @property
@@ -59,7 +58,6 @@ class Explanation:
         return f"{self.verdict}: {self.words}" if self.verdict else self.words
 
     def record(self) -> Record:
-        """As a result and its JSON have it."""
         return {"headline": self.headline, "answer": self.words, "reasons": [*self.reasons], "caveats": [*self.caveats]}
 
 
@@ -75,7 +73,6 @@ def explained(analyse: Callable[..., Record]) -> Callable[..., Record]:
 
 
 def explain(result: Record) -> Explanation:
-    """What is said first of a result, wherever it is shown."""
     if not result:
         return Explanation("", "NO RESULT YET", "inconclusive", "The run has not been analysed")
     (word, tone), withheld = _word(result), str(result.get("withheld") or "")
@@ -130,7 +127,6 @@ def lead(result: Record) -> Record | None:
 
 
 def primary(result: Record) -> list[Record]:
-    """The comparisons of the primary metric."""
     name = (result.get("metric") or {}).get("name")
     rows = result.get("comparisons") or []
     return [row for row in rows if name is None or row.get("metric") in (None, name)]
@@ -162,7 +158,6 @@ def change_of(result: Record, row: Record) -> Change | None:
 
 
 def margin_text(result: Record) -> str:
-    """The smallest difference that matters: 1 %."""
     margin = finite(result.get("margin"))
     return words.UNKNOWN if margin is None else f"{margin * 100:g} %"
 

@@ -1,10 +1,11 @@
 """How many blocks a run has been promised, and by which rule it is judged. Pure: header and records in.
 
 A run keeps the rule that its header was written with: `anytime` is the share of alpha of the test after every block,
-which runs that know only planned looks do not have.
+which runs that know only planned looks do not have. And what so many runs cannot have seen: what happens too rarely.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 from hakmem_lab.errors import LabError
 from hakmem_lab.judge.statistics.plan import SHARE, Plan, planned_looks
@@ -33,7 +34,6 @@ def is_planned(records: Sequence[dict]) -> bool:
 
 
 def plan_of(header: dict, records: Sequence[dict]) -> Plan:
-    """The looks and the test between them."""
     looks = planned_looks(planned_blocks(header, records), header["spec"]["looks"])
     return Plan(tuple(looks), header.get("anytime", 0.0))
 
@@ -81,3 +81,25 @@ def check_more(header: dict, more: int, records: Sequence[dict] = ()) -> None:
         raise LabError(f"--more: run {header['id']} is judged at planned looks alone; start a new run")
     if more < 1:
         raise LabError(f"--more: at least 1 block, not {more}")
+
+
+Record = dict[str, Any]
+
+
+def one_in(result: Record) -> int | None:
+    """What happens to fewer runs than one in so many would not have been seen: fewer than 3 in n runs leave no trace in
+    n of them with 5 %. None where nothing is called better or level, or reached."""
+    rows = [row for row in result.get("comparisons") or [] if row.get("verdict") in ("GO", "NEUTRAL")]
+    if rows:
+        names = {name for row in rows for name in (row.get("control"), row.get("treatment"))}
+        counts = [row["runs_each"] for row in rows if row.get("runs_each")]
+        counts = counts or [arm["n"] for arm in result.get("arms") or [] if arm.get("name") in names and arm.get("n")]
+    else:
+        reached = [row for row in (result.get("suite") or {}).get("rows") or [] if row.get("verdict") == "pass"]
+        counts = [row["blocks"] for row in reached if row.get("blocks")]
+    return max(1, min(counts) // RUNS_FOR_ONE) if counts else None
+
+
+def unseen(result: Record) -> list[str]:
+    found = one_in(result)
+    return [f"Slow or failing runs rarer than 1 in {found:,} would not have been seen."] if found else []

@@ -95,7 +95,6 @@ def pairs(spec: Spec, files: list[File]) -> tuple[str, list[Pair], list[str], li
 
 
 def run(spec: Spec, context: Context) -> dict:
-    """The result, which is also the run's last record. Raises LabError."""
     if context.resume:
         raise LabError("what other tools have measured cannot be resumed: hak show reads it again")
     if len(set(spec.files)) < len(spec.files):
@@ -149,7 +148,6 @@ def _logs(values: list[float]) -> list[float]:
 
 
 def _judged(spec: dict, names: tuple[str, str], runs: tuple[list, list], failed: tuple[int, int], alpha: float) -> dict:
-    """The comparison of one pair, with its verdict."""
     interval, equivalence = intervals(spec, *runs, alpha)
     word, delta = verdict.judge(interval, equivalence, as_log(spec["margin"])), as_log(spec["margin"])
     means = unpaired.shift_of_means(*runs, 1 - alpha)

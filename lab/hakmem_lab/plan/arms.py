@@ -85,7 +85,6 @@ class Arm:
         return f"of the environment {', '.join(words)} was left out, as for every arm; to measure with it: {way}"
 
     def record(self) -> dict:
-        """What the header of a run says about the arm."""
         return {
             "name": self.name,
             "text": self.text,

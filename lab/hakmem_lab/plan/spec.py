@@ -22,10 +22,12 @@ from pydantic import (
 )
 
 from hakmem_lab.errors import nearest
+from hakmem_lab.plan import model
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.plan.model import Model
 from hakmem_lab.plan.project import find_program
 
+build, read_toml = model.build, model.read_toml
 FACTOR_SIGNS, NO_FACTOR = "+×", "(none)"
 LONGEST_S = 366 * 86400.0
 SHORTEST_TIMEOUT_S = 1e-3

@@ -102,7 +102,6 @@ class Watch:
         self.written: list[Path] = []
 
     def changed(self) -> Path | None:
-        """The first file that has changed."""
         for path, (before, digest) in list(self._seen.items()):
             now = stamp(path)
             if now == before:
@@ -128,7 +127,6 @@ def folder_hash() -> str:
 
 
 def asked_header(spec: Model, source: str, seed: int) -> dict:
-    """What every header says: what is asked, and where."""
     asked = normalised(spec)
     return {
         "question": asked["question"],
@@ -260,7 +258,6 @@ class Recorder(Written, Generic[AnySpec]):
         """Ends what was started and still runs."""
 
     def check_arms(self) -> None:
-        """Preflight of every arm. Raises LabError."""
         for arm in self.arms.values():
             self.progress.update(0, 1, " ".join(["preflight:", *self.tag.values(), arm.name]))
             preflight.check_arm(arm, self.workload_on(arm))
@@ -292,7 +289,6 @@ class Recorder(Written, Generic[AnySpec]):
         super().append(record)
 
     def workload_on(self, arm: Arm) -> Workload:
-        """What runs on it."""
         return self.workload.on(arm)
 
     def written_files(self) -> list[Path]:
@@ -348,6 +344,5 @@ class Recorder(Written, Generic[AnySpec]):
         return bool(trouble)
 
     def finish(self, result: dict) -> dict:
-        """Stores the result and returns it."""
         self.append({"type": "result", **result})
         return result

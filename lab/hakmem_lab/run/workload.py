@@ -257,7 +257,6 @@ class Driver:
         return added, why
 
     def close(self) -> None:
-        """Ends what still runs."""
         if self._running is not None:
             self._running.kill()
         self._launcher.close()

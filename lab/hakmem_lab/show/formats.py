@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from hakmem_lab.errors import one_line, refused
-from hakmem_lab.judge import explain, unseen, words
+from hakmem_lab.judge import explain, planning, words
 from hakmem_lab.plan.kinds import KINDS
 from hakmem_lab.show import figures, kinds, numbers
 from hakmem_lab.show.kinds import tune
@@ -33,7 +33,7 @@ def summary(result: dict) -> dict:
     first = (result.get("comparisons") or [{}])[0]
     found = {key: result.get(key) for key in SUMMARY_KEYS} | explain.explain(result).record()
     found |= {key: first.get(key) for key in ("estimate", "ci_low", "ci_high", "level")}
-    found |= {"slow_runs_unseen_one_in": unseen.one_in(result)}
+    found |= {"slow_runs_unseen_one_in": planning.one_in(result)}
     found |= {"arms": result.get("arms", []), "run": result["id"]}
     return found | {key: result[key] for key in DETAIL_KEYS if key in result}
 
@@ -224,7 +224,6 @@ def _comparisons(result: dict) -> Iterator[str]:
 
 
 def _told(result: dict, row: dict) -> tuple[str, str]:
-    """The metric and its change."""
     return plain(figures.metric(result, row)), plain(figures.told(result, row))
 
 

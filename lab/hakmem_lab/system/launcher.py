@@ -216,7 +216,6 @@ class Running:
         return self._outcome
 
     def kill(self) -> Outcome:
-        """Ends it without asking, and waits."""
         if not self.ended():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
@@ -361,7 +360,6 @@ def _parse_outcome(line: str, stdout: str, stderr: str) -> Outcome:
 
 
 def accepts(port: int) -> bool:
-    """Whether somebody accepts connections there."""
     with contextlib.suppress(OSError):
         socket.create_connection(("127.0.0.1", port), timeout=1).close()
         return True

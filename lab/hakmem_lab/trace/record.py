@@ -58,7 +58,6 @@ class Recorded:
         return f" ({self.trace_bytes / self.operations:.2f} an operation)" if self.operations else ""
 
     def headline(self) -> str:
-        """The one line about it."""
         words = [
             f"{self._counted()}{self.trace_bytes:,} bytes{self._share()}",
             f"partial: {self.end.get('reason')}" if not self.complete else

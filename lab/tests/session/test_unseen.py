@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tests.analysis.test_results import AB, ab_records, header
 
-from hakmem_lab.judge import explain, unseen
+from hakmem_lab.judge import explain, planning
 
 RATE = r"regex:ops (\d+)"
 FAST = ("--repeat", "1", "--warm-up", "0", "--quiet", "--json", "-", "--higher-is-better", "--metric", RATE)
@@ -14,7 +14,7 @@ def test_every_go_says_which_slow_runs_it_cannot_have_seen() -> None:
     from hakmem_lab.kinds import ab
 
     result = ab.analyse(header("ab", ["c", "t"], **AB), ab_records(12))
-    assert result["verdict"] == "GO" and unseen.one_in(result) == 8  # 24 runs of each
+    assert result["verdict"] == "GO" and planning.one_in(result) == 8  # 24 runs of each
     assert explain.explain(result).more.endswith("Slow or failing runs rarer than 1 in 8 would not have been seen.")
     none = ab.analyse(header("ab", ["c", "t"], **AB), ab_records(12, treatment=1.2))
     assert none["verdict"] == "NO-GO" and "would not have been seen" not in explain.explain(none).more

@@ -22,7 +22,7 @@ from hakmem_lab.inside.heap import Reader
 from hakmem_lab.inside.layout import Heap, Layout
 from hakmem_lab.inside.memory import Memory, Process, doubted, parse, word
 from hakmem_lab.inside.owners import CACHED, DEPOT, HEAP_OWNERS, LIVE, Reading
-from hakmem_lab.inside.profile import places, pprof
+from hakmem_lab.inside.profile import forms, places
 from hakmem_lab.inside.profile.places import ALLOC_SPACE, RESIDENT_SPACE, TYPES, UNKNOWN, HeapProfile, Stack
 from hakmem_lab.plan.arms import parse_arm
 from hakmem_lab.run.preflight import check_arm, is_starter
@@ -289,5 +289,5 @@ def _joined(folder: Path, name: str, status: int, seen: dict[int, HeapProfile]) 
 def _written(path: Path) -> HeapProfile | None:
     """None: of a process that was killed while it wrote."""
     with suppress(LabError):
-        return pprof.read(path)
+        return forms.read(path)
     return None

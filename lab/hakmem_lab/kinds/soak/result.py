@@ -37,7 +37,6 @@ def passed(segment: Segment, budget_mib_per_h: float) -> bool | None:
 
 
 def unexplained(segment: Segment, budget_mib_per_h: float) -> str:
-    """What speaks against a slope within the budget."""
     if segment.step_mib() > budget_mib_per_h * segment.duration_s / analysis.HOUR_S:
         return f"it rose by {segment.step_mib():.1f} MiB in one step, and stayed there"
     if segment.net_mib() > budget_mib_per_h * segment.steady_s / analysis.HOUR_S:

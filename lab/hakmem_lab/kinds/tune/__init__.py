@@ -214,7 +214,6 @@ class TuneSession(Session[Spec]):
 
 
 def _refusal(check: Callable[[Arm, Any], None], arm: Arm, about: object) -> str | None:
-    """Why the check refuses the arm."""
     try:
         check(arm, about)
     except LabError as error:
@@ -223,7 +222,6 @@ def _refusal(check: Callable[[Arm, Any], None], arm: Arm, about: object) -> str 
 
 
 def run(spec: Spec, context: Context) -> dict:
-    """The result, which is also the run's last record. Raises LabError, Stopped or Interrupted."""
     blocks = check_blocks(spec, context.source, Plan(tuple(planned_looks(spec.max_blocks, spec.looks))))
     space = spaces.space_of(spec)
     texts = spaces.candidates(spec, space)

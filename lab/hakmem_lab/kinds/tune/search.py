@@ -171,7 +171,6 @@ def _name(allocator: str, option: tunables.Option) -> str:
 
 
 def text_of(space: Space, chosen: Parameters) -> str:
-    """The arm of a point of the space."""
     allocator = chosen["allocator"]
     values = {option: chosen[_name(allocator, option)] for option in space.options[allocator]}
     return tunables.arm_text(allocator, {option: value for option, value in values.items() if value != UNSET})

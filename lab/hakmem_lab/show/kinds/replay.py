@@ -34,7 +34,6 @@ def tables(result: Record) -> Iterator:
 
 
 def stacks_title(stacks: dict) -> str:
-    """What the table by stack is about."""
     left = f"; {traced.many(stacks['left_out'], 'stack')} with less left out" if stacks["left_out"] else ""
     level = f"{100 * stacks['level']:.4g} %"
     return f"By stack, a block's allocation and free, against {stacks['control']} [{level} interval]{left}"
@@ -55,7 +54,6 @@ def stack_rows(stacks: dict) -> Iterator[list[str]]:
 
 
 def replayed(found: dict) -> str:
-    """In one line how much of the trace it was."""
     processes = found["processes"] or []
     operations = sum(each["operations"] for each in processes)
     threads = sum(each["threads"] for each in processes)
@@ -85,7 +83,6 @@ def _predictions(found: dict) -> Iterator:
 
 
 def predictions(found: dict) -> list[list[str]]:
-    """A row of text for each quantity and arm."""
     return [
         [row["arm"], TITLES[quantity["name"]], *cells(row, quantity["unit"], bool(found.get("live")))]
         for quantity in found.get("quantities", [])
@@ -105,7 +102,6 @@ def cells(row: dict, unit: str, live: bool) -> list[str]:
 
 
 def ranked(quantity: dict) -> str:
-    """Whether the order by this metric is that of the live runs."""
     ranking, title = quantity["ranking"], TITLES[quantity["name"]]
     agree, contrary, unsure = len(ranking["agree"]), ranking["contrary"], len(ranking["unsure"])
     chance = f"; {traced.many(unsure, 'pair')} more may do so by chance" if unsure else ""

@@ -33,7 +33,6 @@ def service_lines(result: Record) -> list[tuple[str, str]]:
 
 
 def tables(result: Record) -> Iterator:
-    """How the choice went."""
     tune = result["tune"]
     rungs = ([f"{rung['blocks']} blocks", str(rung["arms"]), str(len(rung["kept"])), rung["kept"][0]]
              for rung in tune["rungs"])  # fmt: skip

@@ -67,7 +67,6 @@ def _looks(result: Record) -> Table:
 
 
 def findings(run: LoadedRun) -> list[Table]:
-    """Tables of what was found, in the order of reading."""
     result = run.result
     tables = [_effects(result), _guardrails(result), _comparisons(result), _looks(result)]
     tables += [table for tables_of in kinds.of(result, "findings") for table in tables_of(result)]
@@ -184,7 +183,6 @@ def events(run: LoadedRun) -> Table:
 
 
 def decisions(run: LoadedRun) -> Table:
-    """Decisions of people about the run."""
     return _texts("Decisions", {"Time": "time", "Who": "who", "Decision": "text"}, run.decisions)
 
 

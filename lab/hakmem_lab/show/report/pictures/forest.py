@@ -69,7 +69,6 @@ def limits(values: Sequence[float | None], margin: float = 0.0) -> tuple[float, 
 
 
 def two_lines(pairs: Sequence[tuple[str, str]]) -> bool:
-    """Whether name and figure need a line each."""
     return any(len(name) + len(figure) + 2 > LINE_CHARACTERS for name, figure in pairs)
 
 
