@@ -74,7 +74,7 @@ def list_runs(store: StoreFolder = None) -> None:
     if not rows:
         print(f"no runs in {found.folder}")
         return
-    output().print(table_of("", ("run", "kind", "verdict", "blocks", "arms", "question or command"), rows))
+    output().print(table_of("", ("run", "kind", "verdict", "blocks", "sides", "question or command"), rows))
 
 
 def export(

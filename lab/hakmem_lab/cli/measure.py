@@ -24,7 +24,7 @@ from hakmem_lab.plan.kinds import KINDS
 from hakmem_lab.plan.stdin import check_file, inherited
 from hakmem_lab.system.files import unwritable
 
-SPREAD = {"--allocators": "ARM", "--commands": "COMMAND"}
+SPREAD = {"--allocators": "SIDE", "--commands": "COMMAND"}
 
 
 def spread_allocators(words: list[str]) -> list[str]:
@@ -221,7 +221,7 @@ def check_verdict(spec: Any) -> None:
     kind, why = spec.kind, None
     arms = getattr(spec, "commands", ()) or getattr(spec, "allocators", ())
     if KINDS[kind].each_arm and len(arms) > 2:
-        why = f"with {len(arms)} arms each has a verdict of its own; name two"
+        why = f"with {len(arms)} sides each has a verdict of its own; name two"
     elif KINDS[kind].no_verdict:
         why = f"a run of the kind {kind} has none"
     else:

@@ -61,5 +61,5 @@ def workload_seed(seed: int, phase: str, index: int) -> int:
 def block(arms: Sequence[str], seed: int, index: int) -> Block:
     """The index-th block: the first arm is the control, or the baseline."""
     if len(set(arms)) != len(arms) or len(arms) < 2:
-        raise ValueError("a schedule needs two or more different arms")
+        raise ValueError("a schedule needs two or more different sides")
     return pair_block(arms[0], arms[1], seed, index) if len(arms) == 2 else row_block(arms, seed, index)

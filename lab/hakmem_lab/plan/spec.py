@@ -124,7 +124,7 @@ def check_metric(value: str) -> str:
 def refuse_duet(value: Any) -> bool:
     """Accepts what stored specs of earlier versions say of runs in turns."""
     if value not in (False, "false"):
-        raise ValueError("both arms at once took longer for the same interval; leave it out, and the arms take turns")
+        raise ValueError("both sides at once took longer for the same interval; leave it out, and the sides take turns")
     return False
 
 
@@ -273,9 +273,9 @@ class CommandsSpec(BlockSpec):
         if taken := [key for key, own in cls.ARMS.items() if value.get(key, own) != own]:
             raise ValueError(f"commands run on what they bring: they and '{taken[0]}' do not go together")
         if parse_command(value.get("command", given[0])) != parse_command(given[0]):
-            raise ValueError("the arms are either 'commands' or one 'command' on several allocators")
+            raise ValueError("the sides are either 'commands' or one 'command' on several allocators")
         if value.get("server") is not None:
-            raise ValueError("with a [server] the arms run the same command: 'commands' do not go with it")
+            raise ValueError("with a [server] the sides run the same command: 'commands' do not go with it")
         return cls.ARMS | value | {"command": given[0]}
 
 

@@ -220,7 +220,7 @@ def _comparisons(result: dict) -> Iterator[str]:
     if rows:
         head = f"against {code(rows[0]['control'])}, {100 * rows[0]['level']:.4g} % interval"
         cells = [(code(row["treatment"]), *_told(result, row), row.get("verdict") or "") for row in rows]
-        yield from table(("arm", "metric", head, "verdict"), cells)
+        yield from table(("side", "metric", head, "verdict"), cells)
 
 
 def _told(result: dict, row: dict) -> tuple[str, str]:

@@ -322,6 +322,6 @@ def test_the_validator_s_own_words_are_never_shown(refused, line):
 
 @pytest.mark.parametrize("kind", ["ab", "aa"])
 def test_both_arms_at_once_are_refused_with_what_to_do(refused, kind):
-    said = "duet: both arms at once took longer for the same interval; leave it out, and the arms take turns"
+    said = "duet: both sides at once took longer for the same interval; leave it out, and the sides take turns"
     assert said in refused(kind, "duet = true")
     assert said in refused(kind, flags=("--duet",))

@@ -30,7 +30,7 @@ MILESTONE = "[[milestone]]\nname='M'\nworkload='quick'\nagainst='best'\nat-least
         (WORKLOAD + 'bars = [{ againts = "best", at-least = 1 }]', ["workload 'quick': unknown", "'against'"]),
         (WORKLOAD + "[workload.server]\ncomand = 'x'", ["workload 'quick': unknown key 'server.comand'", "'command'"]),
         (WORKLOAD + 'bars = [{ against = "mimaloc", at-least = 1 }]', ["workload 'quick': against", "'mimalloc'"]),
-        (WORKLOAD + 'bars = [{ over = "best", at-most = 1 }]', ["workload 'quick': over", "no arm 'best'"]),
+        (WORKLOAD + 'bars = [{ over = "best", at-most = 1 }]', ["workload 'quick': over", "no side 'best'"]),
         (WORKLOAD + 'bars = [{ against = "best" }]', ["workload 'quick': bars.0", "either at-least or at-most"]),
         (WORKLOAD + 'bars = [{ against = "best", at-most = "1 parsec" }]', ["at-most", "MiB"]),
         (WORKLOAD + 'metric = "wal"', ["workload 'quick': metric", "'wall'"]),

@@ -168,7 +168,7 @@ def too_few(sheets: Sequence[Sheet]) -> list[str]:
     if not short:
         return []
     some = f"{len(short)} of {len(sheets)} workloads have"
-    return [f"{some} too few blocks for intervals that hold for all arms at once: {_least(short[0])} are needed"]
+    return [f"{some} too few blocks for intervals that hold for all sides at once: {_least(short[0])} are needed"]
 
 
 def _least(sheet: Sheet) -> int:

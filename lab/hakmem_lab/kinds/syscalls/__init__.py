@@ -224,7 +224,7 @@ class _Recorder(Recorder[Spec]):
 def run(spec: Spec, context: Context) -> dict:
     """The result, which is also the run's last record. Raises LabError, Stopped or Interrupted."""
     if len(set(spec.allocators)) != len(spec.allocators):
-        raise LabError("allocators: the same arm is named twice")
+        raise LabError("allocators: the same side is named twice")
     arms = parse_arms({text: text for text in spec.allocators}, dict.fromkeys(spec.allocators, "allocators"))
     workload = Workload.of(spec)
     with _Recorder(spec, arms, workload, context) as recorder, Launcher() as launcher:

@@ -71,7 +71,7 @@ def distribution(run: LoadedRun) -> Picture | None:
     axis.spines["left"].set_visible(False)
     better = "higher is better" if metric.get("higher_is_better") else "lower is better"
     axis.set_xlabel(f"{label(name, 30)} ({better})" + (", logarithmic" if logarithmic else ""))
-    columns = ["Arm", "Runs", "Least", "Lower quartile", "Median", "Upper quartile", "Greatest"]
+    columns = ["Side", "Runs", "Least", "Lower quartile", "Median", "Upper quartile", "Greatest"]
     rows = []
     for arm, v in arms.items():
         least, lower, _, upper, greatest = (
@@ -82,7 +82,7 @@ def distribution(run: LoadedRun) -> Picture | None:
     if any(thinned):
         caption += f" Of {len(everything)} runs {DRAWN_POINTS} are drawn, evenly by rank, with the extremes."
     description = "; ".join(f"{row[0]}: median {row[4]}, from {row[2]} to {row[6]}" for row in rows) + "."
-    table = Table(f"{name} by arm", columns, rows)
+    table = Table(f"{name} by side", columns, rows)
     return Picture("distribution", f"Every run: {name}", description, figure, table, caption)
 
 
@@ -150,9 +150,11 @@ def tail(run: LoadedRun) -> Picture | None:
     rows = [[arm, *(_of(_worst_first(v, higher), x, unit) for x, _ in places), numbers.measure(float(v.mean()), unit)]
             for arm, v in arms.items()]  # fmt: skip
     description = "; ".join(f"{row[0]}: half {row[1]}, mean {row[-1]}" for row in rows) + "."
-    caption = "To the right rarer, worse runs: where the lines cross, the arm that is usually better becomes the worse."
+    caption = (
+        "To the right rarer, worse runs: where the lines cross, the side that is usually better becomes the worse."
+    )
     table = Table(f"{run.metric_name}: half of the runs, a tenth, … are this bad or worse",
-                  ["Arm", *(text for _, text in places), "Mean"], rows)  # fmt: skip
+                  ["Side", *(text for _, text in places), "Mean"], rows)  # fmt: skip
     return Picture("tail", "The rare runs", description, figure, table, caption)
 
 
@@ -184,8 +186,8 @@ def _figure(arm: Record, name: str, unit: str) -> str:
 def _table(arms: list[Record]) -> Table:
     rows = [[str(a.get("name", "?")), *(_figure(a, name, unit) for name, unit in MEASURES)] for a in arms]
     return Table(
-        "Resident memory by arm: medians over the runs, with 95\u202f% intervals",
-        ["Arm", "Mean", "Peak", "Area (mean × time)"],
+        "Resident memory by side: medians over the runs, with 95\u202f% intervals",
+        ["Side", "Mean", "Peak", "Area (mean × time)"],
         rows,
     )
 
