@@ -63,8 +63,7 @@ def _named(spec: Spec, files: list[File]) -> list[dict[str, Benchmark]]:
 
 
 def unlike(spec: Spec, files: list[File]) -> list[str]:
-    """What is said where two files do not tell that they hold the same: other tools, or one benchmark each, of two
-    names."""
+    """What is said where two files may not hold the same: other tools, or one benchmark each, of two names."""
     named, texts = _named(spec, files), []
     if len(named) == 2 and all(len(own) == 1 for own in named) and named[0].keys() != named[1].keys():
         said = " and ".join(f"'{name}' of {file.name}" for file, (name,) in zip(files, named, strict=True))

@@ -53,8 +53,7 @@ def runs_of_each(arms: int) -> int:
 
 
 def workload_seed(seed: int, phase: str, index: int) -> int:
-    """What `{seed}` in a command stands for in a phase's index-th block: the same for all of its runs, another in the
-    next."""
+    """What `{seed}` stands for in a phase's index-th block: the same for all of its runs."""
     return random.Random(f"workload {seed} {phase} {index}").getrandbits(WORKLOAD_SEED_BITS)
 
 

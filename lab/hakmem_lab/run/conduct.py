@@ -106,8 +106,7 @@ def conduct(
     analyse: Callable[[dict, list[dict]], dict],
     session_type: Callable[..., Session] = Session,
 ) -> dict:
-    """The result, which is also the run's last record. blocks: how many at most, and until the soonest verdict. Raises
-    LabError, Stopped or Interrupted."""
+    """blocks: how many at most, and until the soonest verdict. Returns and raises as `run` of every kind does."""
     with _around(spec, context.progress), session_type(spec, arms, context.progress) as session:
         if context.resume:
             session.resume(context.resume, context.resume.header())

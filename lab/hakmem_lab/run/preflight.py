@@ -218,8 +218,7 @@ def check_arm(arm: Arm, workload: Workload, env: Mapping[str, str] | None = None
 
 
 def check_settings(arm: Arm, env: Mapping[str, str]) -> None:
-    """Raises LabError where the allocator complains about the arm's settings, which some do when they are first asked
-    for memory."""
+    """Raises LabError where the allocator complains about the settings, as some do when first asked for memory."""
     asks = ["/bin/true", "--version"]
     with contextlib.suppress(OSError):
         done = subprocess.run(

@@ -42,8 +42,7 @@ def _programs(workload: Workload) -> list[Path]:
 
 
 def named_files(workload: Workload) -> list[Path]:
-    """Regular files that can be read among the arguments of all commands, as the programs see them in their folder,
-    and what they read as standard input."""
+    """Readable regular files among the arguments of all commands, seen from their folder, and their standard input."""
     server = workload.server
     words = [*workload.argv[1:], *itertools.chain(*(each[1:] for each in workload.others))]
     words += [*(workload.subject()[1:] if server else [])]

@@ -151,8 +151,7 @@ class Session(Recorder[AnyBlockSpec]):
         self.progress.say(text)
 
     def check_fitness(self) -> None:
-        """Says so where this machine was found unfit, or was never checked. The run goes on, since its data may serve,
-        but an unfit machine gives no verdict."""
+        """Says so where this machine was found unfit, which gives no verdict, or was never checked. The run goes on."""
         if reason := fitness.unfit_reason(self.file.path.parent, self.file.header()):
             self.warn("fitness", reason)
         elif not events(self.records(), "fitness-unknown"):

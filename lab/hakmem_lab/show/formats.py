@@ -54,8 +54,7 @@ def write_object(found: object, path: Path, hint: str = "") -> None:
 
 
 def put(found: object, json_file: Path | None, show: Callable[[], None]) -> None:
-    """To the file of --json, first: whoever reads the terminal's lines may stop reading. Then these, unless standard
-    output has the JSON."""
+    """Writes --json first, since a reader may close the terminal's lines early; `show` unless that was to stdout."""
     if json_file is not None:
         write_object(found, json_file)
     if str(json_file) != "-":

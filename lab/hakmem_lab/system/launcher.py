@@ -158,8 +158,7 @@ class Outcome:
         return NOT_OPENED if self.opened == 0 else None
 
     def explained(self, why: str | None) -> str | None:
-        """A reason to fail, with the end of what the program said, unless that was too much: in one line, and harmless
-        to a terminal."""
+        """A reason to fail with the end of the output, unless that was too much: one line, harmless to a terminal."""
         if self.too_much_output:
             return why
         said = "".join(c if c.isprintable() else " " for c in self.stderr or self.stdout)

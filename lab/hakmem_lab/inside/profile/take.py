@@ -38,8 +38,7 @@ LIBGCC = 2  # of the option PROFILE_UNWIND
 
 
 def of_process(pid: int, mean_bytes: int, seconds: float, start: Callable[[int, int], bool]) -> HeapProfile:
-    """start: has a process sample by so many bytes; False: it cannot. Raises LabError where there is no such process,
-    it is not for us, or it has no sampler."""
+    """start: has a process sample by so many bytes; False: it cannot. Raises LabError where it cannot be read."""
     with Process(pid) as memory:
         found = layout.find(memory)
         if "&hak_sites" not in found:

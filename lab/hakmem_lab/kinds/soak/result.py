@@ -187,8 +187,7 @@ def _verdict(parts: Sequence[Segment], main: Segment, failed: Sequence[dict], bu
 
 @explained
 def analyse(header: dict, records: Sequence[dict]) -> dict:
-    """GO where the slope's interval ends inside the budget, NO-GO where it begins above it or the program failed, else
-    INCONCLUSIVE."""
+    """GO: the slope's interval ends inside the budget. NO-GO: it begins above, or the program failed."""
     spec, parts = header["spec"], analysis.segments(records)
     budget = spec["budget"]
     result = begun(header, records) | {

@@ -201,8 +201,7 @@ def plan(spec: Spec, arms: Sequence[Arm], seed: int) -> list[Execution]:
 
 
 class _Recorder(Recorder[Spec]):
-    """A run of each arm that is followed comes first: strace, which traces the others, leaves no room for that.
-    unserved: what these have shown."""
+    """A followed run of each arm comes first, since strace leaves no room for that. unserved: what these have shown."""
 
     unserved: Sequence[str] = ()
 
