@@ -13,7 +13,8 @@ from hakmem_lab.errors import LabError
 from hakmem_lab.judge.explain import explain, tolerated
 from hakmem_lab.kinds.latency.pool import PERCENTILES
 from hakmem_lab.kinds.latency.result import key
-from hakmem_lab.plan.spec import NAMING, read_toml
+from hakmem_lab.plan.model import read_toml
+from hakmem_lab.plan.spec import NAMING
 from hakmem_lab.show import figures as cells
 from hakmem_lab.show import report
 from hakmem_lab.store.runs import RunFile, Store, default_folder

@@ -18,9 +18,11 @@ from pathlib import Path
 from hakmem_lab.judge.statistics.paired import median_interval
 from hakmem_lab.plan.arms import parse_arm
 from hakmem_lab.plan.metrics import Metric
+from hakmem_lab.plan.model import build
 from hakmem_lab.plan.schedule import block
-from hakmem_lab.plan.spec import AbSpec, build
-from hakmem_lab.run.runner import Runner, Workload
+from hakmem_lab.plan.spec import AbSpec
+from hakmem_lab.run.runner import Runner
+from hakmem_lab.run.workload import Workload
 from hakmem_lab.store.runs import RunFile
 from hakmem_lab.system import machine
 from hakmem_lab.system.launcher import Launcher, Request

@@ -13,7 +13,7 @@ from collections import Counter
 from pathlib import Path
 
 from hakmem_lab import kinds
-from hakmem_lab.plan.spec import build
+from hakmem_lab.plan.model import build
 from hakmem_lab.run.conduct import Context
 from hakmem_lab.run.endings import Progress
 

@@ -65,7 +65,7 @@ def _fleet(params: dict[str, Any]) -> None:
 def _spec_of(params: dict[str, Any]) -> tuple[str, Any]:
     """(the spec's file, the spec). Raises LabError."""
     from hakmem_fleet.part import FleetSpec, check
-    from hakmem_lab.plan.spec import build, read_toml
+    from hakmem_lab.plan.model import build, read_toml
 
     words, engine = params["words"] or [], params["engine"]
     if len(words) != 1 or not words[0].endswith(".toml"):

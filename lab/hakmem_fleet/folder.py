@@ -28,7 +28,8 @@ from hakmem_fleet.gather import LEFT as LEFT_OUT
 from hakmem_fleet.part import FleetSpec, Job
 from hakmem_fleet.result import analyse
 from hakmem_lab.errors import LabError, Stopped, StoreError, decoded, one_line, refused
-from hakmem_lab.plan.spec import build, normalised
+from hakmem_lab.plan.model import build
+from hakmem_lab.plan.spec import normalised
 from hakmem_lab.run.endings import Progress
 from hakmem_lab.store.query import events
 from hakmem_lab.store.runs import RunFile, Store

@@ -186,7 +186,6 @@ class Gathering:
         return [f"{host}: {why}" for host, why in self._left_out]
 
     def finish(self, analyse: Callable[[dict, list[dict]], dict]) -> dict:
-        """The result, which is also the run's last record."""
         file = self.ledger.file
         result = analyse(file.header(), list(file.records()))
         self.ledger.append({"type": "result", **result})

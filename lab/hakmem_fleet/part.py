@@ -27,7 +27,8 @@ from hakmem_lab.errors import LabError, Stopped
 from hakmem_lab.judge import fitness
 from hakmem_lab.kinds import ab
 from hakmem_lab.plan import peers
-from hakmem_lab.plan.spec import AbSpec, build, normalised, spec_hash
+from hakmem_lab.plan.model import build
+from hakmem_lab.plan.spec import AbSpec, normalised, spec_hash
 from hakmem_lab.run.endings import Progress
 from hakmem_lab.run.session import Session
 from hakmem_lab.store.runs import default_folder
@@ -182,7 +183,6 @@ _parts: dict[str, Part] = {}  # job -> its part in this process; one at most
 
 
 def introduce(dask_worker) -> dict:
-    """Who the worker is."""
     return {"name": str(dask_worker.name), "host": host_name(), "node": node()}
 
 

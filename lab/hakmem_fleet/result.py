@@ -129,8 +129,7 @@ def kind_of(host: dict) -> str:
 
 
 def _differences(header: dict, records: Sequence[dict], found: Mapping[str, Host]) -> dict:
-    """Every host, every kind of host, how far they lie apart; the intervals of all hosts hold together, and so do
-    those of all kinds."""
+    """Every host, every kind of host, how far they lie apart; the intervals of each of the two hold together."""
     alpha, whole = header["spec"]["alpha"], hosts.fleet(list(found.values()))
     entered = {record["host"]: record for record in records if record["type"] == HOST}
     kinds: dict[str, list[Host]] = {}

@@ -79,7 +79,6 @@ def missing(result: Record) -> list[str]:
 
 
 def tables(result: Record) -> Iterator:
-    """Tables, and lines of text, in the order of reading."""
     found = list(lines(result))
     for group in (OF_HOSTS, OF_KINDS):
         rows = (
@@ -93,7 +92,6 @@ def tables(result: Record) -> Iterator:
 
 
 def hosts_table(result: Record) -> Table:
-    """Who gains, who loses."""
     rows = [
         [line.name, line.group, text_of(line.blocks), line.change.short, line.change.between or UNKNOWN, line.reading]
         for line in lines(result)
@@ -102,7 +100,6 @@ def hosts_table(result: Record) -> Table:
 
 
 def findings(result: Record) -> Iterator[Table]:
-    """Who gains, who loses; who is missing."""
     yield hosts_table(result)
     gone = [list(map(str, text.partition(": ")[::2])) for text in missing(result)]
     yield Table("Hosts that are missing", ["What", "Which and why"], gone)

@@ -31,7 +31,7 @@ def spec_of(suite: str) -> Path:
 
 def workloads(suite: str) -> list[str]:
     """Its keys and groups. Raises LabError."""
-    from hakmem_lab.plan.spec import read_toml
+    from hakmem_lab.plan.model import read_toml
 
     rows = read_toml(spec_of(suite))["workload"]
     return [str(name) for name in dict.fromkeys(row[key] for row in rows for key in ("key", "group") if key in row)]

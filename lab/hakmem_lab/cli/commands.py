@@ -16,7 +16,7 @@ ABOUT = "hak: which allocator, and which of its settings, make a program faster 
 GROUPS = {
     "Is this machine fit?": {
         "system": ("the machine's settings: look, make them quiet, put them back", "check"),
-        "aa": ("one arm against itself: noise, and the smallest effect that can be seen", "-- ./program args"),
+        "aa": ("one side against itself: noise, and the smallest effect that can be seen", "-- ./program args"),
     },
     "Use an allocator": {
         "run": ("a program on an allocator that is checked to serve it", "--allocator hakmem -- ./program args"),
@@ -73,9 +73,9 @@ GROUPS = {
 WIDTH = 110
 FIRST = ("doctor", "compare", "ab", "explain", "report")
 MORE = """\
-An arm is ALLOCATOR[,NAME=VALUE...], such as hakmem, jemalloc, ./libmine.so or hakmem,HAKMEM_PROFILE=lean.
+A side is ALLOCATOR[,NAME=VALUE...], such as hakmem, jemalloc, ./libmine.so or hakmem,HAKMEM_PROFILE=lean.
 hak COMMAND --help shows a command's flags, hak --version the version, hak --install-completion completes
-commands, flags, arms and runs on the Tab key."""
+commands, flags, sides and runs on the Tab key."""
 
 
 def overview(every: bool = False) -> str:

@@ -64,7 +64,7 @@ def option(kind: Any, *names: str, **details: Any) -> Any:
     return Annotated[kind, typer.Option(*names, **details)]
 
 
-Arm = option(str | None, metavar="ARM", help="ALLOCATOR[,NAME=VALUE...]", autocompletion=arms)
+Arm = option(str | None, metavar="SIDE", help="ALLOCATOR[,NAME=VALUE...]", autocompletion=arms)
 RunName = Annotated[
     str, typer.Argument(help="A run: its id, the beginning of it, a file, or last", autocompletion=runs)
 ]

@@ -94,13 +94,13 @@ def profile(
     ] = None,
 ) -> None:
     """Which stacks allocated what is in use: a heap profile of a process, or of a command when it ends."""
-    from hakmem_lab.inside.profile import forms, pprof, take
+    from hakmem_lab.inside.profile import forms, take
     from hakmem_lab.trace import attach
 
     if diff is not None:
         if subject:
             raise LabError("--diff: of two profiles, without a process or a program")
-        typer.echo(forms.changes(*map(pprof.read, diff)), nl=False)
+        typer.echo(forms.changes(*map(forms.read, diff)), nl=False)
         return
     if not subject:
         raise LabError("which process? hak profile PID, or hak profile -- CMD")

@@ -86,7 +86,7 @@ def _show_list(folder: Path, rows: list[tuple]) -> None:
         print(f"no runs in {folder}")
         return
     short = [(*row[:-2], *(text[:60] for text in row[-2:])) for row in rows]
-    output().print(table_of("", ("run", "kind", "verdict", "blocks", "arms", "question or command"), short))
+    output().print(table_of("", ("run", "kind", "verdict", "blocks", "sides", "question or command"), short))
 
 
 def export(
@@ -117,7 +117,6 @@ def export(
 
 
 def _metrics(files: list, sql: str | None) -> str:
-    """The runs' results, analysed again."""
     from hakmem_lab import kinds
     from hakmem_lab.show import formats
 

@@ -33,7 +33,7 @@ COMMANDS = {
         f"words input_ set_ detect {BLOCKS}",
     ),
     "latency": ("Open-loop tail latency, p50 to p99.99.", f"words allocators input_ set_ detect {BLOCKS}"),
-    "sweep": ("Choose the best of several arms, then confirm it on fresh runs.", f"words input_ set_ {BLOCKS}"),
+    "sweep": ("Choose the best of several sides, then confirm it on fresh runs.", f"words input_ set_ {BLOCKS}"),
     "soak": (
         "One process for minutes to hours: does memory grow, does throughput sag?",
         f"words allocator input_ set_ seed {RESULT}",
@@ -43,7 +43,7 @@ COMMANDS = {
         f"words allocators input_ set_ seed {RESULT}",
     ),
     "aa": (
-        "Is this machine fit to measure? One arm against itself.",
+        "Is this machine fit to measure? One side against itself.",
         f"words allocator {METRIC} max_blocks repeat pin duet input_ seed {STEPS} store json format_ quiet",
     ),
     "tune": (
@@ -106,7 +106,7 @@ def _show_instructions(result: dict) -> None:
     console.print(result["verdict"], style=terminal.STYLES[result["verdict"]], end="  ")
     console.print(result["answer"])
     rows = [[arm["name"], f"{arm['instructions']:,}"] for arm in result["arms"]]
-    columns = ["arm", "one run"]
+    columns = ["side", "one run"]
     if result["arms"][0]["per_op"] is not None:
         columns.append("per operation")
         rows = [[*row, f"{arm['per_op']:,.2f}"] for row, arm in zip(rows, result["arms"], strict=True)]
@@ -182,12 +182,12 @@ DEFAULT_ARM = "hakmem"
 def _register_baseline(app: typer.Typer) -> None:
     group = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Keep a build to compare later ones with.")
     group.command("save")(_save)
-    group.command("compare", help="An A/B of the baseline and an arm of today, both run now, block by block.")(
+    group.command("compare", help="An A/B of the baseline and an allocator of today, both run now, block by block.")(
         command(
             f"file words treatment metric higher_is_better margin max_blocks looks repeat seed set_ {RESULT}",
             _compare,
             file=File,
-            treatment=option(str | None, metavar="ARM", help="What came after it (default: hakmem)"),
+            treatment=option(str | None, metavar="SIDE", help="What came after it (default: hakmem)"),
         )
     )
     app.add_typer(group, name="baseline")
@@ -195,13 +195,13 @@ def _register_baseline(app: typer.Typer) -> None:
 
 def _save(
     file: File,
-    allocator: Annotated[str, typer.Option(metavar="ARM", help="ALLOCATOR[,NAME=VALUE...]")] = DEFAULT_ARM,
-    spec: Annotated[Path | None, typer.Option(help="An ab spec to compare by, with arms of your choice")] = None,
+    allocator: Annotated[str, typer.Option(metavar="SIDE", help="ALLOCATOR[,NAME=VALUE...]")] = DEFAULT_ARM,
+    spec: Annotated[Path | None, typer.Option(help="An ab spec to compare by, with sides of your choice")] = None,
     json: JsonFile = None,
 ) -> None:
     """Keep an allocator's library and settings, and the spec of the comparison, in one file."""
     from hakmem_lab.plan.arms import parse_arm, save_baseline
-    from hakmem_lab.plan.spec import read_toml
+    from hakmem_lab.plan.model import read_toml
     from hakmem_lab.show import formats
 
     text = None
@@ -226,7 +226,7 @@ def _compare(params: dict[str, Any]) -> None:
 
 def workloads(ctx: typer.Context, incomplete: str) -> list[str]:
     """On the Tab key: keys and groups of the suite, for the last of several words that commas separate."""
-    from hakmem_lab.plan.spec import read_toml
+    from hakmem_lab.plan.model import read_toml
 
     before, comma, last = incomplete.rpartition(",")
     # Where the flag has no value yet, the parser leaves the spec among the words that it has not taken.
@@ -263,9 +263,9 @@ OWN: dict[str, dict[str, Any]] = {
             list[str] | None, metavar="NAME=regex:PATTERN", help="A figure that the program prints; repeatable"
         ),
         "allocators": option(
-            list[str] | None, help="Those whose options are tried, or arms as they are", autocompletion=arms
+            list[str] | None, help="Those whose options are tried, or sides as they are", autocompletion=arms
         ),
-        "default": option(str | None, metavar="ARM", help="What it runs on now", autocompletion=arms),
+        "default": option(str | None, metavar="SIDE", help="What it runs on now", autocompletion=arms),
         "combine": option(bool | None, "--combine", help="Also several options of an allocator at once"),
         "budget": option(str | None, help="Time for all of it, such as 30m"),
     },

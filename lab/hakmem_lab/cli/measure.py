@@ -24,7 +24,7 @@ from hakmem_lab.plan.kinds import KINDS
 from hakmem_lab.plan.stdin import check_file, inherited
 from hakmem_lab.system.files import unwritable
 
-SPREAD = {"--allocators": "ARM", "--commands": "COMMAND"}
+SPREAD = {"--allocators": "SIDE", "--commands": "COMMAND"}
 
 
 def spread_allocators(words: list[str]) -> list[str]:
@@ -45,7 +45,6 @@ def spread_allocators(words: list[str]) -> list[str]:
 
 
 def _pairs(words: list[str] | None, flag: str, form: str = "NAME=VALUE", split=str.partition) -> dict[str, str]:
-    """What stands before and behind the equals sign. split: at which one."""
     for word in words or []:
         if "=" not in word:
             raise LabError(f"{flag}: '{word}' is not {form}")
@@ -53,7 +52,6 @@ def _pairs(words: list[str] | None, flag: str, form: str = "NAME=VALUE", split=s
 
 
 def overrides(params: dict[str, Any]) -> dict[str, Any]:
-    """Keys of the spec from the flags that were given."""
     own = {"words", "store", "json", "format_", "require", "quiet", "guardrail", "env", "pin", "expect_exit", "set_",
            "input_", "scan_"}  # fmt: skip
     keys = {n.replace("_", "-"): v for n, v in params.items() if n not in own and v not in (None, [], ())}
@@ -205,7 +203,7 @@ def named(error: LabError, source: str) -> LabError:
 def spec_of(kind: str, words: list[str], keys: dict[str, Any]) -> tuple[str, Any]:
     """(the spec's file or 'command line', the spec). Raises LabError."""
     from hakmem_lab import kinds
-    from hakmem_lab.plan.spec import build
+    from hakmem_lab.plan.model import build
 
     module = kinds.module(kind)
     if words and words[0].endswith(".toml"):
@@ -238,7 +236,7 @@ def check_verdict(spec: Any) -> None:
     kind, why = spec.kind, None
     arms = getattr(spec, "commands", ()) or getattr(spec, "allocators", ())
     if KINDS[kind].each_arm and len(arms) > 2:
-        why = f"with {len(arms)} arms each has a verdict of its own; name two"
+        why = f"with {len(arms)} sides each has a verdict of its own; name two"
     elif KINDS[kind].no_verdict:
         why = f"a run of the kind {kind} has none"
     else:

@@ -64,9 +64,9 @@ def run(
 ) -> None:
     """Run a program on hakmem or a peer, checked to be really served by it."""
     from hakmem_lab.plan.arms import parse_arm
-    from hakmem_lab.run import beside
+    from hakmem_lab.run import served
     from hakmem_lab.run.preflight import check_arm
-    from hakmem_lab.run.runner import Workload
+    from hakmem_lab.run.workload import Workload
     from hakmem_lab.system import signals
 
     arm = parse_arm(allocator, where="--allocator", settings=set_)
@@ -75,7 +75,7 @@ def run(
     if callgrind:
         raise typer.Exit(_counted(workload.argv, env))
     signals.adopt(False)  # which outlives the change to the program
-    beside.follow_this(arm)
+    served.follow_this(arm)
     with refused(f"command: {workload.argv[0]} cannot be started"):
         os.execve(workload.argv[0], list(workload.argv), env)
 

@@ -42,7 +42,6 @@ class Report:
     checks: tuple[Check, ...]
 
     def record(self) -> dict:
-        """The object of --json."""
         return vars(self) | {"checks": [check.record() for check in self.checks]}
 
 

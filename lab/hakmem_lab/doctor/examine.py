@@ -35,7 +35,7 @@ from hakmem_lab.doctor.program import Program
 from hakmem_lab.errors import LabError
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.run import preflight, served
-from hakmem_lab.run.runner import Workload
+from hakmem_lab.run.workload import Workload
 from hakmem_lab.system.follower import Image
 from hakmem_lab.system.scripts import Damaged, interpreters
 

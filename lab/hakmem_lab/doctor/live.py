@@ -79,7 +79,6 @@ class Process:
         return cls(pid, folder, executable, mappings(maps), environment, words, own)
 
     def files(self) -> list[Path]:
-        """The libraries that are mapped."""
         found = [binary.file_of(first, self.folder, self.root) for first in binary.objects(self.maps).values()]
         return [path for path in found if path != self.executable and _is_library(path)]
 
@@ -130,7 +129,6 @@ def _is_wanted(first: Mapping, process: Process, arm: Arm) -> bool:
 
 
 def mapped(process: Process, arm: Arm) -> list[str]:
-    """Where the allocator is mapped from."""
     return [path for path, first in binary.objects(process.maps).items() if _is_wanted(first, process, arm)]
 
 

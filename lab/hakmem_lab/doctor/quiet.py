@@ -38,7 +38,7 @@ KNOBS = (
     Knob("governor", f"{CPU}/cpu[0-9]*/cpufreq/scaling_governor", "performance", "the clock follows the load"),
     Knob("turbo", f"{CPU}/intel_pstate/no_turbo", "1", "the clock depends on heat and on the other cores"),
     Knob("boost", f"{CPU}/cpufreq/boost", "0", "the clock depends on heat and on the other cores"),
-    Knob("ASLR", "proc/sys/kernel/randomize_va_space", "2", "every run of an arm has the same layout of memory"),
+    Knob("ASLR", "proc/sys/kernel/randomize_va_space", "2", "every run of a side has the same layout of memory"),
     Knob("huge pages", "sys/kernel/mm/transparent_hugepage/enabled", "madvise", "some runs get pages of 2 MiB"),
 )
 

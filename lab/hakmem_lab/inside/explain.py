@@ -308,7 +308,6 @@ def take(subject: str, stop: bool = False) -> dict:
 
 
 def block(subject: str, address: str, stop: bool = False) -> dict:
-    """Which block is at an address."""
     try:
         place = int(address, 16 if address.lower().startswith("0x") else 10)
     except ValueError:

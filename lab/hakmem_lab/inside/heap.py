@@ -91,7 +91,6 @@ class Reader:
         )  # fmt: skip
 
     def counters(self) -> dict[str, int]:
-        """Of the arena."""
         root, prefix = self.layout.root("hak_arena"), "hak_arena_t."
         names = [name.removeprefix(prefix) for name in self.layout.rows if name.startswith(prefix)]
         return {name: self.word(root + self.layout[prefix + name]) for name in names}

@@ -175,8 +175,7 @@ class Cache:
 
 @dataclass(frozen=True)
 class Sample:
-    """A live block that the sampler looked at. cls: what it would be otherwise; site: the address of its call site;
-    weight_bytes: what it stands for."""
+    """A sampled live block. cls: its class otherwise; site: its call site; weight_bytes: what it stands for."""
 
     asked: int
     cls: int

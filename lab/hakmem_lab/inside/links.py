@@ -171,8 +171,7 @@ def auxiliary(data: bytes) -> dict[int, int]:
 
 
 def objects(memory: Memory, base: int) -> list[Linked]:
-    """In the order in which the dynamic linker, which lies at base, searches them; empty where it has none yet.
-    The first one is the program."""
+    """As the dynamic linker at `base` searches them, the program first; empty where it has none yet."""
     linker = Linked.at(memory, base)
     place = linker.defined("_r_debug") if linker else 0
     if linker and not place and (pointer := linker.defined("_dl_debug_addr")):  # musl's

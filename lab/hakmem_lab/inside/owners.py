@@ -80,7 +80,6 @@ def joined(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def of_classes(heap: Heap, residency: Residency) -> dict[int, Occupancy]:
-    """Of each class that has slabs."""
     slabs, layout = heap.slabs, heap.layout
     cached: dict[int, list[np.ndarray]] = {}
     for cache in heap.caches:

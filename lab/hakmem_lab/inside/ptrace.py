@@ -64,8 +64,7 @@ def _threads(pid: int) -> list[int]:
 
 
 def stops(pid: int, thread: int) -> int | None:
-    """Its status. None: it does not stop, and need not: it is in a call that nothing interrupts, such as vfork until
-    the child goes on."""
+    """Its status. None: it is in a call that nothing interrupts (vfork until the child goes on), and need not stop."""
     started = time.monotonic()
     while True:
         done, status = os.waitpid(thread, WALL | os.WNOHANG)

@@ -117,8 +117,7 @@ VIEWS = ("classes", "threads", "options")
 
 
 class Subject:
-    """The process. Its options are changed by `apply` alone. Where they lie is looked up each time: it may have become
-    another program."""
+    """The process. `apply` alone changes its options, whose place is looked up each time: it may be another program."""
 
     def __init__(self, pid: int):
         self.pid = pid

@@ -154,7 +154,6 @@ def warnings(header: dict, records: Sequence[dict]) -> list[str]:
 
 
 def begun(header: dict, records: Sequence[dict]) -> dict:
-    """What every kind's result begins with."""
     kept = {key: header[key] for key in ("kind", "id", "question")}
     kept |= {"verdict": None, "final": False, "margin": None, "arms": []}
     return kept | {"failures": failures(records), "warnings": warnings(header, records)}

@@ -52,7 +52,6 @@ class Explanation:
 
     @property
     def words(self) -> str:
-        """All of it as one text."""
         return f"{self.headline}. {self.more}".rstrip()
 
     @property
@@ -60,7 +59,6 @@ class Explanation:
         return f"{self.verdict}: {self.words}" if self.verdict else self.words
 
     def record(self) -> Record:
-        """As a result and its JSON have it."""
         return {"headline": self.headline, "answer": self.words, "reasons": [*self.reasons], "caveats": [*self.caveats]}
 
 
@@ -76,7 +74,6 @@ def explained(analyse: Callable[..., Record]) -> Callable[..., Record]:
 
 
 def explain(result: Record) -> Explanation:
-    """What is said first of a result, wherever it is shown."""
     if not result:
         return Explanation("", "NO RESULT YET", "inconclusive", "The run has not been analysed")
     (word, tone), withheld = _word(result), str(result.get("withheld") or "")
@@ -132,7 +129,6 @@ def lead(result: Record) -> Record | None:
 
 
 def primary(result: Record) -> list[Record]:
-    """The comparisons of the primary metric."""
     name = (result.get("metric") or {}).get("name")
     rows = result.get("comparisons") or []
     return [row for row in rows if name is None or row.get("metric") in (None, name)]
@@ -164,7 +160,6 @@ def change_of(result: Record, row: Record) -> Change | None:
 
 
 def margin_text(result: Record) -> str:
-    """The smallest difference that matters: 1 %."""
     margin = finite(result.get("margin"))
     return words.UNKNOWN if margin is None else f"{margin * 100:g} %"
 

@@ -32,7 +32,7 @@ def _aa(result: Record) -> list[str]:
     bias = {"estimate": 0.0, "ci_low": machine.get("bias_low"), "ci_high": machine.get("bias_high")}
     ends = words.change(bias, words.described(result))
     size = ends.between if ends and ends.between else "unknown size"
-    between = f"between two equal arms lies a difference of {size}"
+    between = f"between two equal sides lies a difference of {size}"
     state = machine.get("state") or ("fit" if machine.get("fit") else "unfit")
     headline = {
         "fit": f"This machine is fit to measure: {between}, inside {half}",

@@ -129,8 +129,7 @@ def command_line(spec: BlockSpec) -> str:
 
 
 def unknown(folder: Path, spec: BlockSpec | None = None, duration: str = "") -> str | None:
-    """What to say where no A/A run of this machine is in the store; else None. duration: how long the one that this
-    spec wants takes at least."""
+    """What to say where the store has no A/A run of this machine, else None. duration: the least that one takes."""
     if checks(folder):
         return None
     program = spec is not None and KINDS[spec.kind].own_aa

@@ -69,8 +69,7 @@ def means_row(means: Means, pair: tuple[str, str], metric: Metric) -> dict:
 def also_changed(
     blocks: Blocks, first: str, others: Sequence[str], spec: dict, metrics: Sequence[str] = COMPARED
 ) -> list[dict]:
-    """What changed besides the primary metric, for information: intervals that hold for all arms at once, each from the
-    blocks in which the arm took part."""
+    """What changed besides the primary metric, for information: the intervals hold for all arms at once."""
     rows = []
     for name in metrics:
         if name == spec["metric"]:

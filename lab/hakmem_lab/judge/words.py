@@ -152,7 +152,6 @@ def described(result: Record, name: object = None) -> dict[str, Any]:
 
 
 def metric_name(result: Record, name: object = None) -> str:
-    """A metric of a result as a reader would call it."""
     mean = MEAN_OF if str(name).startswith(MEAN_OF) else ""
     return mean + style_of(described(result, name)).noun
 
@@ -209,7 +208,6 @@ def confidence(level: float) -> str:
 
 
 def percent(value: float, decimals: int | None = None) -> str:
-    """A percentage without its sign: 2.1 %."""
     text = rounded(value, percent_places(abs(value)) if decimals is None else decimals)
     if float(text) == 0:
         return "0.00 %" if value and decimals is None else "0 %"

@@ -1,5 +1,5 @@
-"""Kinds of runs. Each has a module with `Spec` (a pydantic model), `run(spec, context)` and `analyse(header, records)`,
-and a row in `plan.kinds`.
+"""Kinds of runs. Each has a module with `Spec` (a pydantic model), `analyse(header, records)`, a row in `plan.kinds`,
+and `run(spec, context)`, whose result is also the run's last record; it raises LabError, Stopped or Interrupted.
 
 They are imported when they are needed: statistics and plotting libraries are slow to load.
 """
@@ -11,7 +11,7 @@ from types import ModuleType
 from hakmem_lab import extras
 from hakmem_lab.errors import LabError, nearest
 from hakmem_lab.plan.kinds import KINDS
-from hakmem_lab.plan.spec import build, read_toml
+from hakmem_lab.plan.model import build, read_toml
 from hakmem_lab.run.conduct import Context
 from hakmem_lab.run.endings import Progress, told
 from hakmem_lab.store.runs import DESCRIBED, RENAMED, RunFile
@@ -48,7 +48,6 @@ def default_values(kind: str) -> dict:
 
 
 def analyse(file: RunFile) -> dict:
-    """The result of a stored run, computed anew from its records."""
     header = file.header("spec", *DESCRIBED)
     return module(header["kind"]).analyse(header, list(file.records()))
 
@@ -62,6 +61,5 @@ def resume(file: RunFile, progress: Progress, more: int = 0) -> dict:
 
 
 def stored_spec(file: RunFile):
-    """The spec of a stored run. Raises LabError."""
     header = file.header("spec", *DESCRIBED)
     return build(module(header["kind"]).Spec, header["spec"], str(file.path))

@@ -18,7 +18,8 @@ from hakmem_lab.judge.statistics.verdict import Verdict
 from hakmem_lab.plan import foreign
 from hakmem_lab.plan.foreign import Benchmark, File
 from hakmem_lab.plan.metrics import UNITS
-from hakmem_lab.plan.spec import Alpha, Model, Ratio, compiled, normalised, spec_hash
+from hakmem_lab.plan.model import Model
+from hakmem_lab.plan.spec import Alpha, Ratio, compiled, normalised, spec_hash
 from hakmem_lab.run.conduct import Context
 from hakmem_lab.store.runs import RunFile, plain
 
@@ -62,8 +63,7 @@ def _named(spec: Spec, files: list[File]) -> list[dict[str, Benchmark]]:
 
 
 def unlike(spec: Spec, files: list[File]) -> list[str]:
-    """What is said where two files do not tell that they hold the same: other tools, or one benchmark each, of two
-    names."""
+    """What is said where two files may not hold the same: other tools, or one benchmark each, of two names."""
     named, texts = _named(spec, files), []
     if len(named) == 2 and all(len(own) == 1 for own in named) and named[0].keys() != named[1].keys():
         said = " and ".join(f"'{name}' of {file.name}" for file, (name,) in zip(files, named, strict=True))
@@ -94,7 +94,6 @@ def pairs(spec: Spec, files: list[File]) -> tuple[str, list[Pair], list[str], li
 
 
 def run(spec: Spec, context: Context) -> dict:
-    """The result, which is also the run's last record. Raises LabError."""
     if context.resume:
         raise LabError("what other tools have measured cannot be resumed: hak show reads it again")
     if len(set(spec.files)) < len(spec.files):
@@ -148,7 +147,6 @@ def _logs(values: list[float]) -> list[float]:
 
 
 def _judged(spec: dict, names: tuple[str, str], runs: tuple[list, list], failed: tuple[int, int], alpha: float) -> dict:
-    """The comparison of one pair, with its verdict."""
     interval, equivalence = intervals(spec, *runs, alpha)
     word, delta = verdict.judge(interval, equivalence, as_log(spec["margin"])), as_log(spec["margin"])
     means = unpaired.shift_of_means(*runs, 1 - alpha)

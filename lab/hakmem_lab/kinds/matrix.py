@@ -190,7 +190,7 @@ def _drift(change: float, spec: dict, cells: int) -> list[str]:
         return []
     side = "better" if across > 0 else "worse"
     return [
-        f"within a block the last run was {abs(across) * 100:.2g} % {side} than the first, whatever the arm: taken out"
+        f"within a block the last run was {abs(across) * 100:.2g} % {side} than the first, whatever the side: taken out"
     ]
 
 
@@ -217,7 +217,7 @@ def arms(spec: MatrixSpec) -> list[Arm]:
     found = parse_arms(texts, {name: "base" if name == NO_FACTOR else "factors" for name in texts})
     builds = {(arm.library.path, tuple(sorted(arm.environment({}).items()))): arm.name for arm in found}
     if len(builds) != len(found):
-        raise LabError("factors: two cells of the design are the same arm; every factor must change something")
+        raise LabError("factors: two cells of the design are the same side; every factor must change something")
     return found
 
 

@@ -20,7 +20,7 @@ DEFAULT = "default"
 
 def arms(spec: SweepSpec) -> list[Arm]:
     if DEFAULT in spec.candidates:
-        raise LabError("candidates: the name 'default' is that of the arm they are compared with")
+        raise LabError("candidates: the name 'default' is that of the side they are compared with")
     texts = {DEFAULT: spec.default, **spec.candidates}
     return parse_arms(texts, {name: "default" if name == DEFAULT else f"candidates.{name}" for name in texts})
 

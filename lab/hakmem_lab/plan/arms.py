@@ -82,10 +82,9 @@ class Arm:
         way = (
             " ".join(f"--env {shlex.quote(word)}" for word in words) if self.command else ",".join(["default", *words])
         )
-        return f"of the environment {', '.join(words)} was left out, as for every arm; to measure with it: {way}"
+        return f"of the environment {', '.join(words)} was left out, as for every side; to measure with it: {way}"
 
     def record(self) -> dict:
-        """What the header of a run says about the arm."""
         return {
             "name": self.name,
             "text": self.text,
@@ -123,7 +122,7 @@ def _split(text: str, where: str) -> tuple[str, dict[str, str]]:
         else:
             raise LabError(f"{where}: '{part.strip()}' in '{text}' is not NAME=VALUE")
     if not allocator.strip():
-        raise LabError(f"{where}: '{text}' names no allocator; an arm is written ALLOCATOR[,NAME=VALUE...]")
+        raise LabError(f"{where}: '{text}' names no allocator; a side is written ALLOCATOR[,NAME=VALUE...]")
     variables: dict[str, str] = {}
     for setting in settings:
         _add_setting(variables, setting.strip(), f"{where}: '{text}'")

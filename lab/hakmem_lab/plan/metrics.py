@@ -102,7 +102,6 @@ class Metric:
         return self.title or pattern_name(self.name)
 
     def record(self) -> dict:
-        """As a result describes it."""
         return {"name": self.name, "label": self.title, "unit": self.unit, "higher_is_better": self.higher_is_better}
 
     def read(self, outcome: Outcome, server: dict | None = None, counted: Sequence[str] = ()) -> float:

@@ -98,7 +98,6 @@ def built() -> dict[str, dict]:
 
 @cache
 def listed() -> tuple[str, ...]:
-    """Names that `make peers` can build."""
     top = project.root()
     table = top / "bench" / "peers" / "peers.toml" if top else None
     if table is None or not table.is_file():
@@ -108,7 +107,6 @@ def listed() -> tuple[str, ...]:
 
 
 def names() -> list[str]:
-    """Every allocator that can be named."""
     return ["hakmem", "glibc", "default", *DEBIAN, *(name for name in listed() if name not in DEBIAN)]
 
 

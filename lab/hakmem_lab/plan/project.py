@@ -137,7 +137,6 @@ def build_facts(folder: Path | None) -> dict | None:
 
 
 def compiler_version() -> str:
-    """Of the compiler that a build takes where none was chosen."""
     compiler = os.environ.get("CC", "cc")
     return output([compiler, "--version"], Path.cwd(), compiler)
 
@@ -215,7 +214,6 @@ def linker_script(sections: Sequence[str], seed: int) -> str:
 
 
 def seeds(seed: int, count: int) -> list[int]:
-    """The seeds of a run's builds, all different."""
     return random.Random(f"builds {seed}").sample(range(2**31), count)
 
 
@@ -233,7 +231,6 @@ def _digest(folder: Path) -> str:
 
 @contextlib.contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """One builder at a time."""
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / "lock", "w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -277,7 +274,6 @@ def _prepared(sources: Path, folder: Path) -> list[str]:
 
 
 def _linked(folder: Path, what: str) -> Path:
-    """The library, linked anew."""
     for old in folder.glob("libhakmem.so*"):
         old.unlink()
     output(["cmake", "--build", str(folder), "--target", "hakmem"], folder, what)

@@ -53,13 +53,12 @@ def runs_of_each(arms: int) -> int:
 
 
 def workload_seed(seed: int, phase: str, index: int) -> int:
-    """What `{seed}` in a command stands for in a phase's index-th block: the same for all of its runs, another in the
-    next."""
+    """What `{seed}` stands for in a phase's index-th block: the same for all of its runs."""
     return random.Random(f"workload {seed} {phase} {index}").getrandbits(WORKLOAD_SEED_BITS)
 
 
 def block(arms: Sequence[str], seed: int, index: int) -> Block:
     """The index-th block: the first arm is the control, or the baseline."""
     if len(set(arms)) != len(arms) or len(arms) < 2:
-        raise ValueError("a schedule needs two or more different arms")
+        raise ValueError("a schedule needs two or more different sides")
     return pair_block(arms[0], arms[1], seed, index) if len(arms) == 2 else row_block(arms, seed, index)

@@ -7,13 +7,12 @@ import hashlib
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
     AfterValidator,
     BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     SerializerFunctionWrapHandler,
     field_validator,
@@ -22,7 +21,9 @@ from pydantic import (
 )
 
 from hakmem_lab.errors import nearest
-from hakmem_lab.plan import mistakes
+from hakmem_lab.plan import model
+from hakmem_lab.plan.metrics import Metric
+from hakmem_lab.plan.model import Model
 from hakmem_lab.plan.project import find_program
 from hakmem_lab.plan.values import (
     check_environment,
@@ -35,10 +36,7 @@ from hakmem_lab.plan.values import (
     parse_step,
 )
 
-if TYPE_CHECKING:
-    from hakmem_lab.plan.metrics import Metric
-
-build, read_toml = mistakes.build, mistakes.read_toml
+build, read_toml = model.build, model.read_toml
 FACTOR_SIGNS, NO_FACTOR = "+×", "(none)"
 LONGEST_S = 366 * 86400.0
 LEAST_ALPHA = 1e-6
@@ -69,6 +67,13 @@ def check_metric(value: str) -> str:
     return value
 
 
+def refuse_duet(value: Any) -> bool:
+    """Accepts what stored specs of earlier versions say of runs in turns."""
+    if value not in (False, "false"):
+        raise ValueError("both sides at once took longer for the same interval; leave it out, and the sides take turns")
+    return False
+
+
 Ratio = Annotated[float, BeforeValidator(parse_ratio), Field(gt=0, lt=1)]
 Duration = Annotated[float, BeforeValidator(parse_duration_s), Field(gt=0, le=LONGEST_S)]
 Timeout = Annotated[Duration, AfterValidator(check_timeout)]
@@ -81,24 +86,7 @@ Environment = Annotated[dict[str, Word], AfterValidator(check_environment)]
 Title = Annotated[str, AfterValidator(check_title)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 MetricName = Annotated[str, AfterValidator(check_metric)]
-NoDuet = Annotated[Literal[False], BeforeValidator(mistakes.refuse_duet)]
-
-
-class Model(BaseModel):
-    """Keys are written with hyphens; unknown ones are refused."""
-
-    model_config = ConfigDict(
-        extra="forbid",
-        frozen=True,
-        populate_by_name=True,
-        alias_generator=lambda name: name.replace("_", "-"),
-        allow_inf_nan=False,
-    )
-
-    @classmethod
-    def place(cls, location: tuple, values: dict) -> tuple[str, tuple]:
-        """(what leads the message of a mistake at this location, the rest of the location)."""
-        return "", location
+NoDuet = Annotated[Literal[False], BeforeValidator(refuse_duet)]
 
 
 class Server(Model):
@@ -200,10 +188,10 @@ class BlockSpec(CommonSpec):
         unset = {key for key in self.ONLY_IF_GIVEN if getattr(self, key) == fields[key].default}
         return {key: value for key, value in found.items() if key not in unset}
 
-    def primary_metric(self) -> "Metric":
+    def primary_metric(self) -> Metric:
         return primary_of(normalised(self))
 
-    def guardrail_metrics(self) -> "list[Metric]":
+    def guardrail_metrics(self) -> list[Metric]:
         """What the guardrails watch, each read in its own direction; the primary metric in that of the spec."""
         return list(guardrails_of(normalised(self)))
 
@@ -244,9 +232,9 @@ class CommandsSpec(BlockSpec):
         if taken := [key for key, own in cls.ARMS.items() if value.get(key, own) != own]:
             raise ValueError(f"commands run on what they bring: they and '{taken[0]}' do not go together")
         if parse_command(value.get("command", given[0])) != parse_command(given[0]):
-            raise ValueError("the arms are either 'commands' or one 'command' on several allocators")
+            raise ValueError("the sides are either 'commands' or one 'command' on several allocators")
         if value.get("server") is not None:
-            raise ValueError("with a [server] the arms run the same command: 'commands' do not go with it")
+            raise ValueError("with a [server] the sides run the same command: 'commands' do not go with it")
         return cls.ARMS | value | {"command": given[0]}
 
 
@@ -338,17 +326,13 @@ def normalised(spec: BaseModel) -> dict:
     return spec.model_dump(mode="json", by_alias=True)
 
 
-def primary_of(stored: dict) -> "Metric":
+def primary_of(stored: dict) -> Metric:
     """The primary metric of a normalised spec."""
-    from hakmem_lab.plan.metrics import Metric
-
     return Metric(stored["metric"], stored["higher-is-better"], stored.get("label", ""), stored.get("unit", ""))
 
 
-def guardrails_of(stored: dict) -> "dict[Metric, float]":
+def guardrails_of(stored: dict) -> dict[Metric, float]:
     """Metric -> tolerated worsening (a ratio), from a normalised spec. The primary metric keeps its direction."""
-    from hakmem_lab.plan.metrics import Metric
-
     found = {}
     for name, value in stored.get("guardrails", {}).items():
         guardrail = Guardrail.model_validate(value)

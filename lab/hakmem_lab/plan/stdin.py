@@ -84,8 +84,7 @@ def inherited(folder: Path, say) -> str | None:
 
 
 def _ready(then: str = "", limit_s: float | None = None) -> bool:
-    """Waits until there is something to read, or its end; for more than a moment not without a line, even of a quiet
-    hak."""
+    """Waits until there is something to read, or its end; says so after a moment, even where hak is quiet."""
     if select.select([DESCRIPTOR], [], [], NOTICE_S)[0]:
         return True
     print(f"hak: waiting for standard input, which is open but silent{then}", file=sys.stderr, flush=True)

@@ -105,7 +105,6 @@ WITHOUT = {
 
 
 def options_of(allocator: str) -> list[Option]:
-    """In the order of the table."""
     return [option for option in TABLE if allocator in option.allocators]
 
 

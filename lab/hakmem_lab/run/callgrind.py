@@ -18,7 +18,7 @@ from hakmem_lab.judge.statistics.verdict import Verdict
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.spec import BlockSpec
 from hakmem_lab.run.preflight import check_arm
-from hakmem_lab.run.runner import SEED, TRIAL_SEED, Workload
+from hakmem_lab.run.workload import SEED, TRIAL_SEED, Workload
 from hakmem_lab.system.launcher import Launcher, Request
 
 OPS = "{ops}"

@@ -24,9 +24,8 @@ from hakmem_lab.plan.spec import BlockSpec
 from hakmem_lab.run import endings, recorder
 from hakmem_lab.run.endings import Progress
 from hakmem_lab.run.recorder import AnySpec
-from hakmem_lab.run.runner import Workload
-from hakmem_lab.run.server import failure
 from hakmem_lab.run.session import Session
+from hakmem_lab.run.workload import Workload, failure
 from hakmem_lab.store.query import Blocks, events
 from hakmem_lab.store.runs import RunFile, now_utc
 from hakmem_lab.system import signals
@@ -108,8 +107,7 @@ def conduct(
     analyse: Callable[[dict, list[dict]], dict],
     session_type: Callable[..., Session] = Session,
 ) -> dict:
-    """The result, which is also the run's last record. blocks: how many at most, and until the soonest verdict. Raises
-    LabError, Stopped or Interrupted."""
+    """blocks: how many at most, and until the soonest verdict. Returns and raises as `run` of every kind does."""
     with _around(spec, context.progress), session_type(spec, arms, context.progress) as session:
         if context.resume:
             session.resume(context.resume, context.resume.header())

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from hakmem_lab.errors import LabError, refused
 from hakmem_lab.plan.arms import Arm
-from hakmem_lab.run.runner import SEED, TRIAL_SEED, Workload
+from hakmem_lab.run.workload import SEED, TRIAL_SEED, Workload
 from hakmem_lab.system.allocators import OWN, SANITIZED
 from hakmem_lab.system.launcher import Launcher, Request, Running
 from hakmem_lab.system.scripts import LONGEST_LINE, Damaged, Elf, interpreters
@@ -218,8 +218,7 @@ def check_arm(arm: Arm, workload: Workload, env: Mapping[str, str] | None = None
 
 
 def check_settings(arm: Arm, env: Mapping[str, str]) -> None:
-    """Raises LabError where the allocator complains about the arm's settings, which some do when they are first asked
-    for memory."""
+    """Raises LabError where the allocator complains about the settings, as some do when first asked for memory."""
     asks = ["/bin/true", "--version"]
     with contextlib.suppress(OSError):
         done = subprocess.run(

@@ -18,12 +18,13 @@ from hakmem_lab.errors import LabError, Stopped
 from hakmem_lab.judge.planning import rule
 from hakmem_lab.plan import project
 from hakmem_lab.plan.arms import Arm
+from hakmem_lab.plan.model import Model
 from hakmem_lab.plan.peers import file_sha256
 from hakmem_lab.plan.project import find_program
-from hakmem_lab.plan.spec import Model, normalised, spec_hash
+from hakmem_lab.plan.spec import normalised, spec_hash
 from hakmem_lab.plan.stdin import SILENCE
 from hakmem_lab.run import endings, preflight
-from hakmem_lab.run.runner import Workload
+from hakmem_lab.run.workload import Workload
 from hakmem_lab.store.query import earlier_runs, question_hash
 from hakmem_lab.store.runs import RunFile, now_utc
 from hakmem_lab.system import machine, signals
@@ -41,8 +42,7 @@ def _programs(workload: Workload) -> list[Path]:
 
 
 def named_files(workload: Workload) -> list[Path]:
-    """Regular files that can be read among the arguments of all commands, as the programs see them in their folder,
-    and what they read as standard input."""
+    """Readable regular files among the arguments of all commands, seen from their folder, and their standard input."""
     server = workload.server
     words = [*workload.argv[1:], *itertools.chain(*(each[1:] for each in workload.others))]
     words += [*(workload.subject()[1:] if server else [])]
@@ -101,7 +101,6 @@ class Watch:
         self.written: list[Path] = []
 
     def changed(self) -> Path | None:
-        """The first file that has changed."""
         for path, (before, digest) in list(self._seen.items()):
             now = stamp(path)
             if now == before:
@@ -127,7 +126,6 @@ def folder_hash() -> str:
 
 
 def asked_header(spec: Model, source: str, seed: int) -> dict:
-    """What every header says: what is asked, and where."""
     asked = normalised(spec)
     return {
         "question": asked["question"],
@@ -259,7 +257,6 @@ class Recorder(Written, Generic[AnySpec]):
         """Ends what was started and still runs."""
 
     def check_arms(self) -> None:
-        """Preflight of every arm. Raises LabError."""
         for arm in self.arms.values():
             self.progress.update(0, 1, " ".join(["preflight:", *self.tag.values(), arm.name]))
             preflight.check_arm(arm, self.workload_on(arm))
@@ -292,7 +289,6 @@ class Recorder(Written, Generic[AnySpec]):
         super().append(record)
 
     def workload_on(self, arm: Arm) -> Workload:
-        """What runs on it."""
         return self.workload.on(arm)
 
     def written_files(self) -> list[Path]:
@@ -348,6 +344,5 @@ class Recorder(Written, Generic[AnySpec]):
         return bool(trouble)
 
     def finish(self, result: dict) -> dict:
-        """Stores the result and returns it."""
         self.append({"type": "result", **result})
         return result

@@ -4,23 +4,26 @@ A run that fails is not an exception but a record with `ok: false` and `why`.
 """
 
 import contextlib
-import itertools
-import os
 import statistics
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 
-from hakmem_lab.errors import LabError
 from hakmem_lab.plan.arms import Arm
-from hakmem_lab.plan.kinds import KINDS
 from hakmem_lab.plan.metrics import COUNTERS, PEAKS, PSS, TREE, Metric, MetricMissing, Thousands
-from hakmem_lab.plan.project import find_program
-from hakmem_lab.plan.spec import BlockSpec, CommonSpec, Server, build
-from hakmem_lab.plan.stdin import check_file
+from hakmem_lab.plan.spec import Server
 from hakmem_lab.run import served
-from hakmem_lab.run.server import DAEMON, ServerMeter, choose_port, client_request, failure, with_port
+from hakmem_lab.run.workload import (
+    DAEMON,
+    SEED,
+    TRIAL_SEED,
+    ServerMeter,
+    Workload,
+    choose_port,
+    client_request,
+    failure,
+    with_port,
+)
 from hakmem_lab.system import follower, machine, usage
 from hakmem_lab.system.launcher import Launcher, Outcome, Request, Running, wait_for_port
 
@@ -31,70 +34,6 @@ MEASURES = ("wall_s", "cpu_s", "user_s", "system_s", "rss_peak_kib", "rss_mean_k
 KEPT = (*MEASURES, "exit", "signal", "timed_out", "mapped")  # of an outcome, in a record
 EXECUTION_KEYS = ("wall_s", "user_s", "system_s", "rss_peak_kib", "minor_faults", "exit", "signal", "metrics", "why")
 PEAK_MEASURES = ("rss_peak_kib", "pss_peak_kib")
-SEED, TRIAL_SEED = "{seed}", 1
-
-
-@dataclass(frozen=True)
-class Workload:
-    """What is run on every arm: argv with the program resolved."""
-
-    argv: Sequence[str]
-    env: dict[str, str]
-    cwd: str | None
-    pin: Sequence[int]
-    timeout_s: float
-    server: Server | None = None
-    stdin: str | None = None
-    others: Sequence[Sequence[str]] = ()  # where arms are commands, those after the first
-    prepare: Sequence[str] | None = None  # run before each execution
-    expect_exit: Sequence[int] = (0,)
-
-    @classmethod
-    def of(cls, spec: CommonSpec) -> "Workload":
-        argv = [str(spec.program()), *spec.command[1:]]
-        others = [[str(find_program(words[0])), *words[1:]] for words in getattr(spec, "commands", ())[1:]]
-        server = getattr(spec, "server", None)
-        if server is not None:
-            find_program(server.command[0], "server.command")
-            if server.warm_up:
-                find_program(server.warm_up[0], "server.warm-up")
-        if spec.cwd is not None and not Path(spec.cwd).is_dir():
-            raise LabError(f"cwd: there is no folder '{spec.cwd}'")
-        for key, wanted in (("pin", spec.pin), ("server.pin", server.pin if server else [])):
-            allowed = os.sched_getaffinity(0)
-            if unknown := set(wanted) - allowed:
-                there = ", ".join(map(str, sorted(allowed)))
-                raise LabError(f"{key}: there is no processor {min(unknown)} for us; there are {there}")
-        stdin = None if spec.stdin is None else check_file(spec.stdin)
-        workload = cls(argv, spec.env, spec.cwd, spec.pin, spec.timeout, server, stdin)
-        workload = replace(workload, others=others, prepare=getattr(spec, "prepare", None))
-        workload = replace(workload, expect_exit=getattr(spec, "expect_exit", (0,)))
-        drawn = isinstance(spec, BlockSpec) or spec.kind not in KINDS or KINDS[spec.kind].draws_seeds
-        if workload.seeded() and not drawn:
-            raise LabError(f"command: {SEED} is drawn anew for every block, and a run of the kind {spec.kind} has none")
-        return workload
-
-    @classmethod
-    def of_command(cls, words: Sequence[str]) -> "Workload":
-        """A command as it is, not to be measured. Raises LabError where there is no such program."""
-        return cls.of(build(CommonSpec, {"kind": "run", "command": list(words)}, "command line"))
-
-    def on(self, arm: Arm) -> "Workload":
-        """What is run on this arm, which may have a command of its own."""
-        if not arm.command:
-            return self
-        return replace(self, argv=[str(find_program(arm.command[0])), *arm.command[1:]])
-
-    def subject(self) -> list[str]:
-        """The command that runs on the allocator under test."""
-        return [str(find_program(self.server.command[0])), *self.server.command[1:]] if self.server else list(self.argv)
-
-    def seeded(self) -> bool:
-        """Whether a command asks for a seed of its own in every block."""
-        server = self.server
-        words = [*self.argv, *(server.command if server else ()), *((server and server.warm_up) or ())]
-        words += [*itertools.chain(*self.others), *(self.prepare or ())]
-        return any(SEED in word for word in words)
 
 
 def single(outcome: Outcome, arm: str, block: int, started: float, why: str | None, **more: object) -> dict:

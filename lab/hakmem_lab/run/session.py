@@ -21,7 +21,8 @@ from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.plan.spec import BlockSpec, normalised
 from hakmem_lab.run import endings
 from hakmem_lab.run.recorder import Recorder, Watch, files_under_test
-from hakmem_lab.run.runner import TRIAL_SEED, Runner, Workload
+from hakmem_lab.run.runner import Runner
+from hakmem_lab.run.workload import TRIAL_SEED, Workload
 from hakmem_lab.store.query import Blocks, attempts_made, events, finished_blocks
 from hakmem_lab.store.runs import RunFile
 from hakmem_lab.system import machine
@@ -151,8 +152,7 @@ class Session(Recorder[AnyBlockSpec]):
         self.progress.say(text)
 
     def check_fitness(self) -> None:
-        """Says so where this machine was found unfit, or was never checked. The run goes on, since its data may serve,
-        but an unfit machine gives no verdict."""
+        """Says so where this machine was found unfit, which gives no verdict, or was never checked. The run goes on."""
         if reason := fitness.unfit_reason(self.file.path.parent, self.file.header()):
             self.warn("fitness", reason)
         elif not events(self.records(), "fitness-unknown"):

@@ -54,8 +54,7 @@ def write_object(found: object, path: Path, hint: str = "") -> None:
 
 
 def put(found: object, json_file: Path | None, show: Callable[[], None]) -> None:
-    """To the file of --json, first: whoever reads the terminal's lines may stop reading. Then these, unless standard
-    output has the JSON."""
+    """Writes --json first, since a reader may close the terminal's lines early; `show` unless that was to stdout."""
     if json_file is not None:
         write_object(found, json_file)
     if str(json_file) != "-":
@@ -220,11 +219,10 @@ def _comparisons(result: dict) -> Iterator[str]:
     if rows:
         head = f"against {code(rows[0]['control'])}, {100 * rows[0]['level']:.4g} % interval"
         cells = [(code(row["treatment"]), *_told(result, row), row.get("verdict") or "") for row in rows]
-        yield from table(("arm", "metric", head, "verdict"), cells)
+        yield from table(("side", "metric", head, "verdict"), cells)
 
 
 def _told(result: dict, row: dict) -> tuple[str, str]:
-    """The metric and its change."""
     return plain(figures.metric(result, row)), plain(figures.told(result, row))
 
 

@@ -13,7 +13,7 @@ from hakmem_lab.errors import LabError
 from hakmem_lab.judge.words import Change
 from hakmem_lab.kinds.suite.sheet import FAILED, FASTER, LEANER, SAME
 from hakmem_lab.plan import project
-from hakmem_lab.plan.spec import read_toml
+from hakmem_lab.plan.model import read_toml
 from hakmem_lab.show import figures
 from hakmem_lab.store.runs import RunFile
 

@@ -97,7 +97,6 @@ class Run:
 
     @cached_property
     def records(self) -> list[dict]:
-        """Every record, as it was written."""
         return list(self._file.records())
 
     @cached_property

@@ -74,7 +74,6 @@ def seconds(value: Any, significant: int = 3) -> str:
 
 
 def microseconds(value: Any) -> str:
-    """A duration given in microseconds."""
     known = finite(value)
     return UNKNOWN if known is None else seconds(known * 1e-6)
 

@@ -37,8 +37,8 @@ FAMILIES = {
     "hak_soak_service_seconds": ("gauge", "seconds", "Service time of the samples: the median sample and the worst."),
     "hak_latency_seconds": ("gauge", "seconds", "Response time from the intended start."),
     "hak_syscalls_per_operation": ("gauge", "", "System calls per operation in the steady state."),
-    "hak_suite_ratio": ("gauge", "ratio", "The subject as a multiple of the arm, above 1: better."),
-    "hak_aa_false_verdicts_ratio": ("gauge", "ratio", "Share of false verdicts of one arm against itself."),
+    "hak_suite_ratio": ("gauge", "ratio", "The subject as a multiple of the side, above 1: better."),
+    "hak_aa_false_verdicts_ratio": ("gauge", "ratio", "Share of false verdicts of one side against itself."),
     "hak_aa_noise_ratio": ("gauge", "ratio", "Coefficient of variation of one run."),
 }
 

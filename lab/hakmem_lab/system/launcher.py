@@ -158,8 +158,7 @@ class Outcome:
         return NOT_OPENED if self.opened == 0 else None
 
     def explained(self, why: str | None) -> str | None:
-        """A reason to fail, with the end of what the program said, unless that was too much: in one line, and harmless
-        to a terminal."""
+        """A reason to fail with the end of the output, unless that was too much: one line, harmless to a terminal."""
         if self.too_much_output:
             return why
         said = "".join(c if c.isprintable() else " " for c in self.stderr or self.stdout)
@@ -208,7 +207,6 @@ class Running:
         return self._outcome
 
     def kill(self) -> Outcome:
-        """Ends it without asking, and waits."""
         if not self.ended():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
@@ -353,7 +351,6 @@ def _parse_outcome(line: str, stdout: str, stderr: str) -> Outcome:
 
 
 def accepts(port: int) -> bool:
-    """Whether somebody accepts connections there."""
     with contextlib.suppress(OSError):
         socket.create_connection(("127.0.0.1", port), timeout=1).close()
         return True

@@ -59,7 +59,6 @@ class StealMeter:
 
 
 def load_1m() -> float:
-    """Load average of the last minute."""
     return os.getloadavg()[0]
 
 
@@ -86,7 +85,6 @@ def disturbance(busy: float, steal_percent: float) -> str | None:
 
 
 def facts() -> dict:
-    """What every header records."""
     cpu, info = _read("/proc/cpuinfo"), _read("/proc/meminfo")
     memory = _field(info, "MemTotal", "0 kB").split()[0]
     return {

@@ -53,8 +53,7 @@ def family(pid: int) -> dict[int, list[int]]:
 
 
 def _memory(pid: int, exact: bool) -> tuple[int, int | None]:
-    """(RSS, PSS) in KiB. The exact figures cost a walk over the page tables; the kernel's own count lags by up to 64
-    pages for every processor."""
+    """(RSS, PSS) in KiB. Exact figures walk the page tables; the kernel's count lags by up to 64 pages a processor."""
     if exact and (fields := rows(f"/proc/{pid}/smaps_rollup")):
         return int(fields.get("Rss", "0").split()[0]), int(fields.get("Pss", "0").split()[0])
     pages = (text(f"/proc/{pid}/statm") or "0 0").split()[1]

@@ -157,8 +157,7 @@ def _within(address: int, *codes: Sequence[range]) -> bool:
 
 
 def _called_by(sp: int, bytes_: int, found: Reach, memory: Process) -> bool:
-    """Whether the allocator or the dynamic linker may have called it; what is left on the stack of former calls makes
-    one think so, too."""
+    """Whether the allocator or the dynamic linker may have called it; left-overs of former calls count, too."""
     try:
         words = struct.unpack(f"={bytes_ // 8}Q", memory.read(sp, bytes_))
     except Unreadable:

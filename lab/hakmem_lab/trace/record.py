@@ -20,7 +20,7 @@ from hakmem_lab import __version__
 from hakmem_lab.errors import LabError, refused
 from hakmem_lab.plan.arms import Arm, parse_arm
 from hakmem_lab.run.preflight import check_arm
-from hakmem_lab.run.runner import Workload
+from hakmem_lab.run.workload import Workload
 from hakmem_lab.system import signals
 from hakmem_lab.trace import collector, reach, recorder
 from hakmem_lab.trace.contents import counts, ended_early, left_out, until_exec
@@ -58,7 +58,6 @@ class Recorded:
         return f" ({self.trace_bytes / self.operations:.2f} an operation)" if self.operations else ""
 
     def headline(self) -> str:
-        """The one line about it."""
         words = [
             f"{self._counted()}{self.trace_bytes:,} bytes{self._share()}",
             f"partial: {self.end.get('reason')}" if not self.complete else

@@ -12,7 +12,7 @@ from hakmem_lab.judge.statistics.verdict import Decision, Verdict
 from hakmem_lab.kinds import ab, compare, matrix
 from hakmem_lab.kinds.suite.result import sheet_rows, sheets_of
 from hakmem_lab.kinds.suite.spec import SuiteSpec
-from hakmem_lab.plan.spec import build
+from hakmem_lab.plan.model import build
 
 PRAISE = ("better", "faster", "level", "as good", "clear winner", "smaller than")
 

@@ -9,7 +9,7 @@ import pytest
 from hakmem_lab.cli.commands import GROUPS
 from hakmem_lab.judge.statistics.paired import least_count
 from hakmem_lab.plan import peers, project
-from hakmem_lab.plan.spec import read_toml
+from hakmem_lab.plan.model import read_toml
 from hakmem_lab.system import launcher
 
 ROOT = Path(__file__).parents[3]

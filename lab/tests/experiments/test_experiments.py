@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from hakmem_lab import kinds
-from hakmem_lab.plan.spec import NAMING, read_toml
+from hakmem_lab.plan.model import read_toml
+from hakmem_lab.plan.spec import NAMING
 from hakmem_lab.store.runs import RunFile
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -33,7 +33,7 @@ def spec_file(tmp_path, killing):
 def job(spec_file):
     """job(lines…): what every host of a fleet is told."""
     from hakmem_fleet.part import FleetSpec, Job
-    from hakmem_lab.plan.spec import build, read_toml
+    from hakmem_lab.plan.model import build, read_toml
 
     def make(*lines, **more):
         values = read_toml(spec_file(*lines, **more)) | {"kind": "fleet"}

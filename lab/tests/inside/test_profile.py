@@ -14,7 +14,7 @@ import pytest
 from hakmem_lab.errors import LabError
 from hakmem_lab.inside import layout
 from hakmem_lab.inside.memory import Process
-from hakmem_lab.inside.profile import forms, places, pprof
+from hakmem_lab.inside.profile import forms, places
 from hakmem_lab.inside.profile.places import (
     ALLOC_OBJECTS,
     INUSE_OBJECTS,
@@ -63,7 +63,7 @@ def test_a_command_in_every_form(here, hakmem, sites, tmp_path):
     assert re.search(rf"^ +{found['cold']:,} +1,000 +[\d,]+ +[\d,]+\n    cold\n    round_of\n    main\n", text, re.M), (
         text
     )
-    profile = pprof.read(tmp_path / "p.pb.gz")
+    profile = forms.read(tmp_path / "p.pb.gz")
     assert profile.period == 1
     assert profile.total(ALLOC_OBJECTS) >= 1500 * 1001
 
@@ -100,7 +100,7 @@ def test_what_only_starts_a_program_is_not_in_its_profile(here, hakmem, sites, t
     answer = here("profile", "-o", tmp_path / "p.pb.gz", "--", "timeout", "60", sites, "50")
     assert answer.status == 0
     assert "counted together" not in answer.err
-    assert Path(pprof.read(tmp_path / "p.pb.gz").main).name == "sites"
+    assert Path(forms.read(tmp_path / "p.pb.gz").main).name == "sites"
 
 
 IDLE = "import signal; kept = [bytes(100_000) for _ in range(30)]; print('ready', flush=True); signal.pause()"
@@ -153,7 +153,7 @@ def test_what_is_resident_adds_up(here, start, sites, tmp_path):
         time.sleep(0.5)
     answer = here("profile", "-o", tmp_path / "p.pb.gz", running.pid)
     assert answer.status == 0, answer.err
-    profile = pprof.read(tmp_path / "p.pb.gz")
+    profile = forms.read(tmp_path / "p.pb.gz")
     assert profile.period == 4096
     heap = 0
     for area in Path(f"/proc/{running.pid}/smaps").read_text(encoding="utf-8").split("VmFlags")[:-1]:
@@ -169,7 +169,7 @@ def test_what_is_older_than_the_sampling_is_not_charged_to_what_is_younger(here,
     until(lambda: running.rss_kib() > grown + 4000)  # the blocks of the cold place, of which a few come again each time
     answer = here("profile", "-o", tmp_path / "p.pb.gz", "--rate", "1", "--seconds", "0.2", running.pid)
     assert answer.status == 0, answer.err
-    profile = pprof.read(tmp_path / "p.pb.gz")
+    profile = forms.read(tmp_path / "p.pb.gz")
     cold = [values for stack, values in profile.values.items() if stack[0] == "cold"]
     in_use, resident = (sum(values[which] for values in cold) for which in (INUSE_SPACE, RESIDENT_SPACE))
     assert 0 < in_use < 700 * 5120
@@ -235,22 +235,22 @@ def example() -> HeapProfile:
 def test_what_is_written_is_read_back():
     before = example()
     known = {Place("/bin/p", "ab", 0x1234): [Name("inner", "a.c", 3), Name("outer", "a.c", 9)]}
-    bare = pprof.parse(pprof.encode(before, Names()))
+    bare = forms.parse(forms.encode(before, Names()))
     assert (bare.period, bare.time_ns, bare.duration_ns, bare.comments) == (512, 5, 6, ["c"])
     assert sorted(map(tuple, bare.values.values())) == sorted(map(tuple, before.values.values()))
-    named = pprof.encode(before, Names(known))
+    named = forms.encode(before, Names(known))
     assert b"inner" in named
     assert b"outer" in named
 
 
 def test_a_damaged_profile_is_refused(tmp_path):
-    data = gzip.compress(pprof.encode(example(), Names()))
+    data = gzip.compress(forms.encode(example(), Names()))
     path = tmp_path / "p.pb.gz"
     for damaged in (data[:-20], b"nothing", b"", data[:50]):
         path.write_bytes(damaged)
         if damaged:
             with pytest.raises(LabError, match="no heap profile"):
-                pprof.read(path)
+                forms.read(path)
 
 
 def test_profiles_of_processes_are_joined():

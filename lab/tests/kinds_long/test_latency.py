@@ -17,7 +17,7 @@ echo "service ${BASE:-1000} 10000"
 
 def spec(command, **keys):
     from hakmem_lab.kinds.latency import Spec
-    from hakmem_lab.plan.spec import build
+    from hakmem_lab.plan.model import build
 
     values = {"kind": "latency", "command": [str(w) for w in command], "allocators": ["glibc", "glibc,TAIL=100000"]}
     return build(Spec, values | {"max-blocks": 6, "seed": 1} | keys, "s.toml")

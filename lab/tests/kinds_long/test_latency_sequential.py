@@ -198,7 +198,7 @@ echo "response ${TAIL:-50000} 150"
 
 def spec(command, **keys):
     from hakmem_lab.kinds.latency import Spec
-    from hakmem_lab.plan.spec import build
+    from hakmem_lab.plan.model import build
 
     words = [str(word) for word in command]
     values = {"kind": "latency", "command": words, "allocators": ["glibc", "glibc,TAIL=100000"], "seed": 1}

@@ -41,7 +41,8 @@ def records(control: list[dict[int, int]], treatment: list[dict[int, int]], **me
 @pytest.fixture
 def judged(header):
     from hakmem_lab.kinds.latency import Spec, analyse
-    from hakmem_lab.plan.spec import build, normalised
+    from hakmem_lab.plan.model import build
+    from hakmem_lab.plan.spec import normalised
 
     def make(control, treatment, measures=None, **keys) -> dict:
         given = {"kind": "latency", "command": ["true"], "allocators": ["c", "t"], "max-blocks": len(control)} | keys
@@ -133,7 +134,7 @@ def test_the_order_of_the_blocks_does_not_matter(judged):
 
 def test_a_guardrail_that_nobody_measures_is_refused():
     from hakmem_lab.kinds.latency import Spec
-    from hakmem_lab.plan.spec import build
+    from hakmem_lab.plan.model import build
 
     with pytest.raises(LabError, match="server-rss"):
         build(Spec, {"kind": "latency", "command": "true", "guardrails": {"server-rss": "5%"}}, "s.toml")

@@ -11,7 +11,7 @@ LINE = r"^answer (?P<operations>\d+)"
 
 def soak_spec(fakes, mode="serve", command=None, **keys):
     from hakmem_lab.kinds.soak import Spec
-    from hakmem_lab.plan.spec import build
+    from hakmem_lab.plan.model import build
 
     server = {"command": [str(fakes.server), "{port}", mode], "ready-timeout": "5s"}
     given = {"kind": "soak", "allocator": "glibc", "line": LINE, "duration": "2s", "sample-interval": "100ms"}
@@ -70,7 +70,7 @@ def test_one_client_for_the_whole_time_is_told_how_long(fakes, script, context, 
 
 def calls_spec(fakes, client, **keys):
     from hakmem_lab.kinds.syscalls import Spec
-    from hakmem_lab.plan.spec import build
+    from hakmem_lab.plan.model import build
 
     server = {"command": [str(fakes.server), "{port}", keys.pop("mode", "serve")], "ready-timeout": "5s"}
     given = {"kind": "syscalls", "allocators": ["glibc"], "repeats": 2, "ops": [5, 25], "server": server}
@@ -99,7 +99,7 @@ def test_the_calls_of_a_server_are_counted_and_not_those_of_its_client(fakes, sc
 @needs_strace
 def test_a_stubborn_server_is_killed_and_counted(fakes, monkeypatch):
     from hakmem_lab.kinds import syscalls as kind
-    from hakmem_lab.run.runner import Workload
+    from hakmem_lab.run.workload import Workload
     from hakmem_lab.system.launcher import Launcher
 
     monkeypatch.setattr(kind, "GRACE_S", 0.3)  # it is killed in the end, however long it is waited for

@@ -14,7 +14,7 @@ from hakmem_lab.errors import LabError
 
 def spec(**keys):
     from hakmem_lab.kinds.soak import Spec
-    from hakmem_lab.plan.spec import build
+    from hakmem_lab.plan.model import build
 
     return build(Spec, {"kind": "soak", "command": "true"} | keys, "s.toml")
 
@@ -102,7 +102,8 @@ def test_budgets(text, mib_per_h):
 
 def test_defaults_and_a_stored_spec_reads_back():
     from hakmem_lab.kinds.soak import Spec
-    from hakmem_lab.plan.spec import build, normalised
+    from hakmem_lab.plan.model import build
+    from hakmem_lab.plan.spec import normalised
 
     made = spec(duration="10m", **{"sample-interval": "500ms"})
     assert (made.duration, made.sample_interval, made.budget, made.allocator) == (600.0, 0.5, 1.0, "hakmem")

@@ -13,7 +13,7 @@ LINE = r"^done (?P<operations>\d+)"
 
 def spec(command, **keys):
     from hakmem_lab.kinds.soak import Spec
-    from hakmem_lab.plan.spec import build
+    from hakmem_lab.plan.model import build
 
     keys = {"allocator": "glibc", "line": LINE, "duration": "3s", "sample-interval": "100ms"} | keys
     return build(Spec, {"kind": "soak", "command": [str(word) for word in command]} | keys, "s.toml")

@@ -27,7 +27,7 @@ System call usage summary for 32 bit mode:
 
 def spec(command, **keys):
     from hakmem_lab.kinds.syscalls import Spec
-    from hakmem_lab.plan.spec import build
+    from hakmem_lab.plan.model import build
 
     values = {"kind": "syscalls", "command": [str(w) for w in command], "allocators": ["glibc"], "repeats": 2} | keys
     return build(Spec, values, "s.toml")

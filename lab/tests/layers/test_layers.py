@@ -30,20 +30,19 @@ def name_of(path: Path) -> str:
 MODULES = {name_of(path): path for path in sorted(ROOT.rglob("*.py")) if path != ROOT / "__main__.py"}
 
 
-def imports(node: ast.AST, types_only: bool = False) -> Iterator[tuple[str, bool]]:
-    """(module of the package, whether only a type checker follows it), also of what functions import when they run."""
+def imports(node: ast.AST) -> Iterator[str]:
+    """Modules of the package, also those that functions import when they run, or a type checker alone."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.ImportFrom) and (child.module or "").partition(".")[0] == NAME:
             for alias in child.names:
                 inner = f"{child.module}.{alias.name}"
-                yield (inner if inner in MODULES else child.module), types_only
+                yield inner if inner in MODULES else str(child.module)
         elif isinstance(child, ast.Import):
-            yield from ((alias.name, types_only) for alias in child.names if alias.name.partition(".")[0] == NAME)
-        inside = isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING"
-        yield from imports(child, types_only or inside)
+            yield from (alias.name for alias in child.names if alias.name.partition(".")[0] == NAME)
+        yield from imports(child)
 
 
-def read(module: str) -> list[tuple[str, bool]]:
+def read(module: str) -> list[str]:
     return list(imports(ast.parse(MODULES[module].read_text(encoding="utf-8"))))
 
 
@@ -59,12 +58,12 @@ def test_every_module_has_its_layer():
 # The package itself is a door: it opens show/library.py at the first use, and lies on no layer.
 @pytest.mark.parametrize("module", [module for module in MODULES if module != NAME])
 def test_a_module_imports_only_what_is_below(module):
-    above = [found for found, _ in read(module) if layer(found) > layer(module)]
+    above = [found for found in read(module) if layer(found) > layer(module)]
     assert above == []
 
 
 def test_there_is_no_ring_of_imports():
-    graph = {module: {found for found, types_only in read(module) if not types_only} for module in MODULES}
+    graph = {module: set(read(module)) for module in MODULES}
     graph[NAME] = set()
     order = list(graphlib.TopologicalSorter(graph).static_order())
     assert order.index("hakmem_lab.errors") < order.index("hakmem_lab.kinds") < order.index("hakmem_lab.cli.main")
@@ -73,7 +72,7 @@ def test_there_is_no_ring_of_imports():
 def test_what_functions_import_is_seen():
     source = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from hakmem_lab.cli import main\n"
     source += "def f():\n    from hakmem_lab.store import query\n    import hakmem_lab.errors\n"
-    found = [("hakmem_lab.cli.main", True), ("hakmem_lab.store.query", False), ("hakmem_lab.errors", False)]
+    found = ["hakmem_lab.cli.main", "hakmem_lab.store.query", "hakmem_lab.errors"]
     assert list(imports(ast.parse(source))) == found
 
 
@@ -90,3 +89,37 @@ def test_without_them_the_commands_are_there_all_the_same():
         "assert 'hak aa' in overview(every=True) and 'hak fleet' not in overview(every=True)\n"
     )
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+# The recorder's files share the state of one thread, and the replay's that of one run: each of these two is one part.
+ONE_PART = ("recorder", "replay")
+NATIVE = sorted({path.parent for path in ROOT.rglob("*.c")} - {ROOT / "trace" / "native" / name for name in ONE_PART})
+
+
+def calls(folder: Path) -> dict[str, set[str]]:
+    """File -> the files beside it whose functions it names."""
+    texts = {
+        path.name: re.sub(r'//[^\n]*|"(?:\\.|[^"\\])*"', "", path.read_text("utf-8")) for path in folder.glob("*.c")
+    }
+    defined = re.compile(r"^(?!static)[a-z_][\w *]*?\b(\w+)\([^;{]*\)\s*\{", re.M)
+    home = {name: file for file, text in texts.items() for name in defined.findall(text)}
+    return {
+        file: {home[word] for word in re.findall(r"\w+", text) if home.get(word, file) != file}
+        for file, text in texts.items()
+    }
+
+
+@pytest.mark.parametrize("folder", NATIVE, ids=lambda folder: folder.name)
+def test_there_is_no_ring_of_calls_between_files_in_c(folder):
+    order = list(graphlib.TopologicalSorter(calls(folder)).static_order())
+    assert len(order) == len(list(folder.glob("*.c"))) >= 2
+
+
+def test_calls_between_files_in_c_are_seen(tmp_path):
+    (tmp_path / "a.c").write_text(
+        "int one(void) {\n  return two(1); // three()\n}\nstatic int own(void) {\n  return 0;\n}\n"
+    )
+    (tmp_path / "b.c").write_text(
+        'int two(int n) {\n  return own(n) + printf("one");\n}\nint three(void) {\n  return 3;\n}\n'
+    )
+    assert calls(tmp_path) == {"a.c": {"b.c"}, "b.c": set()}

@@ -225,7 +225,7 @@ def test_a_screen_reader_finds_verdict_landmarks_pictures_and_tables(browser: Br
     pictures = [name for role, name in named if role in ("image", "img")]
     assert len(pictures) == 4
     assert "How much better or worse?" in pictures
-    assert ("table", "Medians by arm, with 95\u202f% intervals") in named
+    assert ("table", "Medians by side, with 95\u202f% intervals") in named
 
 
 @pytest.mark.long

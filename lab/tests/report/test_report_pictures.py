@@ -257,7 +257,7 @@ def test_memory_over_time_has_mean_peak_and_area() -> None:
     run = with_memory(ab())
     run.result["arms"][0] |= {"rss_area_kib_s": 4000.0, "intervals": {"rss_area_kib_s": [3900.0, 4100.0]}}
     found = drawn(run)["memory-over-time"]
-    assert found.table.columns == ["Arm", "Mean", "Peak", "Area (mean × time)"]
+    assert found.table.columns == ["Side", "Mean", "Peak", "Area (mean × time)"]
     assert found.table.rows[0][3].replace("\u00a0", " ") == "3.91 MiB s [3.81, 4.00]"
     curves = memory_curves(run)
     assert list(curves) == ["glibc", "hakmem"]

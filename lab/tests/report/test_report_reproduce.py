@@ -13,7 +13,8 @@ from hakmem_lab import kinds
 from hakmem_lab.cli import measure
 from hakmem_lab.cli.commands import app
 from hakmem_lab.plan.kinds import KINDS
-from hakmem_lab.plan.spec import build, normalised
+from hakmem_lab.plan.model import build
+from hakmem_lab.plan.spec import normalised
 from hakmem_lab.show.report import LoadedRun
 from hakmem_lab.show.report.reproduce import APART, NAMES, OWN_FLAGS, SAVED, command_line
 

@@ -10,9 +10,10 @@ import pytest
 
 from hakmem_lab.errors import LabError
 from hakmem_lab.plan.arms import parse_arm
-from hakmem_lab.plan.spec import AbSpec, build
+from hakmem_lab.plan.model import build
+from hakmem_lab.plan.spec import AbSpec
 from hakmem_lab.run import preflight
-from hakmem_lab.run.runner import Workload
+from hakmem_lab.run.workload import Workload
 from hakmem_lab.system import launcher
 from hakmem_lab.system.scripts import interpreters
 

@@ -12,9 +12,11 @@ from hakmem_lab.doctor.binary import read
 from hakmem_lab.doctor.program import closure
 from hakmem_lab.plan.arms import parse_arm
 from hakmem_lab.plan.metrics import Metric
-from hakmem_lab.plan.spec import AbSpec, build
+from hakmem_lab.plan.model import build
+from hakmem_lab.plan.spec import AbSpec
 from hakmem_lab.run import served
-from hakmem_lab.run.runner import Runner, Workload
+from hakmem_lab.run.runner import Runner
+from hakmem_lab.run.workload import Workload
 from hakmem_lab.system.follower import Image, Report
 
 WORK = ("burn", "100")

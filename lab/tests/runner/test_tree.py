@@ -5,9 +5,10 @@ import pytest
 from hakmem_lab.errors import LabError
 from hakmem_lab.plan.arms import parse_arm
 from hakmem_lab.plan.metrics import Metric, MetricMissing
-from hakmem_lab.plan.spec import AbSpec, build
-from hakmem_lab.run.runner import Runner, Workload
-from hakmem_lab.run.server import ServerMeter, within
+from hakmem_lab.plan.model import build
+from hakmem_lab.plan.spec import AbSpec
+from hakmem_lab.run.runner import Runner
+from hakmem_lab.run.workload import ServerMeter, Workload, within
 from hakmem_lab.system import usage
 from hakmem_lab.system.launcher import Outcome
 

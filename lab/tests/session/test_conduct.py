@@ -8,9 +8,10 @@ import pytest
 
 from hakmem_lab.errors import LabError
 from hakmem_lab.judge import planning
-from hakmem_lab.plan.spec import BlockSpec, build
+from hakmem_lab.plan.model import build
+from hakmem_lab.plan.spec import BlockSpec
 from hakmem_lab.run import conduct, recorder
-from hakmem_lab.run.runner import Workload
+from hakmem_lab.run.workload import Workload
 
 
 class Session:

@@ -6,9 +6,10 @@ import os
 import pytest
 
 from hakmem_lab.plan import peers
-from hakmem_lab.plan.spec import BlockSpec, build
+from hakmem_lab.plan.model import build
+from hakmem_lab.plan.spec import BlockSpec
 from hakmem_lab.run import recorder
-from hakmem_lab.run.runner import Workload
+from hakmem_lab.run.workload import Workload
 
 RATE = r"regex:ops (\d+)"
 

@@ -46,8 +46,10 @@ def test_a_program_without_a_seed_has_none_in_its_records(here, fakes, records):
 
 
 def test_a_server_and_its_clients_get_the_seed(fakes):
-    from hakmem_lab.plan.spec import AbSpec, build
-    from hakmem_lab.run.runner import Runner, Workload
+    from hakmem_lab.plan.model import build
+    from hakmem_lab.plan.spec import AbSpec
+    from hakmem_lab.run.runner import Runner
+    from hakmem_lab.run.workload import Workload
 
     server = {"command": ["true", "{seed}", "{port}"], "warm-up": ["true", "{seed}"]}
     values = {"command": ["true"], "control": "glibc", "treatment": "glibc", "server": server}

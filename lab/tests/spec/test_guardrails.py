@@ -4,7 +4,8 @@ import pytest
 
 from hakmem_lab.errors import LabError
 from hakmem_lab.plan.metrics import Metric
-from hakmem_lab.plan.spec import AbSpec, build, guardrails_of, normalised
+from hakmem_lab.plan.model import build
+from hakmem_lab.plan.spec import AbSpec, guardrails_of, normalised
 
 RATE = r"regex:ops (\d+)"
 

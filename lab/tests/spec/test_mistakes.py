@@ -6,7 +6,7 @@ from typing import get_args
 import pydantic_core
 import pytest
 
-from hakmem_lab.plan import mistakes
+from hakmem_lab.plan import model
 
 BASE = {
     "ab": 'control = "glibc"\ntreatment = "glibc"\n',
@@ -306,7 +306,7 @@ def test_a_metric_that_yields_nothing(refused, fakes, metric, output, text):
     assert text in message
 
 
-@pytest.mark.parametrize("name", sorted(mistakes.WORDS))
+@pytest.mark.parametrize("name", sorted(model.WORDS))
 def test_our_words_are_for_mistakes_that_the_validator_knows(name):
     assert name in get_args(pydantic_core.core_schema.ErrorType)
 
@@ -322,6 +322,6 @@ def test_the_validator_s_own_words_are_never_shown(refused, line):
 
 @pytest.mark.parametrize("kind", ["ab", "aa"])
 def test_both_arms_at_once_are_refused_with_what_to_do(refused, kind):
-    said = "duet: both arms at once took longer for the same interval; leave it out, and the arms take turns"
+    said = "duet: both sides at once took longer for the same interval; leave it out, and the sides take turns"
     assert said in refused(kind, "duet = true")
     assert said in refused(kind, flags=("--duet",))

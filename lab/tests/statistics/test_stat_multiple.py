@@ -40,5 +40,5 @@ def test_selection_takes_the_highest_estimate_and_exaggerates_it():
         assert all(hodges_lehmann(columns[winner]) >= hodges_lehmann(d) for d in columns.values())
         exaggeration.append(hodges_lehmann(columns[winner]))
     assert np.mean(exaggeration) > 0.02
-    with pytest.raises(ValueError, match="no arms to select from"):
+    with pytest.raises(ValueError, match="no sides to select from"):
         select_best({})

@@ -156,19 +156,19 @@ RESULT = AAResult(
         ),
         (
             {"state": "unfit"},
-            "Two identical arms differ by +2.00%: they are not run alike. Check what differs between them "
+            "Two identical sides differ by +2.00%: they are not run alike. Check what differs between them "
             "(environment, "
             "paths, order).",
         ),
         (
             {"state": "open"},
-            "Two identical arms may differ by as much as half the margin of 1.00% (between +1.00% and "
+            "Two identical sides may differ by as much as half the margin of 1.00% (between +1.00% and "
             "-3.00%): that they "
             "are run alike is not shown yet. About 90 blocks would likely do. A larger margin needs fewer.",
         ),
         (
             {"state": "open", "blocks_for_bias": None},
-            "Two identical arms may differ by as much as half the margin of 1.00% (between +1.00% and "
+            "Two identical sides may differ by as much as half the margin of 1.00% (between +1.00% and "
             "-3.00%): that they "
             "are run alike is not shown yet. A larger margin needs fewer.",
         ),

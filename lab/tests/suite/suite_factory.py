@@ -1,7 +1,8 @@
 """Headers and records of suites out of figures, for the tests."""
 
 from hakmem_lab.kinds.suite.spec import SuiteSpec
-from hakmem_lab.plan.spec import build, normalised
+from hakmem_lab.plan.model import build
+from hakmem_lab.plan.spec import normalised
 
 ALLOCATORS = ["hakmem", "glibc", "mimalloc", "jemalloc"]
 RATE = r"regex:ops (\d+)"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hakmem_lab.cli import bench
 from hakmem_lab.errors import LabError
 from hakmem_lab.kinds.suite.spec import SuiteSpec, check_names
-from hakmem_lab.plan.spec import build
+from hakmem_lab.plan.model import build
 
 EXPERIMENTS = Path(__file__).parents[3] / "experiments"
 WORKLOAD = """
@@ -30,7 +30,7 @@ MILESTONE = "[[milestone]]\nname='M'\nworkload='quick'\nagainst='best'\nat-least
         (WORKLOAD + 'bars = [{ againts = "best", at-least = 1 }]', ["workload 'quick': unknown", "'against'"]),
         (WORKLOAD + "[workload.server]\ncomand = 'x'", ["workload 'quick': unknown key 'server.comand'", "'command'"]),
         (WORKLOAD + 'bars = [{ against = "mimaloc", at-least = 1 }]', ["workload 'quick': against", "'mimalloc'"]),
-        (WORKLOAD + 'bars = [{ over = "best", at-most = 1 }]', ["workload 'quick': over", "no arm 'best'"]),
+        (WORKLOAD + 'bars = [{ over = "best", at-most = 1 }]', ["workload 'quick': over", "no side 'best'"]),
         (WORKLOAD + 'bars = [{ against = "best" }]', ["workload 'quick': bars.0", "either at-least or at-most"]),
         (WORKLOAD + 'bars = [{ against = "best", at-most = "1 parsec" }]', ["at-most", "MiB"]),
         (WORKLOAD + 'metric = "wal"', ["workload 'quick': metric", "'wall'"]),

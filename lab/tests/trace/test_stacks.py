@@ -8,7 +8,7 @@ import crafted as c
 import pytest
 
 from hakmem_lab.errors import LabError
-from hakmem_lab.inside.profile import places, pprof
+from hakmem_lab.inside.profile import forms, places
 from hakmem_lab.trace import stacks
 
 FOLDER = Path(__file__).parent
@@ -54,7 +54,7 @@ def test_every_call_of_a_known_program(hak, by_stack, program, path, tmp_path):
     thread = found["in_a_thread"]
     assert thread["temporaries"] == 1 and "start_thread" in thread["frames"] and "main" not in thread["frames"]
     assert found["leaks"]["live"][-1] == 32_000
-    profile = pprof.read(tmp_path / "p.pb.gz")
+    profile = forms.read(tmp_path / "p.pb.gz")
     assert profile.main == str(program)
     assert (tmp_path / "p.html").read_text(encoding="utf-8").count("<svg") == 5
     own = {place.build_id for place in stacks.by_stack(path)[1].places() if place.path == str(program)}

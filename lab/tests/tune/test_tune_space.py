@@ -12,7 +12,7 @@ from hakmem_lab.kinds.tune import result as service
 from hakmem_lab.kinds.tune.spec import Space, Spec, candidates, is_large, space_of
 from hakmem_lab.plan import peers, tunables
 from hakmem_lab.plan.arms import parse_arm
-from hakmem_lab.plan.spec import build
+from hakmem_lab.plan.model import build
 
 ROOT = Path(__file__).resolve().parents[3]
 OPTIONS = ROOT / "src" / "options.def"

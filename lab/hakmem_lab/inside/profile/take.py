@@ -22,11 +22,11 @@ from hakmem_lab.inside.heap import Reader
 from hakmem_lab.inside.layout import Heap, Layout
 from hakmem_lab.inside.memory import Memory, Process, doubted, parse, word
 from hakmem_lab.inside.owners import CACHED, DEPOT, HEAP_OWNERS, LIVE, Reading
-from hakmem_lab.inside.profile import places, pprof
+from hakmem_lab.inside.profile import forms, places
 from hakmem_lab.inside.profile.places import ALLOC_SPACE, RESIDENT_SPACE, TYPES, UNKNOWN, HeapProfile, Stack
 from hakmem_lab.plan.arms import parse_arm
 from hakmem_lab.run.preflight import check_arm, is_starter
-from hakmem_lab.run.runner import Workload
+from hakmem_lab.run.workload import Workload
 from hakmem_lab.system import signals
 from hakmem_lab.system.usage import family
 
@@ -38,8 +38,7 @@ LIBGCC = 2  # of the option PROFILE_UNWIND
 
 
 def of_process(pid: int, mean_bytes: int, seconds: float, start: Callable[[int, int], bool]) -> HeapProfile:
-    """start: has a process sample by so many bytes; False: it cannot. Raises LabError where there is no such process,
-    it is not for us, or it has no sampler."""
+    """start: has a process sample by so many bytes; False: it cannot. Raises LabError where it cannot be read."""
     with Process(pid) as memory:
         found = layout.find(memory)
         if "&hak_sites" not in found:
@@ -289,5 +288,5 @@ def _joined(folder: Path, name: str, status: int, seen: dict[int, HeapProfile]) 
 def _written(path: Path) -> HeapProfile | None:
     """None: of a process that was killed while it wrote."""
     with suppress(LabError):
-        return pprof.read(path)
+        return forms.read(path)
     return None

@@ -216,13 +216,13 @@ def _advice(result: AAResult, margin: float) -> list[str]:
         )
     elif result.bias is not None and result.state == UNFIT:
         advice.append(
-            f"Two identical arms differ by {as_ratio(result.bias.estimate):+.2%}: they are not run alike. Check what "
+            f"Two identical sides differ by {as_ratio(result.bias.estimate):+.2%}: they are not run alike. Check what "
             "differs between them (environment, paths, order)."
         )
     elif result.bias is not None and result.state == OPEN:
         after = "" if result.blocks_for_bias is None else f" About {result.blocks_for_bias} blocks would likely do."
         advice.append(
-            f"Two identical arms may differ by as much as half the margin of {margin:.2%} (between "
+            f"Two identical sides may differ by as much as half the margin of {margin:.2%} (between "
             f"{as_ratio(result.bias.low):+.2%} and {as_ratio(result.bias.high):+.2%}): that they are run alike is not "
             f"shown yet.{after} A larger margin needs fewer."
         )

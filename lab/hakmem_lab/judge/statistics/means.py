@@ -47,7 +47,7 @@ def ratio_of_means(
     """From the runs of every block, values above 0; None with fewer than 4 blocks. `words`: for sentences, such as
     faster and slower. The seed is fixed."""
     if len(control) != len(treatment):
-        raise ValueError(f"both arms need the same blocks, got {len(control)} and {len(treatment)}")
+        raise ValueError(f"both sides need the same blocks, got {len(control)} and {len(treatment)}")
     if len(control) < LEAST_BLOCKS:
         return None
     blocks = [np.array([np.mean(runs) for runs in arm]) for arm in (control, treatment)]

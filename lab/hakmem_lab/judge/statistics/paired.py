@@ -275,5 +275,5 @@ def select_best(columns: Mapping[str, Values]) -> str:
     quoted.
     """
     if not columns:
-        raise ValueError("there are no arms to select from")
+        raise ValueError("there are no sides to select from")
     return max(columns, key=lambda name: hodges_lehmann(columns[name]))

@@ -134,14 +134,12 @@ class Bets:
         self._spreads = spreads_before(self._d)
 
     def log_capital(self, centre: float, above: bool = True) -> np.ndarray:
-        """Natural log of the largest capital so far, after every block, of the bet that the effect is above `centre`
-        (or below it)."""
+        """Log of the largest capital so far, after each block, of the bet that the effect is above (below) `centre`."""
         away = (self._d - centre) if above else (centre - self._d)
         return np.maximum.accumulate(log_capital(away, self._spreads))
 
     def bound(self, tail: float, above: bool = True) -> float:
-        """The lower (or upper) end of the interval that leaves out the truth with probability `tail`, ever; infinite
-        where there are too few blocks for one."""
+        """One end of the interval that ever misses the truth with probability `tail`; infinite with too few blocks."""
         near, far = (self._d.min(), self._d.max()) if above else (self._d.max(), self._d.min())
         step = max(abs(far - near), _LEAST_STEP) * (-1 if above else 1)
         for doubling in range(_DOUBLINGS):
@@ -241,8 +239,7 @@ class Plan:
         return Judged(interval, equivalence, consistent)
 
     def shown(self, d: Values, alpha: float, delta: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Whether the effect is above 0, below 0, inside ±delta, after every block: what `judged` of the first so many
-        blocks says, at a fraction of its cost."""
+        """(above 0, below 0, inside ±delta), after every block: what `judged` says, at a fraction of its cost."""
         sides = {"above": (0.0, True, 2), "below": (0.0, False, 2)}
         sides |= {"more": (-delta, True, 1), "less": (delta, False, 1)}
         shown = {name: np.zeros(len(d), dtype=bool) for name in sides}

@@ -216,8 +216,7 @@ def judge(interval: Interval, equivalence: Interval, delta: float) -> Verdict:
 
 
 def with_guardrails(word: Verdict, guardrails: Sequence[Guardrail]) -> tuple[Verdict, tuple[str, ...]]:
-    """A GO that a failed guardrail forbids is a NO-GO, vetoed by these; one that an open guardrail leaves in doubt is
-    INCONCLUSIVE."""
+    """A failed guardrail makes a GO a NO-GO, vetoed by it; an open one makes it INCONCLUSIVE."""
     if word is not Verdict.GO:
         return word, ()
     failed = tuple(each.name for each in guardrails if each.status is GuardrailStatus.FAILED)

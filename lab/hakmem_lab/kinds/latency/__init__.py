@@ -25,8 +25,9 @@ from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.plan.spec import BaselineSpec, Duration, Guardrail, Ratio, check_metric
 from hakmem_lab.run.conduct import Context, conduct, plan_detection
 from hakmem_lab.run.endings import Progress
-from hakmem_lab.run.runner import Runner, Workload
+from hakmem_lab.run.runner import Runner
 from hakmem_lab.run.session import Session
+from hakmem_lab.run.workload import Workload
 from hakmem_lab.store.query import Blocks, events
 from hakmem_lab.system.launcher import Outcome
 

@@ -50,8 +50,7 @@ def empty() -> HdrHistogram:
 
 
 def buckets_us(texts: Iterable[str]) -> dict[float, int]:
-    """Value -> count of the sum of encoded histograms; a value stands for all that the histogram cannot tell from it,
-    by the greatest of them."""
+    """Value -> count of the sum of encoded histograms; a value is the greatest that its bucket may hold."""
     total = empty()
     for text in texts:
         total.decode_and_add(text.encode())
@@ -194,8 +193,7 @@ def requests(blocks: Blocks, name: str, whats: Sequence[float | str] = tuple(WHA
 
 
 class Pools:
-    """The requests of arms in the blocks of a run, added up where they are asked for. whats: further statistics than
-    these are not wanted."""
+    """The requests of arms in the blocks of a run, added up when asked for. whats: the only statistics wanted."""
 
     def __init__(self, blocks: Blocks, whats: Sequence[float | str] = tuple(WHATS.values())):
         self.blocks, self._whats = blocks, whats

@@ -56,7 +56,6 @@ class Rule:
         return self._narrowed(pair, metric, alpha, looked) if self.seldom.share else looked
 
     def _looked(self, pair: Pair, metric: str, alpha: float) -> tuple[Interval, Interval]:
-        """What the last planned look has shown."""
         reached = [look for look in self.seldom.levels(alpha) if look[0] <= len(pair.blocks)]
         if not reached or (
             reached[-1][0] < self.planned and pair.beyond(metric, reached[-1][0]) < LEAST_REQUESTS_BEYOND
@@ -141,7 +140,6 @@ class Asked:
 
 
 def whats(spec: dict) -> list[float | str]:
-    """The statistics that a verdict needs."""
     names = [spec["metric"], *BUILT_IN, *(each.name for each in guardrails_of(spec) if each.name in METRICS)]
     return list(dict.fromkeys([*map(statistic, names), MEAN]))
 

@@ -23,7 +23,8 @@ from hakmem_lab.plan.spec import CompareSpec, MetricName, Word
 from hakmem_lab.plan.stdin import check_file
 from hakmem_lab.run.conduct import Context, conduct
 from hakmem_lab.run.endings import Progress
-from hakmem_lab.run.runner import TRIAL_SEED, Runner, Workload
+from hakmem_lab.run.runner import Runner
+from hakmem_lab.run.workload import TRIAL_SEED, Workload
 from hakmem_lab.store.query import Blocks
 from hakmem_lab.trace import replay, stacks
 from hakmem_lab.trace.contents import Contents, contents, words

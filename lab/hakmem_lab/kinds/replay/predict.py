@@ -52,8 +52,7 @@ class Column:
 
 
 def offsets(recorded: Sequence[Mapping], base_runs: Sequence[Mapping]) -> dict[int, float]:
-    """Process -> what it held besides the allocator's memory, in KiB: of the recorded peak, what the base's replays do
-    not hold."""
+    """Process -> KiB besides the allocator's memory: what the recorded peak has and the base's replays do not."""
     known = {each["process"]: each["peak_kib"] for each in recorded if each["peak_kib"] is not None}
     held: dict[int, list[float]] = {}
     for run in base_runs:

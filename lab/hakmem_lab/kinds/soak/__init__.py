@@ -28,8 +28,8 @@ from hakmem_lab.plan.spec import CommonSpec, Duration, Server, compiled
 from hakmem_lab.plan.values import NUMBER
 from hakmem_lab.run import endings
 from hakmem_lab.run.conduct import Context, Recorder
-from hakmem_lab.run.runner import Workload, single
-from hakmem_lab.run.server import DAEMON, Driver, choose_port, with_port
+from hakmem_lab.run.runner import single
+from hakmem_lab.run.workload import DAEMON, Driver, Workload, choose_port, with_port
 from hakmem_lab.system import machine, signals
 from hakmem_lab.system.launcher import Launcher, Outcome, Request, Running, wait_for_port
 from hakmem_lab.system.usage import Usage, usage

@@ -37,7 +37,6 @@ def passed(segment: Segment, budget_mib_per_h: float) -> bool | None:
 
 
 def unexplained(segment: Segment, budget_mib_per_h: float) -> str:
-    """What speaks against a slope within the budget."""
     if segment.step_mib() > budget_mib_per_h * segment.duration_s / analysis.HOUR_S:
         return f"it rose by {segment.step_mib():.1f} MiB in one step, and stayed there"
     if segment.net_mib() > budget_mib_per_h * segment.steady_s / analysis.HOUR_S:
@@ -188,8 +187,7 @@ def _verdict(parts: Sequence[Segment], main: Segment, failed: Sequence[dict], bu
 
 @explained
 def analyse(header: dict, records: Sequence[dict]) -> dict:
-    """GO where the slope's interval ends inside the budget, NO-GO where it begins above it or the program failed, else
-    INCONCLUSIVE."""
+    """GO: the slope's interval ends inside the budget. NO-GO: it begins above, or the program failed."""
     spec, parts = header["spec"], analysis.segments(records)
     budget = spec["budget"]
     result = begun(header, records) | {

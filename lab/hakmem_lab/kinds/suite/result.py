@@ -15,7 +15,7 @@ from hakmem_lab.kinds.suite import history as suite_history
 from hakmem_lab.kinds.suite.run import WORKLOAD_FAILED, rates
 from hakmem_lab.kinds.suite.sheet import FASTER, LEANER, MISS, OPEN, PASS, Judged, Sheet, ratios
 from hakmem_lab.kinds.suite.spec import BEST, Bar, SuiteSpec
-from hakmem_lab.plan.spec import build
+from hakmem_lab.plan.model import build
 from hakmem_lab.store.query import events, finished_blocks
 
 LEAST_WORKLOADS = 2
@@ -23,8 +23,7 @@ WHAT = {FASTER: "speed", LEANER: "memory"}
 
 
 def group_means(sheets: Sequence[Sheet]) -> list[dict]:
-    """A row for speed and one for memory, of every group and, where there is not just one, of all; two workloads at
-    least make a mean."""
+    """A row for speed and one for memory, of every group and, where there are several, of all."""
     timed = [sheet for sheet in sheets if sheet.row.ops is None and sheet.blocks]
     groups = list(dict.fromkeys(sheet.row.group for sheet in timed if sheet.row.group))
     parts: list[tuple[str | None, list[Sheet]]] = [
@@ -83,8 +82,7 @@ def _row(sheet: Sheet, label: str, unit: str, judged: Judged | None, **more: obj
 
 
 def sheet_rows(sheet: Sheet) -> list[dict]:
-    """Ratios of the primary metric, of memory and of the further ones, each with its first bar; then a row for every
-    further bar and every guardrail."""
+    """Ratios of each metric with its first bar; then a row for every further bar and every guardrail."""
     rows, left = [], list(sheet.row.bars)
     memory = [sheet.row.memory_metric()] if sheet.row.memory else []
     names = [] if sheet.row.ops else [sheet.row.metric, *memory, *sheet.row.also.values()]
@@ -142,8 +140,7 @@ def ratios_of(sheets: Sequence[Sheet]) -> dict[str, float]:
 
 
 def verdict_of(spec: SuiteSpec, rows: Sequence[dict]) -> str | None:
-    """GO where every bar and guardrail that this run can judge is reached, NO-GO where one is surely missed; None
-    where there is nothing to reach."""
+    """GO: every bar and guardrail is reached. NO-GO: one is surely missed. None: there is nothing to reach."""
     if spec.unjudged():
         return None
     found = [row["verdict"] for row in rows if row["verdict"]]
@@ -168,7 +165,7 @@ def too_few(sheets: Sequence[Sheet]) -> list[str]:
     if not short:
         return []
     some = f"{len(short)} of {len(sheets)} workloads have"
-    return [f"{some} too few blocks for intervals that hold for all arms at once: {_least(short[0])} are needed"]
+    return [f"{some} too few blocks for intervals that hold for all sides at once: {_least(short[0])} are needed"]
 
 
 def _least(sheet: Sheet) -> int:

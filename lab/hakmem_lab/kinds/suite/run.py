@@ -24,7 +24,7 @@ from hakmem_lab.kinds.suite.sheet import Figure
 from hakmem_lab.kinds.suite.spec import Places, SuiteSpec, WorkloadSpec, check_names
 from hakmem_lab.kinds.syscalls import OPS, Counter
 from hakmem_lab.kinds.syscalls.result import upper_bound
-from hakmem_lab.plan import mistakes, project
+from hakmem_lab.plan import model, project
 from hakmem_lab.plan.arms import Arm, need_all, parse_arm
 from hakmem_lab.plan.peers import file_sha256
 from hakmem_lab.plan.spec import BlockSpec
@@ -165,7 +165,7 @@ class Suite(Recorder):
             why = f"{error}; {row.hint}" if missing else str(error)
             raise LabError(f"{self.context.source}: workload '{row.key}': {why}") from None
         except ValidationError as error:
-            why = mistakes.said(error.errors()[0])
+            why = model.said(error.errors()[0])
             raise LabError(f"{self.context.source}: workload '{row.key}': {why}") from None
 
     def release(self) -> None:

@@ -239,8 +239,7 @@ class Sheet:
 
 
 def ratios(columns: Mapping[str, Sequence[float]], alpha: float) -> dict[str, Figure]:
-    """Per-block log-ratios as ratios; their intervals hold all at once. An unbounded end stays infinite, also the lower
-    one."""
+    """Per-block log-ratios as ratios, whose intervals hold all at once; an unbounded end stays infinite."""
     found = simultaneous_intervals(columns, 1 - alpha)
     logs = {arm: (interval.estimate, interval.low, interval.high) for arm, interval in found.items()}
     return {arm: Figure(*(as_multiple(x) if math.isfinite(x) else x for x in three)) for arm, three in logs.items()}

@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator, mo
 from hakmem_lab.errors import LabError, nearest
 from hakmem_lab.kinds.syscalls import OPS, TwoLengths
 from hakmem_lab.plan import peers, project
+from hakmem_lab.plan.model import Model
 from hakmem_lab.plan.spec import (
     SERVER_METRICS,
     Alpha,
@@ -23,7 +24,6 @@ from hakmem_lab.plan.spec import (
     Guardrail,
     Guardrails,
     MetricName,
-    Model,
     Ratio,
     Seed,
     Server,
@@ -150,7 +150,7 @@ def check_names(spec: "SuiteSpec", source: str) -> None:
             where = f"{source}: milestone '{each.name}': workload"
             raise LabError(f"{where}: there is no workload '{each.workload}': {nearest(each.workload, keys)}")
     if len(set(spec.allocators)) != len(spec.allocators):
-        raise LabError(f"{source}: allocators: the same arm is named twice")
+        raise LabError(f"{source}: allocators: the same side is named twice")
     if spec.subject not in spec.allocators:
         raise LabError(f"{source}: subject: '{spec.subject}' is not among the allocators: {', '.join(spec.allocators)}")
     if spec.table == "reference" and spec.reference not in spec.allocators:
@@ -168,7 +168,7 @@ def _check_bar(spec: "SuiteSpec", row: "WorkloadSpec", bar: Bar, where: str) -> 
     for key, name in (("against", bar.against), ("over", bar.over)):
         known = {*(BEST if key == "against" else ()), *row.arms, *spec.allocators, *peers.names()}
         if name is not None and name not in known:
-            raise LabError(f"{where}: {key}: there is no arm '{name}': {nearest(name, known)}")
+            raise LabError(f"{where}: {key}: there is no side '{name}': {nearest(name, known)}")
 
 
 ALLOCATORS = ("hakmem", "glibc", "mimalloc", "jemalloc", "tcmalloc")

@@ -31,9 +31,9 @@ from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.plan.spec import CommonSpec, Server
 from hakmem_lab.run.conduct import Context, Recorder
-from hakmem_lab.run.runner import TRIAL_SEED, Runner, Workload, single
-from hakmem_lab.run.server import choose_port, drive, with_port
+from hakmem_lab.run.runner import Runner, single
 from hakmem_lab.run.session import parse_arms
+from hakmem_lab.run.workload import TRIAL_SEED, Workload, choose_port, drive, with_port
 from hakmem_lab.system.launcher import GRACE_S, Launcher, Outcome, Request, Running, wait_for_port
 from hakmem_lab.system.usage import family
 
@@ -201,8 +201,7 @@ def plan(spec: Spec, arms: Sequence[Arm], seed: int) -> list[Execution]:
 
 
 class _Recorder(Recorder[Spec]):
-    """A run of each arm that is followed comes first: strace, which traces the others, leaves no room for that.
-    unserved: what these have shown."""
+    """A followed run of each arm comes first, since strace leaves no room for that. unserved: what these have shown."""
 
     unserved: Sequence[str] = ()
 
@@ -224,7 +223,7 @@ class _Recorder(Recorder[Spec]):
 def run(spec: Spec, context: Context) -> dict:
     """The result, which is also the run's last record. Raises LabError, Stopped or Interrupted."""
     if len(set(spec.allocators)) != len(spec.allocators):
-        raise LabError("allocators: the same arm is named twice")
+        raise LabError("allocators: the same side is named twice")
     arms = parse_arms({text: text for text in spec.allocators}, dict.fromkeys(spec.allocators, "allocators"))
     workload = Workload.of(spec)
     with _Recorder(spec, arms, workload, context) as recorder, Launcher() as launcher:

@@ -145,8 +145,7 @@ class TuneSession(Session[Spec]):
         return f"{DEFAULT}: {command}: {why}"
 
     def _keep_to_budget(self, trials: Sequence[Mapping]) -> None:
-        """As many candidates as half of the budget can choose from, in their order; blocks for the other half. Raises
-        LabError where it has no time for a verdict."""
+        """Half of the budget for candidates, half for blocks. Raises LabError where it has no time for a verdict."""
         if self.spec.budget is None:
             return
         run_s = self.repeat * sum(trial["wall_s"] for trial in trials) / len(trials)
@@ -176,8 +175,7 @@ class TuneSession(Session[Spec]):
             self._join([parse_arm(arm["text"], arm["name"], "allocators") for arm in asked["arms"]])
 
     def add(self, found: Mapping[str, dict[str, str]], exhausted: bool) -> None:
-        """A further group of candidates, arm -> its point of the space; those whose trial fails are left out.
-        exhausted: there are no others."""
+        """Adds candidates, arm -> its point of the space, unless their trial fails. exhausted: there are no others."""
         group: list[Arm] = []
         for text in found:
             arm = parse_arm(text, text, "allocators")
@@ -214,7 +212,6 @@ class TuneSession(Session[Spec]):
 
 
 def _refusal(check: Callable[[Arm, Any], None], arm: Arm, about: object) -> str | None:
-    """Why the check refuses the arm."""
     try:
         check(arm, about)
     except LabError as error:
@@ -223,7 +220,6 @@ def _refusal(check: Callable[[Arm, Any], None], arm: Arm, about: object) -> str 
 
 
 def run(spec: Spec, context: Context) -> dict:
-    """The result, which is also the run's last record. Raises LabError, Stopped or Interrupted."""
     blocks = check_blocks(spec, context.source, Plan(tuple(planned_looks(spec.max_blocks, spec.looks))))
     space = spaces.space_of(spec)
     texts = spaces.candidates(spec, space)

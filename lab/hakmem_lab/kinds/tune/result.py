@@ -127,7 +127,6 @@ def analyse(header: dict, records: list[dict]) -> dict:
 
 
 def _course(header: dict, records: Sequence[dict], state: search.Course) -> dict:
-    """The tuning's own part of the result."""
     spec = header["spec"]
     return {
         "default": spec["default"],

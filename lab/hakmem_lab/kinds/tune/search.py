@@ -171,7 +171,6 @@ def _name(allocator: str, option: tunables.Option) -> str:
 
 
 def text_of(space: Space, chosen: Parameters) -> str:
-    """The arm of a point of the space."""
     allocator = chosen["allocator"]
     values = {option: chosen[_name(allocator, option)] for option in space.options[allocator]}
     return tunables.arm_text(allocator, {option: value for option, value in values.items() if value != UNSET})
@@ -180,8 +179,7 @@ def text_of(space: Space, chosen: Parameters) -> str:
 def ask(
     space: Space, told: Sequence[tuple[Parameters, float, float]], known: Collection[str], seed: int, count: int
 ) -> dict[str, Parameters]:
-    """Arm -> its point, of at most `count` new ones. told: points with estimate and slack; known: arms that were tried,
-    or failed."""
+    """Arm -> its point, of at most `count` new ones. told: points, estimates, slacks; known: tried or failed."""
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)

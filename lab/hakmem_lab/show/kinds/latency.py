@@ -19,8 +19,8 @@ def tables(result: Record) -> Iterator:
     for title, part in (("Response time from the intended start, us", None), ("Service time, us", "service")):
         known = [(arm["name"], row) for arm in found["arms"] if (row := arm[part] if part else arm)]
         rows = ([name, *(number(row.get(key)) for key in heads)] for name, row in known)
-        yield from filled(title, ("arm", *heads.values()), rows)  # few programs print when a request really began
-    yield from filled(CAUSES, ("beyond", "arm", "requests", "cause"), _causes(found))
+        yield from filled(title, ("side", *heads.values()), rows)  # few programs print when a request really began
+    yield from filled(CAUSES, ("beyond", "side", "requests", "cause"), _causes(found))
 
 
 def _causes(found: Record) -> list[list[str]]:
@@ -29,7 +29,7 @@ def _causes(found: Record) -> list[list[str]]:
 
 
 def findings(result: Record) -> Iterator[Table]:
-    yield Table(CAUSES, ["Beyond", "Arm", "Requests", "Cause"], _causes(result["latency"]))
+    yield Table(CAUSES, ["Beyond", "Side", "Requests", "Cause"], _causes(result["latency"]))
 
 
 def samples(result: Record) -> Iterator[Sample]:

@@ -10,7 +10,7 @@ from hakmem_lab.show.terminal import filled, number, traced
 
 Record = dict[str, Any]
 
-STACK_COLUMNS = ("where", "arm", "of a block [95 % interval]", "effect", "gained", "verdict")
+STACK_COLUMNS = ("where", "side", "of a block [95 % interval]", "effect", "gained", "verdict")
 SAID = {"GO": "surely better", "NO-GO": "surely worse", "NEUTRAL": "as good", "INCONCLUSIVE": "not decided"}
 TITLES = {"wall": "wall", "cpu": "CPU", "rss": "peak RSS"}
 
@@ -34,7 +34,6 @@ def tables(result: Record) -> Iterator:
 
 
 def stacks_title(stacks: dict) -> str:
-    """What the table by stack is about."""
     left = f"; {traced.many(stacks['left_out'], 'stack')} with less left out" if stacks["left_out"] else ""
     level = f"{100 * stacks['level']:.4g} %"
     return f"By stack, a block's allocation and free, against {stacks['control']} [{level} interval]{left}"
@@ -55,7 +54,6 @@ def stack_rows(stacks: dict) -> Iterator[list[str]]:
 
 
 def replayed(found: dict) -> str:
-    """In one line how much of the trace it was."""
     processes = found["processes"] or []
     operations = sum(each["operations"] for each in processes)
     threads = sum(each["threads"] for each in processes)
@@ -74,18 +72,17 @@ def replayed(found: dict) -> str:
 def _no_base(found: dict) -> str:
     served = {each["allocator"].rpartition("/")[2] or "glibc" for each in found["recorded"]["processes"]}
     names = " and ".join(sorted(served)) or "its allocator"
-    return f"no prediction for the live program: {names}, which served it when it was recorded, is not among the arms"
+    return f"no prediction for the live program: {names}, which served it when it was recorded, is not among the sides"
 
 
 def _predictions(found: dict) -> Iterator:
     live = found["live"]
-    heads = ["arm", "metric", "predicted [95 % interval]", *(["live", "error"] if live else [])]
+    heads = ["side", "metric", "predicted [95 % interval]", *(["live", "error"] if live else [])]
     told = "beside what it is" if live else f"from what it was on {found['base']} when it was recorded"
     yield from filled(f"The live program as the replay predicts it, {told}", heads, predictions(found))
 
 
 def predictions(found: dict) -> list[list[str]]:
-    """A row of text for each quantity and arm."""
     return [
         [row["arm"], TITLES[quantity["name"]], *cells(row, quantity["unit"], bool(found.get("live")))]
         for quantity in found.get("quantities", [])
@@ -105,13 +102,12 @@ def cells(row: dict, unit: str, live: bool) -> list[str]:
 
 
 def ranked(quantity: dict) -> str:
-    """Whether the order by this metric is that of the live runs."""
     ranking, title = quantity["ranking"], TITLES[quantity["name"]]
     agree, contrary, unsure = len(ranking["agree"]), ranking["contrary"], len(ranking["unsure"])
     chance = f"; {traced.many(unsure, 'pair')} more may do so by chance" if unsure else ""
     if not agree and not contrary:
-        return f"order by {title}: no two arms are shown to differ by more than 3 % live{chance}"
-    pairs = f"of {traced.many(agree + len(contrary), 'pair')} of arms that differ by more than 3 % live"
+        return f"order by {title}: no two sides are shown to differ by more than 3 % live{chance}"
+    pairs = f"of {traced.many(agree + len(contrary), 'pair')} of sides that differ by more than 3 % live"
     if not contrary:
         return f"order by {title}: as live, {pairs} all{chance}"
     wrong = ", ".join(" and ".join(pair) for pair in contrary)
@@ -122,7 +118,7 @@ def findings(result: Record) -> Iterator[Table]:
     """What a replay predicts of the live program, beside what it is where it was run."""
     found = result["replay"]
     live = bool(found.get("live"))
-    columns = ["Arm", "Metric", "Predicted [95 % interval]", *(["Live", "Error"] if live else [])]
+    columns = ["Side", "Metric", "Predicted [95 % interval]", *(["Live", "Error"] if live else [])]
     yield Table("The live program as the replay predicts it", columns, predictions(found))
     if (stacks := found.get("stacks")) and stacks["rows"]:
         yield Table(stacks_title(stacks), [*STACK_COLUMNS], [*stack_rows(stacks)])

@@ -23,7 +23,6 @@ def row_arms(rows: list[Record], key: str = "arms") -> list[str]:
 
 
 def ratio_text(value: object) -> str:
-    """A ratio with two decimals, 1.04×."""
     known = finite(value)
     return numbers.UNKNOWN if known is None else f"{known:.2f}×"
 
@@ -46,7 +45,6 @@ UNDECIDED = ("same", "open")
 
 
 def tables(result: Record) -> Iterator:
-    """Tables, and lines of text, in the order of reading."""
     card = result["suite"]
     yield from _ratios(card)
     # What was stored before there were any has no means.
@@ -142,7 +140,6 @@ def _changes(card: dict) -> Iterator:
 
 
 def against(card: Record) -> str:
-    """What the rows of a suite compare with what."""
     if card.get("table") == "reference":
         return f"Against {card.get('reference')}"
     return f"{card.get('subject') or 'The subject'} against each"

@@ -17,7 +17,7 @@ def tables(result: Record) -> Iterator:
     """An arm has the counts of two lengths, or of the whole process where the command has no length, or none yet."""
     arms = result["syscalls"]["arms"]
     whole = any("whole" in arm for arm in arms)
-    heads = ["arm", *(["in all"] if whole else ["per operation", "short run", "long run"]), "the most"]
+    heads = ["side", *(["in all"] if whole else ["per operation", "short run", "long run"]), "the most"]
     rows = []
     for arm in arms:
         calls = arm["whole"]["per_call"] if "whole" in arm else arm["per_call"]

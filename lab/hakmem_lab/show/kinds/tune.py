@@ -12,8 +12,7 @@ FOREMOST = 10
 
 
 def foremost(result: Record, rows: Sequence[Record], key: str) -> tuple[list[Record], str]:
-    """(rows to show, what to say of the others): of a tuning those of the default and of the candidates that came
-    furthest; of other kinds all."""
+    """(rows to show, what to say of the others): of a tuning the default and the foremost candidates, else all."""
     if not result.get("tune"):
         return list(rows), ""
     names = [row["arm"] for row in (result.get("selection") or {}).get("candidates", [])][:FOREMOST]
@@ -33,7 +32,6 @@ def service_lines(result: Record) -> list[tuple[str, str]]:
 
 
 def tables(result: Record) -> Iterator:
-    """How the choice went."""
     tune = result["tune"]
     rungs = ([f"{rung['blocks']} blocks", str(rung["arms"]), str(len(rung["kept"])), rung["kept"][0]]
              for rung in tune["rungs"])  # fmt: skip

@@ -131,7 +131,6 @@ class LoadedRun:
 
     @property
     def metric_name(self) -> str:
-        """The primary metric as a reader would call it."""
         return words.metric_name(self.result)
 
     @cached_property

@@ -54,7 +54,6 @@ def render(runs: Sequence[LoadedRun], links: Mapping[str, str]) -> str:
 
 
 def schemes() -> dict[str, Markup]:
-    """The colours of a page for a light and for a dark screen."""
     return {"light": Markup(svg.variables(dark=False)), "dark": Markup(svg.variables(dark=True))}
 
 

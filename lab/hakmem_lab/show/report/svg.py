@@ -87,7 +87,6 @@ def arm_marker(position: int) -> str:
 
 
 def variables(dark: bool) -> str:
-    """The declarations of the CSS variables for one scheme."""
     return "".join(f"--{colour.name}:{colour.dark if dark else colour.light};" for colour in COLOURS)
 
 
@@ -208,7 +207,6 @@ def _saved(figure: Figure, key: str) -> str:
 
 
 def _with_head(text: str, key: str, title: str, description: str) -> str:
-    """An `<svg>` element with what a screen reader says of it."""
     root = (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="picture" role="img" viewBox="\\1" '
         f'aria-labelledby="{key}-t" aria-describedby="{key}-d"><title id="{key}-t">'

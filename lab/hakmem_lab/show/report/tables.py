@@ -50,7 +50,7 @@ def _guardrails(result: Record) -> Table:
         rows.append([figures.metric(result, guardrail), tolerated, *figures.cells(result, guardrail), Cell(text, tone)])
     columns = ["Guardrail", "Tolerated", "Change", "Interval", "Status"]
     if any(guardrail.get("arm") for guardrail in result.get("guardrails") or []):
-        columns = ["Arm", *columns]
+        columns = ["Side", *columns]
         rows = [
             [text_of(guardrail.get("arm")), *row] for guardrail, row in zip(result["guardrails"], rows, strict=True)
         ]
@@ -67,7 +67,6 @@ def _looks(result: Record) -> Table:
 
 
 def findings(run: LoadedRun) -> list[Table]:
-    """Tables of what was found, in the order of reading."""
     result = run.result
     repeated = Table(conditions.TITLE, *conditions.table(result))
     tables = [_effects(result), repeated, _guardrails(result), _comparisons(result), _looks(result)]
@@ -95,7 +94,7 @@ def _medians(run: LoadedRun) -> Table:
     """The median of each measure with its interval; what no arm has is left out."""
     measured = run.result.get("arms") or []
     unit = (run.result.get("metric") or {}).get("unit")
-    columns, rows = ["Arm", "Runs"], [[text_of(arm.get("name")), numbers.number(arm.get("n"))] for arm in measured]
+    columns, rows = ["Side", "Runs"], [[text_of(arm.get("name")), numbers.number(arm.get("n"))] for arm in measured]
     # Of a program's own figure there is no other column.
     if str((run.result.get("metric") or {}).get("name")) not in ("wall", "cpu", "rss", "rss-mean"):
         columns.append(f"{run.metric_name}, median")
@@ -106,7 +105,7 @@ def _medians(run: LoadedRun) -> Table:
         for row, arm in zip(rows, measured, strict=True):
             ends = (arm.get("intervals") or {}).get(name) or (None, None)
             row.append(numbers.between(arm.get(name), ends[0], ends[1], its_unit))
-    table = _known(Table("Medians by arm, with 95\u202f% intervals", columns, rows))
+    table = _known(Table("Medians by side, with 95\u202f% intervals", columns, rows))
     return table if len(table.columns) > 1 else Table(table.caption, [], [])
 
 
@@ -115,7 +114,7 @@ def _identities(run: LoadedRun) -> Table:
     for arm in run.result.get("arms") or []:
         kept = {key: value for key, value in arm.items() if value is not None}
         by_name[str(arm.get("name"))] = by_name.get(str(arm.get("name")), {}) | kept
-    columns = {"Arm": "name", "Allocator": "allocator", "Version": "version", "Settings": "settings",
+    columns = {"Side": "name", "Allocator": "allocator", "Version": "version", "Settings": "settings",
                "Configuration": "configuration", "Library": "library", "SHA-256 of the library": "sha256"}  # fmt: skip
     arms = [arm | {"name": name, "settings": _settings(arm)} for name, arm in by_name.items()]
     return _known(_texts("What was measured", columns, arms))
@@ -175,7 +174,7 @@ def failures(run: LoadedRun) -> Table:
     caption = f"Failed runs: {len(records)}, their records kept"
     if len(records) > FAILURE_ROWS:
         caption += f"; the first {FAILURE_ROWS} are shown"
-    return _texts(caption, {"Block": "block", "Arm": "arm", "Why": "why"}, records[:FAILURE_ROWS])
+    return _texts(caption, {"Block": "block", "Side": "arm", "Why": "why"}, records[:FAILURE_ROWS])
 
 
 def events(run: LoadedRun) -> Table:
@@ -185,7 +184,6 @@ def events(run: LoadedRun) -> Table:
 
 
 def decisions(run: LoadedRun) -> Table:
-    """Decisions of people about the run."""
     return _texts("Decisions", {"Time": "time", "Who": "who", "Decision": "text"}, run.decisions)
 
 

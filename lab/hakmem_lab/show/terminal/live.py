@@ -63,7 +63,6 @@ def _keys() -> Iterator:
 
 
 def split(data: str) -> Iterator[str]:
-    """The keys in what a terminal sends."""
     while data:
         name = next((code for code in sorted(KEYS, key=len, reverse=True) if data.startswith(code)), data[0])
         yield KEYS.get(name, name)

@@ -35,13 +35,13 @@ def _tables(result: dict) -> Iterator:
     """Tables, and lines of text, in the order of reading."""
     heads, arms = figures.arms_table(result)
     shown, more = tune.foremost(result, arms, "name")
-    title = "Arms, in the blocks that chose" if result.get("selection") else "Arms"
+    title = "Sides, in the blocks that chose" if result.get("selection") else "Sides"
     medians = ([arm["name"], *figures.arm_figures(result, arm, number, number)] for arm in shown)
     yield from filled(title, ("median of", *heads), medians)
     if more:
         yield more
     if rows := result.get("comparisons"):
-        heads = ["arm", "metric", f"effect [{100 * rows[0]['level']:.3g} % interval]", "verdict"]
+        heads = ["side", "metric", f"effect [{100 * rows[0]['level']:.3g} % interval]", "verdict"]
         cells = (
             [row["treatment"], figures.metric(result, row), figures.told(result, row), row.get("verdict") or ""]
             for row in rows
@@ -57,10 +57,12 @@ def _tables(result: dict) -> Iterator:
         if more:
             yield more
     rows = result.get("guardrails") or []
-    several = ["arm"] if any("arm" in row for row in rows) else []
-    for_each = [[*(row[key] for key in several), figures.metric(result, row), explain.tolerated(result, row),
+    several = any("arm" in row for row in rows)
+    for_each = [[*([row["arm"]] if several else []), figures.metric(result, row), explain.tolerated(result, row),
                  figures.told(result, row), row["status"]] for row in rows]  # fmt: skip
-    yield from filled("Guardrails", (*several, "metric", "tolerated", "effect [interval]", "status"), for_each)
+    yield from filled(
+        "Guardrails", (*(["side"] if several else []), "metric", "tolerated", "effect [interval]", "status"), for_each
+    )
     for tables in kinds.of(result, "tables"):
         yield from tables(result)
     if text := words.builds(result):

@@ -13,7 +13,7 @@ from hakmem_lab.show.report.svg import Picture, document, drawing
 Draw = Callable[[LoadedRun], Picture | None]
 
 # Modules and functions here, by which the pictures are named; these follow a kind's own, wherever there is data.
-GENERAL = ("forest.forest", "runs.tail", "blocks.blocks", "runs.distribution", "runs.memory_over_time", "runs.memory")
+GENERAL = ("forest.forest", "runs.tail", "runs.blocks", "runs.distribution", "runs.memory_over_time", "runs.memory")
 OF_EVERY_ARM = ("runs.distribution", "runs.memory_over_time", "runs.memory")
 
 

@@ -69,7 +69,6 @@ def limits(values: Sequence[float | None], margin: float = 0.0) -> tuple[float, 
 
 
 def two_lines(pairs: Sequence[tuple[str, str]]) -> bool:
-    """Whether name and figure need a line each."""
     return any(len(name) + len(figure) + 2 > LINE_CHARACTERS for name, figure in pairs)
 
 
@@ -286,11 +285,11 @@ def selection(run: LoadedRun) -> Picture | None:
         rows.append(row_of(run, confirmation, f"Confirmed: {treatment}"))
         body.append([str(treatment or "?"), "confirmation", *figures.cells(run.result, confirmation)])
     title = "Candidates on the selection runs, then the confirmation on fresh runs"
-    table = Table(title, ["Arm", "Runs", "Change", "Interval"], body)
+    table = Table(title, ["Side", "Runs", "Change", "Interval"], body)
     most = f" of the first {DRAWN_ROWS} candidates" if len(candidates) > DRAWN_ROWS else ""
     caption = (
         f"Hollow: the selection runs{most}, which flatter the best of many and are not to be quoted. "
-        "Filled: the chosen arm again, on fresh runs against the default; only this figure counts."
+        "Filled: the chosen side again, on fresh runs against the default; only this figure counts."
     )
     panel = panel_of(rows, _style(run, shown[0]), margin_of(run))
     return picture_of("selection", "Candidates, and the one confirmed", [panel], table, caption)

@@ -43,8 +43,7 @@ def _family(row: Record) -> str:
 
 
 def scores(run: LoadedRun) -> Picture | None:
-    """A row per workload, a lane per arm with its interval, on logarithmic axes around 1, one for each sort of metric;
-    the bar of each row as a tick."""
+    """A row per workload, a lane per arm with its interval, an axis per sort of metric; its bar as a tick."""
     rows = [row for row in (run.result.get("suite") or {}).get("rows") or [] if row.get("arms")]
     arms = row_arms(rows)
     groups: dict[str, list[Record]] = {}

@@ -194,7 +194,7 @@ def latency(run: LoadedRun) -> Picture | None:
     axis.grid(axis="y")
     axis.set_xlabel("percentile of requests")
     figure.legend(loc="upper left", bbox_to_anchor=(0.02, 1.0), borderaxespad=0.2)
-    columns = ["Arm", "Rate", *(name for _, name, _ in PERCENTILES), "Greatest"]
+    columns = ["Side", "Rate", *(name for _, name, _ in PERCENTILES), "Greatest"]
     rows = [
         [
             str(a.get("name", "?")),

@@ -6,6 +6,7 @@
 enum { MEASURE_NS = 20000000, PAIRS = 5 };
 
 static double ns_per_unit;
+static uint64_t origin; // when the trace began
 
 static uint64_t monotonic_ns(void) {
   struct timespec now;
@@ -26,13 +27,13 @@ static void pair(uint64_t *ns, uint64_t *clock) {
   }
 }
 
-uint64_t clock_start(void) {
+void clock_start(void) {
   uint64_t first_ns = 0, first_clock = 0, last_ns = 0, last_clock = 0;
   pair(&first_ns, &first_clock);
   nanosleep(&(struct timespec){0, MEASURE_NS}, NULL);
   pair(&last_ns, &last_clock);
   ns_per_unit = (double)(last_ns - first_ns) * (1 << SEGMENT_CLOCK_SHIFT) / (double)(last_clock - first_clock);
-  return last_clock;
+  origin = last_clock;
 }
 
 double clock_ns(void) {
@@ -45,4 +46,8 @@ uint64_t clock_since(uint64_t origin) {
 
 uint64_t clock_ns_since(uint64_t origin) {
   return (uint64_t)((double)clock_since(origin) * ns_per_unit);
+}
+
+uint64_t clock_now_ns(void) {
+  return clock_ns_since(origin);
 }

@@ -38,9 +38,10 @@ typedef struct process {
   uint64_t own_pages;         // of the segment, that it has touched; of 4 KiB whatever the system's are
   uint64_t peak_kib, cpu_ms;
   uint32_t waits;
-  int statm;   // its file in /proc
-  bool left;   // it died in order: its exit handlers ran
-  bool exited; // the next two are known
+  int statm;     // its file in /proc
+  bool left;     // it died in order: its exit handlers ran
+  bool replaced; // another program runs in it
+  bool exited;   // the next two are known
   int exit_code, signal;
   FILE *samples; // text of the next TRACE_RESIDENT
   char *samples_text;
@@ -73,10 +74,11 @@ typedef struct {
 } item_t;
 
 // collect_clock.c
-uint64_t clock_start(void); // measures the clock; its value now
-double clock_ns(void);      // of one unit of RAW_TIME
+void clock_start(void); // measures the clock; the trace begins now
+double clock_ns(void);  // of one unit of RAW_TIME
 uint64_t clock_since(uint64_t origin);
 uint64_t clock_ns_since(uint64_t origin);
+uint64_t clock_now_ns(void); // since the trace began
 
 // collect_queue.c: what is to be packed, in order.
 bool queue_open(const char *beside); // errno
@@ -85,17 +87,17 @@ void queue_release(process_t *process, uint32_t buffer); // it was taken to its 
 item_t queue_take(void);                                 // waits
 const uint64_t *queue_words(const item_t *item);         // NULL with errno
 void queue_done(const item_t *item);
-
-// collect_packer.c
 typedef struct {
   int error;        // errno of what went wrong; the recording ends
   const char *what; // went wrong
 } failure_t;
-void packer_start(int fd, const char *info);
-void packer_wait(void);                                // after ITEM_LAST was put
-uint64_t packer_close(bool complete, const char *end); // the trace's bytes
-void failure_note(int error, const char *what);        // the first one counts
+void failure_note(int error, const char *what); // the first one counts
 failure_t failure(void);
+
+// collect_packer.c
+void packer_start(int fd, const char *info);
+void packer_wait(process_t *first);                    // after ITEM_LAST was put
+uint64_t packer_close(bool complete, const char *end); // the trace's bytes
 
 // collect_process.c
 // NULL with errno; the descriptor of its segment is the caller's.
@@ -103,7 +105,6 @@ process_t *process_new(pid_t pid, uint32_t number, int *descriptor);
 bool process_take(process_t *process);     // the words that are there now; False: none are new
 void process_take_all(process_t *process); // of one that has ended; it must not be touched afterwards
 void process_stop(process_t *process);
-void process_forget_memory(process_t *process); // once it is packed
 
 // collect_stacks.c: which files the places of a process's stacks are in.
 void stacks_begin(process_t *process);           // while it waits for its answer
@@ -111,15 +112,13 @@ void stacks_take(process_t *process, bool last); // nodes that are new
 
 // collect_processes.c: all of them.
 // stack_bytes: segment.h; errno
-bool processes_open(const char *socket_path, uint64_t origin, uint64_t stack_bytes);
+bool processes_open(const char *socket_path, uint64_t stack_bytes);
 void processes_serve(int timeout_ms, int control); // until something happens, such as a line to be read from control
 bool processes_take(void);                         // what is new in all of them; False: nothing
 bool processes_any(void);                          // that live, or may have children that are still to come
 void processes_stop(void);
-void process_died(process_t *process); // or has become another program
-process_t *processes_of(pid_t pid);    // also one that has ended; the last one of that number
+process_t *processes_of(pid_t pid); // also one that has ended; the last one of that number
 process_t *processes_first(void);
-uint64_t processes_now_ns(void); // since the trace began
 
 // collect_end.c: what is said at the end, as JSON.
 typedef struct {

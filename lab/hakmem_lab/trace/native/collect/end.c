@@ -21,7 +21,7 @@ static void write_process(FILE *out, const process_t *process) {
           "{\"process\": %" PRIu32 ", \"pid\": %d, \"wall_s\": %.6f, \"cpu_s\": %.3f, \"rss_peak_kib\": %" PRIu64
           ", \"recorder_kib\": %" PRIu64,
           process->number, (int)process->pid,
-          (double)((process->died_ns ? process->died_ns : processes_now_ns()) - process->began_ns) / 1e9,
+          (double)((process->died_ns ? process->died_ns : clock_now_ns()) - process->began_ns) / 1e9,
           (double)process->cpu_ms / 1e3, process->peak_kib, process_own_kib(process));
   if (process->exited && process->signal)
     fprintf(out, ", \"signal\": %d", process->signal);
@@ -72,7 +72,7 @@ char *end_describe(const ending_t *ending) {
     json_string(out, ending->reason, strlen(ending->reason));
   else
     fputs("null", out);
-  fprintf(out, ", \"recorded_s\": %.6f", (double)processes_now_ns() / 1e9);
+  fprintf(out, ", \"recorded_s\": %.6f", (double)clock_now_ns() / 1e9);
   if (ending->wall_s > 0)
     fprintf(out, ", \"wall_s\": %.6f, \"cpu_s\": %.6f", ending->wall_s, ending->cpu_s);
   pack_counts_t sum = {0};

@@ -96,7 +96,7 @@ static bool due(uint64_t *last_ns, uint64_t now_ns, unsigned ms) {
 
 static void sample(void) {
   static uint64_t resident_ns, strangers_ns, cpu_ns;
-  uint64_t now_ns = processes_now_ns();
+  uint64_t now_ns = clock_now_ns();
   bool resident = due(&resident_ns, now_ns, IDLE_MS), cpu = due(&cpu_ns, now_ns, CPU_MS);
   for (process_t *process = processes_first(); process != NULL && (resident || cpu); process = process->next) {
     if (process->died_ns != 0)
@@ -132,7 +132,7 @@ static void record(void) {
   processes_stop();
   note_root();
   queue_put((item_t){.kind = ITEM_LAST});
-  packer_wait();
+  packer_wait(processes_first());
 }
 
 // Nobody else writes it, and what was in it is gone.
@@ -159,14 +159,14 @@ static void prepare(const char *socket_path, const char *trace_path, const char 
     setrlimit(RLIMIT_NOFILE, &files);
   }
   fcntl(STDIN_FILENO, F_SETFL, O_NONBLOCK);
-  uint64_t origin = clock_start();
+  clock_start();
   int trace = open_trace(trace_path);
   if (!queue_open(trace_path))
     fail(trace_path);
   char *info = read_info(info_path);
   packer_start(trace, info);
   free(info);
-  if (!processes_open(socket_path, origin, stack_bytes))
+  if (!processes_open(socket_path, stack_bytes))
     fail(socket_path);
 }
 

@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
@@ -16,22 +17,6 @@ static pack_t *pack;
 static int trace_fd;
 static _Atomic bool over; // what is to be recorded
 static bool last_seen;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static failure_t first_failure;
-
-void failure_note(int error, const char *what) {
-  pthread_mutex_lock(&lock);
-  if (first_failure.error == 0)
-    first_failure = (failure_t){error ? error : EIO, what};
-  pthread_mutex_unlock(&lock);
-}
-
-failure_t failure(void) {
-  pthread_mutex_lock(&lock);
-  failure_t now = first_failure;
-  pthread_mutex_unlock(&lock);
-  return now;
-}
 
 static void pack_item(const item_t *item) {
   process_t *process = item->process;
@@ -69,6 +54,15 @@ static void pack_item(const item_t *item) {
     failure_note(errno, "the trace");
 }
 
+static void forget_memory(process_t *process) {
+  munmap(process->segment, SEGMENT_BYTES);
+  free(process->taken_whole);
+  free(process->buffers);
+  process->segment = NULL;
+  process->taken_whole = NULL;
+  process->buffers = NULL;
+}
+
 // Until the last item, or until another thread is to go on.
 static void run(const _Atomic bool *enough) {
   while (!atomic_load(enough)) {
@@ -80,7 +74,7 @@ static void run(const _Atomic bool *enough) {
     if (failure().error == 0)
       pack_item(&item);
     if (item.kind == ITEM_PROCESS_END)
-      process_forget_memory(item.process);
+      forget_memory(item.process);
     queue_done(&item);
   }
 }
@@ -105,14 +99,14 @@ void packer_start(int fd, const char *info) {
   exit(EXIT_FAILURE);
 }
 
-void packer_wait(void) {
+void packer_wait(process_t *first) {
   static const _Atomic bool never;
   atomic_store(&over, true);
   pthread_join(thread, NULL);
   if (!last_seen)
     run(&never);
   // A forked child may end before its parent has come to the fork: only now is all of it counted.
-  for (process_t *process = processes_first(); process != NULL; process = process->next)
+  for (process_t *process = first; process != NULL; process = process->next)
     pack_counts(pack, process->number, &process->counts);
 }
 

@@ -171,15 +171,6 @@ void process_take_all(process_t *process) {
   }
 }
 
-void process_forget_memory(process_t *process) {
-  munmap(process->segment, SEGMENT_BYTES);
-  free(process->taken_whole);
-  free(process->buffers);
-  process->segment = NULL;
-  process->taken_whole = NULL;
-  process->buffers = NULL;
-}
-
 void process_stop(process_t *process) {
   atomic_store(&process->segment->stop, 1);
 }

@@ -17,20 +17,15 @@ enum { EVENTS = 64, HELLO_S = 2, TRIES = 100, BACKLOG = 4096 };
 
 static process_t *first, **last = &first;
 static uint32_t count;
-static uint64_t trace_origin, stack_bytes;
+static uint64_t stack_bytes;
 static int events = -1, listener = -1;
 
 process_t *processes_first(void) {
   return first;
 }
 
-uint64_t processes_now_ns(void) {
-  return clock_ns_since(trace_origin);
-}
-
-bool processes_open(const char *path, uint64_t origin, uint64_t bytes) {
+bool processes_open(const char *path, uint64_t bytes) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
-  trace_origin = origin;
   stack_bytes = bytes;
   if (strlen(path) >= sizeof address.sun_path) {
     errno = ENAMETOOLONG;
@@ -65,7 +60,7 @@ static void process_over(process_t *process) {
 }
 
 // All of its words are taken; a child that it forked may still have to begin.
-void process_died(process_t *process) {
+static void process_died(process_t *process) {
   if (process->died_ns != 0)
     return;
   stat_t stat;
@@ -83,7 +78,7 @@ void process_died(process_t *process) {
     process->peak_kib = peak_kib - own_kib;
   if (atomic_load(&segment->cpu_ms) > process->cpu_ms)
     process->cpu_ms = atomic_load(&segment->cpu_ms);
-  process->died_ns = processes_now_ns();
+  process->died_ns = clock_now_ns();
   if (process->pidfd >= 0)
     close(process->pidfd);
   if (process->statm >= 0)
@@ -139,7 +134,7 @@ static void process_begins(int connection, pid_t pid, segment_hello_t *hello) {
     failure_note(errno, "the memory for a process");
     return;
   }
-  process->began_ns = processes_now_ns();
+  process->began_ns = clock_now_ns();
   process->segment->stack_bytes = stack_bytes;
   char *text = sample_describe(process, hello, parent);
   queue_put((item_t){.kind = ITEM_PROCESS,
@@ -193,7 +188,7 @@ void processes_serve(int timeout_ms, int control) {
 
 bool processes_take(void) {
   bool news = false;
-  uint64_t now = processes_now_ns();
+  uint64_t now = clock_now_ns();
   for (process_t *process = first; process != NULL; process = process->next) {
     if (process->over)
       continue;
@@ -201,7 +196,7 @@ bool processes_take(void) {
       atomic_fetch_add_explicit(&process->segment->heartbeat, 1, memory_order_relaxed);
       news |= process_take(process);
       stacks_take(process, false);
-      if (process->pidfd < 0 && kill(process->pid, 0) != 0 && errno == ESRCH)
+      if (process->replaced || (process->pidfd < 0 && kill(process->pid, 0) != 0 && errno == ESRCH))
         process_died(process);
     } else if (now - process->died_ns > ORPHAN_NS) {
       process_over(process);

@@ -20,6 +20,22 @@ static size_t pending_words;                          // in the shared memory
 static int spill_fd = -1;                             // guarded by its users: the collector writes, the packer reads
 static uint64_t spill_end, spill_room, spill_pending; // bytes; bytes; items
 static uint64_t words[SEGMENT_BUFFER_WORDS];
+static pthread_mutex_t failure_lock = PTHREAD_MUTEX_INITIALIZER; // may be taken under the other one
+static failure_t first_failure;
+
+void failure_note(int error, const char *what) {
+  pthread_mutex_lock(&failure_lock);
+  if (first_failure.error == 0)
+    first_failure = (failure_t){error ? error : EIO, what};
+  pthread_mutex_unlock(&failure_lock);
+}
+
+failure_t failure(void) {
+  pthread_mutex_lock(&failure_lock);
+  failure_t now = first_failure;
+  pthread_mutex_unlock(&failure_lock);
+  return now;
+}
 
 bool queue_open(const char *beside) {
   char *path;

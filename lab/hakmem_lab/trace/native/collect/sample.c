@@ -107,7 +107,7 @@ void sample_flush(process_t *process) {
 
 // The more there are, the farther apart: a trace holds some ten thousand of a process, however long it is.
 static bool too_soon(process_t *process) {
-  uint64_t now_ns = processes_now_ns();
+  uint64_t now_ns = clock_now_ns();
   if (now_ns - process->sampled_ns < SAMPLE_NS << process->samples_all / SAMPLES_TO_DOUBLE)
     return true;
   process->sampled_ns = now_ns;

@@ -193,7 +193,7 @@ static uint32_t there(const process_t *process, bool last) {
 void stacks_take(process_t *process, bool last) {
   static size_t all_bytes;
   stacks_t *stacks = process->stacks;
-  uint64_t now_ns = processes_now_ns();
+  uint64_t now_ns = clock_now_ns();
   if (stacks == NULL || (!last && now_ns - stacks->taken_ns < TAKE_NS))
     return;
   stacks->taken_ns = now_ns;

@@ -85,7 +85,7 @@ static void look_at(process_t *first, const process_t *parent, pid_t pid, bool a
     return;
   count_program(path, recorded != NULL);
   if (attached && recorded != NULL)
-    process_died(recorded);
+    recorded->replaced = true;
 }
 
 static void look_at_children(process_t *first, const process_t *parent, bool attached) {

@@ -53,27 +53,6 @@ long pack_process(pack_t *pack, long parent, uint64_t fork) {
   return (long)process->number;
 }
 
-pack_thread_t *pack_thread_at(pack_process_t *process, uint32_t number) {
-  if (number >= PACK_THREADS_MOST) {
-    errno = EINVAL;
-    return NULL;
-  }
-  if (number >= process->thread_count) {
-    size_t count = process->thread_count * 2 > number ? process->thread_count * 2 : (size_t)number + 1;
-    pack_thread_t **grown = realloc(process->threads, count * sizeof(pack_thread_t *));
-    if (!grown) {
-      return NULL;
-    }
-    memset(grown + process->thread_count, 0, (count - process->thread_count) * sizeof(pack_thread_t *));
-    process->threads = grown;
-    process->thread_count = count;
-  }
-  if (!process->threads[number]) {
-    process->threads[number] = calloc(1, sizeof(pack_thread_t));
-  }
-  return process->threads[number];
-}
-
 static bool is_sound(uint64_t word) {
   uint32_t code = pack_code(word);
   uint64_t field = word >> RAW_CODE_BITS;
@@ -152,7 +131,7 @@ static int inherit(pack_process_t *process, bool *ready) {
   return 0;
 }
 
-int pack_process_finish(pack_process_t *process) {
+static int finish(pack_process_t *process) {
   int status = process->any_word ? pack_order(process, UINT64_MAX) : 0;
   for (size_t i = 0; i < process->thread_count; i++) {
     if (process->threads[i] && !process->threads[i]->ended) {
@@ -218,7 +197,7 @@ int pack_process_end(pack_t *pack, uint32_t number) {
   if (!ready) {
     return 0;
   }
-  int status = pack_process_finish(process);
+  int status = finish(process);
   status = trace_write_process_end(pack->writer, number) != 0 ? -1 : status;
   return serve_children(process) != 0 ? -1 : status;
 }
@@ -238,7 +217,7 @@ void pack_close(pack_t *pack) {
     pack_process_t *process = pack->processes[i];
     if (!process->closed) {
       process->any_word = false; // nobody asked for what is left
-      pack_process_finish(process);
+      finish(process);
     }
     free(process);
   }

@@ -165,6 +165,7 @@ struct pack {
 };
 
 // pack_queue.c
+pack_thread_t *pack_thread_at(pack_process_t *, uint32_t thread); // NULL: EINVAL, ENOMEM
 int pack_words_append(pack_thread_t *, const uint64_t *words, size_t count);
 void pack_words_passed(pack_thread_t *); // gives back the room of words passed
 int pack_slot_give(pack_slots_t *, uint32_t slot);
@@ -220,9 +221,6 @@ int pack_fork(pack_process_t *, uint64_t fork);     // keeps what is live
 bool pack_inheritance(const pack_process_t *child); // whether it is there
 int pack_inherit(pack_process_t *child);            // it is
 void pack_inheritances_close(pack_t *);
-
-pack_thread_t *pack_thread_at(pack_process_t *, uint32_t thread); // NULL: ENOMEM
-int pack_process_finish(pack_process_t *);
 
 static inline uint32_t pack_code(uint64_t word) {
   return (uint32_t)word & ((1u << RAW_CODE_BITS) - 1);

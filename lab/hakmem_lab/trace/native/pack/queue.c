@@ -1,4 +1,5 @@
-// What a thread of the packer has in lists: its words, its free slots, what it knows of others.
+// The threads of a process, and what each has in lists: its words, its free slots, what it knows of others.
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,6 +7,27 @@
 
 #define WORDS_FIRST 64
 #define LIST_FIRST 16
+
+pack_thread_t *pack_thread_at(pack_process_t *process, uint32_t number) {
+  if (number >= PACK_THREADS_MOST) {
+    errno = EINVAL;
+    return NULL;
+  }
+  if (number >= process->thread_count) {
+    size_t count = process->thread_count * 2 > number ? process->thread_count * 2 : (size_t)number + 1;
+    pack_thread_t **grown = realloc(process->threads, count * sizeof(pack_thread_t *));
+    if (!grown) {
+      return NULL;
+    }
+    memset(grown + process->thread_count, 0, (count - process->thread_count) * sizeof(pack_thread_t *));
+    process->threads = grown;
+    process->thread_count = count;
+  }
+  if (!process->threads[number]) {
+    process->threads[number] = calloc(1, sizeof(pack_thread_t));
+  }
+  return process->threads[number];
+}
 
 int pack_words_append(pack_thread_t *thread, const uint64_t *words, size_t count) {
   size_t needed = thread->end + count;

@@ -1,16 +1,31 @@
-"""A spec from its values, and mistakes in it, in our own words instead of the validator's."""
+"""What every spec is made of: its model, how it is read from values, and mistakes in it, in our own words."""
 
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
 from hakmem_lab.errors import LabError, closest, decoded, nearest
 
-if TYPE_CHECKING:
-    from hakmem_lab.plan.spec import Model
+
+class Model(BaseModel):
+    """Keys are written with hyphens; unknown ones are refused."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        populate_by_name=True,
+        alias_generator=lambda name: name.replace("_", "-"),
+        allow_inf_nan=False,
+    )
+
+    @classmethod
+    def place(cls, location: tuple, values: dict) -> tuple[str, tuple]:
+        """(what leads the message of a mistake at this location, the rest of the location)."""
+        return "", location
+
 
 HOWTO = "docs/lab/howto-suite.md"  # how a spec is written
 
@@ -77,7 +92,7 @@ def _model_within(annotation: Any) -> type[BaseModel] | None:
     return next((found for inner in get_args(annotation) if (found := _model_within(inner))), None)
 
 
-def _message(error: ErrorDetails, model: "type[Model]", values: dict) -> str:
+def _message(error: ErrorDetails, model: type[Model], values: dict) -> str:
     location = error["loc"]
     place, inner = model.place(location, values)
     key = _key(inner)
@@ -96,7 +111,7 @@ def _message(error: ErrorDetails, model: "type[Model]", values: dict) -> str:
     return place + (f"{key}: {text}{shown}" if key else text)
 
 
-def build(model: "type[Model]", values: dict, source: str) -> Any:
+def build(model: type[Model], values: dict, source: str) -> Any:
     """A model from its values. `source` is the spec's file or 'command line'. Raises LabError."""
     try:
         return model.model_validate(values)
@@ -120,10 +135,3 @@ def read_toml(path: Path) -> dict:
         raise LabError(f"{path}: a spec cannot be read from it: {error.strerror}") from None
     except ValueError as error:
         raise LabError(f"{path}: {error}") from None
-
-
-def refuse_duet(value: Any) -> bool:
-    """Accepts what stored specs of earlier versions say of runs in turns."""
-    if value not in (False, "false"):
-        raise ValueError("both arms at once took longer for the same interval; leave it out, and the arms take turns")
-    return False

@@ -1,29 +1,98 @@
-"""A server under test, and its client: a free port, what the server uses while its client runs, and the client that
-drives it in a soak or a count of system calls.
+"""What is run on every side: the workload; where it is a server, its port, what it uses while its client runs, and the
+client that drives it in a soak or a count of system calls.
 
 A client runs on no arm: it sees the spec's variables and nothing of the allocator.
 """
 
 import contextlib
 import errno
+import itertools
+import os
 import socket
 import statistics
 import threading
 import time
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from hakmem_lab.plan.arms import callers_environment
+from hakmem_lab.errors import LabError
+from hakmem_lab.plan.arms import Arm, callers_environment
+from hakmem_lab.plan.kinds import KINDS
+from hakmem_lab.plan.model import build
 from hakmem_lab.plan.project import find_program
-from hakmem_lab.plan.spec import Server
+from hakmem_lab.plan.spec import BlockSpec, CommonSpec, Server
+from hakmem_lab.plan.stdin import check_file
 from hakmem_lab.system import files
 from hakmem_lab.system.launcher import Launcher, Outcome, Request, Running, accepts
 from hakmem_lab.system.usage import Group
 
-if TYPE_CHECKING:
-    from hakmem_lab.run.runner import Workload
+SEED, TRIAL_SEED = "{seed}", 1
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What is run on every arm: argv with the program resolved."""
+
+    argv: Sequence[str]
+    env: dict[str, str]
+    cwd: str | None
+    pin: Sequence[int]
+    timeout_s: float
+    server: Server | None = None
+    stdin: str | None = None
+    others: Sequence[Sequence[str]] = ()  # where arms are commands, those after the first
+    prepare: Sequence[str] | None = None  # run before each execution
+    expect_exit: Sequence[int] = (0,)
+
+    @classmethod
+    def of(cls, spec: CommonSpec) -> "Workload":
+        argv = [str(spec.program()), *spec.command[1:]]
+        others = [[str(find_program(words[0])), *words[1:]] for words in getattr(spec, "commands", ())[1:]]
+        server = getattr(spec, "server", None)
+        if server is not None:
+            find_program(server.command[0], "server.command")
+            if server.warm_up:
+                find_program(server.warm_up[0], "server.warm-up")
+        if spec.cwd is not None and not Path(spec.cwd).is_dir():
+            raise LabError(f"cwd: there is no folder '{spec.cwd}'")
+        for key, wanted in (("pin", spec.pin), ("server.pin", server.pin if server else [])):
+            allowed = os.sched_getaffinity(0)
+            if unknown := set(wanted) - allowed:
+                there = ", ".join(map(str, sorted(allowed)))
+                raise LabError(f"{key}: there is no processor {min(unknown)} for us; there are {there}")
+        stdin = None if spec.stdin is None else check_file(spec.stdin)
+        workload = cls(argv, spec.env, spec.cwd, spec.pin, spec.timeout, server, stdin)
+        workload = replace(workload, others=others, prepare=getattr(spec, "prepare", None))
+        workload = replace(workload, expect_exit=getattr(spec, "expect_exit", (0,)))
+        drawn = isinstance(spec, BlockSpec) or spec.kind not in KINDS or KINDS[spec.kind].draws_seeds
+        if workload.seeded() and not drawn:
+            raise LabError(f"command: {SEED} is drawn anew for every block, and a run of the kind {spec.kind} has none")
+        return workload
+
+    @classmethod
+    def of_command(cls, words: Sequence[str]) -> "Workload":
+        """A command as it is, not to be measured. Raises LabError where there is no such program."""
+        return cls.of(build(CommonSpec, {"kind": "run", "command": list(words)}, "command line"))
+
+    def on(self, arm: Arm) -> "Workload":
+        """What is run on this arm, which may have a command of its own."""
+        if not arm.command:
+            return self
+        return replace(self, argv=[str(find_program(arm.command[0])), *arm.command[1:]])
+
+    def subject(self) -> list[str]:
+        """The command that runs on the allocator under test."""
+        return [str(find_program(self.server.command[0])), *self.server.command[1:]] if self.server else list(self.argv)
+
+    def seeded(self) -> bool:
+        """Whether a command asks for a seed of its own in every block."""
+        server = self.server
+        words = [*self.argv, *(server.command if server else ()), *((server and server.warm_up) or ())]
+        words += [*itertools.chain(*self.others), *(self.prepare or ())]
+        return any(SEED in word for word in words)
+
 
 PORT = "{port}"
 DAEMON = "exit status 0; a server has to stay in the foreground: one that becomes a daemon has an option against that"
@@ -132,7 +201,7 @@ def mean_of(series: Sequence[tuple[int, int]]) -> float | None:
     return statistics.fmean(kib for _, kib in series) if series else None
 
 
-def client_request(workload: "Workload", command: Sequence[str], port: int | None) -> Request:
+def client_request(workload: Workload, command: Sequence[str], port: int | None) -> Request:
     """A client's command, ready to be started. port: None for what goes before a program that is no server."""
     argv = list(command) if port is None else with_port(command, port)
     argv[0] = str(find_program(argv[0]))
@@ -146,7 +215,7 @@ def failure(outcome: Outcome, what: str = "") -> str | None:
     return f"{what}: {why}" if why and what else why
 
 
-def drive(clients: Launcher, workload: "Workload", server: Server, command: Sequence[str], port: int) -> str | None:
+def drive(clients: Launcher, workload: Workload, server: Server, command: Sequence[str], port: int) -> str | None:
     """Runs the warm-up client, if there is one, and the client once; why one of them failed."""
     for what, argv in (("warm-up client", server.warm_up), ("client", command)):
         if argv and (why := failure(clients.run(client_request(workload, argv, port)), what)):
@@ -157,7 +226,7 @@ def drive(clients: Launcher, workload: "Workload", server: Server, command: Sequ
 class Driver:
     """A client that keeps a server busy: started again whenever it has ended well, until it is closed."""
 
-    def __init__(self, workload: "Workload", server: Server, command: Sequence[str], port: int, again: bool):
+    def __init__(self, workload: Workload, server: Server, command: Sequence[str], port: int, again: bool):
         """again: False where one client runs for the whole time."""
         self._request, self._again = client_request(workload, command, port), again
         self._warm_up = server.warm_up and client_request(workload, server.warm_up, port)
@@ -188,7 +257,6 @@ class Driver:
         return added, why
 
     def close(self) -> None:
-        """Ends what still runs."""
         if self._running is not None:
             self._running.kill()
         self._launcher.close()
