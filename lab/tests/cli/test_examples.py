@@ -29,8 +29,8 @@ BENCHMARKS = {"context": {"num_cpus": 2}, "benchmarks": [
 # What an example is cut short by where it would take minutes.
 SHORT = {
     **dict.fromkeys(("aa", "compare", "ab", "matrix", "sweep", "suite", "replay"), "--max-blocks 12"),
-    "tune": "--allocators glibc hakmem --budget 5s", "bench": "--max-blocks 6",
-    "latency": "--max-blocks 6 --set duration=0.2s --allocators glibc hakmem", "soak": "--set duration=3s",
+    "tune": "--allocators glibc hakmem --budget 30s", "bench": "--max-blocks 6",
+    "latency": "--max-blocks 12 --set duration=1s --allocators glibc hakmem", "soak": "--set duration=3s",
 }  # fmt: skip
 # What another one leaves behind, in the order in which a user would type them; the rest stands where hak shows it.
 FIRST = ("run", "record", "ab")
