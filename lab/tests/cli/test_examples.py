@@ -28,9 +28,9 @@ BENCHMARKS = {"context": {"num_cpus": 2}, "benchmarks": [
 ]}  # fmt: skip
 # What an example is cut short by where it would take minutes.
 SHORT = {
-    **dict.fromkeys(("aa", "compare", "ab", "matrix", "sweep", "suite", "replay"), "--max-blocks 6"),
-    "tune": "--allocators glibc hakmem --budget 5s", "bench": "--max-blocks 6",
-    "latency": "--max-blocks 6 --set duration=0.2s --allocators glibc hakmem", "soak": "--set duration=3s",
+    **dict.fromkeys(("aa", "compare", "ab", "matrix", "sweep", "suite", "replay"), "--max-blocks 12"),
+    "tune": "--allocators glibc hakmem --budget 30s", "bench": "--max-blocks 6",
+    "latency": "--max-blocks 12 --set duration=1s --allocators glibc hakmem", "soak": "--set duration=3s",
 }  # fmt: skip
 # What another one leaves behind, in the order in which a user would type them; the rest stands where hak shows it.
 FIRST = ("run", "record", "ab")
@@ -136,7 +136,8 @@ def test_every_example_runs_after_make(examples, begin, checkout, process, store
         if name == "resume":  # the run before it is whole
             assert "is complete" in last or "nothing" in last, last
         elif not (name in ELSEWHERE and re.search(ELSEWHERE[name], last)):
-            failed[words] = (answer.status, answer.err[-800:])
+            failed[words] = answer.status
+            print(*words, f": status {answer.status}: {answer.err[-800:]}")
     assert failed == {}
 
 
