@@ -33,6 +33,7 @@ static struct {
   _Atomic uint32_t version;
   _Atomic uintptr_t mine_start, mine_end;
   _Atomic uint64_t next_look_ms;
+  _Atomic uint64_t next_learn_ms; /* after a read that did not hold the caller that it was for */
 } code;
 
 /* Parse a hexadecimal number and skip one character after it. */
@@ -198,6 +199,19 @@ bool hak_modules_is_code(uintptr_t address) {
   bool due = address >= hak_os_page_bytes() &&
              hak_os_now_ms() >= atomic_load_explicit(&code.next_look_ms, memory_order_relaxed);
   return due && hak_modules_look() && find(address);
+}
+
+bool hak_modules_learn(uintptr_t caller) {
+  if (HAK_LIKELY(find(caller))) {
+    return true;
+  }
+  if (hak_os_now_ms() < atomic_load_explicit(&code.next_learn_ms, memory_order_relaxed) || !hak_modules_look()) {
+    return false;
+  }
+  bool found = find(caller);
+  uint64_t next = found ? 0 : atomic_load_explicit(&code.next_look_ms, memory_order_relaxed);
+  atomic_store_explicit(&code.next_learn_ms, next, memory_order_relaxed);
+  return found;
 }
 
 bool hak_modules_is_mine(uintptr_t address) {

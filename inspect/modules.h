@@ -31,6 +31,9 @@ bool hak_modules_mapping_of(uintptr_t address, hak_mapping_t *mapping);
 bool hak_modules_look(void);
 /* Whether the known ranges hold the address. If not, and the last read was a while ago, it reads them anew. */
 bool hak_modules_is_code(uintptr_t address);
+/* The same of a return address that is certainly code, such as that of a library which was loaded just now: the ranges
+ * are read at once. Where they do not hold it then, the next such read waits as the others do. */
+bool hak_modules_learn(uintptr_t caller);
 /* Whether the address is code of this shared library. Always false if the library is linked into the program. */
 bool hak_modules_is_mine(uintptr_t address);
 

@@ -120,12 +120,16 @@ READS_FRAMES static const frame_t *leave_library(const frame_t *frame, uintptr_t
   return frame->caller;
 }
 
-HAK_INLINE size_t follow(const frame_t *frame, uintptr_t pcs[HAK_UNWIND_MAX], bool (*is_code)(uintptr_t pc)) {
+/* The first address is the caller's, whatever is known of its module: it is never dropped. */
+HAK_INLINE size_t follow(const frame_t *frame, uintptr_t pcs[HAK_UNWIND_MAX], bool checked) {
   size_t count = 0;
   uintptr_t low = (uintptr_t)frame, end = stack_end(low), pc = 0;
   frame = leave_library(frame, &pc);
-  if (!is_code(pc)) {
+  if (pc == 0) {
     return 0;
+  }
+  if (checked) {
+    hak_modules_learn(pc);
   }
   pcs[count++] = pc;
   while (count < HAK_UNWIND_MAX) {
@@ -134,7 +138,7 @@ HAK_INLINE size_t follow(const frame_t *frame, uintptr_t pcs[HAK_UNWIND_MAX], bo
       break;
     }
     pc = plain_pc(frame->pc);
-    if (!is_code(pc)) {
+    if (checked ? !hak_modules_is_code(pc) : pc == 0) {
       break;
     }
     pcs[count++] = pc;
@@ -187,17 +191,13 @@ READS_FRAMES HAK_NOINLINE size_t hak_unwind(uintptr_t pcs[HAK_UNWIND_MAX]) {
     count = ask_unwinder(which, pcs);
   }
   if (count == 0) {
-    count = follow(__builtin_frame_address(0), pcs, hak_modules_is_code);
+    count = follow(__builtin_frame_address(0), pcs, true);
   }
   errno = saved;
   return count;
 }
 
-static bool may_be_code(uintptr_t pc) {
-  return pc != 0;
-}
-
 READS_FRAMES HAK_NOINLINE size_t hak_unwind_unchecked(uintptr_t pcs[HAK_UNWIND_MAX]) {
   bool frames = atomic_load_explicit(&unwinder, memory_order_relaxed) == (int)HAK_UNWIND_FRAMES;
-  return frames ? follow(__builtin_frame_address(0), pcs, may_be_code) : 0;
+  return frames ? follow(__builtin_frame_address(0), pcs, false) : 0;
 }

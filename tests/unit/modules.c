@@ -70,6 +70,22 @@ static void new_code_is_found_after_a_pause(void) {
   CHECK(hak_modules_look() && !hak_modules_is_code((uintptr_t)code));
 }
 
+static void a_new_caller_is_learned_at_once(void) {
+  size_t page = hak_os_page_bytes();
+  system_set_clock_ms(1000);
+  CHECK(hak_modules_look());
+  char *code = mmap(NULL, page, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  CHECK(code != MAP_FAILED && !hak_modules_is_code((uintptr_t)code));
+  CHECK(hak_modules_learn((uintptr_t)code) && hak_modules_is_code((uintptr_t)code));
+  CHECK(munmap(code, page) == 0 && hak_modules_look());
+  /* What is no code is looked for once, then after a pause. */
+  CHECK(!hak_modules_learn((uintptr_t)&page));
+  code = mmap(NULL, page, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  CHECK(code != MAP_FAILED && !hak_modules_learn((uintptr_t)code));
+  system_advance_clock_ms(10000);
+  CHECK(hak_modules_learn((uintptr_t)code) && munmap(code, page) == 0);
+}
+
 static void without_the_list_the_last_one_stands(void) {
   CHECK(hak_modules_look());
   system_refuse(SYSTEM_OPEN, 0, SYSTEM_ALL);
@@ -114,6 +130,7 @@ int main(void) {
   child_succeeds(every_row_is_visited);
   child_succeeds(code_is_told_from_data);
   child_succeeds(new_code_is_found_after_a_pause);
+  child_succeeds(a_new_caller_is_learned_at_once);
   child_succeeds(without_the_list_the_last_one_stands);
   child_succeeds(a_mapping_is_found_by_an_address);
   child_succeeds(images_begin_with_the_program);

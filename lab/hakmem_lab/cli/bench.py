@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from hakmem_lab.cli import hyperfine
 from hakmem_lab.cli.flags import beginning, command, option
 from hakmem_lab.cli.kinds import ROUNDS
 from hakmem_lab.cli.measure import measure
@@ -14,7 +15,10 @@ from hakmem_lab.errors import LabError, nearest
 
 SUITES = ("gallery", "scorecard", "demo")  # files of experiments/; a name alone is looked for in this order
 DEFAULT = "scorecard"
-WHAT = "The project's own suites: the scorecard, the demo, the gallery of real programs; or workloads of them by name."
+WHAT = (
+    "The project's own suites: the scorecard, the demo, the gallery of real programs; or workloads of them by name. "
+    "With commands in quotes: these, by the options of hyperfine, with memory and a verdict."
+)
 FLAGS = "words allocators only budget set_ max_blocks seed store json format_ require quiet"
 
 
@@ -47,7 +51,9 @@ def names(incomplete: str) -> list[str]:
 
 Names = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[SUITE] [NAME...]", help="scorecard, demo, gallery, or workloads", autocompletion=names),
+    typer.Argument(
+        metavar="[SUITE] [NAME...]", help="scorecard, demo, gallery, workloads, or commands", autocompletion=names
+    ),
 ]
 
 
@@ -70,6 +76,10 @@ def _chosen(given: list[str]) -> tuple[str, list[str]]:
 
 def bench(params: dict[str, Any]) -> None:
     given, only = params.pop("words") or [], params.pop("only")
+    own = {name: params.pop(name, None) for name in hyperfine.OPTIONS}
+    if hyperfine.is_for(given, own, names("")):
+        hyperfine.run(given, own, params)
+        return
     if given and given[0].endswith(".toml"):
         measure("suite", params | {"words": given, "only": only})
         return
@@ -107,6 +117,7 @@ def _show_gallery() -> None:
 
 def register(app: typer.Typer) -> None:
     own = {"words": Names, "only": option(str | None, hidden=True), "budget": ROUNDS}
-    app.command("bench", help=WHAT)(command(FLAGS, bench, **own))
+    flags = f"{FLAGS} {' '.join(hyperfine.OPTIONS)}"
+    app.command("bench", help=WHAT)(command(flags, bench, **own, **hyperfine.OPTIONS))
     for suite in ("scorecard", "gallery"):
         app.command(suite, help=WHAT, hidden=True)(command(FLAGS, partial(_formerly, suite), **own))

@@ -94,8 +94,9 @@ def profile(
     ] = None,
 ) -> None:
     """Which stacks allocated what is in use: a heap profile of a process, or of a command when it ends."""
+    from hakmem_lab.inside import layout
     from hakmem_lab.inside.profile import forms, take
-    from hakmem_lab.trace import attach
+    from hakmem_lab.trace import attach, sampled
 
     if diff is not None:
         if subject:
@@ -110,7 +111,13 @@ def profile(
     if subject[0].isdecimal():
         if len(subject) > 1:
             raise LabError(f"one process at a time: hak profile {subject[0]}")
-        found = take.of_process(int(subject[0]), mean, seconds, attach.start_sampling)
+        try:
+            found = take.of_process(int(subject[0]), mean, seconds, attach.start_sampling)
+        except layout.NotServed:
+            typer.echo(
+                f"hak: process {subject[0]} does not use hakmem: its calls are sampled for {seconds:g} s", err=True
+            )
+            found = sampled.profiled(int(subject[0]), mean, seconds)
     else:
         found, status = take.of_command(subject, mean, allocator)
     forms.write(found, output)

@@ -14,7 +14,7 @@ from hakmem_lab.cli.flags import Format, JsonFile, Quiet, Require, RunName, Stor
 from hakmem_lab.cli.measure import check_format, check_output, check_verdict, finish, write_result
 from hakmem_lab.errors import LabError, StoreError, nearest, refused
 
-FORMATS = ("json", "csv", "openmetrics")
+FORMATS = ("json", "csv", "openmetrics", "hyperfine")
 
 
 def register(app: typer.Typer) -> None:
@@ -93,7 +93,7 @@ def export(
     runs: Annotated[
         list[str] | None, typer.Argument(help="Runs; none: all of them", show_default=False, autocompletion=flags.runs)
     ] = None,
-    format_: Annotated[str, typer.Option("--format", help="json, csv or openmetrics")] = "json",
+    format_: Annotated[str, typer.Option("--format", help="json, csv, openmetrics or hyperfine")] = "json",
     sql: Annotated[
         str | None, typer.Option(help="A query over the tables headers, arms, runs, blocks, samples, events, results")
     ] = None,
@@ -101,7 +101,7 @@ def export(
     store: StoreFolder = None,
 ) -> None:
     """Raw runs as JSON or CSV, or the answer of an SQL query over all of them."""
-    from hakmem_lab.show import formats
+    from hakmem_lab.show import formats, hyperfine
     from hakmem_lab.store import query
     from hakmem_lab.store.runs import readable
 
@@ -109,7 +109,10 @@ def export(
         raise LabError(f"--format: there is no format '{format_}': {nearest(format_, FORMATS)}")
     found = _store(store)
     files = [found.find(name) for name in runs] if runs else list(readable(found.runs()))
-    text = _metrics(files, sql) if format_ == "openmetrics" else query.answer(files, sql, format_)
+    if format_ == "hyperfine" and sql is None:
+        text = hyperfine.exported(files)
+    else:
+        text = _metrics(files, sql) if format_ in FORMATS[2:] else query.answer(files, sql, format_)
     if output is None:
         sys.stdout.write(text)
     else:

@@ -65,12 +65,14 @@ def _run(words: Sequence[str]) -> int | None:
     except FileNotFoundError:
         raise LabError("the folder that hak was started in is gone: change to another one") from None
     # Slow to import: a signal that comes meanwhile ends in one line, too.
-    from hakmem_lab.cli import commands, measure
+    from hakmem_lab.cli import commands, hyperfine, measure
 
     if not words and COMPLETION not in os.environ:
         print(commands.overview())
         return 0
-    return commands.app(measure.spread_allocators(list(words)), prog_name="hak", standalone_mode=False)
+    return commands.app(
+        measure.spread_allocators(hyperfine.spread_parameters(list(words))), prog_name="hak", standalone_mode=False
+    )
 
 
 def _said(text: object, status: int) -> int:

@@ -51,8 +51,12 @@ class Layout:
         return self["&" + name]
 
 
+class NotServed(LabError):
+    """The process has no hakmem in it."""
+
+
 def find(memory: Memory) -> Layout:
-    """Raises LabError where there is no such library, or one of another layout."""
+    """Raises NotServed where there is no such library, LabError where it has another layout."""
     for place, path in _places(memory):
         try:
             return _read(memory, place, path)
@@ -63,7 +67,7 @@ def find(memory: Memory) -> Layout:
         raise LabError(f"{memory.name} has {named[0]}, which tells nothing of its layout: it is older than this hak")
     if lost := getattr(memory, "lost", 0):
         raise LabError(f"{memory.name} is cut short: {lost >> 20:,} MiB are missing, and the library's data with them")
-    raise LabError(f"{memory.name} does not use hakmem: hak doctor says why, hak run -- COMMAND starts it on it")
+    raise NotServed(f"{memory.name} does not use hakmem: hak doctor says why, hak run -- COMMAND starts it on it")
 
 
 def _places(memory: Memory) -> Iterator[tuple[int, str]]:

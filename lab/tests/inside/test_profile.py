@@ -219,13 +219,6 @@ def test_a_process_that_allocates_nothing(here, start, made, tmp_path):
     assert "stacks are missing: it has allocated nothing that was sampled in 0.1 s" in answer.err
 
 
-def test_a_process_without_the_library_is_refused(here, start, sites, tmp_path):
-    running = start(sites, preload=False)
-    answer = here("profile", "-o", tmp_path / "p.txt", running.pid)
-    assert answer.status == 2
-    assert "does not use hakmem" in answer.err
-
-
 def example() -> HeapProfile:
     profile = HeapProfile(period=512, time_ns=5, duration_ns=6, comments=["c"], main="/bin/p")
     first, second = Place("/bin/p", "ab", 0x1234), Place("/lib/l;x.so", "", 0x99)

@@ -49,7 +49,12 @@ SAMPLES: dict[str, Any] = {
     "readings": {"ops": r"regex:a = (\d+)"}, "combine": True, "tries": 20,
     "sample-interval": 0.5, "line": r"x (?P<operations>\d+)",
 }  # fmt: skip
-OF_KIND = {("latency", "metric"): "p90", ("tune", "higher-is-better"): False, ("latency", "rate"): 500.0}
+OF_KIND = {
+    ("latency", "metric"): "p90",
+    ("tune", "higher-is-better"): False,
+    ("soak", "warm-up"): 60.0,
+    ("latency", "rate"): 500.0,
+}
 NO_KEYS = ("callgrind", "ops")  # of hak ab: they count, and store nothing
 NEEDS = {"rate": ["prog", "{rate}"], "duration": ["prog", "{seconds}"], "ops": ["prog", "{ops}"]}
 

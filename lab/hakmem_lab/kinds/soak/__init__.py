@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from hakmem_lab.kinds.soak.result import analyse
 from hakmem_lab.plan.arms import Arm, parse_arm
@@ -157,15 +157,23 @@ def parse_growth(value: Any) -> Any:
 class Spec(CommonSpec):
     """`{seconds}` in the command stands for the time that it has to run; without it the program is ended when the time
     is over, and a client that has ended is started again. timeout: what a program with `{seconds}` may take longer
-    before it counts as hanging."""
+    before it counts as hanging. warm_up: the beginning of every process that is not judged; without it, it is found in
+    the memory's course."""
 
     kind: Literal["soak"] = "soak"
     allocator: str = "hakmem"
     duration: Duration = 600.0
+    warm_up: Duration | None = None
     sample_interval: Annotated[Duration, Field(ge=0.02, le=1.0)] = 1.0
     budget: Annotated[float, BeforeValidator(parse_growth), Field(gt=0)] = 1.0
     line: Annotated[str, AfterValidator(check_pattern)] = DEFAULT_LINE
     server: Server | None = None
+
+    @model_validator(mode="after")
+    def _judged(self) -> "Spec":
+        if self.warm_up is not None and self.warm_up >= self.duration:
+            raise ValueError("warm-up: it takes all of the duration, so that nothing would be judged")
+        return self
 
 
 def run(spec: Spec, context: Context) -> dict:

@@ -278,14 +278,18 @@ def analyse_segment(number: int, samples: list[dict], level: float) -> Segment:
     return Segment(number, samples, steady, found, throughput, live, changes, course)
 
 
-def segments(records: Iterable[dict]) -> list[Segment]:
-    """Every process of the soak, in order; their intervals hold together with 95 %."""
+def segments(records: Iterable[dict], warm_up_s: float = 0.0) -> list[Segment]:
+    """Every process of the soak that goes beyond its warm-up, in order; their intervals hold together with 95 %."""
     by_number: dict[int, list[dict]] = {}
     for record in records:
         if record["type"] == "sample":
             by_number.setdefault(record["segment"], []).append(record)
-    level = 1 - ALPHA / max(1, len(by_number))
-    return [analyse_segment(number, samples, level) for number, samples in sorted(by_number.items())]
+    judged = {
+        number: [sample for sample in samples if sample["t_s"] - samples[0]["t_s"] >= warm_up_s]
+        for number, samples in sorted(by_number.items())
+    }
+    level = 1 - ALPHA / max(1, len(judged))
+    return [analyse_segment(number, samples, level) for number, samples in judged.items() if samples]
 
 
 def epochs(samples: Sequence[dict]) -> list[dict]:

@@ -188,7 +188,7 @@ def _verdict(parts: Sequence[Segment], main: Segment, failed: Sequence[dict], bu
 @explained
 def analyse(header: dict, records: Sequence[dict]) -> dict:
     """GO: the slope's interval ends inside the budget. NO-GO: it begins above, or the program failed."""
-    spec, parts = header["spec"], analysis.segments(records)
+    spec, parts = header["spec"], analysis.segments(records, header["spec"].get("warm-up") or 0.0)
     budget = spec["budget"]
     result = begun(header, records) | {
         "metric": {"name": "rss-slope", "unit": "MiB/h", "higher_is_better": False},

@@ -1,0 +1,109 @@
+"""`hak bench` with a command line of hyperfine's: commands in quotes and its common options. What it adds is memory,
+CPU time and page faults, runs that take turns, and a verdict; one command alone is compared on hakmem.
+"""
+
+import math
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from hakmem_lab.cli.flags import FLAGS, option
+from hakmem_lab.cli.measure import expanded, measure
+from hakmem_lab.errors import LabError
+
+OF_A_SHELL = re.compile(r"[|&;<>()$`*?\[\]~\n]")
+ANY_EXIT = ",".join(map(str, range(256)))
+OPTIONS: dict[str, Any] = {
+    "warmup": option(int | None, "-w", "--warmup", min=0, help="Commands: runs of each that do not count"),
+    "runs": option(int | None, "-r", "--runs", min=1, help="Commands: runs of each"),
+    "min_runs": option(int | None, "-m", "--min-runs", min=1, help="Commands: fewest runs of each"),
+    "max_runs": option(int | None, "-M", "--max-runs", min=1, help="Commands: most runs of each"),
+    "setup": option(str | None, "-s", "--setup", metavar="LINE", help=FLAGS["setup"].__metadata__[0].help),
+    "prepare": option(str | None, "-p", "--prepare", metavar="LINE", help=FLAGS["prepare"].__metadata__[0].help),
+    "cleanup": option(str | None, "-c", "--cleanup", metavar="LINE", help=FLAGS["cleanup"].__metadata__[0].help),
+    "no_shell": option(bool | None, "-N", help="Commands: never by a shell (default: where they need one)"),
+    "ignore_failure": option(bool | None, "-i", "--ignore-failure", help="Commands: any exit status is well"),
+    "parameter_list": option(
+        list[str] | None, "-L", "--parameter-list", metavar="NAME=V,V", help="Commands: one for every value of {NAME}"
+    ),
+    "export_json": option(Path | None, "--export-json", metavar="FILE", help="Commands: hyperfine's JSON"),
+}
+RUNS = 30  # of each at most, where nobody says; a verdict ends them sooner
+
+
+def spread_parameters(words: Sequence[str]) -> list[str]:
+    """`-L NAME V,V`, which takes two words, as `-L NAME=V,V`."""
+    found, rest = list[str](), iter(words)
+    for word in rest:
+        found.append(word)
+        if word in ("-L", "--parameter-list") and words[:1] == ["bench"]:
+            name = next(rest, "")
+            found.append(name if "=" in name else f"{name}={next(rest, '')}")
+    return found
+
+
+def is_for(words: Sequence[str], own: dict[str, Any], known: Sequence[str]) -> bool:
+    """Whether these are commands: by an option that only they have, or since no suite and no workload is named so."""
+    given = any(value not in (None, [], (), False) for value in own.values())
+    return bool(words) and (given or any(_is_command(word) for word in words if word not in known))
+
+
+def _is_command(word: str) -> bool:
+    return any(c.isspace() for c in word.strip()) or (not word.endswith(".toml") and shutil.which(word) is not None)
+
+
+def run(words: Sequence[str], own: dict[str, Any], params: dict[str, Any]) -> None:
+    """Measures the commands, and exports the run."""
+    commands = expanded(words, own["parameter_list"]) if own["parameter_list"] else list(dict.fromkeys(words))
+    every = [shlex.join(_direct(command, own["no_shell"])) for command in commands]
+    several = len(every) > 1
+    arms = {"words": None, "commands": every} if several else {
+        "words": shlex.split(every[0]), "commands": None, "allocators": params["allocators"] or ["default", "hakmem"]
+    }  # fmt: skip
+    keys = {name: params.get(name) for name in ("set_", "seed", "store", "json", "format_", "require", "quiet")}
+    keys |= {name: own[name] for name in ("setup", "prepare", "cleanup")} | {"warm_up": own["warmup"]}
+    keys |= {"expect_exit": ANY_EXIT if own["ignore_failure"] else None, **_blocks(len(every) if several else 2, own)}
+    try:
+        measure("compare", keys | arms)
+    except typer.Exit:  # a verdict that was not the required one
+        _export(own["export_json"], params["store"])
+        raise
+    _export(own["export_json"], params["store"])
+
+
+def _direct(command: str, no_shell: bool | None) -> list[str]:
+    """Its words; a shell's where it is written for one."""
+    if not command.strip():
+        raise LabError("a command is empty")
+    return shlex.split(command) if no_shell or not OF_A_SHELL.search(command) else ["sh", "-c", command]
+
+
+def _blocks(count: int, own: dict[str, Any]) -> dict[str, Any]:
+    """How many blocks give so many runs; at least those without which there is no verdict."""
+    from hakmem_lab.judge.statistics.plan import Plan
+    from hakmem_lab.judge.unseen import RUNS_FOR_ONE
+    from hakmem_lab.plan import schedule
+
+    each, alpha = schedule.runs_of_each(count), 0.05 / (count - 1)
+    wanted = own["runs"] or own["max_runs"] or max(RUNS, own["min_runs"] or 0)
+    least = max(n for n in range(1, 40) if n == 1 or Plan((n - 1,)).least_blocks(alpha) > n - 1)
+    blocks = max(math.ceil(wanted / each), least)
+    if (own["runs"] or own["max_runs"]) and blocks * each > wanted:
+        print(f"hak: a verdict needs {blocks * each} runs of each command, more than {wanted}", file=sys.stderr)
+    fewest = own["runs"] or own["min_runs"]
+    return {"max_blocks": blocks, "rare": str(min(0.99, RUNS_FOR_ONE / fewest)) if fewest and fewest > 3 else None}
+
+
+def _export(path: Path | None, store: Path | None) -> None:
+    if path is None:
+        return
+    from hakmem_lab.show import formats, hyperfine
+    from hakmem_lab.store.runs import Store, default_folder
+
+    formats.write_text(hyperfine.exported([Store(store or default_folder()).find("last")]), path, "--export-json")

@@ -1,0 +1,48 @@
+"""A stored run as hyperfine's --export-json has it: of every arm the times of its executions, with their memory."""
+
+import json
+import statistics
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from hakmem_lab.store.query import finished_blocks, runs_of
+from hakmem_lab.store.runs import RunFile
+
+KIB = 1024
+
+
+def exported(files: Iterable[RunFile]) -> str:
+    """One document of all runs."""
+    rows = [row for file in files for row in _rows(file.header("arms"), list(file.records()))]
+    return json.dumps({"results": rows}, indent=2, ensure_ascii=False) + "\n"
+
+
+def _rows(header: dict[str, Any], records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    blocks = finished_blocks(records, "measure")
+    found = []
+    for arm in header["arms"]:
+        every = [each for run in runs_of(blocks, arm["name"]) for each in run.get("executions") or [run]]
+        every = [each for each in every if each.get("wall_s") is not None]
+        if every:
+            found.append(_row(arm["name"], every))
+    return found
+
+
+def _row(name: str, every: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    times = [each["wall_s"] for each in every]
+    memory = [each.get("rss_peak_kib") for each in every]
+    row: dict[str, Any] = {
+        "command": name,
+        "mean": statistics.fmean(times),
+        "stddev": statistics.stdev(times) if len(times) > 1 else None,
+        "median": statistics.median(times),
+        "user": statistics.fmean(each.get("user_s") or 0.0 for each in every),
+        "system": statistics.fmean(each.get("system_s") or 0.0 for each in every),
+        "min": min(times),
+        "max": max(times),
+        "times": times,
+        "exit_codes": [each.get("exit") for each in every],
+    }
+    if None not in memory:
+        row["memory_usage_byte"] = [kib * KIB for kib in memory if kib is not None]
+    return row

@@ -1,0 +1,74 @@
+"""`hak bench` by a command line of hyperfine's, and runs exported as its JSON."""
+
+import json
+import math
+
+import pytest
+
+from hakmem_lab.cli import hyperfine
+from hakmem_lab.errors import LabError
+
+SMALL = ("-r", "14", "--quiet")
+
+
+def test_two_commands_get_a_verdict_memory_and_hyperfine_s_json(here, fakes, tmp_path, records):
+    out = tmp_path / "both.json"
+    slow, quick = (f"{fakes.program} burn {ms}" for ms in (240, 120))
+    answer = here("bench", "-w", "1", *SMALL, "--export-json", out, "--json", "-", slow, quick)
+    found = answer.result()
+    assert [row["verdict"] for row in found["comparisons"] if row["verdict"]] == ["GO"]
+    assert found["arms"][0]["rss_peak_kib"] > 0
+    assert len(records("run", phase="warm-up")) == 2
+    rows = json.loads(out.read_text())["results"]
+    assert [row["command"] for row in rows] == [slow, quick]
+    for row in rows:
+        assert len(row["times"]) == len(row["memory_usage_byte"]) == 14 and set(row["exit_codes"]) == {0}
+        assert row["min"] <= row["median"] <= row["max"] and math.isclose(sum(row["times"]) / 14, row["mean"])
+    assert here("judge", out, "--only", "burn", "--json", "-").result()["verdict"] == "GO"
+    assert here("export", found["run"], "--format", "hyperfine").out == out.read_text()
+
+
+def test_one_command_is_compared_on_hakmem(here, fakes):
+    found = here("bench", *SMALL, "--json", "-", f"{fakes.program} exit 0").result()
+    assert [arm["name"] for arm in found["arms"]] == ["default", "hakmem"]
+
+
+def test_values_prepare_and_failures(here, fakes, tmp_path, records):
+    log = tmp_path / "log"
+    words = ("-L", "n", "1,3", "-i", "-p", f"echo x >> {log}", *SMALL, f"{fakes.program} exit {{n}}")
+    assert here("bench", *words).status == 0
+    (header,) = records("header")
+    assert header["spec"]["commands"] == [[str(fakes.program), "exit", n] for n in "13"]
+    assert len(log.read_text().split()) >= 28
+
+
+def test_a_shell_runs_only_what_is_written_for_one():
+    assert hyperfine._direct("sort big", None) == ["sort", "big"]
+    assert hyperfine._direct("sort < big", None) == ["sh", "-c", "sort < big"]
+    assert hyperfine._direct("sort '<' big", True) == ["sort", "<", "big"]
+    with pytest.raises(LabError, match="empty"):
+        hyperfine._direct(" ", None)
+
+
+@pytest.mark.parametrize(
+    ("words", "commands"), [(["redis"], False), (["redis", "sort big"], True), (["true"], True), (["mine.toml"], False)]
+)
+def test_commands_are_told_from_workloads(words, commands):
+    assert hyperfine.is_for(words, {"runs": None}, ["redis", "sort"]) is commands
+    assert hyperfine.is_for(words, {"runs": 3}, ["redis"]) and not hyperfine.is_for([], {"runs": 3}, [])
+
+
+@pytest.mark.parametrize(
+    ("count", "own", "blocks", "rare"),
+    [(2, {}, 15, None), (2, {"runs": 20}, 10, "0.15"), (2, {"runs": 5}, 6, "0.6"), (3, {"max_runs": 40}, 40, None),
+     (2, {"min_runs": 60}, 30, "0.05")],
+)  # fmt: skip
+def test_runs_become_blocks(count, own, blocks, rare, capsys):
+    given = dict.fromkeys(("runs", "min_runs", "max_runs")) | own
+    assert hyperfine._blocks(count, given) == {"max_blocks": blocks, "rare": rare}
+    assert ("more than 5" in capsys.readouterr().err) == (own.get("runs") == 5)
+
+
+def test_parameters_are_two_words():
+    assert hyperfine.spread_parameters(["bench", "-L", "n", "1,2", "x"]) == ["bench", "-L", "n=1,2", "x"]
+    assert hyperfine.spread_parameters(["ab", "-L", "n"]) == ["ab", "-L", "n"]
