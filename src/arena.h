@@ -23,7 +23,7 @@ void hak_arena_give(void *base, size_t slices);
 bool hak_arena_put(void *base, size_t slices);
 /* Purge an amount in proportion to `slices`, which the caller has just freed. Call it without the lock. True: more may
  * remain. */
-bool hak_release_after_give(size_t slices);
+bool hak_purge_after_give(size_t slices);
 /* The same for a run. The page map shows its class from take to give, and the arena counts the runs of each class. */
 void *hak_arena_take_run(uint32_t cls, size_t align, bool *zeroed);
 /* False: no run of the class begins there. If two threads free the same run, one of them gets this answer. */
@@ -69,7 +69,7 @@ bool hak_arena_purge_step(void);
 hak_misuse_t hak_arena_why(const void *address);
 
 /* Whether the system recently had no memory for a whole chunk. Callers that can do with less should ask for less. */
-bool hak_arena_is_tight(void);
+bool hak_arena_is_low_on_memory(void);
 
 /* Threads may keep so many more bytes of large blocks in their caches (or fewer: modulo 2^64). */
 void hak_arena_count_cached(size_t bytes);
@@ -84,7 +84,7 @@ hak_arena_totals_t hak_arena_totals(void);
 /* Start-up: find out whether the kernel offers mTHP pages of 16 to 128 KiB. It tries rather than reads the setting: the
  * files can be out of reach, and larger sizes matter too. A later try could fail, because a sandbox may kill the
  * process for mincore. */
-void hak_arena_try_medium(void);
+void hak_arena_try_mthp(void);
 
 /* Prepare slices that were taken clean, of which the caller is about to write a word every `every` bytes. `slices` is 0
  * if they were not clean. If the caller will touch every page and they begin a chunk of a large heap, one huge page may

@@ -103,10 +103,25 @@ static void *map(void *at, size_t bytes, int protection, int flags) {
   return p;
 }
 
+/* A sandbox may kill the process for advice that glibc's malloc never gives. A program that enters one announces it by
+ * prctl, which this library intercepts; any other test might itself be the fatal call. A filter that exists at start
+ * must allow whole programs to start. The common ones (containers, services) do not check advice. Obeying them would
+ * cost each small program in a container a 2 MiB page. */
+static _Atomic bool filtered;
+
+bool hak_os_is_filtered(void) {
+  return atomic_load_explicit(&filtered, memory_order_relaxed);
+}
+
 static _Atomic bool names; /* set by an option; the kernel may still lack names */
 
 void hak_os_name_mappings(bool wanted) {
   atomic_store_explicit(&names, wanted, memory_order_relaxed);
+}
+
+void hak_os_expect_filter(void) {
+  atomic_store_explicit(&filtered, true, memory_order_relaxed);
+  hak_os_name_mappings(false);
 }
 
 /* Name a mapping; failure leaves it as it is. Accepts NULL. */

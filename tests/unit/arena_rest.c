@@ -106,7 +106,7 @@ static void nothing_is_left_of_what_is_clean(void) {
   char *part = hak_os_map_aligned(NULL, HAK_CHUNK_BYTES, HAK_CHUNK_BYTES);
   limit_mapped();
   CHECK(part != NULL && hak_os_unmap(part + HAK_CHUNK_BYTES / 2, HAK_CHUNK_BYTES / 2));
-  CHECK(hak_arena_add_slices(part, HALF) && hak_chunk_at(part)->state == HAK_CHUNK_SLICED);
+  CHECK(hak_map_list_slices(part, HALF) && hak_chunk_at(part)->state == HAK_CHUNK_SLICED);
   CHECK(hak_unmap_rest(HALF) && hak_chunk_at(part)->state == HAK_CHUNK_GONE);
   slices_add_up();
 }

@@ -5,11 +5,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "arena_internal.h"
 #include "cache.h"
 #include "child.h"
 #include "meta.h"
 #include "records.h"
+#include "retain.h"
 #include "sample.h"
 #include "setting.h"
 #include "steps.h"
