@@ -133,8 +133,8 @@ static void *named(void *at, size_t bytes) {
   return at;
 }
 
-void *hak_os_map(void *wish, size_t bytes) {
-  return named(map(wish, bytes, PROT_READ | PROT_WRITE, 0), bytes);
+void *hak_os_map(void *hint, size_t bytes) {
+  return named(map(hint, bytes, PROT_READ | PROT_WRITE, 0), bytes);
 }
 
 void *hak_os_reserve(size_t bytes) {
@@ -185,17 +185,17 @@ static void *map_and_trim(size_t bytes, size_t align) {
   return found ? named(found + before, bytes) : NULL;
 }
 
-void *hak_os_map_aligned(void *wish, size_t bytes, size_t align) {
+void *hak_os_map_aligned(void *hint, size_t bytes, size_t align) {
   int tries = 4; /* other threads may map there, or the kernel may ignore hints */
   do {
-    char *p = map(wish, bytes, PROT_READ | PROT_WRITE, 0);
+    char *p = map(hint, bytes, PROT_READ | PROT_WRITE, 0);
     if (!p || ((uintptr_t)p & (align - 1)) == 0) {
       return named(p, bytes);
     }
     hak_os_unmap_unused(p, bytes);
-    wish = hak_os_find_gap(bytes, align);
-  } while (wish && --tries > 0);
-  return wish ? map_and_trim(bytes, align) : NULL;
+    hint = hak_os_find_gap(bytes, align);
+  } while (hint && --tries > 0);
+  return hint ? map_and_trim(bytes, align) : NULL;
 }
 
 hak_os_map_result_t hak_os_map_at(void *at, size_t bytes) {

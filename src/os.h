@@ -18,11 +18,11 @@ size_t hak_os_page_bytes(void);
 /* Whether later mappings get the name [anon:hakmem], if the kernel supports names. Off at first. */
 void hak_os_name_mappings(bool wanted);
 
-/* Map readable, writable, zeroed memory, at the address hint `wish` if that is free. `wish` may be NULL. NULL on
+/* Map readable, writable, zeroed memory, at the address hint `hint` if that is free. `hint` may be NULL. NULL on
  * failure. */
-void *hak_os_map(void *wish, size_t bytes);
-/* The same, aligned to `align` (a power of two, of pages). `wish` is an aligned hint, or NULL. */
-void *hak_os_map_aligned(void *wish, size_t bytes, size_t align);
+void *hak_os_map(void *hint, size_t bytes);
+/* The same, aligned to `align` (a power of two, of pages). `hint` is an aligned hint, or NULL. */
+void *hak_os_map_aligned(void *hint, size_t bytes, size_t align);
 
 /* Reserve `bytes` of address space without access, at no cost in memory. NULL on failure. */
 void *hak_os_reserve(size_t bytes);

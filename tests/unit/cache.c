@@ -92,7 +92,7 @@ static void without_memory_there_is_no_block(void) {
 /* With eight blocks; a ninth is taken. Returns the class. */
 static uint32_t fill_a_bin(void) {
   const uint32_t cls = hak_class_of(BYTES);
-  set_variable("HAKMEM_TINY_UNIFIED_C5=8");
+  set_variable("HAKMEM_CACHE_C5=8");
   open_both();
   alloc_many(&mine, BYTES, 9);
   bins_drain(&mine, cls);

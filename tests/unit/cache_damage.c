@@ -13,7 +13,7 @@ enum { BYTES = 1024 };
 
 /* blocks[7] is the newest of eight that fill the bin, and an overflow returns 7 .. 4. */
 static void set_up_damage(void) {
-  set_variable("HAKMEM_TINY_UNIFIED_C5=8");
+  set_variable("HAKMEM_CACHE_C5=8");
   open_both();
   for (size_t i = 0; i < 20; i++) {
     blocks[i] = bins_alloc(&mine, BYTES);

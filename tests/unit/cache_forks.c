@@ -178,7 +178,7 @@ static void begin(size_t size, hak_heap_t *from, size_t count) {
 }
 
 static void push_and_pop(void) {
-  set_variable("HAKMEM_TINY_UNIFIED_C5=8");
+  set_variable("HAKMEM_CACHE_C5=8");
   begin(BYTES, &mine, 20);
   give(0);
   for (size_t i = 1; i < 8; i++) {
@@ -195,7 +195,7 @@ static void push_and_pop(void) {
 }
 
 static void refill(void) {
-  set_variable("HAKMEM_TINY_UNIFIED_C5=8");
+  set_variable("HAKMEM_CACHE_C5=8");
   begin(BYTES, &mine, 3);
   for (size_t i = 3; i < 40; i++) {
     stepped_malloc(i, 3);
@@ -204,7 +204,7 @@ static void refill(void) {
 
 /* The first free of a thread, and the one at which the array is full. */
 static void growth(void) {
-  set_variable("HAKMEM_TINY_UNIFIED_C5=100");
+  set_variable("HAKMEM_CACHE_C5=100");
   begin(BYTES, &other, 80);
   uint32_t size = 0, grown = 0;
   for (size_t i = 0; i < 80; i++) {
@@ -224,7 +224,7 @@ static void growth(void) {
 
 /* Half goes to other threads, or back. */
 static void overflow_to(size_t caches) {
-  set_variable("HAKMEM_TINY_UNIFIED_C5=8");
+  set_variable("HAKMEM_CACHE_C5=8");
   begin(BYTES, &mine, 20);
   hak_cache_set_open(caches);
   for (size_t i = 0; i < 8; i++) {

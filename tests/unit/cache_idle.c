@@ -19,7 +19,7 @@ static void make_events(size_t count) {
 static void idle_bins_are_returned(void) {
   enum { EVENTS = 2000 };
   const uint32_t cls = hak_class_of(BYTES);
-  set_variable("HAKMEM_TINY_UNIFIED_C7=0");
+  set_variable("HAKMEM_CACHE_C7=0");
   open_both();
   for (int round = 0; round < 5; round++) {
     alloc_many(&mine, BYTES, 300);
@@ -49,7 +49,7 @@ static void idle_bins_are_returned(void) {
 static void a_busy_thread_looks_more_often(void) {
   enum { SMALL = 1024, OTHER = 2048, BUSY_MS = 16, EVENTS = 2 };
   const uint32_t small = hak_class_of(SMALL), cls = hak_class_of(OTHER);
-  set_variable("HAKMEM_TINY_UNIFIED_C7=0");
+  set_variable("HAKMEM_CACHE_C7=0");
   open_both();
   for (int round = 0; round < 10; round++) {
     alloc_many(&mine, SMALL, 2000);
@@ -110,7 +110,7 @@ static void what_a_used_bin_does_not_need_is_returned(void) {
 /* A thread that only exchanges blocks with slabs sees to the memory that nobody uses, on its way between threads too.
  */
 static void idle_memory_decays(void) {
-  set_variable("HAKMEM_TINY_UNIFIED_C7=0");
+  set_variable("HAKMEM_CACHE_C7=0");
   set_number("WARM_POOL_SIZE", 0);
   set_number("RETAIN", INT64_MAX);
   open_both();
@@ -133,7 +133,7 @@ static void idle_memory_decays(void) {
 static void idle_memory_decays_beside_a_quiet_thread(void) {
   enum { CHUNKS = 30, EVENTS = 4, STEP_CHUNKS = 2, LOOK_MS = 1000, LOOKS = 16 };
   bool zeroed;
-  set_variable("HAKMEM_TINY_UNIFIED_C7=0");
+  set_variable("HAKMEM_CACHE_C7=0");
   set_number("WARM_POOL_SIZE", 0);
   set_number("RETAIN", INT64_MAX);
   open_both();

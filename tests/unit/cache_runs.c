@@ -126,7 +126,7 @@ static void what_haste_kept_goes_with_it(void) {
 }
 
 static void without_caches_nothing_is_kept(void) {
-  set_variable("HAKMEM_TINY_UNIFIED_CACHE=0");
+  set_variable("HAKMEM_CACHE=0");
   open_both();
   for (int round = 0; round < 10; round++) {
     alloc_many(&mine, BYTES, 10);

@@ -90,7 +90,7 @@ static void a_slab_is_kept_after_some_refills(void) {
 
 /* A class without any capacity gets the one block that was asked for. */
 static void a_refill_fetches_what_can_be_kept(void) {
-  set_variable("HAKMEM_TINY_UNIFIED_C5=3");
+  set_variable("HAKMEM_CACHE_C5=3");
   const uint32_t cls = open_one(BYTES);
   for (int refill = 0; refill < 10; refill++) {
     CHECK(hak_policy_refill(&heap.info[cls], cls) <= 4);
@@ -102,8 +102,8 @@ static void a_refill_fetches_what_can_be_kept(void) {
 }
 
 static void options_fix_capacities(void) {
-  set_variable("HAKMEM_TINY_UNIFIED_C5=3");
-  set_variable("HAKMEM_TINY_UNIFIED_C0=0");
+  set_variable("HAKMEM_CACHE_C5=3");
+  set_variable("HAKMEM_CACHE_C0=0");
   const uint32_t cls = open_one(BYTES), none = hak_class_of(16);
   CHECK(hak_policy_is_off(&heap.info[none]) && overflow(none) == HAK_OVERFLOW_NONE && heap.info[none].returned == 0);
   for (int round = 0; round < 10; round++) {
