@@ -64,7 +64,7 @@ static void *take(size_t slices, size_t align, uint32_t cls, bool *zeroed) {
     } while (!base && hak_arena_grow(1, HAK_CHUNK_BYTES, least, is_slab(slices, align)));
     if (!base && !need) {
       hak_arena_purge(0); /* descriptors, or another range, may need this memory */
-    } else if (!base && (slices <= HAK_CHUNK_SLICES / 2 || !hak_unmap_rest(least))) {
+    } else if (!base && (slices <= HAK_CHUNK_SLICES / 2 || !hak_unmap_clean(least))) {
       break; /* keep the remaining clean slices of chunks for smaller requests */
     }
   }

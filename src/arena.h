@@ -47,7 +47,7 @@ bool hak_arena_shrink_chunks(void *base, size_t keep, size_t tail);
  * chunk, or there is no memory; nothing changed. */
 bool hak_arena_unite_tail(void *base, size_t chunks, size_t tail);
 /* Discard the pages behind a block that shrank in place, which still belong to it by its class. */
-void hak_arena_drop_rest(void *block, size_t bytes, size_t usable);
+void hak_arena_discard_behind(void *block, size_t bytes, size_t usable);
 
 /* Lengthen such an extent to `chunks` chunks. It grows in place if the space behind is unmapped or, for a small extent,
  * free. Otherwise the kernel may move it, with its contents but without its tail. Returns its address; NULL: nothing

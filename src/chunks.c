@@ -85,7 +85,7 @@ HAK_NOINLINE static void unslice_locked(hak_chunk_t *chunk) {
   hak_extent_put_locked(extent);
 }
 
-void hak_chunk_settle_locked(hak_chunk_t *chunk) {
+void hak_chunk_list_locked(hak_chunk_t *chunk) {
   if (chunk->free == HAK_MASK_ALL && chunk->purging == 0) {
     unslice_locked(chunk);
     return;
@@ -124,7 +124,7 @@ void hak_chunk_give_locked(hak_chunk_t *chunk, size_t first, size_t slices) {
   chunk->free |= hak_mask_of(first, slices);
   chunk->tail = (uint8_t)(first < chunk->tail ? first : chunk->tail);
   if (chunk->free == HAK_MASK_ALL) {
-    hak_chunk_settle_locked(chunk);
+    hak_chunk_list_locked(chunk);
     return;
   }
   chunk->free_slices = (uint8_t)(chunk->free_slices + slices);

@@ -85,6 +85,6 @@ hak_place_t hak_chunk_place_in(hak_chunk_t *chunk, size_t slices, size_t align);
 void hak_chunk_take_locked(hak_chunk_t *chunk, size_t first, size_t slices, bool *zeroed);
 void hak_chunk_give_locked(hak_chunk_t *chunk, size_t first, size_t slices);
 /* Put a SLICED chunk into the lists that match its masks, or make it FREE if all of it is free. */
-void hak_chunk_settle_locked(hak_chunk_t *chunk);
+void hak_chunk_list_locked(hak_chunk_t *chunk);
 /* Take a SLICED chunk out of its lists; its free slices count in no total afterwards. */
 void hak_chunk_unlist_locked(hak_chunk_t *chunk);

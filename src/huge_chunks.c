@@ -13,7 +13,7 @@ static void take_tail_locked(hak_chunk_t *chunk, size_t tail) {
   chunk->dirty |= mask;
   chunk->purged &= ~mask;
   chunk->tail = (uint8_t)tail;
-  hak_chunk_settle_locked(chunk);
+  hak_chunk_list_locked(chunk);
 }
 
 /* Prefer resident chunks, above all those with room for the tail directly behind. A block of another length may then
@@ -69,7 +69,7 @@ void *hak_arena_take_chunks(size_t chunks, size_t tail, size_t align, bool grows
     if (stocked && hak_arena_grow(all, align, 0, grows)) {
       continue;
     }
-    if ((purged || !hak_arena_purge(0)) && !hak_unmap_rest(all * HAK_CHUNK_SLICES)) {
+    if ((purged || !hak_arena_purge(0)) && !hak_unmap_clean(all * HAK_CHUNK_SLICES)) {
       hak_limit_unreserve(chunks * HAK_CHUNK_SLICES + tail);
       return NULL;
     }
@@ -168,7 +168,7 @@ bool hak_arena_unite_tail(void *base, size_t chunks, size_t tail) {
   return free;
 }
 
-void hak_arena_drop_rest(void *block, size_t bytes, size_t usable) {
+void hak_arena_discard_behind(void *block, size_t bytes, size_t usable) {
   size_t from = hak_round_up(bytes, hak_os_page_bytes());
   if (from < usable && !atomic_load_explicit(&hak_arena.locked, memory_order_relaxed)) {
     hak_os_discard((char *)block + from, usable - from);

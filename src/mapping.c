@@ -84,7 +84,7 @@ HAK_NOINLINE static char *choose_place(size_t bytes, size_t align, bool *recalle
 }
 
 /* Record the outcome of a mapping at `base`, which may differ from the hint. NULL: the mapping failed. */
-HAK_NOINLINE static void settle_place(char *base, size_t bytes, const char *place, bool recalled) {
+HAK_NOINLINE static void record_place(char *base, size_t bytes, const char *place, bool recalled) {
   hak_lock(&hak_arena.lock);
   if (recalled && base != place) {
     hak_mapping.lost_bytes += bytes; /* another mapping is there */
@@ -99,7 +99,7 @@ HAK_NOINLINE static void settle_place(char *base, size_t bytes, const char *plac
 char *hak_map(size_t bytes, size_t align, bool for_slabs) {
   bool recalled;
   char *place = choose_place(bytes, align, &recalled), *base = hak_os_map_aligned(place, bytes, align);
-  settle_place(base, bytes, place, recalled);
+  record_place(base, bytes, place, recalled);
   if (base) {
     hak_huge_pages_advise(base, bytes, for_slabs);
   }
@@ -126,7 +126,7 @@ static void put_slices_locked(char *base, size_t slices) {
   hak_mask_t mask = hak_mask_of((size_t)(base - chunk_base) >> HAK_SLICE_SHIFT, slices);
   chunk->present |= mask;
   chunk->free |= mask;
-  hak_chunk_settle_locked(chunk);
+  hak_chunk_list_locked(chunk);
 }
 
 bool hak_map_list_slices(char *base, size_t slices) {

@@ -48,7 +48,7 @@ void hak_unmap_forget_locked(hak_chunk_t *chunk, hak_mask_t mask);
 /* Unmap such slices once the chunk is listed again, and unlock. False: some could not be unmapped, and are free. */
 bool hak_unmap_and_unlock(hak_chunk_t *chunk, hak_mask_t mask);
 /* Number of clean free slices in chunks that also hold blocks. */
-size_t hak_unmap_rest_locked(void);
+size_t hak_unmap_clean_locked(void);
 /* Unmap the clean free slices of chunks that also hold blocks. False: nothing was unmapped. There are fewer than
  * `least`, too few for the effort, or so much mapped memory that the process would run out of mappings. */
-bool hak_unmap_rest(size_t least);
+bool hak_unmap_clean(size_t least);

@@ -64,7 +64,7 @@ static void begin_slices_locked(hak_chunk_t *chunk, hak_mask_t mask, size_t row)
   chunk->purging = mask;
   hak_arena.dirty_slices -= hak_mask_count(mask);
   hak_retain_purge_locked(hak_mask_count(mask), row);
-  hak_chunk_settle_locked(chunk);
+  hak_chunk_list_locked(chunk);
 }
 
 /* Start with the emptiest chunks, which may become whole. Skip a chunk that another thread is purging. */
@@ -111,7 +111,7 @@ static void end_slices_locked(hak_chunk_t *chunk, hak_mask_t done) {
   chunk->purging = 0;
   chunk->dirty &= ~done;
   chunk->purged |= done;
-  hak_chunk_settle_locked(chunk);
+  hak_chunk_list_locked(chunk);
 }
 
 static size_t finish_slices(hak_chunk_t *chunk) {

@@ -119,10 +119,10 @@ static size_t large_bytes(const void *block) {
  * Where the system call would cost more than the remaining realloc, the limit is a quarter. */
 enum { DROPPED_MIN = 128 << 10 };
 
-static void drop_rest(void *block, size_t before, size_t bytes) {
+static void discard_behind(void *block, size_t before, size_t bytes) {
   size_t after = large_bytes(block);
   if (after < before && after - bytes > bytes / (before >= DROPPED_MIN ? 8 : 4)) {
-    hak_arena_drop_rest(block, bytes, after);
+    hak_arena_discard_behind(block, bytes, after);
   }
 }
 
@@ -145,7 +145,7 @@ static void *resize(void *block, uint32_t cls, size_t bytes) {
     hak_hook_allocated(fresh, bytes); /* which counts it as freed and allocated */
   }
   if (fresh && !copied && is_large(cls)) {
-    drop_rest(fresh, usable, bytes);
+    discard_behind(fresh, usable, bytes);
   }
   errno = saved;
   return fresh ? fresh : block; /* without memory a shrunk block may stay in place */

@@ -54,22 +54,22 @@ bool hak_unmap_and_unlock(hak_chunk_t *chunk, hak_mask_t mask) {
   return unmap(base, mask);
 }
 
-size_t hak_unmap_rest_locked(void) {
+size_t hak_unmap_clean_locked(void) {
   return hak_arena.mapped_slices - hak_arena.clean_extent_slices - hak_arena.dirty_slices - hak_arena.used_slices;
 }
 
-HAK_NOINLINE bool hak_unmap_rest(size_t least) {
+HAK_NOINLINE bool hak_unmap_clean(size_t least) {
   hak_chunk_t last = {.base = NULL}, *chunk = NULL;
   bool any = false, all = true;
   hak_lock(&hak_arena.lock);
-  size_t rest = hak_unmap_rest_locked(), mapped = hak_arena.mapped_slices;
-  bool enough = rest >= least && rest > mapped / LEAST_PART && mapped < HAK_SPLIT_BELOW;
+  size_t clean = hak_unmap_clean_locked(), mapped = hak_arena.mapped_slices;
+  bool enough = clean >= least && clean > mapped / LEAST_PART && mapped < HAK_SPLIT_BELOW;
   for (; enough && all && (chunk = hak_pagemap_next_sliced(chunk)); chunk = &last) {
     hak_mask_t mask = hak_unmap_whole_pages(chunk->free & ~chunk->dirty);
     last.base = chunk->base;
     if (mask) {
       hak_unmap_forget_locked(chunk, mask);
-      hak_chunk_settle_locked(chunk);
+      hak_chunk_list_locked(chunk);
       all = hak_unmap_and_unlock(chunk, mask);
       any |= all;
       hak_lock(&hak_arena.lock);
