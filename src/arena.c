@@ -2,7 +2,6 @@
 #include "purge.h"
 
 static size_t runs[HAK_BIN_COUNT]; /* runs in use, by class; lock: the arena's */
-static _Atomic size_t cached_bytes;
 
 /* Only slabs ask for this length with this alignment. */
 static bool is_slab(size_t slices, size_t align) {
@@ -151,12 +150,4 @@ bool hak_arena_extend(void *base, size_t slices, size_t more) {
   }
   hak_unlock(&hak_arena.lock);
   return ok;
-}
-
-void hak_arena_count_cached(size_t bytes) {
-  atomic_fetch_add_explicit(&cached_bytes, bytes, memory_order_relaxed);
-}
-
-size_t hak_arena_cached_bytes(void) {
-  return atomic_load_explicit(&cached_bytes, memory_order_relaxed);
 }

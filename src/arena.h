@@ -71,10 +71,6 @@ hak_misuse_t hak_arena_why(const void *address);
 /* Whether the system recently had no memory for a whole chunk. Callers that can do with less should ask for less. */
 bool hak_arena_is_low_on_memory(void);
 
-/* Threads may keep so many more bytes of large blocks in their caches (or fewer: modulo 2^64). */
-void hak_arena_count_cached(size_t bytes);
-size_t hak_arena_cached_bytes(void);
-
 /* Slices taken, without the lock: may be a moment old. */
 size_t hak_arena_used_slices(void);
 /* Whether use is below half of its peak in the last two windows. */

@@ -87,14 +87,10 @@ typedef struct hak_heap {
   size_t used_seen;          /* slices in use at the last check */
   size_t budget_bytes;       /* sum of capacity * block bytes over the adaptive classes up to 4 KiB */
   size_t large_budget_bytes; /* the same sum over the classes above 4 KiB */
-  size_t run_budget_bytes;   /* the same sum over runs */
   size_t cached_bytes;       /* bytes in the bins at the last count */
   size_t unearned_bytes;     /* slow-start quota: part of both budgets, given before any need was shown */
   uint64_t looked_ms;        /* time of the last scavenge */
   uint32_t looked_at;        /* number of events at the last scavenge */
-  uint64_t haste_ms;         /* when the allocation rate of runs was last checked */
-  size_t run_bytes;          /* bytes of runs fetched since that check */
-  uint32_t haste;            /* checks for which the high allocation rate still counts */
 } hak_heap_t;
 
 _Static_assert(offsetof(hak_heap_t, bin) == offsetof(hak_heap_t, grant) + HAK_BINS_AT * sizeof(void *),

@@ -46,20 +46,12 @@ static void drop_current(hak_bin_info_t *info) {
   }
 }
 
-static void return_some(uint32_t cls, hak_free_block_t *const *blocks, uint32_t count, const char *function) {
-  if (hak_class_is_run(cls)) {
-    hak_run_return(blocks, count, cls, function);
-  } else {
-    hak_slab_return(blocks, count, cls, function);
-  }
-}
-
 /* To another thread that allocates, if there may be one; else back. */
 static void pass_on(const hak_heap_t *heap, uint32_t cls, hak_free_block_t *const *blocks, uint32_t count) {
-  if (hak_caches_open() > 1 && hak_policy_passes_on(heap, cls)) {
+  if (hak_policy_passes_on(heap, cls)) {
     count = hak_depot_put(cls, blocks, count);
   }
-  return_some(cls, blocks, count, "free");
+  hak_class_return(blocks, count, cls, "free");
 }
 
 /* The newest blocks leave the bin, all but `keep`. */
@@ -89,7 +81,7 @@ void hak_cache_cut_grant(hak_heap_t *heap, uint32_t cls, const char *function) {
     atomic_signal_fence(memory_order_release);
     grant->head = HAK_NO_BLOCK;
     heap->info[cls].sample_left += count;
-    return_some(cls, slots + 1, count, function);
+    hak_class_return(slots + 1, count, cls, function);
   }
 }
 
@@ -98,10 +90,10 @@ static void flush_class(hak_heap_t *heap, uint32_t cls, const char *function) {
   uint32_t count = hak_bin_settle(heap, cls);
   if (count > 0) {
     hak_bin_lower(heap, cls, 0);
-    return_some(cls, hak_bin_slots(heap, cls) + 1, count, function);
+    hak_class_return(hak_bin_slots(heap, cls) + 1, count, cls, function);
   }
   if (info->outgoing > 0) {
-    return_some(cls, hak_bin_slots(heap, cls) + 1, cut_outgoing(info), function);
+    hak_class_return(hak_bin_slots(heap, cls) + 1, cut_outgoing(info), cls, function);
   }
   hak_cache_cut_grant(heap, cls, function);
   drop_current(info);
@@ -164,7 +156,7 @@ static void return_oldest(hak_heap_t *heap, uint32_t cls, uint32_t count) {
   hak_free_block_t **slots = hak_bin_slots(heap, cls);
   uint32_t blocks = hak_bin_settle(heap, cls), capacity = hak_bin_capacity(info);
   hak_bin_lower(heap, cls, 0);
-  return_some(cls, slots + 1, count, "free");
+  hak_class_return(slots + 1, count, cls, "free");
   hak_copy_words(slots + 1, slots + 1 + count, blocks - count);
   hak_bin_raise(heap, cls, blocks - count);
   info->returned += count;
@@ -205,9 +197,6 @@ static void return_idle(hak_heap_t *heap) {
 
 void hak_cache_look_at_clock(hak_heap_t *heap) {
   uint64_t now_ms = hak_os_now_ms();
-  for (uint32_t c = hak_policy_calms(heap, now_ms) ? HAK_RUN_FIRST : HAK_CLASS_COUNT; c < HAK_CLASS_COUNT; c++) {
-    return_class(heap, c);
-  }
   bool busy = heap->events - heap->looked_at >= BUSY_EVENTS;
   if (now_ms - heap->looked_ms >= (busy ? BUSY_LOOK_MS : LOOK_MS)) {
     heap->looked_ms = now_ms;
@@ -243,7 +232,7 @@ static void look_around(hak_heap_t *heap) {
 static void open_bin(hak_heap_t *heap, uint32_t cls) {
   hak_bin_info_t *info = &heap->info[cls];
   if (info->closed) {
-    return_some(cls, hak_bin_slots(heap, cls) + 1, cut_outgoing(info), "free");
+    hak_class_return(hak_bin_slots(heap, cls) + 1, cut_outgoing(info), cls, "free");
     info->closed = false;
     hak_bin_set_end(heap, cls);
   }
@@ -264,9 +253,18 @@ static uint32_t fetch(hak_bin_info_t *info, uint32_t cls, hak_free_block_t **blo
   return count;
 }
 
+/* A run that was freed twice may have gone back to the arena meanwhile. */
+static void *checked(hak_free_block_t *block, uint32_t cls) {
+  if (!hak_is_marked_free(block) || hak_class_at(block) != cls) {
+    hak_slab_damaged("malloc", block);
+  }
+  return hak_mark_taken(block);
+}
+
 static void *refill_run(hak_heap_t *heap, uint32_t cls, bool *zeroed) {
   hak_policy_refill(&heap->info[cls], cls);
-  void *block = hak_run_take(cls, HAK_BLOCK_MIN, zeroed);
+  hak_free_block_t *passed_on;
+  void *block = hak_depot_take(cls, &passed_on, 1) > 0 ? checked(passed_on, cls) : hak_run_take(cls, HAK_BLOCK_MIN, zeroed);
   if (block) {
     hak_policy_fetched(heap, cls, 1);
   }
@@ -305,15 +303,12 @@ void *hak_cache_refill(hak_heap_t *heap, uint32_t cls, size_t bytes, bool *zeroe
   if (count == 0) {
     return NULL;
   }
-  hak_free_block_t *block = blocks[count - 1];
-  if (!hak_is_marked_free(block)) {
-    hak_slab_damaged("malloc", block);
-  }
+  void *block = checked(blocks[count - 1], cls);
   if (count > 1) {
     hak_bin_raise(heap, cls, count - 1);
   }
   hak_policy_fetched(heap, cls, count);
-  return hak_mark_taken(block);
+  return block;
 }
 
 void hak_cache_return_one(uint32_t cls, hak_free_block_t *block) {
@@ -374,6 +369,11 @@ void hak_cache_overflow(hak_heap_t *heap, uint32_t cls, hak_free_block_t *block)
     return;
   }
   if ((make_room(heap, cls) || make_room_by_policy(heap, cls)) && hak_bin_push(heap, &heap->bin[cls], block)) {
+    return;
+  }
+  if (hak_class_is_run(cls) && hak_policy_passes_on(heap, cls)) {
+    hak_mark_free(block);
+    pass_on(heap, cls, &block, 1);
     return;
   }
   hak_cache_return_one(cls, block);

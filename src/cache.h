@@ -85,9 +85,5 @@ bool hak_policy_lend(hak_heap_t *heap, uint32_t cls, uint32_t blocks);
 /* The end of that. */
 void hak_policy_take_back(hak_heap_t *heap, uint32_t cls);
 
-/* A thread that fetches runs faster than it could write them leaves most of their bytes as they are: it is in haste,
- * and may keep more of them. To be asked now and then. True: its haste is over, and the runs that it kept should go. */
-bool hak_policy_calms(hak_heap_t *heap, uint64_t now_ms);
-
 /* Nothing was fetched or returned for a while. */
 void hak_policy_idle(hak_heap_t *heap, uint32_t cls);

@@ -1,10 +1,13 @@
-/* Blocks on their way from threads that free to threads that allocate. cache.c stands above, slab.c below. */
+/* Blocks on their way from threads that free to threads that allocate. cache.c stands above, slab.c and
+ * run.c below. */
 #include "depot.h"
 
+#include "large.h"
 #include "slab.h"
 
 enum {
-  BYTES_MAX = 256 << 10, /* of a lane */
+  BYTES_MAX = 256 << 10,   /* of blocks from slabs in a lane, */
+  RUN_BYTES_MAX = 1 << 20, /* and of runs: even the largest has a place */
   BLOCKS_MAX = 4096,
   BATCH = 8, /* blocks taken out at a time to be returned */
 };
@@ -20,11 +23,11 @@ static uint32_t lanes(void) {
 }
 
 uint32_t hak_depots_open(void) {
-  return lanes() * HAK_RUN_FIRST;
+  return lanes() * HAK_CLASS_COUNT;
 }
 
 static uint32_t capacity_of(uint32_t cls) {
-  uint32_t blocks = BYTES_MAX / hak_class_sizes[cls];
+  uint32_t blocks = (hak_class_is_run(cls) ? RUN_BYTES_MAX : BYTES_MAX) / hak_class_sizes[cls];
   return blocks < BLOCKS_MAX ? blocks : BLOCKS_MAX;
 }
 
@@ -37,7 +40,7 @@ static void set_count_locked(hak_depot_t *depot, uint32_t count) {
 }
 
 static hak_depot_t *lane_of(uint32_t cls, uint32_t lane) {
-  return &hak_depots[lane * HAK_RUN_FIRST + cls];
+  return &hak_depots[lane * HAK_CLASS_COUNT + cls];
 }
 
 /* The line is others', too. */
@@ -135,13 +138,13 @@ uint32_t hak_depot_take(uint32_t cls, hak_free_block_t **blocks, uint32_t want) 
 static void flush_class(uint32_t cls) {
   hak_free_block_t *batch[BATCH];
   for (uint32_t count; (count = hak_depot_take(cls, batch, BATCH)) > 0;) {
-    hak_slab_return(batch, count, cls, "free");
+    hak_class_return(batch, count, cls, "free");
   }
   set_taken(cls, false);
 }
 
 void hak_depot_flush(bool idle_only) {
-  for (uint32_t cls = 1; cls < HAK_RUN_FIRST; cls++) {
+  for (uint32_t cls = 1; cls < HAK_CLASS_COUNT; cls++) {
     if (!idle_only || !hak_depot_is_taken(cls)) {
       flush_class(cls);
     }
@@ -150,7 +153,7 @@ void hak_depot_flush(bool idle_only) {
 
 void hak_depot_begin(void) {
   hak_depot_flush(true);
-  for (uint32_t cls = 1; cls < HAK_RUN_FIRST; cls++) {
+  for (uint32_t cls = 1; cls < HAK_CLASS_COUNT; cls++) {
     set_taken(cls, false);
   }
 }

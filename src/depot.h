@@ -1,6 +1,6 @@
-/* Duty: free blocks on their way from a thread that frees to one that allocates, without passing the slabs.
- * Data: some shards for each class, each a magazine under its own lock. A class starts with one, and all classes get
- * another when threads have met at every open shard. The blocks' memory is not touched. Layers below: slab,
+/* Duty: free blocks on their way from a thread that frees to one that allocates, without passing the slabs or the
+ * arena. Data: some shards for each class, each a magazine under its own lock. A class starts with one, and all classes
+ * get another when threads have met at every open shard. The blocks' memory is not touched. Layers below: large, slab,
  * magazine. */
 #pragma once
 
@@ -13,7 +13,7 @@ typedef struct hak_depot {
   hak_magazine_t magazine;
 } __attribute__((aligned(HAK_CACHE_LINE))) hak_depot_t;
 
-enum { HAK_DEPOT_LANES = 8, HAK_DEPOTS = HAK_DEPOT_LANES * HAK_RUN_FIRST };
+enum { HAK_DEPOT_LANES = 8, HAK_DEPOTS = HAK_DEPOT_LANES * HAK_CLASS_COUNT };
 extern hak_depot_t hak_depots[HAK_DEPOTS]; /* the first shards of all classes, then the second ones, ... */
 /* Number of shards of each class that may be in use. It is constant while the caller holds the lock of the first shard
  * of class 0, which serves no class. */
@@ -28,7 +28,8 @@ uint32_t hak_depot_take(uint32_t cls, hak_free_block_t **blocks, uint32_t want);
 HAK_INLINE bool hak_depot_is_taken(uint32_t cls) {
   return atomic_load_explicit(&hak_depots[cls].taken, memory_order_relaxed);
 }
-/* Return blocks to the slabs: of all classes, or only of those from which no thread took in this decay time. */
+/* Return blocks to the slabs and to the arena: of all classes, or only of those from which no thread took in this decay
+ * time. */
 void hak_depot_flush(bool idle_only);
 /* Begin another decay time. */
 void hak_depot_begin(void);

@@ -270,7 +270,7 @@ void hak_heap_verify_mine(const char *function) {
 }
 
 bool hak_heap_holds(const void *block, uint32_t cls) {
-  bool held = !hak_class_is_run(cls) && (hak_slab_holds(block) || hak_depot_holds(block, cls));
+  bool held = (!hak_class_is_run(cls) && hak_slab_holds(block)) || hak_depot_holds(block, cls);
   if (!held) {
     hak_lock(&hak_heaps_lock);
     for (const hak_heap_t *heap = hak_heaps_all; heap && !held; heap = heap->next) {

@@ -11,7 +11,6 @@ enum {
 
 _Thread_local uint8_t hak_lock_passes __attribute__((tls_model("initial-exec")));
 _Thread_local uint32_t hak_lock_id __attribute__((tls_model("initial-exec")));
-_Thread_local uint64_t hak_lock_waited_ns __attribute__((tls_model("initial-exec")));
 
 uint32_t hak_lock_make_id(void) {
   static _Atomic uint32_t last;
@@ -82,7 +81,6 @@ HAK_COLD void hak_lock_wait(hak_lock_t *lock, uint32_t self) {
   uint64_t since_ns = hak_os_now_ns();
   wait(lock, self, false);
   uint64_t waited_ns = hak_os_now_ns() - since_ns;
-  hak_lock_waited_ns += waited_ns;
   int at = 0;
   for (uint64_t below_ns = 1000; waited_ns >= below_ns && at < HAK_LOCK_WAIT_COUNTS - 1; below_ns *= 10) {
     at++;
@@ -92,9 +90,7 @@ HAK_COLD void hak_lock_wait(hak_lock_t *lock, uint32_t self) {
 
 /* With many waiting threads, a wake-up takes longer than a critical section. */
 HAK_COLD void hak_lock_wake(hak_lock_t *lock) {
-  uint64_t since_ns = hak_os_now_ns();
   hak_os_wake(&lock->word);
-  hak_lock_waited_ns += hak_os_now_ns() - since_ns;
 }
 
 bool hak_lock_is_mine(const hak_lock_t *lock) {

@@ -25,9 +25,6 @@ extern _Thread_local uint8_t hak_lock_passes __attribute__((tls_model("initial-e
 /* Number of this thread, kept in the child of its fork; 0 before its first lock. */
 extern _Thread_local uint32_t hak_lock_id __attribute__((tls_model("initial-exec")));
 
-/* Time that this thread waited for locks, since its reader last reset it to 0. */
-extern _Thread_local uint64_t hak_lock_waited_ns __attribute__((tls_model("initial-exec")));
-
 uint32_t hak_lock_make_id(void);
 HAK_COLD void hak_lock_wait(hak_lock_t *lock, uint32_t self);
 HAK_COLD void hak_lock_wake(hak_lock_t *lock);

@@ -33,25 +33,18 @@ enum {
   BUDGET_SHARED_BYTES = 64 << 20, /* a cache may hold its share of this, but no less and no more than */
   BUDGET_LEAST_BYTES = 128 << 10,
   BUDGET_MOST_BYTES = 1 << 20, /* whatever is in use */
-  /* Eighths of what its thread has in use that a cache may hold: less costs faults, more feeds itself. Of blocks that
-   * have slices of their own only one: who writes them gains more by memory that is still warm; unless the thread is in
-   * haste, and waits for the arena most of the time. */
+  /* Eighths of what its thread has in use that a cache may hold: less costs faults, more feeds itself. Slices in
+   * a cache are of no use to other sizes, so runs have room within the first half only. */
   SMALL_EIGHTHS = 24,
   LARGE_EIGHTHS = 12,
-  FIRST_RUN_EIGHTHS = 8,
-  RUN_EIGHTHS = 1,
-  HASTE_BYTES_PER_MS = 32 << 20, /* fetched of runs: no thread writes so much; */
-  CLOCK_MS = 10,                 /* what the clock may be behind */
-  HASTE_LOOK_MS = 250,
-  HASTE_LOOKS = 2, /* it lasts for so many: with more runs kept, fewer are fetched */
+  RUN_EIGHTHS = 4,
   EVENTS_PER_COUNT = 16,
-  LIMIT_PART = 4, /* and all caches together this part of a limit: nobody else can take what a thread keeps */
-  RUN_LEAST_BYTES = 2 << 20,
+  LIMIT_PART = 4,         /* and all caches together this part of a limit: nobody else can take what a thread keeps */
   LENT_BYTES = 512 << 10, /* lent to all threads at most, and */
   LENT_SHARE = 256,       /* this part of what is in use */
 };
 
-static _Atomic size_t caches_open, lent_bytes, small_budgets_bytes; /* of all threads */
+static _Atomic size_t caches_open, lent_bytes, budgets_bytes; /* of all threads */
 
 void hak_cache_set_open(size_t caches) {
   atomic_store_explicit(&caches_open, caches, memory_order_relaxed);
@@ -65,10 +58,6 @@ size_t hak_caches_open(void) {
 static uint32_t blocks_within(size_t bytes, uint32_t cls, uint32_t low, uint32_t high) {
   uint32_t blocks = (uint32_t)(bytes / hak_class_sizes[cls]);
   return blocks < low ? low : blocks > high ? high : blocks;
-}
-
-bool hak_policy_passes_on(const hak_heap_t *heap, uint32_t cls) {
-  return !hak_class_is_run(cls) && (!heap->heap_shrinks || hak_depot_is_taken(cls));
 }
 
 /* A thread's part of what all of them may have. */
@@ -97,12 +86,7 @@ void hak_policy_set_capacity(hak_heap_t *heap, uint32_t cls, uint32_t capacity) 
   hak_bin_set_end(heap, cls);
   if (info->adaptive && change != 0) {
     *budget_of(heap, cls) += change;
-    heap->run_budget_bytes += hak_class_is_run(cls) ? change : 0;
-    if (is_large(cls)) {
-      hak_arena_count_cached(change);
-    } else {
-      atomic_fetch_add_explicit(&small_budgets_bytes, change, memory_order_relaxed);
-    }
+    atomic_fetch_add_explicit(&budgets_bytes, change, memory_order_relaxed);
   }
 }
 
@@ -159,15 +143,17 @@ void hak_policy_close(hak_heap_t *heap) {
   for (uint32_t c = 1; c <= HAK_GRANT_LAST; c++) {
     forget_lent(&heap->info[c], c);
   }
-  hak_arena_count_cached(-heap->large_budget_bytes);
-  atomic_fetch_sub_explicit(&small_budgets_bytes, heap->budget_bytes, memory_order_relaxed);
-  heap->budget_bytes = heap->large_budget_bytes = heap->run_budget_bytes = heap->unearned_bytes = 0;
-  heap->run_bytes = heap->haste = 0;
-  hak_lock_waited_ns = 0;
+  atomic_fetch_sub_explicit(&budgets_bytes, heap->budget_bytes + heap->large_budget_bytes, memory_order_relaxed);
+  heap->budget_bytes = heap->large_budget_bytes = heap->unearned_bytes = 0;
 }
 
 bool hak_policy_is_off(const hak_bin_info_t *info) {
   return !info->adaptive && hak_bin_capacity(info) == 0;
+}
+
+bool hak_policy_passes_on(const hak_heap_t *heap, uint32_t cls) {
+  bool cached = !hak_policy_is_off(&heap->info[cls]) && hak_class_sizes[cls] <= hak_option_size(HAK_OPTION_CACHE_BYTES);
+  return cached && hak_caches_open() > 1 && (!heap->heap_shrinks || hak_depot_is_taken(cls));
 }
 
 uint32_t hak_policy_refill(hak_bin_info_t *info, uint32_t cls) {
@@ -188,7 +174,7 @@ bool hak_policy_keeps_current(const hak_bin_info_t *info, uint32_t cls) {
 }
 
 static size_t all_budgets_bytes(void) {
-  return atomic_load_explicit(&small_budgets_bytes, memory_order_relaxed) + hak_arena_cached_bytes();
+  return atomic_load_explicit(&budgets_bytes, memory_order_relaxed);
 }
 
 /* The caches have their part of a limit. */
@@ -210,23 +196,15 @@ static size_t in_use(hak_heap_t *heap, size_t others) {
 }
 
 /* Whether the budgets have room for so many more blocks. The first of a class is the difference between a cache and
- * none. */
+ * none, and always has it, unless it is a run: thousands of threads may sleep, each with one. */
 static bool may_grow(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
-  bool first = hak_bin_capacity(&heap->info[cls]) + blocks == 1;
+  bool first = !hak_class_is_run(cls) && hak_bin_capacity(&heap->info[cls]) + blocks == 1;
   size_t bytes = (size_t)blocks * hak_class_sizes[cls], kept = *budget_of(heap, cls) + bytes;
-  /* what a thread keeps of large ones, the arena does not: see hak_arena_count_cached */
   size_t least = is_large(cls) ? hak_option_size(HAK_OPTION_RETAIN) / hak_caches_open()
                                : share_of(BUDGET_SHARED_BYTES, BUDGET_LEAST_BYTES, BUDGET_MOST_BYTES);
-  if (!hak_class_is_run(cls)) {
-    size_t eighths = is_large(cls) ? LARGE_EIGHTHS : SMALL_EIGHTHS;
-    size_t others = all_budgets_bytes() - heap->budget_bytes - heap->large_budget_bytes;
-    return first || kept <= least || (!at_limit() && kept <= in_use(heap, others) / 8 * eighths);
-  }
-  kept = heap->run_budget_bytes + bytes;
-  bool only = kept == hak_class_sizes[cls]; /* of all runs: a loop that takes and returns a block has no other in use */
-  least = least < RUN_LEAST_BYTES ? least : RUN_LEAST_BYTES;
-  size_t eighths = heap->haste ? LARGE_EIGHTHS : first ? FIRST_RUN_EIGHTHS : RUN_EIGHTHS;
-  return kept <= least || (!at_limit() && (only || kept <= in_use(heap, 0) / 8 * eighths));
+  size_t eighths = hak_class_is_run(cls) ? RUN_EIGHTHS : is_large(cls) ? LARGE_EIGHTHS : SMALL_EIGHTHS;
+  size_t others = all_budgets_bytes() - heap->budget_bytes - heap->large_budget_bytes;
+  return first || kept <= least || (!at_limit() && kept <= in_use(heap, others) / 8 * eighths);
 }
 
 /* Blocks that this thread fetches again after it returned them deserve room: as many as it would have saved, as long
@@ -235,7 +213,6 @@ void hak_policy_fetched(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
   hak_bin_info_t *info = &heap->info[cls];
   uint32_t again = blocks < info->returned ? blocks : info->returned;
   info->fetched += info->fetched < FETCHED_MAX ? blocks : 0;
-  heap->run_bytes += hak_class_is_run(cls) ? hak_class_sizes[cls] : 0;
   if (again == 0 || !info->adaptive) {
     return;
   }
@@ -257,7 +234,7 @@ static uint32_t towards_batch(hak_heap_t *heap, uint32_t cls, uint32_t capacity)
   uint32_t more = capacity > 0 ? capacity : blocks_within(UNEARNED_FIRST_BYTES, cls, 1, UINT32_MAX);
   more = batch - capacity < more ? batch - capacity : more;
   bool allowed = (size_t)(capacity + more) * hak_class_sizes[cls] <= hak_option_size(HAK_OPTION_CACHE_BYTES);
-  size_t kept = heap->budget_bytes + heap->large_budget_bytes - heap->run_budget_bytes;
+  size_t kept = heap->budget_bytes + heap->large_budget_bytes;
   allowed &= kept + (size_t)more * hak_class_sizes[cls] <=
              share_of(BATCHES_SHARED_BYTES / hak_caches_open(), BATCHES_LEAST_BYTES, SIZE_MAX);
   return allowed && !hak_class_is_run(cls) && may_grow(heap, cls, more) ? capacity + more : capacity;
@@ -297,22 +274,6 @@ hak_overflow_t hak_policy_overflow(hak_heap_t *heap, uint32_t cls) {
   }
   info->returned += capacity - capacity / 2;
   return HAK_OVERFLOW_HALF;
-}
-
-bool hak_policy_calms(hak_heap_t *heap, uint64_t now_ms) {
-  uint64_t passed_ms = now_ms - heap->haste_ms, waited_ms = hak_lock_waited_ns / 1000000;
-  if (heap->run_bytes / HASTE_BYTES_PER_MS + waited_ms >= passed_ms + CLOCK_MS) {
-    heap->haste = HASTE_LOOKS;
-  }
-  if (passed_ms < HASTE_LOOK_MS) {
-    return false;
-  }
-  bool calms = heap->haste == 1;
-  heap->haste -= heap->haste > 0;
-  heap->haste_ms = now_ms;
-  hak_lock_waited_ns = 0;
-  heap->run_bytes = 0;
-  return calms;
 }
 
 void hak_policy_idle(hak_heap_t *heap, uint32_t cls) {

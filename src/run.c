@@ -29,6 +29,14 @@ void hak_run_return(hak_free_block_t *const *blocks, uint32_t n, uint32_t cls, c
   }
 }
 
+void hak_class_return(hak_free_block_t *const *blocks, uint32_t n, uint32_t cls, const char *function) {
+  if (hak_class_is_run(cls)) {
+    hak_run_return(blocks, n, cls, function);
+  } else {
+    hak_slab_return(blocks, n, cls, function);
+  }
+}
+
 bool hak_run_resize(void *block, uint32_t cls, uint32_t wanted) {
   size_t has = slices_of(cls), wants = slices_of(wanted);
   if (wants > has && !hak_arena_extend(block, has, wants - has)) {

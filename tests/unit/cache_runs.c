@@ -6,8 +6,10 @@
 #include "arena.h"
 #include "cache.h"
 #include "child.h"
+#include "depot.h"
 #include "hakmem.h"
 #include "large.h"
+#include "options.h"
 #include "pagemap.h"
 #include "setting.h"
 #include "system.h"
@@ -24,7 +26,7 @@ static void a_run_that_is_wanted_again_stays(void) {
   for (uint32_t cls = HAK_RUN_FIRST; cls < HAK_CLASS_COUNT; cls++) {
     size_t bytes = hak_class_sizes[cls];
     open_both();
-    hak_cache_set_open(50); /* nothing else is in use, and its share of that would be less than nothing */
+    hak_cache_set_open(1);
     bins_free(&mine, bins_alloc(&mine, bytes));
     CHECK(bytes <= BINS_UNEARNED_BLOCK || (bins_empty(&mine, cls) && hak_arena_runs(cls) == 0));
     void *block = bins_alloc(&mine, bytes);
@@ -60,7 +62,7 @@ static void capacity_follows_use(void) {
   CHECK(hak_arena_used_slices() == kept * slices_of(cls));
 }
 
-/* A thread that only frees gives them back: they are large, and nobody else finds them in its list. */
+/* In a process of one thread they go back to the arena. */
 static void what_others_made_goes_back(void) {
   const uint32_t cls = hak_class_of(BYTES);
   open_both();
@@ -69,6 +71,38 @@ static void what_others_made_goes_back(void) {
   hak_cache_check(&mine);
   CHECK(bins_length(&mine, cls) == 0 && hak_arena_runs(cls) == 0 && hak_arena_used_slices() == 0);
   CHECK(!mine.info[cls].closed && mine.info[cls].outgoing == 0);
+}
+
+/* With another thread in the process, what has no place in a bin waits in the depot for whoever asks for that size, and
+ * the arena is not asked. Nothing waits there for long. */
+static void another_thread_gets_what_was_returned(void) {
+  const uint32_t cls = hak_class_of(BYTES);
+  open_both();
+  hak_cache_set_open(2);
+  alloc_many(&other, BYTES, 4);
+  free_many(&mine, 4);
+  CHECK(bins_length(&mine, cls) + hak_depot_count(cls) == 4 && hak_depot_count(cls) > 0 && hak_arena_runs(cls) == 4);
+  for (size_t waiting = hak_depot_count(cls); waiting > 0; waiting--) {
+    char *block = bins_alloc(&other, BYTES);
+    CHECK(block && hak_depot_count(cls) == waiting - 1 && hak_arena_runs(cls) == 4);
+    memset(block, 'y', BYTES);
+  }
+  alloc_many(&other, BYTES, 4);
+  free_many(&mine, 4);
+  CHECK(hak_depot_count(cls) > 0);
+  hak_depot_begin();
+  hak_depot_begin();
+  CHECK(hak_depot_count(cls) == 0);
+}
+
+static void a_class_without_a_cache_has_no_depot(void) {
+  const uint32_t cls = hak_class_of(BYTES);
+  set_variable("HAKMEM_CACHE_CLASS_MAX=64K");
+  open_both();
+  hak_cache_set_open(2);
+  alloc_many(&other, BYTES, 4);
+  free_many(&mine, 4);
+  CHECK(hak_depot_count(cls) == 0 && hak_arena_runs(cls) == 0);
 }
 
 static void no_more_is_kept_than_the_option_says(void) {
@@ -84,8 +118,8 @@ static void no_more_is_kept_than_the_option_says(void) {
   hak_cache_check(&mine);
 }
 
-/* A thread that went through all sizes, some of each at a time, and then has nothing in use: it kept a quarter of what
- * it had, and blocks that were the first of their class within that. */
+/* A thread that went through all sizes, some of each at a time, and then has nothing in use, keeps what the arena would
+ * retain, and half of what it had in use last. */
 static void many_classes_keep_little(void) {
   enum { AT_A_TIME = 4 };
   open_both();
@@ -95,33 +129,8 @@ static void many_classes_keep_little(void) {
       free_many(&mine, AT_A_TIME);
     }
   }
-  CHECK(hak_arena_used_slices() << HAK_SLICE_SHIFT <= AT_A_TIME * HAK_CACHED_MAX);
-  hak_cache_check(&mine);
-}
-
-/* A thread that fetches more than it could write in the time gets room for all that it takes at once; when it fetches
- * no more so fast, that goes, and only that. */
-static void what_haste_kept_goes_with_it(void) {
-  enum { SMALL = 1024, AT_A_TIME = 5 };
-  const uint32_t cls = hak_class_of(HAK_CACHED_MAX);
-  open_both();
-  system_advance_clock_ms(1000);
-  hak_cache_look_at_clock(&mine);
-  for (int round = 0; round < 300; round++) {
-    alloc_many(&mine, HAK_CACHED_MAX, AT_A_TIME);
-    free_many(&mine, AT_A_TIME);
-  }
-  CHECK(bins_length(&mine, cls) == AT_A_TIME);
-  bins_free(&mine, bins_alloc(&mine, SMALL));
-  for (int looks = 0; looks < 2; looks++) {
-    CHECK(bins_length(&mine, cls) == AT_A_TIME);
-    bins_free(&mine, bins_alloc(&mine, HAK_CACHED_MAX)); /* not idle */
-    bins_free(&mine, bins_alloc(&mine, SMALL));
-    mine.info[cls].busy = mine.info[hak_class_of(SMALL)].busy = true;
-    system_advance_clock_ms(250);
-    hak_cache_look_at_clock(&mine);
-  }
-  CHECK(bins_length(&mine, cls) == 0 && bins_length(&mine, hak_class_of(SMALL)) > 0);
+  CHECK(hak_arena_used_slices() << HAK_SLICE_SHIFT <=
+        hak_option_size(HAK_OPTION_RETAIN) + AT_A_TIME / 2 * HAK_CACHED_MAX);
   hak_cache_check(&mine);
 }
 
@@ -213,6 +222,32 @@ static void free_twice(void) {
 }
 
 /* The bin is full, and the block is looked for. */
+/* In a child, for what happens to it next. */
+static void pass_one_on(void) {
+  const uint32_t cls = hak_class_of(BYTES);
+  bins_drain(&mine, cls);
+  CHECK(hak_depot_put(cls, (hak_free_block_t *const *)(void *)&blocks[4], 1) == 0);
+}
+
+static void free_what_was_passed_on(void) {
+  pass_one_on();
+  hak_policy_set_capacity(&mine, hak_class_of(BYTES), 0);
+  bins_free(&mine, blocks[4]);
+}
+
+static void alloc_what_went_back_meanwhile(void) {
+  pass_one_on();
+  bins_free(&mine, blocks[4]); /* there is room, and nobody looks */
+  hak_cache_flush(&mine, "test");
+  (void)bins_alloc(&mine, BYTES);
+}
+
+static void alloc_what_was_damaged_on_the_way(void) {
+  pass_one_on();
+  memset(blocks[4], 'x', sizeof(hak_free_block_t));
+  (void)bins_alloc(&mine, BYTES);
+}
+
 static void free_a_second_time(void) {
   const uint32_t cls = hak_class_of(BYTES);
   hak_policy_set_capacity(&mine, cls, bins_length(&mine, cls));
@@ -250,6 +285,11 @@ static void damage_is_noticed(void) {
   child_is_stopped(free_at_a_slice, "free", inside, (char *)blocks[0] + HAK_SLICE_BYTES);
   bool zeroed;
   void *next = hak_run_take(hak_class_of(BYTES), HAK_BLOCK_MIN, &zeroed);
+  blocks[4] = next;
+  hak_mark_free(next);
+  child_is_stopped(free_what_was_passed_on, "free", twice, next);
+  child_is_stopped(alloc_what_went_back_meanwhile, "malloc", corrupted, next);
+  child_is_stopped(alloc_what_was_damaged_on_the_way, "malloc", corrupted, next);
   hak_run_give(next, hak_class_of(BYTES), "test");
   child_is_stopped(give_twice, "some_function", twice, next);
 }
@@ -259,9 +299,10 @@ int main(void) {
   child_succeeds(a_run_that_is_wanted_again_stays);
   child_succeeds(capacity_follows_use);
   child_succeeds(what_others_made_goes_back);
+  child_succeeds(another_thread_gets_what_was_returned);
+  child_succeeds(a_class_without_a_cache_has_no_depot);
   child_succeeds(no_more_is_kept_than_the_option_says);
   child_succeeds(many_classes_keep_little);
-  child_succeeds(what_haste_kept_goes_with_it);
   child_succeeds(without_caches_nothing_is_kept);
   child_succeeds(calloc_clears_what_was_used);
   child_succeeds(an_orphan_returns_its_runs);

@@ -13,13 +13,13 @@
 #include "stats.h"
 #include "system.h"
 
-enum { BYTES = 1024, BLOCKS = 1000, MOST_BYTES = 256 << 10, MOST_BLOCKS = 4096 };
+enum { BYTES = 1024, BLOCKS = 1000, MOST_BYTES = 256 << 10, MOST_RUN_BYTES = 1 << 20, MOST_BLOCKS = 4096 };
 
 static uint32_t cls;
 static hak_free_block_t *blocks[BLOCKS], *taken[BLOCKS];
 
 static size_t waiting(void) {
-  for (uint32_t c = 1; c < HAK_RUN_FIRST; c++) {
+  for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
     CHECK(c == cls || hak_depot_count(c) == 0);
   }
   return hak_depot_count(cls);
@@ -109,12 +109,13 @@ static void there_is_room_for_so_much(void) {
 /* Of small blocks, too, so that nobody waits long for who moves them; and of large ones there is one at least. */
 static void there_is_room_in_every_class(void) {
   static hak_free_block_t *many[2 * MOST_BLOCKS];
-  for (uint32_t c = 1; c < HAK_RUN_FIRST; c++) {
+  for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
     for (size_t i = 0; i < sizeof many / sizeof(void *); i++) {
       many[i] = blocks[0]; /* nothing of a block is touched */
     }
     uint32_t put = 2 * MOST_BLOCKS - hak_depot_put(c, many, 2 * MOST_BLOCKS);
-    CHECK(put >= 1 && put <= MOST_BLOCKS && (size_t)put * hak_class_sizes[c] <= MOST_BYTES);
+    CHECK(put >= 1 && put <= MOST_BLOCKS &&
+          (size_t)put * hak_class_sizes[c] <= (hak_class_is_run(c) ? MOST_RUN_BYTES : MOST_BYTES));
     CHECK(hak_depot_take(c, many, 2 * MOST_BLOCKS) == put && hak_depot_count(c) == 0);
   }
 }
@@ -200,18 +201,18 @@ static void two_threads_begin_at_once(void) {
  * second does not have to. */
 static void meet(void) {
   pthread_t first;
-  CHECK(hak_depots_open() == HAK_RUN_FIRST);
+  CHECK(hak_depots_open() == HAK_CLASS_COUNT);
   put_all(5, 5);
-  CHECK(hak_depots_open() == HAK_RUN_FIRST);
+  CHECK(hak_depots_open() == HAK_CLASS_COUNT);
   hak_lock(&hak_depots[cls].lock);
   CHECK(pthread_create(&first, NULL, put_one, blocks[0]) == 0);
-  while (hak_depots_open() == HAK_RUN_FIRST) {
+  while (hak_depots_open() == HAK_CLASS_COUNT) {
     hak_os_yield();
   }
   put_in_another_thread(blocks[1]);
   CHECK(hak_depot_count(cls) == 6);
   hak_unlock(&hak_depots[cls].lock);
-  CHECK(pthread_join(first, NULL) == 0 && waiting() == 7 && hak_depots_open() == 2 * HAK_RUN_FIRST);
+  CHECK(pthread_join(first, NULL) == 0 && waiting() == 7 && hak_depots_open() == 2 * HAK_CLASS_COUNT);
 }
 
 static void *take_one(void *where) {
@@ -249,7 +250,7 @@ static void verify_damaged_in_another_lane(void) {
 static void there_are_so_many_lanes(void) {
   pthread_t threads[2 * HAK_DEPOT_LANES];
   for (uint32_t i = 0; i < HAK_DEPOT_LANES; i++) {
-    hak_lock(&hak_depots[i * HAK_RUN_FIRST + cls].lock);
+    hak_lock(&hak_depots[i * HAK_CLASS_COUNT + cls].lock);
   }
   for (uint32_t i = 0; i < 2 * HAK_DEPOT_LANES; i++) {
     CHECK(pthread_create(&threads[i], NULL, put_one, blocks[i]) == 0);
@@ -258,7 +259,7 @@ static void there_are_so_many_lanes(void) {
     hak_os_yield();
   }
   for (uint32_t i = 0; i < HAK_DEPOT_LANES; i++) {
-    hak_unlock(&hak_depots[i * HAK_RUN_FIRST + cls].lock);
+    hak_unlock(&hak_depots[i * HAK_CLASS_COUNT + cls].lock);
   }
   for (uint32_t i = 0; i < 2 * HAK_DEPOT_LANES; i++) {
     CHECK(pthread_join(threads[i], NULL) == 0);

@@ -54,11 +54,11 @@ static void *put(void *block) {
 static void open_a_lane(void) {
   pthread_t thread;
   hak_free_block_t *block = hak_slab_take_one(1);
-  CHECK(block && hak_depots_open() == HAK_RUN_FIRST);
+  CHECK(block && hak_depots_open() == HAK_CLASS_COUNT);
   hak_mark_free(block);
   hak_lock(&hak_depots[1].lock);
   CHECK(pthread_create(&thread, NULL, put, block) == 0);
-  while (hak_depots_open() == HAK_RUN_FIRST) {
+  while (hak_depots_open() == HAK_CLASS_COUNT) {
     hak_os_yield();
   }
   hak_unlock(&hak_depots[1].lock);
@@ -74,7 +74,7 @@ static void a_fork_waits_for_every_lock(void) {
     a_fork_waits_for(locks[i]);
   }
   open_a_lane();
-  for (uint32_t i = 0; i < 2 * HAK_RUN_FIRST; i++) {
+  for (uint32_t i = 0; i < 2 * HAK_CLASS_COUNT; i++) {
     a_fork_waits_for(&hak_depots[i].lock);
   }
   for (uint32_t cls = 1; cls < HAK_RUN_FIRST; cls++) {

@@ -357,7 +357,7 @@ class Reader:
     def _depot(self) -> dict[int, np.ndarray]:
         dtype = self.record("hak_depot_t", [("count", "<u4"), ("magazine", self._magazine())])
         rows = self.structures(dtype, self.layout.root("hak_depots"), self.layout["HAK_DEPOTS"])
-        slots, counts, classes = rows["magazine"]["slots"], rows["count"], self.layout["HAK_RUN_FIRST"]
+        slots, counts, classes = rows["magazine"]["slots"], rows["count"], self.layout["HAK_CLASS_COUNT"]
         blocks = dict[int, list[np.ndarray]]()
         for i in np.flatnonzero(counts).tolist():  # a class has several
             blocks.setdefault(i % classes, []).append(self._array(int(slots[i]), int(counts[i])))

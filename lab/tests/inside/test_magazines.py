@@ -83,7 +83,7 @@ def test_the_depot_has_several_magazines_of_a_class():
     page.data = bytes(data)
     sizes = {"size.hak_depot_t": bytes_, "size.hak_magazine_t": 16}
     fields = {"hak_depot_t.count": 8, "hak_depot_t.magazine": 16, "hak_magazine_t.slots": 0, "hak_magazine_t.size": 8}
-    numbers = {"&hak_depots": SLOTS + depots, "HAK_DEPOTS": len(lanes), "HAK_RUN_FIRST": classes}
+    numbers = {"&hak_depots": SLOTS + depots, "HAK_DEPOTS": len(lanes), "HAK_CLASS_COUNT": classes}
     reader = Reader(page, Layout({**ROWS, **sizes, **fields, **numbers}, [], (), 0, ""))
     found = {cls: each.tolist() for cls, each in reader._depot().items()}
     assert found == {1: [OLD, NEXT, OLD + 16], 2: [OLD]}
