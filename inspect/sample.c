@@ -162,7 +162,7 @@ HAK_COLD static void catch_up(hak_heap_t *heap) {
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
     heap->info[c].sample_left = on ? draw(heap, c) : 0;
     if (!on && c <= HAK_GRANT_LAST) {
-      hak_policy_take_back(heap, c);
+      hak_policy_drop_quota(heap, c);
     }
   }
 }

@@ -64,7 +64,7 @@ static void pass_by(void) {
   hak_heap_t *heap = hak_heap_mine();
   if (heap) {
     hak_background_ensure();
-    hak_cache_look_at_clock(heap);
+    hak_cache_scavenge_if_due(heap);
   }
 }
 

@@ -93,7 +93,7 @@ static uint64_t state(void) {
 
 static void visit(unsigned step) {
   static uint64_t before;
-  size_t counted = hak_bin_blocks(&mine, cls) + hak_grant_left(&mine, cls) + mine.info[cls].outgoing;
+  size_t counted = hak_bin_blocks(&mine, cls) + hak_grant_left(&mine, cls) + mine.info[cls].remote_count;
   CHECK(counted <= most);
   uint64_t now = state();
   if ((step > 0 && now == before) || holds_a_lock()) { /* a fork waits for locks */
@@ -140,7 +140,7 @@ static void stepped(void (*act)(void *argument), void *argument, unsigned forks_
 }
 
 static size_t counted_now(void) {
-  return hak_bin_blocks(&mine, cls) + hak_grant_left(&mine, cls) + mine.info[cls].outgoing;
+  return hak_bin_blocks(&mine, cls) + hak_grant_left(&mine, cls) + mine.info[cls].remote_count;
 }
 
 /* The program's block of that number comes or goes. */
@@ -259,10 +259,10 @@ static void flush_and_end(void) {
 /* Blocks of others wait, are passed on, and the bin opens. */
 static void a_closed_bin(void) {
   begin(SMALL_BYTES, &other, BLOCKS);
-  CHECK(mine.info[cls].closed);
+  CHECK(mine.info[cls].buffers_remote);
   stepped_free(0, 2);
   for (size_t i = 1; i < BLOCKS - 1; i++) {
-    uint32_t waiting = mine.info[cls].outgoing;
+    uint32_t waiting = mine.info[cls].remote_count;
     if (waiting < 2 || waiting >= 62) {
       most = counted_now() + 1;
       stepped_free(i, 2);
@@ -270,13 +270,13 @@ static void a_closed_bin(void) {
       give(i);
     }
   }
-  CHECK(!mine.info[cls].closed && mine.info[cls].outgoing == 0);
+  CHECK(!mine.info[cls].buffers_remote && mine.info[cls].remote_count == 0);
   most = SIZE_MAX;
   begin(SMALL_BYTES, &other, 2);
   stepped_free(0, 2);
-  CHECK(mine.info[cls].closed && mine.info[cls].outgoing == 1);
+  CHECK(mine.info[cls].buffers_remote && mine.info[cls].remote_count == 1);
   stepped_malloc(0, 5);
-  CHECK(!mine.info[cls].closed);
+  CHECK(!mine.info[cls].buffers_remote);
 }
 
 /* Blocks of the bin are granted, all of them or some, are handed out, and what is left goes back. */

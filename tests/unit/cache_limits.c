@@ -137,7 +137,7 @@ static void a_fixed_capacity_stays(void) {
 
 static void holds_nothing(hak_heap_t *heap, uint32_t cls) {
   CHECK(bins_capacity(heap, cls) == 0 && bins_empty(heap, cls) && !heap->info[cls].current);
-  CHECK(heap->info[cls].outgoing == 0);
+  CHECK(heap->info[cls].remote_count == 0);
 }
 
 static void capacity_zero_caches_nothing(void) {

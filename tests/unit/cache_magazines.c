@@ -79,7 +79,7 @@ static void a_closed_bin_without_memory_keeps_nothing(void) {
   for (size_t i = 0; i < 500; i++) {
     bins_free(&mine, blocks[i]);
   }
-  CHECK(mine.info[hak_class_of(32)].outgoing == 0 && bins_length(&mine, hak_class_of(32)) <= 500);
+  CHECK(mine.info[hak_class_of(32)].remote_count == 0 && bins_length(&mine, hak_class_of(32)) <= 500);
   hak_cache_check(&mine);
   system_allow();
   bins_return(&mine, &other);

@@ -238,12 +238,12 @@ static void lent_memory_comes_back(void) {
   for (int i = 0; i < 1000; i++) {
     hak_free(hak_malloc(200));
   }
-  CHECK(hak_heap->info[cls].lent > 0);
-  CHECK(bins_capacity(hak_heap, cls) == capacity + hak_heap->info[cls].lent);
+  CHECK(hak_heap->info[cls].sampler_quota > 0);
+  CHECK(bins_capacity(hak_heap, cls) == capacity + hak_heap->info[cls].sampler_quota);
   bins_budgets_add_up(hak_heap);
   hak_sample_stop();
   hak_free(hak_malloc(1 << 20)); /* the thread passes by */
-  CHECK(hak_heap->info[cls].lent == 0 && bins_capacity(hak_heap, cls) == capacity);
+  CHECK(hak_heap->info[cls].sampler_quota == 0 && bins_capacity(hak_heap, cls) == capacity);
   CHECK(hak_grant_left(hak_heap, hak_class_of(200)) == 0);
   bins_budgets_add_up(hak_heap);
   for (int i = 0; i < 1000; i++) {
