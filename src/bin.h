@@ -54,13 +54,13 @@ typedef struct hak_bin_info {
   uint32_t overflowed;           /* blocks that overflowed and were not fetched again yet */
   uint32_t consecutive;          /* overflows in a row without a refill between them */
   uint32_t idle_count;           /* block count at the last scavenge */
-  bool buffers_remote;          /* the magazine is a remote-free buffer */
-  bool busy;                    /* a refill or overflow since the last scavenge */
-  bool adaptive;                /* false: an option says the capacity */
-  uint8_t refills;              /* refills so far, up to the number that the policy asks for */
-  const void *idle_head;        /* the newest block at the last scavenge */
-  const void *idle_middle;      /* block below which half of them lay at the last scavenge */
-  _Atomic uint64_t asked_bytes; /* for statistics, sampled at every refill: sum of the sizes asked for */
+  bool buffers_remote;           /* the magazine is a remote-free buffer */
+  bool busy;                     /* a refill or overflow since the last scavenge */
+  bool adaptive;                 /* false: an option says the capacity */
+  uint8_t refills;               /* refills so far, up to the number that the policy asks for */
+  const void *idle_head;         /* the newest block at the last scavenge */
+  const void *idle_middle;       /* block below which half of them lay at the last scavenge */
+  _Atomic uint64_t asked_bytes;  /* for statistics, sampled at every refill: sum of the sizes asked for */
   _Atomic uint64_t asked_count;
 } hak_bin_info_t;
 

@@ -46,9 +46,14 @@ static void drop_current(hak_bin_info_t *info) {
   }
 }
 
+/* Whether other threads may want blocks that leave the bin. */
+static bool passes_on(const hak_heap_t *heap, uint32_t cls) {
+  return hak_caches_open() > 1 && hak_policy_passes_on(heap, cls);
+}
+
 /* Put blocks into the depot for other threads, and return those that find no room. */
 static void pass_on(const hak_heap_t *heap, uint32_t cls, hak_free_block_t *const *blocks, uint32_t count) {
-  if (hak_policy_passes_on(heap, cls)) {
+  if (passes_on(heap, cls)) {
     count = hak_depot_put(cls, blocks, count);
   }
   hak_class_return(blocks, count, cls, "free");
@@ -366,7 +371,7 @@ void hak_cache_overflow(hak_heap_t *heap, uint32_t cls, hak_free_block_t *block)
   if ((make_room(heap, cls) || make_room_by_policy(heap, cls)) && hak_bin_push(heap, &heap->bin[cls], block)) {
     return;
   }
-  if (hak_class_is_run(cls) && hak_policy_passes_on(heap, cls)) {
+  if (hak_class_is_run(cls) && passes_on(heap, cls)) {
     hak_mark_free(block);
     pass_on(heap, cls, &block, 1);
     return;

@@ -6,36 +6,27 @@
 #include "depot.h"
 #include "options.h"
 
-/* "A share" is a thread's part of what all threads may have. */
+/* "Shared": each of up to FEW_THREADS threads may have this much. More threads share FEW_THREADS times as much, but
+ * each has at least a LEAST_PART-th of it, since any of them may go to sleep. */
 enum {
+  FEW_THREADS = 16,
+  LEAST_PART = 8,
   /* Slow start: capacity of a class that has shown no need yet, after its first and second overflow. */
   SLOW_START_FIRST_BYTES = 4 << 10,
   SLOW_START_SECOND_BYTES = 8 << 10,
-  SLOW_START_BLOCK_MAX = 32 << 10, /* none for larger blocks */
-  /* Bounds of a thread's share, for all of its classes. */
-  SLOW_START_SHARED_BYTES = 2 << 20,
-  SLOW_START_LEAST_BYTES = 32 << 10,
-  SLOW_START_MOST_BYTES = 96 << 10,
+  SLOW_START_BLOCK_MAX = 32 << 10,  /* none for larger blocks */
+  SLOW_START_MOST_BYTES = 96 << 10, /* of all classes of a thread, shared */
 
   LARGE_ABOVE = 4 << 10, /* blocks above this size have a budget of their own */
 
   /* Capacity of a thread that only frees, while no other thread takes the blocks. */
   LEAST_BYTES = 1 << 10,
   LEAST_BLOCKS_MAX = 64,
-  /* The same while other threads take them: bounds of its share for one class, */
-  BATCH_SHARED_BYTES = 512 << 10,
-  BATCH_LEAST_BYTES = 8 << 10,
-  BATCH_MOST_BYTES = 32 << 10,
-  /* and for all classes. This share falls with the square of the number of threads, since a thread may go to sleep. */
-  BATCHES_SHARED_BYTES = 32 << 20,
-  BATCHES_LEAST_BYTES = 32 << 10,
+  BATCH_BYTES = 32 << 10, /* the same while other threads take them, shared */
 
   REFILL_BYTES = 16 << 10, /* a refill fetches half of what the class fetched so far, up to this */
-  /* Bounds of a thread's share for the first refill. */
-  FIRST_SHARED_BYTES = 256 << 10,
-  FIRST_LEAST_BYTES = 256,
-  FIRST_MOST_BYTES = 1 << 10,
-  FETCHED_MAX = 1 << 16, /* the count of fetched blocks stops here */
+  FIRST_BYTES = 1 << 10,   /* the first refill, shared */
+  FETCHED_MAX = 1 << 16,   /* the count of fetched blocks stops here */
 
   CONSECUTIVE_MAX = 3, /* overflows without a refill between them, before a thread counts as one that only frees */
   /* Refills, and bytes fetched, before a thread keeps a slab as its current one. */
@@ -43,10 +34,7 @@ enum {
   CURRENT_AFTER_BYTES = 32 << 10,
   REMOTE_BUFFER_MAX_BYTES = HAK_CACHE_LINE, /* larger classes have no remote-free buffer */
 
-  /* Bounds of a thread's share that its cache may hold, whatever the program has in use. */
-  BUDGET_SHARED_BYTES = 64 << 20,
-  BUDGET_LEAST_BYTES = 128 << 10,
-  BUDGET_MOST_BYTES = 1 << 20,
+  BUDGET_BYTES = 1 << 20, /* small blocks in a cache, whatever the program has in use; shared */
   /* Eighths of a thread's memory in use that its cache may hold. A smaller part causes page faults, and a larger one
    * counts cached memory as demand. Cached slices are of no use to other sizes, so the part for runs is the smallest.
    */
@@ -77,14 +65,9 @@ static uint32_t blocks_within(size_t bytes, uint32_t cls, uint32_t low, uint32_t
   return blocks < low ? low : blocks > high ? high : blocks;
 }
 
-static size_t share_of(size_t shared, size_t least, size_t most) {
-  size_t share = shared / hak_caches_open();
-  return share < least ? least : share < most ? share : most;
-}
-
-/* A larger batch takes fewer locks, but each thread may hold one of every class. */
-static size_t batch_bytes(void) {
-  return share_of(BATCH_SHARED_BYTES, BATCH_LEAST_BYTES, BATCH_MOST_BYTES);
+static size_t shared(size_t bytes) {
+  size_t share = bytes * FEW_THREADS / hak_caches_open(), least = bytes / LEAST_PART;
+  return share < least ? least : share < bytes ? share : bytes;
 }
 
 static bool is_large(uint32_t cls) {
@@ -170,12 +153,11 @@ bool hak_policy_is_off(const hak_bin_info_t *info) {
 
 bool hak_policy_passes_on(const hak_heap_t *heap, uint32_t cls) {
   bool cached = !hak_policy_is_off(&heap->info[cls]) && hak_class_sizes[cls] <= hak_option_size(HAK_OPTION_CACHE_BYTES);
-  return cached && hak_caches_open() > 1 && (!heap->heap_shrinks || hak_depot_is_taken(cls));
+  return cached && (!heap->heap_shrinks || hak_depot_is_taken(cls));
 }
 
 uint32_t hak_policy_refill(hak_bin_info_t *info, uint32_t cls) {
-  size_t few = share_of(FIRST_SHARED_BYTES, FIRST_LEAST_BYTES, FIRST_MOST_BYTES);
-  uint32_t first = blocks_within(few, cls, 1, UINT32_MAX), capacity = hak_bin_capacity(info);
+  uint32_t first = blocks_within(shared(FIRST_BYTES), cls, 1, UINT32_MAX), capacity = hak_bin_capacity(info);
   uint32_t most = blocks_within(REFILL_BYTES, cls, 1, UINT32_MAX), want = info->fetched / 2;
   info->consecutive = 0;
   info->refills = (uint8_t)(info->refills + (info->refills < CURRENT_AFTER));
@@ -217,8 +199,7 @@ static size_t in_use(hak_heap_t *heap, size_t others) {
 static bool may_grow(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
   bool first = !hak_class_is_run(cls) && hak_bin_capacity(&heap->info[cls]) + blocks == 1;
   size_t bytes = (size_t)blocks * hak_class_sizes[cls], kept = *budget_of(heap, cls) + bytes;
-  size_t least = is_large(cls) ? hak_option_size(HAK_OPTION_RETAIN) / hak_caches_open()
-                               : share_of(BUDGET_SHARED_BYTES, BUDGET_LEAST_BYTES, BUDGET_MOST_BYTES);
+  size_t least = is_large(cls) ? hak_option_size(HAK_OPTION_RETAIN) / hak_caches_open() : shared(BUDGET_BYTES);
   size_t eighths = hak_class_is_run(cls) ? RUN_EIGHTHS : is_large(cls) ? LARGE_EIGHTHS : SMALL_EIGHTHS;
   size_t others = all_budgets_bytes() - heap->budget_bytes - heap->large_budget_bytes;
   return first || kept <= least || (!at_limit() && kept <= in_use(heap, others) / 8 * eighths);
@@ -243,7 +224,7 @@ void hak_policy_fetched(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
 
 /* The next batch size of a thread that only frees. It moves towards its goal by a factor of two. */
 static uint32_t towards_batch(hak_heap_t *heap, uint32_t cls, uint32_t capacity) {
-  uint32_t batch = hak_policy_passes_on(heap, cls) ? blocks_within(batch_bytes(), cls, 2, UINT32_MAX)
+  uint32_t batch = hak_policy_passes_on(heap, cls) ? blocks_within(shared(BATCH_BYTES), cls, 2, UINT32_MAX)
                                                    : blocks_within(LEAST_BYTES, cls, 1, LEAST_BLOCKS_MAX);
   if (capacity >= batch) {
     return capacity / 2 > batch ? capacity / 2 : batch;
@@ -252,8 +233,7 @@ static uint32_t towards_batch(hak_heap_t *heap, uint32_t cls, uint32_t capacity)
   more = batch - capacity < more ? batch - capacity : more;
   bool allowed = (size_t)(capacity + more) * hak_class_sizes[cls] <= hak_option_size(HAK_OPTION_CACHE_BYTES);
   size_t kept = heap->budget_bytes + heap->large_budget_bytes;
-  allowed &= kept + (size_t)more * hak_class_sizes[cls] <=
-             share_of(BATCHES_SHARED_BYTES / hak_caches_open(), BATCHES_LEAST_BYTES, SIZE_MAX);
+  allowed &= kept + (size_t)more * hak_class_sizes[cls] <= shared(BUDGET_BYTES);
   return allowed && !hak_class_is_run(cls) && may_grow(heap, cls, more) ? capacity + more : capacity;
 }
 
@@ -262,10 +242,9 @@ static bool slow_start(hak_heap_t *heap, uint32_t cls) {
   hak_bin_info_t *info = &heap->info[cls];
   size_t size = hak_class_sizes[cls], capacity = hak_bin_capacity(info), has = capacity * size;
   size_t wanted = capacity == 0 ? blocks_within(SLOW_START_FIRST_BYTES, cls, 1, UINT32_MAX) * size : 2 * has;
-  size_t share = share_of(SLOW_START_SHARED_BYTES, SLOW_START_LEAST_BYTES, SLOW_START_MOST_BYTES);
   if (has != info->slow_start_bytes || size > SLOW_START_BLOCK_MAX ||
       (capacity > 0 && wanted > SLOW_START_SECOND_BYTES) || wanted > hak_option_size(HAK_OPTION_CACHE_BYTES) ||
-      heap->slow_start_bytes + wanted - has > share) {
+      heap->slow_start_bytes + wanted - has > shared(SLOW_START_MOST_BYTES)) {
     return false;
   }
   heap->slow_start_bytes += wanted - has;

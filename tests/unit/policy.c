@@ -157,12 +157,12 @@ static void unearned_room_is_little(void) {
   CHECK(overflow(hak_class_of(BYTES)) == HAK_OVERFLOW_GROWN);
 }
 
-/* Among so many threads each may sleep: its share of 2 MiB, but no less than 32 KiB. */
+/* Among so many threads each may sleep: sixteen have 96 KiB each, more share as much, and none has less than 12. */
 static void among_many_it_is_less(void) {
   static const struct {
     size_t threads, most_kib;
-  } cases[] = {{32, 64}, {64, 32}, {1000, 32}};
-  for (size_t i = 0; i < 3; i++) {
+  } cases[] = {{16, 96}, {32, 48}, {64, 24}, {1000, 12}};
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     (void)open_one(BYTES);
     hak_cache_set_open(cases[i].threads);
     for (uint32_t cls = 1; cls < HAK_CLASS_COUNT; cls++) {
@@ -249,14 +249,14 @@ static void batches_are_small_where_there_are_many_threads(void) {
   hak_cache_set_open(32);
   CHECK(gathers(cls) == BATCH_BYTES / BYTES / 2);
   hak_cache_set_open(1000);
-  CHECK(gathers(cls) == BATCH_BYTES / BYTES / 4);
+  CHECK(gathers(cls) == BATCH_BYTES / BYTES / 8);
   bins_budgets_add_up(&heap);
 }
 
 /* Nor of all classes together: it may sleep with them. */
 static void all_batches_of_a_thread_share_a_budget(void) {
   for (size_t threads = 8; threads <= 512; threads *= 8) {
-    const size_t share = (32 << 20) / threads / threads, most = share < 32 << 10 ? 32 << 10 : share;
+    const size_t most = threads <= 16 ? 1 << 20 : threads <= 128 ? (16 << 20) / threads : 128 << 10;
     (void)open_one(BYTES);
     hak_cache_set_open(threads);
     for (uint32_t c = 1; c < HAK_RUN_FIRST; c++) {

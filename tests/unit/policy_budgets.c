@@ -76,7 +76,7 @@ static void what_is_earned_has_limits(void) {
 /* Of many threads none keeps much where the process has nothing in use; some of them may sleep. */
 static void many_threads_share_the_least_budget(void) {
   for (size_t threads = 1; threads <= 4096; threads *= 2) {
-    const size_t share = (64 << 20) / threads, most = share > 1 << 20 ? 1 << 20 : share < 128 << 10 ? 128 << 10 : share;
+    const size_t most = threads <= 16 ? 1 << 20 : threads <= 128 ? (16 << 20) / threads : 128 << 10;
     const uint32_t cls = open_one(BYTES);
     hak_cache_set_open(threads);
     want_much(cls);
