@@ -155,7 +155,7 @@ static void ask_for_more(hak_heap_t *heap, uint32_t cls, uint32_t has) {
     return;
   }
   more = more < most - has ? more : most - has;
-  if (!hak_policy_lend(heap, cls, more)) {
+  if (!hak_policy_add_quota(heap, cls, more)) {
     info->grant_least = 1;
   } else if (heap->bin[cls].head == HAK_NO_BLOCK) {
     hak_cache_stock(heap, cls, more);
@@ -169,7 +169,7 @@ static void grant_rest(hak_heap_t *heap, uint32_t cls) {
   }
   uint32_t has = hak_bin_blocks(heap, cls);
   grant_before_sample(heap, cls);
-  if (!heap->info[cls].closed) {
+  if (!heap->info[cls].buffers_remote) {
     ask_for_more(heap, cls, has + 1);
   }
 }

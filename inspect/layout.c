@@ -1,12 +1,13 @@
 /* The table that lets another process read this heap: names, offsets, addresses. */
 #include "layout.h"
 
-#include "arena_internal.h"
 #include "depot.h"
 #include "hakmem.h"
 #include "heap.h"
 #include "meta.h"
 #include "options.h"
+#include "pagemap.h"
+#include "retain.h"
 #include "sample.h"
 #include "sites.h"
 #include "slab.h"
@@ -71,13 +72,15 @@ HAK_EXPORT const hak_layout_t hak_layout = {
             CONSTANTS(HAK_RECORDS, HAK_SITE_BYTE_PARTS, HAK_SITE_OBJECT_PARTS, HAK_FRAMES_PER_PIECE, HAK_FRAME_PIECES),
 
             OBJECT(hak_leaf_t, codes, chunks, pieces),
-            OBJECT(hak_chunk_t, present, free, dirty, transit, base, slabs, chunks, huge_bytes, state),
+            OBJECT(hak_chunk_t, present, free, dirty, base, slabs, chunks, huge_bytes, state),
+            ROW("hak_chunk_t.transit", offsetof(hak_chunk_t, purging)),
             OBJECT(hak_slabs_t, slab),
             OBJECT(hak_slab_t, cls, slices, zeroed, carved, blocks, base, bits),
             OBJECT(hak_heap_t, bin, grant, info, next, busy, thread, events),
             OBJECT(hak_bin_t, head, top),
             OBJECT(hak_grant_t, head, top),
-            OBJECT(hak_bin_info_t, magazine, granted, outgoing, asked_bytes, asked_count),
+            ROW("hak_bin_info_t.outgoing", offsetof(hak_bin_info_t, remote_count)),
+            OBJECT(hak_bin_info_t, magazine, granted, asked_bytes, asked_count),
             OBJECT(hak_magazine_t, slots, size),
             OBJECT(hak_depot_t, count, magazine),
             FIELDS(hak_arena_t, used_slices, dirty_slices, mapped_slices, mapped_ever, unmapped_ever),

@@ -258,8 +258,9 @@ static bool writes_now_and_then(void) {
 }
 
 static bool writes_at_exit(void) {
-  int64_t wish = hak_option(HAK_OPTION_PROFILE_EXIT);
-  return wish == HAK_OPTION_AUTO ? hak_option_text(HAK_OPTION_PROFILE_FILE)[0] && !writes_now_and_then() : wish == 1;
+  int64_t wanted = hak_option(HAK_OPTION_PROFILE_EXIT);
+  return wanted == HAK_OPTION_AUTO ? hak_option_text(HAK_OPTION_PROFILE_FILE)[0] && !writes_now_and_then()
+                                   : wanted == 1;
 }
 
 /* A handler that returns from one of these gets it again. */

@@ -1,7 +1,7 @@
 /* The resident memory of the heap, and the call sites that keep it resident. profile.c calls it. */
 #include "resident.h"
 
-#include "arena_internal.h"
+#include "chunks.h"
 #include "heap.h"
 #include "meta.h"
 #include "os.h"

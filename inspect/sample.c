@@ -2,13 +2,13 @@
 #include "sample.h"
 
 #include "cache.h"
-#include "chance.h"
 #include "guard.h"
 #include "large.h"
 #include "options.h"
 #include "os.h"
 #include "pagemap.h"
 #include "probes.h"
+#include "sampling_math.h"
 #include "sites.h"
 #include "slab.h"
 #include "slots.h"
@@ -119,19 +119,20 @@ static uint64_t guard_mean_of(uint64_t setting) {
 
 static chances_t chances_of(size_t bytes, uint64_t setting) {
   uint64_t mean = hak_sample_mean_of(setting), guard_mean = guard_mean_of(setting);
-  chances_t chances = {mean ? hak_chance_of(bytes, mean) : 0, guard_mean ? hak_chance_of(bytes, guard_mean) : 0, 0};
+  chances_t chances = {mean ? hak_sampling_probability(bytes, mean) : 0,
+                       guard_mean ? hak_sampling_probability(bytes, guard_mean) : 0, 0};
   chances.any = chances.profile + chances.guard - chances.profile * chances.guard;
   return chances;
 }
 
 static uint64_t random_bits(hak_heap_t *heap) {
-  return heap ? hak_chance_next(&heap->sample_random)
-              : hak_chance_mix(atomic_fetch_add(&sampler.random, HAK_CHANCE_STEP));
+  return heap ? hak_random_next(&heap->sample_random)
+              : hak_random_mix(atomic_fetch_add(&sampler.random, HAK_RANDOM_STEP));
 }
 
 /* Uniform in (0, 1). */
 static double random_unit(hak_heap_t *heap) {
-  return hak_chance_unit(random_bits(heap));
+  return hak_random_unit(random_bits(heap));
 }
 
 /* Number of blocks of the class before the next sample. */
@@ -144,7 +145,7 @@ static uint32_t draw(hak_heap_t *heap, uint32_t cls) {
   if (guard_mean > 0) {
     mean = mean > 0 ? mean * guard_mean / (mean + guard_mean) : guard_mean;
   }
-  double blocks = hak_chance_gap(random_unit(heap)) * mean / hak_class_sizes[cls];
+  double blocks = hak_sampling_gap(random_unit(heap)) * mean / hak_class_sizes[cls];
   return (uint32_t)blocks; /* a gap is below 38, so this is below 2^32 */
 }
 
@@ -156,12 +157,12 @@ HAK_COLD static void catch_up(hak_heap_t *heap) {
   put_into_force();
   heap->sample_setting = atomic_load_explicit(&hak_sample_request, memory_order_relaxed);
   uint64_t seed = atomic_load(&sampler.seed);
-  heap->sample_random = seed ? hak_chance_mix(atomic_fetch_add(&sampler.seed, 1)) : hak_os_random();
+  heap->sample_random = seed ? hak_random_mix(atomic_fetch_add(&sampler.seed, 1)) : hak_os_random();
   bool on = hak_sample_takes(heap->sample_setting);
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
     heap->info[c].sample_left = on ? draw(heap, c) : 0;
     if (!on && c <= HAK_GRANT_LAST) {
-      hak_policy_take_back(heap, c);
+      hak_policy_drop_quota(heap, c);
     }
   }
 }
@@ -214,7 +215,7 @@ HAK_INLINE void *sample(hak_heap_t *heap, void *block, uint32_t cls, size_t aske
   }
   made.thread = hak_lock_my_id();
   if (profile) {
-    made.weight_bytes = hak_chance_weight(bytes, hak_sample_mean_of(setting));
+    made.weight_bytes = hak_sampling_weight(bytes, hak_sample_mean_of(setting));
     made.site = site_here();
   }
   hak_sample_t *record = made.block ? hak_record_new_and_lock() : hak_slot_take_and_lock(&made);

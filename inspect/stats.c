@@ -37,7 +37,7 @@ void hak_heap_totals(hak_heap_totals_t totals[HAK_BIN_COUNT]) {
       hak_bin_info_t *info = &heap->info[c];
       totals[c].cached_blocks += heap->filled ? hak_bin_blocks(heap, c) : 0;
       totals[c].cached_blocks += heap->filled && c <= HAK_GRANT_LAST ? hak_grant_left(heap, c) : 0;
-      totals[c].cached_blocks += atomic_load_explicit(&info->outgoing, memory_order_relaxed);
+      totals[c].cached_blocks += atomic_load_explicit(&info->remote_count, memory_order_relaxed);
       totals[c].asked_bytes += atomic_load_explicit(&info->asked_bytes, memory_order_relaxed);
       totals[c].asked_count += atomic_load_explicit(&info->asked_count, memory_order_relaxed);
     }

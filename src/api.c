@@ -1,5 +1,5 @@
-/* The hak_ functions, except those in resize.c, options.c and stats.c. The standard names (override.c) and the C++
- * operators (operators.c) are built on them. */
+/* The hak_ functions, except those in resize.c, slow.c, options.c and stats.c. The standard names (override.c) and the
+ * C++ operators (operators.c) are built on them. */
 #include "hakmem.h"
 
 #include "arena.h"
@@ -146,20 +146,6 @@ void *hak_pvalloc(size_t bytes) {
     return hak_no_memory();
   }
   return alloc_aligned(page, hak_round_up(bytes ? bytes : 1, page));
-}
-
-bool hak_trim(size_t keep_bytes) {
-  int saved = errno;
-  size_t used = hak_arena_used_slices();
-  hak_cache_request_flush();
-  hak_heap_close_parked(UINT64_MAX);
-  hak_heap_flush_mine("malloc_trim");
-  hak_depot_flush(false);
-  bool any = hak_arena_used_slices() < used; /* the flush may have given back pages at once */
-  any |= hak_slab_discard_all();
-  any |= hak_arena_purge(keep_bytes >> HAK_SLICE_SHIFT);
-  errno = saved;
-  return any;
 }
 
 void hak_thread_flush(void) {

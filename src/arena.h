@@ -23,7 +23,7 @@ void hak_arena_give(void *base, size_t slices);
 bool hak_arena_put(void *base, size_t slices);
 /* Purge an amount in proportion to `slices`, which the caller has just freed. Call it without the lock. True: more may
  * remain. */
-bool hak_release_after_give(size_t slices);
+bool hak_purge_after_give(size_t slices);
 /* The same for a run. The page map shows its class from take to give, and the arena counts the runs of each class. */
 void *hak_arena_take_run(uint32_t cls, size_t align, bool *zeroed);
 /* False: no run of the class begins there. If two threads free the same run, one of them gets this answer. */
@@ -47,7 +47,7 @@ bool hak_arena_shrink_chunks(void *base, size_t keep, size_t tail);
  * chunk, or there is no memory; nothing changed. */
 bool hak_arena_unite_tail(void *base, size_t chunks, size_t tail);
 /* Discard the pages behind a block that shrank in place, which still belong to it by its class. */
-void hak_arena_drop_rest(void *block, size_t bytes, size_t usable);
+void hak_arena_discard_behind(void *block, size_t bytes, size_t usable);
 
 /* Lengthen such an extent to `chunks` chunks. It grows in place if the space behind is unmapped or, for a small extent,
  * free. Otherwise the kernel may move it, with its contents but without its tail. Returns its address; NULL: nothing
@@ -69,7 +69,7 @@ bool hak_arena_purge_step(void);
 hak_misuse_t hak_arena_why(const void *address);
 
 /* Whether the system recently had no memory for a whole chunk. Callers that can do with less should ask for less. */
-bool hak_arena_is_tight(void);
+bool hak_arena_is_low_on_memory(void);
 
 /* Slices taken, without the lock: may be a moment old. */
 size_t hak_arena_used_slices(void);
@@ -80,7 +80,7 @@ hak_arena_totals_t hak_arena_totals(void);
 /* Start-up: find out whether the kernel offers mTHP pages of 16 to 128 KiB. It tries rather than reads the setting: the
  * files can be out of reach, and larger sizes matter too. A later try could fail, because a sandbox may kill the
  * process for mincore. */
-void hak_arena_try_medium(void);
+void hak_arena_try_mthp(void);
 
 /* Prepare slices that were taken clean, of which the caller is about to write a word every `every` bytes. `slices` is 0
  * if they were not clean. If the caller will touch every page and they begin a chunk of a large heap, one huge page may

@@ -37,11 +37,19 @@ bool hak_bin_reserve(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
     return false;
   }
   uint32_t count = hak_bin_settle(heap, cls);
-  HAK_ASSERT(heap->info[cls].outgoing == 0); /* a remote-free buffer already has a magazine that is large enough */
+  HAK_ASSERT(heap->info[cls].remote_count == 0); /* a remote-free buffer already has a magazine that is large enough */
   hak_copy_words(hak_magazine_slots(&made) + 1, hak_magazine_slots(&had) + 1, count);
   hak_bin_lower(heap, cls, 0);
   hak_magazine_set(magazine, &made);
   hak_bin_raise(heap, cls, count);
   hak_magazine_drop(&had);
   return true;
+}
+
+size_t hak_bins_bytes(const hak_heap_t *heap) {
+  size_t bytes = 0;
+  for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
+    bytes += (size_t)hak_bin_blocks(heap, c) * hak_class_sizes[c];
+  }
+  return bytes;
 }

@@ -13,8 +13,8 @@
  * A pop lowers `top` before it changes `head`, and a push raises `top` last. The child of a fork, or a thread that
  * counts, may see the bin between any two instructions. It may then miss a block, but never sees one twice.
  *
- * A closed bin has no room and looks empty. Its magazine serves as the remote-free buffer: it collects blocks that
- * other threads allocated and this one frees.
+ * While `buffers_remote` is set, the bin has no room and looks empty. Its magazine is then the remote-free buffer: it
+ * collects blocks that other threads allocated and this one frees.
  *
  * While the sampler is on, malloc takes blocks of up to 4 KiB from grant[class - 1]. A grant is a batch of blocks of
  * the bin that were counted in advance, in a magazine of their own. */
@@ -45,22 +45,22 @@ typedef struct hak_bin_info {
   hak_magazine_t granted;
   hak_slab_t *current; /* source of refills; may be NULL */
   _Atomic uint32_t capacity;
-  _Atomic uint32_t outgoing; /* blocks in the remote-free buffer */
-  uint32_t sample_left;      /* blocks to hand out before the next sample */
-  uint32_t grant_least;      /* number of blocks in the bin that is enough for a grant */
-  uint32_t fetched;          /* blocks that came from behind the cache; stands still at its end */
-  uint32_t unearned_bytes;   /* of the capacity: granted before any need was shown */
-  uint32_t lent;             /* of the capacity: by the sampler, so that grants are worth their call */
-  uint32_t returned;         /* blocks that overflowed and were not fetched again yet */
-  uint32_t streak;           /* overflows in a row without a refill between them */
-  uint32_t seen_count;       /* block count at the last scavenge */
-  bool closed;
-  bool busy;                    /* a refill or overflow since the last scavenge */
-  bool adaptive;                /* false: an option says the capacity */
-  uint8_t refills;              /* refills so far, up to the number that the policy asks for */
-  const void *seen_head;        /* the newest block at the last scavenge */
-  const void *seen_middle;      /* block below which half of them lay at the last scavenge */
-  _Atomic uint64_t asked_bytes; /* for statistics, sampled at every refill: sum of the sizes asked for */
+  _Atomic uint32_t remote_count; /* blocks in the remote-free buffer */
+  uint32_t sample_left;          /* blocks to hand out before the next sample */
+  uint32_t grant_least;          /* number of blocks in the bin that is enough for a grant */
+  uint32_t fetched;              /* blocks that refills fetched, up to FETCHED_MAX of policy.c */
+  uint32_t slow_start_bytes;     /* of the capacity: by slow start */
+  uint32_t sampler_quota;        /* of the capacity, in blocks: so that a counted batch holds several */
+  uint32_t overflowed;           /* blocks that overflowed and were not fetched again yet */
+  uint32_t consecutive;          /* overflows in a row without a refill between them */
+  uint32_t idle_count;           /* block count at the last scavenge */
+  bool buffers_remote;           /* the magazine is a remote-free buffer */
+  bool busy;                     /* a refill or overflow since the last scavenge */
+  bool adaptive;                 /* false: an option says the capacity */
+  uint8_t refills;               /* refills so far, up to the number that the policy asks for */
+  const void *idle_head;         /* the newest block at the last scavenge */
+  const void *idle_middle;       /* block below which half of them lay at the last scavenge */
+  _Atomic uint64_t asked_bytes;  /* for statistics, sampled at every refill: sum of the sizes asked for */
   _Atomic uint64_t asked_count;
 } hak_bin_info_t;
 
@@ -88,9 +88,9 @@ typedef struct hak_heap {
   size_t budget_bytes;       /* sum of capacity * block bytes over the adaptive classes up to 4 KiB */
   size_t large_budget_bytes; /* the same sum over the classes above 4 KiB */
   size_t cached_bytes;       /* bytes in the bins at the last count */
-  size_t unearned_bytes;     /* slow-start quota: part of both budgets, given before any need was shown */
-  uint64_t looked_ms;        /* time of the last scavenge */
-  uint32_t looked_at;        /* number of events at the last scavenge */
+  size_t slow_start_bytes;   /* slow-start quota: part of both budgets, given before any need was shown */
+  uint64_t scavenged_ms;     /* time of the last scavenge */
+  uint32_t scavenged_at;     /* number of events at the last scavenge */
 } hak_heap_t;
 
 _Static_assert(offsetof(hak_heap_t, bin) == offsetof(hak_heap_t, grant) + HAK_BINS_AT * sizeof(void *),
@@ -139,10 +139,13 @@ void hak_bin_raise(hak_heap_t *heap, uint32_t cls, uint32_t blocks);
 /* Provide a magazine for `blocks` blocks, and move the bin's blocks there. False: no memory, and nothing changed. */
 bool hak_bin_reserve(hak_heap_t *heap, uint32_t cls, uint32_t blocks);
 
+/* Bytes of all blocks in the bins. */
+size_t hak_bins_bytes(const hak_heap_t *heap);
+
 /* Limit the room by the capacity and the magazine. A bin may hold more blocks than that. */
 HAK_INLINE void hak_bin_set_end(hak_heap_t *heap, uint32_t cls) {
   hak_bin_info_t *info = &heap->info[cls];
-  uint32_t capacity = info->closed ? 0 : hak_bin_capacity(info), blocks = hak_bin_blocks(heap, cls);
+  uint32_t capacity = info->buffers_remote ? 0 : hak_bin_capacity(info), blocks = hak_bin_blocks(heap, cls);
   uint32_t size = hak_magazine_size(&info->magazine);
   capacity = capacity < size ? capacity : size;
   heap->bin[cls].end = hak_magazine_slots(&info->magazine) + (capacity > blocks ? capacity : blocks) - 1;

@@ -11,20 +11,20 @@
 #include "slab.h"
 
 enum {
-  OUTGOING_BATCH = 64,
-  EVENTS_PER_LOOK = 64,
-  EVENTS_PER_CLOCK = 4, /* whether it is time for a look */
-  LOOK_MS = 250,
-  BUSY_LOOK_MS = 16, /* of a thread with so many events since the last look */
+  REMOTE_BATCH = 64,        /* blocks that a remote-free buffer collects */
+  EVENTS_PER_SCAVENGE = 64, /* refills and overflows after which a scavenge may be due; */
+  EVENTS_PER_CLOCK = 4,     /* after this many, if the clock says so */
+  SCAVENGE_MS = 250,
+  BUSY_SCAVENGE_MS = 16, /* the same for a thread with BUSY_EVENTS since its last scavenge */
   BUSY_EVENTS = 512,
-  SHRINKS_SLICES = 16, /* fewer in use than at the last look: the heap shrinks */
+  SHRINKS_SLICES = 16, /* the heap shrinks if the use fell by this much since the last check */
 };
 
 static _Atomic uint32_t flush_epoch;
 
 void hak_cache_open(hak_heap_t *heap) {
   hak_policy_close(heap);
-  heap->bin[0].head = HAK_NO_BLOCK; /* nobody's: where malloc is to take the slow path, it looks there */
+  heap->bin[0].head = HAK_NO_BLOCK; /* class 0: malloc looks there to be sent to the slow path */
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
     HAK_ASSERT(!heap->info[c].current);
     heap->info[c].magazine = heap->info[c].granted = HAK_MAGAZINE_NONE;
@@ -46,11 +46,12 @@ static void drop_current(hak_bin_info_t *info) {
   }
 }
 
-/* Another thread may want what leaves the bin. */
+/* Whether other threads may want blocks that leave the bin. */
 static bool passes_on(const hak_heap_t *heap, uint32_t cls) {
   return hak_caches_open() > 1 && hak_policy_passes_on(heap, cls);
 }
 
+/* Put blocks into the depot for other threads, and return those that find no room. */
 static void pass_on(const hak_heap_t *heap, uint32_t cls, hak_free_block_t *const *blocks, uint32_t count) {
   if (passes_on(heap, cls)) {
     count = hak_depot_put(cls, blocks, count);
@@ -58,7 +59,7 @@ static void pass_on(const hak_heap_t *heap, uint32_t cls, hak_free_block_t *cons
   hak_class_return(blocks, count, cls, "free");
 }
 
-/* The newest blocks leave the bin, all but `keep`. */
+/* Pass the newest blocks on, except `keep` of the oldest. */
 static void shorten(hak_heap_t *heap, uint32_t cls, uint32_t keep) {
   uint32_t count = hak_bin_settle(heap, cls);
   if (count > keep) {
@@ -67,11 +68,11 @@ static void shorten(hak_heap_t *heap, uint32_t cls, uint32_t keep) {
   }
 }
 
-static uint32_t cut_outgoing(hak_bin_info_t *info) {
-  return atomic_exchange_explicit(&info->outgoing, 0, memory_order_relaxed);
+static uint32_t cut_remote(hak_bin_info_t *info) {
+  return atomic_exchange_explicit(&info->remote_count, 0, memory_order_relaxed);
 }
 
-/* What was not handed out was not counted either. */
+/* These blocks were not handed out, so the count to the next sample gets them back. */
 void hak_cache_cut_grant(hak_heap_t *heap, uint32_t cls, const char *function) {
   if (cls > HAK_GRANT_LAST) {
     return;
@@ -96,8 +97,8 @@ static void flush_class(hak_heap_t *heap, uint32_t cls, const char *function) {
     hak_bin_lower(heap, cls, 0);
     hak_class_return(hak_bin_slots(heap, cls) + 1, count, cls, function);
   }
-  if (info->outgoing > 0) {
-    hak_class_return(hak_bin_slots(heap, cls) + 1, cut_outgoing(info), cls, function);
+  if (info->remote_count > 0) {
+    hak_class_return(hak_bin_slots(heap, cls) + 1, cut_remote(info), cls, function);
   }
   hak_cache_cut_grant(heap, cls, function);
   drop_current(info);
@@ -135,26 +136,18 @@ void hak_cache_drop_currents(hak_heap_t *heap) {
   }
 }
 
-size_t hak_cache_bytes(const hak_heap_t *heap) {
-  size_t bytes = 0;
-  for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
-    bytes += (size_t)hak_bin_blocks(heap, c) * hak_class_sizes[c];
-  }
-  return bytes;
-}
-
 void hak_cache_request_flush(void) {
   atomic_fetch_add_explicit(&flush_epoch, 1, memory_order_relaxed);
 }
 
-/* All that the class holds, and its room. */
+/* Return all blocks of the class, its magazines and its capacity. */
 static void return_class(hak_heap_t *heap, uint32_t cls) {
   flush_class(heap, cls, "free");
   drop_magazines(heap, cls);
   hak_policy_idle(heap, cls);
 }
 
-/* So many of the oldest blocks go, and their room; who fetches them again earns it back. */
+/* Return the `count` oldest blocks and lower the capacity by as many. Fetching them again restores it. */
 static void return_oldest(hak_heap_t *heap, uint32_t cls, uint32_t count) {
   hak_bin_info_t *info = &heap->info[cls];
   hak_free_block_t **slots = hak_bin_slots(heap, cls);
@@ -163,54 +156,55 @@ static void return_oldest(hak_heap_t *heap, uint32_t cls, uint32_t count) {
   hak_class_return(slots + 1, count, cls, "free");
   hak_copy_words(slots + 1, slots + 1 + count, blocks - count);
   hak_bin_raise(heap, cls, blocks - count);
-  info->returned += count;
+  info->overflowed += count;
   hak_policy_set_capacity(heap, cls, capacity > count ? capacity - count : 0);
 }
 
-/* Half of the bin was not used since the last look, if the block above it is where it was. (Or is there again: who
- * fills and empties a bin in a loop fetches half of it anew, once in so long.) */
+/* Return the lower half of the bin if it was not used since the last scavenge: the block above it is in its old place.
+ * A loop that fills and empties the bin may have put it there again; it then fetches that half once. */
 static void return_unused(hak_heap_t *heap, uint32_t cls) {
   hak_bin_info_t *info = &heap->info[cls];
-  uint32_t half = info->seen_count / 2, count = hak_bin_settle(heap, cls);
-  if (info->adaptive && half > 0 && half < count && hak_bin_slots(heap, cls)[half + 1] == info->seen_middle) {
+  uint32_t half = info->idle_count / 2, count = hak_bin_settle(heap, cls);
+  if (info->adaptive && half > 0 && half < count && hak_bin_slots(heap, cls)[half + 1] == info->idle_middle) {
     return_oldest(heap, cls, half);
   }
 }
 
-static void see(hak_heap_t *heap, uint32_t cls) {
+/* Note the bin's state for the next scavenge. */
+static void note_state(hak_heap_t *heap, uint32_t cls) {
   hak_bin_info_t *info = &heap->info[cls];
   info->busy = false;
-  info->seen_head = heap->bin[cls].head;
-  info->seen_count = hak_bin_settle(heap, cls) + info->outgoing;
-  info->seen_middle = info->seen_count > 0 ? hak_bin_slots(heap, cls)[info->seen_count / 2 + 1] : NULL;
+  info->idle_head = heap->bin[cls].head;
+  info->idle_count = hak_bin_settle(heap, cls) + info->remote_count;
+  info->idle_middle = info->idle_count > 0 ? hak_bin_slots(heap, cls)[info->idle_count / 2 + 1] : NULL;
 }
 
-/* A class that the thread did not touch since the last look holds slabs for nothing, and room that others may need. */
+/* Return every class that the thread did not touch since the last scavenge, and the unused half of the others. */
 static void return_idle(hak_heap_t *heap) {
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
     hak_bin_info_t *info = &heap->info[c];
-    uint32_t count = hak_bin_blocks(heap, c) + info->outgoing;
-    if (!info->busy && info->seen_head == heap->bin[c].head && info->seen_count == count) {
+    uint32_t count = hak_bin_blocks(heap, c) + info->remote_count;
+    if (!info->busy && info->idle_head == heap->bin[c].head && info->idle_count == count) {
       return_class(heap, c);
-    } else if (info->outgoing == 0) {
+    } else if (info->remote_count == 0) {
       return_unused(heap, c);
     }
-    see(heap, c);
+    note_state(heap, c);
   }
 }
 
-void hak_cache_look_at_clock(hak_heap_t *heap) {
+void hak_cache_scavenge_if_due(hak_heap_t *heap) {
   uint64_t now_ms = hak_os_now_ms();
-  bool busy = heap->events - heap->looked_at >= BUSY_EVENTS;
-  if (now_ms - heap->looked_ms >= (busy ? BUSY_LOOK_MS : LOOK_MS)) {
-    heap->looked_ms = now_ms;
-    heap->looked_at = heap->events;
+  bool busy = heap->events - heap->scavenged_at >= BUSY_EVENTS;
+  if (now_ms - heap->scavenged_ms >= (busy ? BUSY_SCAVENGE_MS : SCAVENGE_MS)) {
+    heap->scavenged_ms = now_ms;
+    heap->scavenged_at = heap->events;
     hak_background_tick(now_ms);
     return_idle(heap);
   }
 }
 
-/* Now and then, on the way to or from the slabs. */
+/* Periodic work of a thread, at refills and overflows. */
 static void look_around(hak_heap_t *heap) {
   uint32_t epoch = atomic_load_explicit(&flush_epoch, memory_order_relaxed);
   if (HAK_UNLIKELY(epoch != heap->flush_seen)) {
@@ -218,9 +212,9 @@ static void look_around(hak_heap_t *heap) {
     hak_cache_flush(heap, "free");
   }
   hak_background_ensure();
-  bool seldom = ++heap->events % EVENTS_PER_CLOCK == 0 && hak_os_now_ms() - heap->looked_ms >= LOOK_MS;
+  bool seldom = ++heap->events % EVENTS_PER_CLOCK == 0 && hak_os_now_ms() - heap->scavenged_ms >= SCAVENGE_MS;
   hak_arena_purge_step();
-  if (seldom || heap->events % EVENTS_PER_LOOK == 0) {
+  if (seldom || heap->events % EVENTS_PER_SCAVENGE == 0) {
     size_t used = hak_arena_used_slices();
     bool fallen = hak_arena_has_fallen();
     heap->heap_shrinks = fallen || used + SHRINKS_SLICES <= heap->used_seen;
@@ -229,15 +223,15 @@ static void look_around(hak_heap_t *heap) {
     }
     heap->used_seen = used;
     hak_slab_sweep_step();
-    hak_cache_look_at_clock(heap);
+    hak_cache_scavenge_if_due(heap);
   }
 }
 
 static void open_bin(hak_heap_t *heap, uint32_t cls) {
   hak_bin_info_t *info = &heap->info[cls];
-  if (info->closed) {
-    hak_class_return(hak_bin_slots(heap, cls) + 1, cut_outgoing(info), cls, "free");
-    info->closed = false;
+  if (info->buffers_remote) {
+    hak_class_return(hak_bin_slots(heap, cls) + 1, cut_remote(info), cls, "free");
+    info->buffers_remote = false;
     hak_bin_set_end(heap, cls);
   }
 }
@@ -248,7 +242,7 @@ static uint32_t fetch(hak_bin_info_t *info, uint32_t cls, hak_free_block_t **blo
     if (!info->current && !(info->current = hak_slab_acquire(cls))) {
       break;
     }
-    /* Where there are several threads, none writes into another's lines. */
+    /* with several threads, whole cache lines: no two threads then write to one line */
     count = hak_slab_take(info->current, blocks, want, hak_caches_open() > 1);
     if (count == 0 || !hak_policy_keeps_current(info, cls)) {
       drop_current(info);
@@ -257,7 +251,7 @@ static uint32_t fetch(hak_bin_info_t *info, uint32_t cls, hak_free_block_t **blo
   return count;
 }
 
-/* A run that was freed twice may have gone back to the arena meanwhile. */
+/* A run that was freed twice may be back in the arena. */
 static void *checked(hak_free_block_t *block, uint32_t cls) {
   if (!hak_is_marked_free(block) || hak_class_at(block) != cls) {
     hak_slab_damaged("malloc", block);
@@ -324,26 +318,27 @@ void hak_cache_return_one(uint32_t cls, hak_free_block_t *block) {
   }
 }
 
-/* Blocks of a closed bin wait there. After the first batch the bin is open: who frees so many and allocates none only
- * frees. False: it is open, or for want of memory they cannot wait. */
-static bool put_outgoing(hak_heap_t *heap, uint32_t cls, hak_free_block_t *block) {
+/* Put the block into the remote-free buffer. The first full buffer is passed on, and the bin works normally from then
+ * on: the thread allocates none of the class, so it only frees. False: the bin works normally, or there is no memory.
+ */
+static bool put_remote(hak_heap_t *heap, uint32_t cls, hak_free_block_t *block) {
   hak_bin_info_t *info = &heap->info[cls];
-  if (info->outgoing == OUTGOING_BATCH) {
-    pass_on(heap, cls, hak_bin_slots(heap, cls) + 1, cut_outgoing(info));
+  if (info->remote_count == REMOTE_BATCH) {
+    pass_on(heap, cls, hak_bin_slots(heap, cls) + 1, cut_remote(info));
     open_bin(heap, cls);
     return false;
   }
-  if (!hak_bin_reserve(heap, cls, OUTGOING_BATCH)) {
+  if (!hak_bin_reserve(heap, cls, REMOTE_BATCH)) {
     return false;
   }
   hak_mark_free(block);
-  uint32_t count = info->outgoing + 1;
+  uint32_t count = info->remote_count + 1;
   hak_bin_slots(heap, cls)[count] = block;
-  atomic_store_explicit(&info->outgoing, count, memory_order_release);
+  atomic_store_explicit(&info->remote_count, count, memory_order_release);
   return true;
 }
 
-/* Room for one more block, as far as the capacity goes. */
+/* Make room for one more block within the capacity. */
 static bool make_room(hak_heap_t *heap, uint32_t cls) {
   uint32_t count = hak_bin_blocks(heap, cls);
   bool room = count < hak_bin_capacity(&heap->info[cls]) && hak_bin_reserve(heap, cls, count + 1);
@@ -351,7 +346,7 @@ static bool make_room(hak_heap_t *heap, uint32_t cls) {
   return room;
 }
 
-/* On the way to it other blocks may leave the thread. */
+/* Make room by the policy, which may pass other blocks on. */
 static bool make_room_by_policy(hak_heap_t *heap, uint32_t cls) {
   hak_bin_info_t *info = &heap->info[cls];
   look_around(heap);
@@ -367,10 +362,10 @@ static bool make_room_by_policy(hak_heap_t *heap, uint32_t cls) {
 
 void hak_cache_overflow(hak_heap_t *heap, uint32_t cls, hak_free_block_t *block) {
   hak_bin_info_t *info = &heap->info[cls];
-  if (hak_bin_capacity(info) == 0 && info->outgoing == 0 && !hak_class_is_run(cls)) {
-    hak_slab_expect_out(block, "free"); /* the first of several: what it costs is shared by them */
+  if (hak_bin_capacity(info) == 0 && info->remote_count == 0 && !hak_class_is_run(cls)) {
+    hak_slab_expect_out(block, "free"); /* only the first of several blocks pays for this check */
   }
-  if (info->closed && put_outgoing(heap, cls, block)) {
+  if (info->buffers_remote && put_remote(heap, cls, block)) {
     return;
   }
   if ((make_room(heap, cls) || make_room_by_policy(heap, cls)) && hak_bin_push(heap, &heap->bin[cls], block)) {

@@ -6,24 +6,24 @@
 #include "slab.h"
 
 enum {
-  BYTES_MAX = 256 << 10,   /* of blocks from slabs in a lane, */
-  RUN_BYTES_MAX = 1 << 20, /* and of runs: even the largest has a place */
+  BYTES_MAX = 256 << 10,   /* of a shard, for blocks of slabs */
+  RUN_BYTES_MAX = 1 << 20, /* of a shard, for runs: the largest one has a place */
   BLOCKS_MAX = 4096,
-  BATCH = 8, /* blocks taken out at a time to be returned */
+  BATCH = 8, /* blocks that a flush takes out at a time */
 };
 
 hak_depot_t hak_depots[HAK_DEPOTS];
-/* Lanes in use: one more under the lock of hak_depots[0], which is no class's. */
-static _Atomic uint32_t lanes_open = 1;
-/* Of this thread: where it met nobody last. */
-static _Thread_local uint32_t my_lane __attribute__((tls_model("initial-exec")));
+/* Number of shards of each class in use. It grows under the lock of hak_depots[0], which serves no class. */
+static _Atomic uint32_t shards_open = 1;
+/* The shard at which this thread last met no other. */
+static _Thread_local uint32_t my_shard __attribute__((tls_model("initial-exec")));
 
-static uint32_t lanes(void) {
-  return atomic_load_explicit(&lanes_open, memory_order_relaxed);
+static uint32_t shards(void) {
+  return atomic_load_explicit(&shards_open, memory_order_relaxed);
 }
 
 uint32_t hak_depots_open(void) {
-  return lanes() * HAK_CLASS_COUNT;
+  return shards() * HAK_CLASS_COUNT;
 }
 
 static uint32_t capacity_of(uint32_t cls) {
@@ -39,53 +39,54 @@ static void set_count_locked(hak_depot_t *depot, uint32_t count) {
   atomic_store_explicit(&depot->count, count, memory_order_relaxed);
 }
 
-static hak_depot_t *lane_of(uint32_t cls, uint32_t lane) {
-  return &hak_depots[lane * HAK_CLASS_COUNT + cls];
+static hak_depot_t *shard_of(uint32_t cls, uint32_t shard) {
+  return &hak_depots[shard * HAK_CLASS_COUNT + cls];
 }
 
-/* The line is others', too. */
+/* Write only a change, since other threads use the same cache line. */
 static void set_taken(uint32_t cls, bool taken) {
   if (hak_depot_is_taken(cls) != taken) {
     atomic_store_explicit(&hak_depots[cls].taken, taken, memory_order_relaxed);
   }
 }
 
-/* Unless another thread was first. */
-static void open_lane(uint32_t open) {
+/* Open another shard, unless another thread did so first. */
+static void open_shard(uint32_t open) {
   hak_lock(&hak_depots[0].lock);
-  if (lanes() == open) {
-    atomic_store_explicit(&lanes_open, open + 1, memory_order_relaxed);
+  if (shards() == open) {
+    atomic_store_explicit(&shards_open, open + 1, memory_order_relaxed);
   }
   hak_unlock(&hak_depots[0].lock);
 }
 
-/* A lane, locked: the first that nobody is at, from the thread's own on, or else that one, once it is free. Where
- * blocks are wanted, of those that have some; NULL: none has, which is mostly so, and worth no lock. */
+/* Lock a shard. The search begins with the thread's own, and takes the first that no other thread has locked; if all
+ * are locked, it waits for the first. `wanted`: only a shard with blocks will do. NULL: none has any, the usual case,
+ * which takes no lock. */
 static hak_depot_t *enter(uint32_t cls, bool wanted) {
   hak_depot_t *first = NULL;
-  uint32_t open = lanes();
+  uint32_t open = shards();
   for (uint32_t i = 0; i < open; i++) {
-    uint32_t lane = (my_lane + i) % open;
-    hak_depot_t *depot = lane_of(cls, lane);
+    uint32_t shard = (my_shard + i) % open;
+    hak_depot_t *depot = shard_of(cls, shard);
     if (wanted && count_of(depot) == 0) {
       continue;
     }
     if (hak_lock_passes || hak_lock_try(&depot->lock)) {
-      my_lane = first ? lane : my_lane;
+      my_shard = first ? shard : my_shard;
       return depot;
     }
     first = first ? first : depot;
   }
   if (first) {
-    if (!wanted && open < HAK_DEPOT_LANES) {
-      open_lane(open);
+    if (!wanted && open < HAK_DEPOT_SHARDS) {
+      open_shard(open);
     }
     hak_lock(&first->lock);
   }
   return first;
 }
 
-/* It has a magazine. False: no memory for one. */
+/* Give the shard a magazine if it has none. False: no memory. */
 static bool make_ready(hak_depot_t *depot, uint32_t cls) {
   hak_magazine_t made = HAK_MAGAZINE_NONE;
   for (;;) {
@@ -164,7 +165,8 @@ static void verify(hak_depot_t *depot, const char *function) {
   }
   const hak_free_block_t *damaged = NULL;
   hak_free_block_t **slots = hak_magazine_slots(&depot->magazine);
-  for (uint32_t i = 1; i <= count_of(depot) && !damaged; i++) { /* marked meanwhile, should it be there twice */
+  for (uint32_t i = 1; i <= count_of(depot) && !damaged;
+       i++) { /* marked, so that a block that is there twice is found */
     if (hak_is_marked_free(slots[i])) {
       hak_mark_taken(slots[i]);
     } else {
@@ -198,16 +200,16 @@ static bool holds(hak_depot_t *depot, const void *block) {
 
 bool hak_depot_holds(const void *block, uint32_t cls) {
   bool held = false;
-  for (uint32_t i = 0; i < lanes() && !held; i++) {
-    held = holds(lane_of(cls, i), block);
+  for (uint32_t i = 0; i < shards() && !held; i++) {
+    held = holds(shard_of(cls, i), block);
   }
   return held;
 }
 
 size_t hak_depot_count(uint32_t cls) {
   size_t count = 0;
-  for (uint32_t i = 0; i < lanes(); i++) {
-    count += count_of(lane_of(cls, i));
+  for (uint32_t i = 0; i < shards(); i++) {
+    count += count_of(shard_of(cls, i));
   }
   return count;
 }

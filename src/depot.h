@@ -9,11 +9,11 @@
 typedef struct hak_depot {
   hak_lock_t lock;
   _Atomic uint32_t count; /* changed under the lock */
-  _Atomic bool taken;     /* since the last decay; the first lane's says it of all */
+  _Atomic bool taken;     /* a thread took blocks in this decay time; valid in the first shard of a class */
   hak_magazine_t magazine;
 } __attribute__((aligned(HAK_CACHE_LINE))) hak_depot_t;
 
-enum { HAK_DEPOT_LANES = 8, HAK_DEPOTS = HAK_DEPOT_LANES * HAK_CLASS_COUNT };
+enum { HAK_DEPOT_SHARDS = 8, HAK_DEPOTS = HAK_DEPOT_SHARDS * HAK_CLASS_COUNT };
 extern hak_depot_t hak_depots[HAK_DEPOTS]; /* the first shards of all classes, then the second ones, ... */
 /* Number of shards of each class that may be in use. It is constant while the caller holds the lock of the first shard
  * of class 0, which serves no class. */

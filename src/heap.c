@@ -89,7 +89,7 @@ static bool may_park(const hak_heap_t *heap) {
 /* False: it holds too much. While it is verified its blocks do not look free, so no child of a fork may see it then. */
 static bool park(hak_heap_t *heap) {
   heap->parked_ms = hak_os_now_ms();
-  heap->parked_bytes = hak_cache_bytes(heap);
+  heap->parked_bytes = hak_bins_bytes(heap);
   if (!may_park(heap)) {
     return false;
   }

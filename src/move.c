@@ -1,5 +1,6 @@
 /* Adds whole chunks to a huge block. The kernel lengthens the mapping, and moves it if necessary. */
-#include "arena_internal.h"
+#include "purge.h"
+
 #include "os.h"
 #include "sparse.h"
 
@@ -48,13 +49,32 @@ static char *move(hak_chunk_t *huge, size_t chunks) {
   return found;
 }
 
+/* Join free chunks directly behind a small huge block to it. The caller has reserved them within the limit. */
+static bool join_behind(hak_chunk_t *huge, size_t more) {
+  if (huge->chunks + more > HAK_PATCHED_CHUNKS || !hak_arena_lock_stocked()) {
+    return false;
+  }
+  char *end = huge->base + (huge->chunks << HAK_CHUNK_SHIFT);
+  hak_chunk_t *behind = hak_chunk_at(end);
+  bool free = behind && behind->state == HAK_CHUNK_FREE && behind->chunks >= more;
+  if (free) {
+    hak_extent_t part = hak_extent_take_locked(behind, 0, more);
+    hak_retain_fetch_locked(part.dirty ? 0 : more * HAK_CHUNK_SLICES, more * HAK_CHUNK_SLICES);
+    huge->chunks += more;
+    hak_set_chunk(end, more, huge);
+    hak_arena_count_used_locked(more * HAK_CHUNK_SLICES, true);
+  }
+  hak_unlock(&hak_arena.lock);
+  return free;
+}
+
 void *hak_arena_grow_chunks(void *base, size_t chunks, bool may_move) {
   hak_chunk_t *huge = hak_chunk_at(base);
   size_t more = (chunks - huge->chunks) * HAK_CHUNK_SLICES;
   if (!hak_limit_reserve(more)) {
     return NULL;
   }
-  if (!may_move && hak_extent_join(huge, chunks - huge->chunks)) {
+  if (!may_move && join_behind(huge, chunks - huge->chunks)) {
     return base;
   }
   char *place = may_move ? move(huge, chunks) : lengthen(huge, chunks) ? base : NULL;
@@ -64,19 +84,18 @@ void *hak_arena_grow_chunks(void *base, size_t chunks, bool may_move) {
   }
   hak_lock(&hak_arena.lock);
   if (place != base) {
-    hak_place_remember_locked(base, huge->chunks << HAK_CHUNK_SHIFT);
+    hak_map_remember_locked(base, huge->chunks << HAK_CHUNK_SHIFT);
   }
-  hak_arena.mapped_slices += more;
-  hak_arena.mapped_ever += more;
+  hak_map_count_locked(more);
   hak_retain_fetch_locked(more, 0);
   hak_arena_count_used_locked(more, true);
   huge->base = place;
   huge->chunks = chunks;
   hak_set_chunk(place, chunks, huge);
-  bool due = hak_release_due_locked();
+  bool due = hak_retain_surplus_locked() > 0;
   hak_unlock(&hak_arena.lock);
   if (due) {
-    hak_release_after_give(more);
+    hak_purge_after_give(more);
   }
   return place;
 }

@@ -130,7 +130,10 @@ static void write_value(hak_text_t text, kind_t kind, int64_t value) {
 /* Names of version 0.1 that version 0.3 does not accept; NULL: the option has no effect. */
 static const struct {
   const char *old, *name;
-} aliases[] = {{"RETAIN_LEARNED", "RETAIN_MAX"}, {"RETAIN_PERCENT", NULL}};
+} aliases[] = {{"RETAIN_LEARNED", "RETAIN_MAX"}, {"RETAIN_PERCENT", NULL},        {"SS_MEM_LEAN", "MEM_LEAN"},
+               {"TINY_UNIFIED_CACHE", "CACHE"},  {"TINY_UNIFIED_C0", "CACHE_C0"}, {"TINY_UNIFIED_C1", "CACHE_C1"},
+               {"TINY_UNIFIED_C2", "CACHE_C2"},  {"TINY_UNIFIED_C3", "CACHE_C3"}, {"TINY_UNIFIED_C4", "CACHE_C4"},
+               {"TINY_UNIFIED_C5", "CACHE_C5"},  {"TINY_UNIFIED_C6", "CACHE_C6"}, {"TINY_UNIFIED_C7", "CACHE_C7"}};
 
 enum { UNKNOWN = HAK_OPTION_COUNT, WITHOUT_EFFECT };
 

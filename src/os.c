@@ -103,10 +103,25 @@ static void *map(void *at, size_t bytes, int protection, int flags) {
   return p;
 }
 
+/* A sandbox may kill the process for advice that glibc's malloc never gives. A program that enters one announces it by
+ * prctl, which this library intercepts; any other test might itself be the fatal call. A filter that exists at start
+ * must allow whole programs to start. The common ones (containers, services) do not check advice. Obeying them would
+ * cost each small program in a container a 2 MiB page. */
+static _Atomic bool filtered;
+
+bool hak_os_is_filtered(void) {
+  return atomic_load_explicit(&filtered, memory_order_relaxed);
+}
+
 static _Atomic bool names; /* set by an option; the kernel may still lack names */
 
 void hak_os_name_mappings(bool wanted) {
   atomic_store_explicit(&names, wanted, memory_order_relaxed);
+}
+
+void hak_os_expect_filter(void) {
+  atomic_store_explicit(&filtered, true, memory_order_relaxed);
+  hak_os_name_mappings(false);
 }
 
 /* Name a mapping; failure leaves it as it is. Accepts NULL. */
@@ -118,8 +133,8 @@ static void *named(void *at, size_t bytes) {
   return at;
 }
 
-void *hak_os_map(void *wish, size_t bytes) {
-  return named(map(wish, bytes, PROT_READ | PROT_WRITE, 0), bytes);
+void *hak_os_map(void *hint, size_t bytes) {
+  return named(map(hint, bytes, PROT_READ | PROT_WRITE, 0), bytes);
 }
 
 void *hak_os_reserve(size_t bytes) {
@@ -170,17 +185,17 @@ static void *map_and_trim(size_t bytes, size_t align) {
   return found ? named(found + before, bytes) : NULL;
 }
 
-void *hak_os_map_aligned(void *wish, size_t bytes, size_t align) {
+void *hak_os_map_aligned(void *hint, size_t bytes, size_t align) {
   int tries = 4; /* other threads may map there, or the kernel may ignore hints */
   do {
-    char *p = map(wish, bytes, PROT_READ | PROT_WRITE, 0);
+    char *p = map(hint, bytes, PROT_READ | PROT_WRITE, 0);
     if (!p || ((uintptr_t)p & (align - 1)) == 0) {
       return named(p, bytes);
     }
     hak_os_unmap_unused(p, bytes);
-    wish = hak_os_find_gap(bytes, align);
-  } while (wish && --tries > 0);
-  return wish ? map_and_trim(bytes, align) : NULL;
+    hint = hak_os_find_gap(bytes, align);
+  } while (hint && --tries > 0);
+  return hint ? map_and_trim(bytes, align) : NULL;
 }
 
 hak_os_map_result_t hak_os_map_at(void *at, size_t bytes) {

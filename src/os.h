@@ -1,9 +1,10 @@
 /* Duty: every call to the operating system. Any call may fail at any moment, and the callers cope. Once the program
  * runs (main), the heap makes only the calls that glibc's malloc makes, unless an option asks for more: a sandbox may
  * kill the process for any other. A failed call may set errno; the entry points restore it where it must not change.
- * Data: the call counters (relaxed atomics) and the page size, written once. Layers below: base. */
+ * Data: the call counters (relaxed atomics) and the page size, written once. Layers below: aside, base. */
 #pragma once
 
+#include "aside.h"
 #include "base.h"
 
 /* Calls made so far. `failed` counts the calls that the kernel refused. */
@@ -17,11 +18,11 @@ size_t hak_os_page_bytes(void);
 /* Whether later mappings get the name [anon:hakmem], if the kernel supports names. Off at first. */
 void hak_os_name_mappings(bool wanted);
 
-/* Map readable, writable, zeroed memory, at the address hint `wish` if that is free. `wish` may be NULL. NULL on
+/* Map readable, writable, zeroed memory, at the address hint `hint` if that is free. `hint` may be NULL. NULL on
  * failure. */
-void *hak_os_map(void *wish, size_t bytes);
-/* The same, aligned to `align` (a power of two, of pages). `wish` is an aligned hint, or NULL. */
-void *hak_os_map_aligned(void *wish, size_t bytes, size_t align);
+void *hak_os_map(void *hint, size_t bytes);
+/* The same, aligned to `align` (a power of two, of pages). `hint` is an aligned hint, or NULL. */
+void *hak_os_map_aligned(void *hint, size_t bytes, size_t align);
 
 /* Reserve `bytes` of address space without access, at no cost in memory. NULL on failure. */
 void *hak_os_reserve(size_t bytes);
@@ -67,7 +68,7 @@ bool hak_os_advise_quietly(void *at, size_t bytes, int advice);
  * forbids the call; then all bytes are 0. */
 bool hak_os_residency(void *at, size_t bytes, unsigned char *resident);
 /* Whether the system's settings offer 64 KiB mTHP to processes that ask. */
-bool hak_os_offers_medium_pages(void);
+bool hak_os_offers_mthp(void);
 /* Bytes that one first touch makes resident in such a clean range; looks at 2 MiB at most. 0: unknown. */
 size_t hak_os_fault_bytes(void *at, size_t bytes);
 /* Find an unmapped range for `bytes` aligned to `align`; the result may be one `align` off. NULL: there is none. */
@@ -125,10 +126,5 @@ void hak_os_write_report(const char *text, size_t length);
 /* Whether this thread is in a call that other libraries may intercept. Such a library's own allocations then bypass the
  * thread's heap, which heap.c sets aside. */
 bool hak_os_is_calling(void);
-typedef struct hak_os_aside {
-  void *heap, *operators;
-} hak_os_aside_t;
-void hak_os_step_aside(hak_os_aside_t *aside);
-void hak_os_step_back(const hak_os_aside_t *aside);
 
 void hak_os_read_counts(hak_os_counts_t *counts);

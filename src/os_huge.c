@@ -1,4 +1,4 @@
-/* Huge pages, and whether the process may ask the kernel about them. */
+/* Huge pages: what the kernel offers, and advice about them. */
 #include "direct.h"
 #include "os.h"
 
@@ -8,23 +8,8 @@
 
 #define SETTINGS "/sys/kernel/mm/transparent_hugepage/"
 
-/* A sandbox may kill the process for advice that glibc's malloc never gives. A program that enters one announces it by
- * prctl, which this library intercepts; any other test might itself be the fatal call. A filter that exists at start
- * must allow whole programs to start. The common ones (containers, services) do not check advice. Obeying them would
- * cost each small program in a container a 2 MiB page. */
-static _Atomic bool filtered;
-
 static _Atomic bool known;
 static _Atomic uint8_t mode;
-
-bool hak_os_is_filtered(void) {
-  return atomic_load_explicit(&filtered, memory_order_relaxed);
-}
-
-void hak_os_expect_filter(void) {
-  atomic_store_explicit(&filtered, true, memory_order_relaxed);
-  hak_os_name_mappings(false);
-}
 
 hak_os_huge_t hak_os_huge_mode(void) {
   if (HAK_UNLIKELY(!atomic_load_explicit(&known, memory_order_acquire))) { /* several threads find the same value */
@@ -52,7 +37,7 @@ void hak_os_decline_huge(void *at, size_t bytes) {
   }
 }
 
-bool hak_os_offers_medium_pages(void) {
+bool hak_os_offers_mthp(void) {
   char text[64];
   return hak_direct_read(SETTINGS "hugepages-64kB/enabled", text, sizeof text) > 0 && !strstr(text, "[never]");
 }

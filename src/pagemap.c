@@ -150,13 +150,13 @@ static bool claim(_Atomic uint8_t *piece) {
 
 /* Make a run of pieces writable that the caller has claimed. There are `every` pieces to a page, and the first stands
  * for all of them. */
-static bool settle(hak_leaf_t *leaf, size_t first, size_t count, size_t every) {
+static bool finish(hak_leaf_t *leaf, size_t first, size_t count, size_t every) {
   bool ok = hak_os_make_writable((char *)leaf + first * HAK_LEAF_PIECE_BYTES, count * HAK_LEAF_PIECE_BYTES);
   for (size_t i = 0; i < count; i += every) {
     atomic_store_explicit(&leaf->pieces[first + i], ok ? WRITABLE : READ_ONLY, memory_order_release);
   }
-  atomic_fetch_add_explicit(&leaf->settled, 1, memory_order_release);
-  hak_os_wake(&leaf->settled);
+  atomic_fetch_add_explicit(&leaf->attempts, 1, memory_order_release);
+  hak_os_wake(&leaf->attempts);
   return ok;
 }
 
@@ -166,18 +166,18 @@ static bool make_writable(hak_leaf_t *leaf, size_t from, size_t bytes) {
   size_t page = hak_os_page_bytes(), every = page > HAK_LEAF_PIECE_BYTES ? page / HAK_LEAF_PIECE_BYTES : 1;
   size_t at = from / HAK_LEAF_PIECE_BYTES / every * every, end = (from + bytes - 1) / HAK_LEAF_PIECE_BYTES + 1;
   while (at < end) {
-    uint32_t settled = atomic_load_explicit(&leaf->settled, memory_order_acquire);
+    uint32_t attempts = atomic_load_explicit(&leaf->attempts, memory_order_acquire);
     size_t count = 0;
     for (; at + count < end && claim(&leaf->pieces[at + count]); count += every) {
     }
-    if (count > 0 && !settle(leaf, at, count, every)) {
+    if (count > 0 && !finish(leaf, at, count, every)) {
       return false;
     }
     at += count;
     uint8_t seen = at < end ? atomic_load_explicit(&leaf->pieces[at], memory_order_acquire) : READ_ONLY;
     if (seen == CLAIMED) {
-      hak_os_wait(&leaf->settled, settled);
-      hak_os_wake(&leaf->settled); /* the next waiting thread: only one was woken */
+      hak_os_wait(&leaf->attempts, attempts);
+      hak_os_wake(&leaf->attempts); /* the next waiting thread: only one was woken */
     }
     at += seen == WRITABLE ? every : 0;
   }

@@ -31,7 +31,7 @@ typedef struct hak_leaf {
   _Atomic(hak_chunk_t *) chunks[HAK_LEAF_CHUNKS];
   _Atomic uint8_t pieces[HAK_LEAF_PIECES];
   _Atomic(hak_chunk_t *) spans[HAK_LEAF_CHUNKS / HAK_SPAN_CHUNKS];
-  _Atomic uint32_t settled; /* counts the attempts to make pieces writable; waiting threads sleep on it */
+  _Atomic uint32_t attempts; /* counts the attempts to make pieces writable; waiting threads sleep on it */
 } hak_leaf_t;
 
 /* Address of a leaf, less the number of its first slice, so that a slice number leads to its code without a mask. 0: no

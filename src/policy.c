@@ -1,42 +1,55 @@
-/* How much a thread caches: capacity of each class, from a first quota and from what was fetched again. cache.c asks.
- */
-#include "cache.h"
+/* How much a thread caches. The capacity of a class begins small and grows by the blocks that overflowed and were
+ * fetched again. cache.c asks. */
+#include "policy.h"
 
 #include "arena.h"
 #include "depot.h"
 #include "options.h"
 
+/* "Shared": each of up to FEW_THREADS threads may have this much. More threads share FEW_THREADS times as much, but
+ * each has at least a LEAST_PART-th of it, since any of them may go to sleep. */
 enum {
-  FEW_THREADS = 16,               /* each may have what it says below; more threads share as much, */
-  LEAST_PART = 8,                 /* but each has this part of it at least */
-  UNEARNED_FIRST_BYTES = 4 << 10, /* capacity of a class that overflows for the first time, at least a block; */
-  UNEARNED_BYTES = 8 << 10,       /* and for the second time, without a need shown; */
-  UNEARNED_BLOCK_MAX = 32 << 10,  /* not larger blocks; */
-  UNEARNED_MAX_BYTES = 96 << 10,  /* of all classes together, shared */
-  LARGE_ABOVE = 4 << 10,          /* bytes of a block: these have a budget of their own */
-  LEAST_BYTES = 1 << 10,          /* capacity that a thread which only frees ends up with, where nobody takes it up, */
+  FEW_THREADS = 16,
+  LEAST_PART = 8,
+  /* Slow start: capacity of a class that has shown no need yet, after its first and second overflow. */
+  SLOW_START_FIRST_BYTES = 4 << 10,
+  SLOW_START_SECOND_BYTES = 8 << 10,
+  SLOW_START_BLOCK_MAX = 32 << 10,  /* none for larger blocks */
+  SLOW_START_MOST_BYTES = 96 << 10, /* of all classes of a thread, shared */
+
+  LARGE_ABOVE = 4 << 10, /* blocks above this size have a budget of their own */
+
+  /* Capacity of a thread that only frees, while no other thread takes the blocks. */
+  LEAST_BYTES = 1 << 10,
   LEAST_BLOCKS_MAX = 64,
-  BATCH_BYTES = 32 << 10,         /* and where others do, shared */
-  REFILL_BYTES = 16 << 10,        /* fetched at a time at most: half of what was fetched so far */
-  FIRST_BYTES = 1 << 10,          /* fetched the first time, shared */
-  FETCHED_MAX = 1 << 16,          /* where that count stands still */
-  STREAK_MAX = 3,                 /* overflows without a refill before a thread counts as one that only frees */
-  CURRENT_AFTER = 3,              /* refills, and bytes fetched, before a thread keeps a slab for itself: */
-  CURRENT_AFTER_BYTES = 32 << 10, /* until then it shares them */
-  CLOSED_MAX_BYTES = HAK_CACHE_LINE,
-  BUDGET_BYTES = 1 << 20, /* of small blocks in a cache, whatever is in use, shared */
-  /* Eighths of what its thread has in use that a cache may hold: less costs faults, more feeds itself. Slices in
-   * a cache are of no use to other sizes, so runs have room within the first half only. */
+  BATCH_BYTES = 32 << 10, /* the same while other threads take them, shared */
+
+  REFILL_BYTES = 16 << 10, /* a refill fetches half of what the class fetched so far, up to this */
+  FIRST_BYTES = 1 << 10,   /* the first refill, shared */
+  FETCHED_MAX = 1 << 16,   /* the count of fetched blocks stops here */
+
+  CONSECUTIVE_MAX = 3, /* overflows without a refill between them, before a thread counts as one that only frees */
+  /* Refills, and bytes fetched, before a thread keeps a slab as its current one. */
+  CURRENT_AFTER = 3,
+  CURRENT_AFTER_BYTES = 32 << 10,
+  REMOTE_BUFFER_MAX_BYTES = HAK_CACHE_LINE, /* larger classes have no remote-free buffer */
+
+  BUDGET_BYTES = 1 << 20, /* small blocks in a cache, whatever the program has in use; shared */
+  /* Eighths of a thread's memory in use that its cache may hold. A smaller part causes page faults, and a larger one
+   * counts cached memory as demand. Cached slices are of no use to other sizes, so the part for runs is the smallest.
+   */
   SMALL_EIGHTHS = 24,
   LARGE_EIGHTHS = 12,
   RUN_EIGHTHS = 4,
-  EVENTS_PER_COUNT = 16,
-  LIMIT_PART = 4,         /* and all caches together this part of a limit: nobody else can take what a thread keeps */
-  LENT_BYTES = 512 << 10, /* lent to all threads at most, and */
-  LENT_SHARE = 256,       /* this part of what is in use */
+  EVENTS_PER_COUNT = 16, /* refills and overflows between two counts of the cached bytes */
+  LIMIT_PART = 4,        /* part of the memory limit for all caches: other threads cannot reclaim cached memory */
+
+  /* Sampler quota of all threads: this, and a part of the memory in use. */
+  QUOTA_BYTES = 512 << 10,
+  QUOTA_SHARE = 256,
 };
 
-static _Atomic size_t caches_open, lent_bytes, budgets_bytes; /* of all threads */
+static _Atomic size_t caches_open, quotas_bytes, budgets_bytes; /* of all threads */
 
 void hak_cache_set_open(size_t caches) {
   atomic_store_explicit(&caches_open, caches, memory_order_relaxed);
@@ -52,7 +65,6 @@ static uint32_t blocks_within(size_t bytes, uint32_t cls, uint32_t low, uint32_t
   return blocks < low ? low : blocks > high ? high : blocks;
 }
 
-/* What each of a few threads may have, shared by all that there are. */
 static size_t shared(size_t bytes) {
   size_t share = bytes * FEW_THREADS / hak_caches_open(), least = bytes / LEAST_PART;
   return share < least ? least : share < bytes ? share : bytes;
@@ -90,48 +102,49 @@ void hak_policy_open(hak_heap_t *heap, uint32_t cls) {
   int64_t fixed = fixed_capacity(cls);
   atomic_store_explicit(&info->capacity, 0, memory_order_relaxed);
   info->adaptive = fixed == HAK_OPTION_AUTO;
-  info->closed = hak_class_sizes[cls] <= CLOSED_MAX_BYTES &&
-                 (info->adaptive ? hak_option_size(HAK_OPTION_CACHE_BYTES) > 0 : fixed > 0);
-  info->fetched = info->unearned_bytes = info->returned = info->streak = 0;
+  info->buffers_remote = hak_class_sizes[cls] <= REMOTE_BUFFER_MAX_BYTES &&
+                         (info->adaptive ? hak_option_size(HAK_OPTION_CACHE_BYTES) > 0 : fixed > 0);
+  info->fetched = info->slow_start_bytes = info->overflowed = info->consecutive = 0;
   info->refills = 0;
-  info->seen_head = NULL;
+  info->idle_head = NULL;
   hak_policy_set_capacity(heap, cls, info->adaptive ? 0 : (uint32_t)fixed);
 }
 
-/* The capacity is set anew, so that what was lent is part of it no more. */
-static void forget_lent(hak_bin_info_t *info, uint32_t cls) {
-  atomic_fetch_sub_explicit(&lent_bytes, (size_t)info->lent * hak_class_sizes[cls], memory_order_relaxed);
-  info->lent = 0;
+/* The caller sets the capacity anew, without the quota. */
+static void forget_quota(hak_bin_info_t *info, uint32_t cls) {
+  atomic_fetch_sub_explicit(&quotas_bytes, (size_t)info->sampler_quota * hak_class_sizes[cls], memory_order_relaxed);
+  info->sampler_quota = 0;
 }
 
-bool hak_policy_lend(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
+bool hak_policy_add_quota(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
   hak_bin_info_t *info = &heap->info[cls];
   size_t bytes = (size_t)blocks * hak_class_sizes[cls];
-  size_t most = LENT_BYTES + (hak_arena_used_slices() << HAK_SLICE_SHIFT) / LENT_SHARE;
-  if (!info->adaptive || info->closed || atomic_load_explicit(&lent_bytes, memory_order_relaxed) + bytes > most) {
+  size_t most = QUOTA_BYTES + (hak_arena_used_slices() << HAK_SLICE_SHIFT) / QUOTA_SHARE;
+  if (!info->adaptive || info->buffers_remote ||
+      atomic_load_explicit(&quotas_bytes, memory_order_relaxed) + bytes > most) {
     return false;
   }
-  atomic_fetch_add_explicit(&lent_bytes, bytes, memory_order_relaxed);
-  info->lent += blocks;
+  atomic_fetch_add_explicit(&quotas_bytes, bytes, memory_order_relaxed);
+  info->sampler_quota += blocks;
   hak_policy_set_capacity(heap, cls, hak_bin_capacity(info) + blocks);
   return true;
 }
 
-void hak_policy_take_back(hak_heap_t *heap, uint32_t cls) {
+void hak_policy_drop_quota(hak_heap_t *heap, uint32_t cls) {
   hak_bin_info_t *info = &heap->info[cls];
   uint32_t capacity = hak_bin_capacity(info);
-  if (info->lent > 0) {
-    hak_policy_set_capacity(heap, cls, capacity > info->lent ? capacity - info->lent : 0);
+  if (info->sampler_quota > 0) {
+    hak_policy_set_capacity(heap, cls, capacity > info->sampler_quota ? capacity - info->sampler_quota : 0);
   }
-  forget_lent(info, cls);
+  forget_quota(info, cls);
 }
 
 void hak_policy_close(hak_heap_t *heap) {
   for (uint32_t c = 1; c <= HAK_GRANT_LAST; c++) {
-    forget_lent(&heap->info[c], c);
+    forget_quota(&heap->info[c], c);
   }
   atomic_fetch_sub_explicit(&budgets_bytes, heap->budget_bytes + heap->large_budget_bytes, memory_order_relaxed);
-  heap->budget_bytes = heap->large_budget_bytes = heap->unearned_bytes = 0;
+  heap->budget_bytes = heap->large_budget_bytes = heap->slow_start_bytes = 0;
 }
 
 bool hak_policy_is_off(const hak_bin_info_t *info) {
@@ -146,7 +159,7 @@ bool hak_policy_passes_on(const hak_heap_t *heap, uint32_t cls) {
 uint32_t hak_policy_refill(hak_bin_info_t *info, uint32_t cls) {
   uint32_t first = blocks_within(shared(FIRST_BYTES), cls, 1, UINT32_MAX), capacity = hak_bin_capacity(info);
   uint32_t most = blocks_within(REFILL_BYTES, cls, 1, UINT32_MAX), want = info->fetched / 2;
-  info->streak = 0;
+  info->consecutive = 0;
   info->refills = (uint8_t)(info->refills + (info->refills < CURRENT_AFTER));
   if (capacity == 0 && is_large(cls)) {
     return 1;
@@ -163,26 +176,26 @@ static size_t all_budgets_bytes(void) {
   return atomic_load_explicit(&budgets_bytes, memory_order_relaxed);
 }
 
-/* The caches have their part of a limit. */
+/* Whether the caches hold their part of the memory limit. */
 static bool at_limit(void) {
   size_t limit = hak_option_size(HAK_OPTION_MEMORY_LIMIT);
   return limit > 0 && all_budgets_bytes() > limit / LIMIT_PART;
 }
 
-/* What a thread has in use, as far as can be told: its share of all but for what lies in its bins, which is counted
- * every few refills and overflows, and for what may lie in those of others, who may sleep: else each cache would pay
- * for the next one. */
+/* Estimate the memory that a thread has in use: its share of all memory in use outside the caches. Without the
+ * subtraction, each cache would justify the next one. The own bins are counted every few events; `others` bounds those
+ * of the other threads, which may sleep. */
 static size_t in_use(hak_heap_t *heap, size_t others) {
   if (heap->events - heap->cached_at >= EVENTS_PER_COUNT) {
     heap->cached_at = heap->events;
-    heap->cached_bytes = hak_cache_bytes(heap);
+    heap->cached_bytes = hak_bins_bytes(heap);
   }
   size_t used = hak_arena_used_slices() << HAK_SLICE_SHIFT, cached = heap->cached_bytes + others;
   return used > cached ? (used - cached) / hak_caches_open() : 0;
 }
 
-/* Whether the budgets have room for so many more blocks. The first of a class is the difference between a cache and
- * none, and always has it, unless it is a run: thousands of threads may sleep, each with one. */
+/* Whether the budgets have room for `blocks` more blocks. The first block of a class always has room, since without it
+ * the class is not cached at all. A run is an exception, since thousands of threads may sleep with one each. */
 static bool may_grow(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
   bool first = !hak_class_is_run(cls) && hak_bin_capacity(&heap->info[cls]) + blocks == 1;
   size_t bytes = (size_t)blocks * hak_class_sizes[cls], kept = *budget_of(heap, cls) + bytes;
@@ -192,16 +205,16 @@ static bool may_grow(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
   return first || kept <= least || (!at_limit() && kept <= in_use(heap, others) / 8 * eighths);
 }
 
-/* Blocks that this thread fetches again after it returned them deserve room: as many as it would have saved, as long
- * as the process has enough in use for that not to matter. */
+/* If the thread fetches blocks again that overflowed, a larger capacity would have saved both. So the capacity grows by
+ * their number, within the budgets. */
 void hak_policy_fetched(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
   hak_bin_info_t *info = &heap->info[cls];
-  uint32_t again = blocks < info->returned ? blocks : info->returned;
+  uint32_t again = blocks < info->overflowed ? blocks : info->overflowed;
   info->fetched += info->fetched < FETCHED_MAX ? blocks : 0;
   if (again == 0 || !info->adaptive) {
     return;
   }
-  info->returned -= again;
+  info->overflowed -= again;
   size_t wanted = (size_t)hak_bin_capacity(info) + again;
   if (wanted <= blocks_within(hak_option_size(HAK_OPTION_CACHE_BYTES), cls, 0, HAK_MAGAZINE_MAX) &&
       may_grow(heap, cls, again)) {
@@ -209,14 +222,14 @@ void hak_policy_fetched(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
   }
 }
 
-/* What a thread that only frees is to gather before it lets go of it: half of what it does now, or twice as much. */
+/* The next batch size of a thread that only frees. It moves towards its goal by a factor of two. */
 static uint32_t towards_batch(hak_heap_t *heap, uint32_t cls, uint32_t capacity) {
   uint32_t batch = hak_policy_passes_on(heap, cls) ? blocks_within(shared(BATCH_BYTES), cls, 2, UINT32_MAX)
                                                    : blocks_within(LEAST_BYTES, cls, 1, LEAST_BLOCKS_MAX);
   if (capacity >= batch) {
     return capacity / 2 > batch ? capacity / 2 : batch;
   }
-  uint32_t more = capacity > 0 ? capacity : blocks_within(UNEARNED_FIRST_BYTES, cls, 1, UINT32_MAX);
+  uint32_t more = capacity > 0 ? capacity : blocks_within(SLOW_START_FIRST_BYTES, cls, 1, UINT32_MAX);
   more = batch - capacity < more ? batch - capacity : more;
   bool allowed = (size_t)(capacity + more) * hak_class_sizes[cls] <= hak_option_size(HAK_OPTION_CACHE_BYTES);
   size_t kept = heap->budget_bytes + heap->large_budget_bytes;
@@ -224,18 +237,18 @@ static uint32_t towards_batch(hak_heap_t *heap, uint32_t cls, uint32_t capacity)
   return allowed && !hak_class_is_run(cls) && may_grow(heap, cls, more) ? capacity + more : capacity;
 }
 
-/* More capacity without a need shown, as long as all of it came so. */
-static bool grant_unearned(hak_heap_t *heap, uint32_t cls) {
+/* Grow the capacity without a need shown, if all of it came by slow start. */
+static bool slow_start(hak_heap_t *heap, uint32_t cls) {
   hak_bin_info_t *info = &heap->info[cls];
   size_t size = hak_class_sizes[cls], capacity = hak_bin_capacity(info), has = capacity * size;
-  size_t wanted = capacity == 0 ? blocks_within(UNEARNED_FIRST_BYTES, cls, 1, UINT32_MAX) * size : 2 * has;
-  if (has != info->unearned_bytes || size > UNEARNED_BLOCK_MAX || (capacity > 0 && wanted > UNEARNED_BYTES) ||
-      wanted > hak_option_size(HAK_OPTION_CACHE_BYTES) ||
-      heap->unearned_bytes + wanted - has > shared(UNEARNED_MAX_BYTES)) {
+  size_t wanted = capacity == 0 ? blocks_within(SLOW_START_FIRST_BYTES, cls, 1, UINT32_MAX) * size : 2 * has;
+  if (has != info->slow_start_bytes || size > SLOW_START_BLOCK_MAX ||
+      (capacity > 0 && wanted > SLOW_START_SECOND_BYTES) || wanted > hak_option_size(HAK_OPTION_CACHE_BYTES) ||
+      heap->slow_start_bytes + wanted - has > shared(SLOW_START_MOST_BYTES)) {
     return false;
   }
-  heap->unearned_bytes += wanted - has;
-  info->unearned_bytes += (uint32_t)(wanted - has);
+  heap->slow_start_bytes += wanted - has;
+  info->slow_start_bytes += (uint32_t)(wanted - has);
   hak_policy_set_capacity(heap, cls, (uint32_t)(wanted / size));
   return true;
 }
@@ -244,28 +257,28 @@ hak_overflow_t hak_policy_overflow(hak_heap_t *heap, uint32_t cls) {
   hak_bin_info_t *info = &heap->info[cls];
   uint32_t capacity = hak_bin_capacity(info);
   info->busy = true;
-  if (info->adaptive && grant_unearned(heap, cls)) {
+  if (info->adaptive && slow_start(heap, cls)) {
     return HAK_OVERFLOW_GROWN;
   }
-  if (info->adaptive && ++info->streak > STREAK_MAX) {
+  if (info->adaptive && ++info->consecutive > CONSECUTIVE_MAX) {
     hak_policy_set_capacity(heap, cls, towards_batch(heap, cls, capacity));
-    info->returned += capacity > 0 ? capacity : 1;
+    info->overflowed += capacity > 0 ? capacity : 1;
     return HAK_OVERFLOW_FREES;
   }
   if (capacity == 0) {
-    info->returned += info->adaptive;
+    info->overflowed += info->adaptive;
     return HAK_OVERFLOW_NONE;
   }
-  info->returned += capacity - capacity / 2;
+  info->overflowed += capacity - capacity / 2;
   return HAK_OVERFLOW_HALF;
 }
 
 void hak_policy_idle(hak_heap_t *heap, uint32_t cls) {
   hak_bin_info_t *info = &heap->info[cls];
-  forget_lent(info, cls);
-  if (info->adaptive && hak_bin_capacity(info) + info->unearned_bytes > 0) {
-    heap->unearned_bytes -= info->unearned_bytes;
-    info->unearned_bytes = 0;
+  forget_quota(info, cls);
+  if (info->adaptive && hak_bin_capacity(info) + info->slow_start_bytes > 0) {
+    heap->slow_start_bytes -= info->slow_start_bytes;
+    info->slow_start_bytes = 0;
     info->fetched = 0;
     info->refills = 0;
     hak_policy_set_capacity(heap, cls, 0);

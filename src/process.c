@@ -1,6 +1,5 @@
 /* The process from start through forks to exit. Layers below: all but the entry points. */
 #include "process.h"
-#include "arena_internal.h"
 #include "background.h"
 #include "depot.h"
 #include "foreign.h"
@@ -10,7 +9,9 @@
 #include "modules.h"
 #include "options.h"
 #include "os.h"
+#include "pagemap.h"
 #include "profile.h"
+#include "retain.h"
 #include "sample.h"
 #include "sites.h"
 #include "slab.h"
@@ -172,8 +173,8 @@ static void start(void) {
     hak_heap_divert(0);
     hak_foreign_start();
   }
-  if (hak_os_offers_medium_pages()) { /* else not even a try: an earlier sandbox may kill for it */
-    hak_arena_try_medium();
+  if (hak_os_offers_mthp()) { /* else not even a try: an earlier sandbox may kill for it */
+    hak_arena_try_mthp();
   }
   pthread_atfork(before_fork, in_parent, in_child);
   pin();

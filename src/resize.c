@@ -9,6 +9,7 @@
 #include "large.h"
 #include "slab.h"
 #include "sparse.h"
+#include "zero_size.h"
 
 #include <errno.h>
 #include <string.h>
@@ -118,10 +119,10 @@ static size_t large_bytes(const void *block) {
  * Where the system call would cost more than the remaining realloc, the limit is a quarter. */
 enum { DROPPED_MIN = 128 << 10 };
 
-static void drop_rest(void *block, size_t before, size_t bytes) {
+static void discard_behind(void *block, size_t before, size_t bytes) {
   size_t after = large_bytes(block);
   if (after < before && after - bytes > bytes / (before >= DROPPED_MIN ? 8 : 4)) {
-    hak_arena_drop_rest(block, bytes, after);
+    hak_arena_discard_behind(block, bytes, after);
   }
 }
 
@@ -144,7 +145,7 @@ static void *resize(void *block, uint32_t cls, size_t bytes) {
     hak_hook_allocated(fresh, bytes); /* which counts it as freed and allocated */
   }
   if (fresh && !copied && is_large(cls)) {
-    drop_rest(fresh, usable, bytes);
+    discard_behind(fresh, usable, bytes);
   }
   errno = saved;
   return fresh ? fresh : block; /* without memory a shrunk block may stay in place */
@@ -162,12 +163,24 @@ static void *resize_sampled(void *block, size_t bytes) {
   return fresh;
 }
 
+static void *resize_empty(void *block, size_t bytes) {
+  hak_zero_size_check(block, "realloc");
+  void *fresh = bytes <= PTRDIFF_MAX ? hak_fast_alloc(bytes) : hak_no_memory();
+  if (fresh) {
+    hak_zero_size_give(block, "realloc");
+  }
+  return fresh;
+}
+
 HAK_NOINLINE static void *resize_other(void *block, uint32_t cls, size_t bytes) {
   if (bytes == 0) {
     hak_fast_free(block);
     return NULL;
   }
   if (HAK_UNLIKELY(cls == HAK_CLASS_NONE)) {
+    if (hak_zero_size_owns(block)) {
+      return resize_empty(block, bytes);
+    }
     return hak_foreign_owner(block, "realloc")->realloc(block, bytes);
   }
   if (hak_heap_diverts(cls) && !hak_altered_restore(block, cls, "realloc")) {
@@ -178,7 +191,7 @@ HAK_NOINLINE static void *resize_other(void *block, uint32_t cls, size_t bytes) 
 
 void *hak_realloc(void *block, size_t bytes) {
   if (!block) {
-    return hak_malloc(bytes);
+    return hak_fast_alloc(bytes);
   }
   uint32_t cls = hak_class_at(block);
   bool small = cls - 1 < HAK_RUN_FIRST - 1 && bytes - 1 < HAK_SMALL_MAX;
@@ -201,6 +214,10 @@ size_t hak_malloc_usable_size(const void *block) {
     return 0;
   }
   uint32_t cls = hak_class_at(block);
+  if (cls == HAK_CLASS_NONE && hak_zero_size_owns(block)) {
+    hak_zero_size_check(block, "malloc_usable_size");
+    return 0;
+  }
   if (cls == HAK_CLASS_NONE) {
     return hak_foreign_owner(block, "malloc_usable_size")->usable(block);
   }

@@ -1,10 +1,15 @@
-/* Adaptive retention: as much free memory stays resident as recent demand has drawn. docs/design.md states the law. */
-#include "arena_internal.h"
+/* The arena's counts, and adaptive retention: as much free memory stays resident as recent demand has drawn.
+ * docs/design.md states the law. */
+#include "retain.h"
+
+#include "arena.h"
 #include "options.h"
 
 enum {
   PEAK_PART = 2, /* use and free memory together stay below the recent peak of use plus this part */
 };
+
+hak_arena_t hak_arena = {.lock = HAK_LOCK_INIT};
 
 static size_t larger(size_t a, size_t b) {
   return a > b ? a : b;
@@ -28,12 +33,27 @@ static size_t allowance_locked(const hak_retention_t *state) {
   return slices > 0 ? (size_t)slices : 0;
 }
 
+/* The count may be lower than `slices`: the limit was off at the time, or the process has forked since. */
+void hak_arena_unreserve_locked(size_t slices) {
+  hak_arena.reserved_slices -= slices < hak_arena.reserved_slices ? slices : hak_arena.reserved_slices;
+}
+
 /* Free memory that demand draws was not idle in this window. */
-void hak_retain_use_locked(size_t used) {
+void hak_arena_count_used_locked(size_t slices, bool up) {
   hak_retention_t *state = &hak_arena.retention;
+  size_t used = atomic_load_explicit(&hak_arena.used_slices, memory_order_relaxed);
+  used = up ? used + slices : used - slices;
+  if (up) {
+    hak_arena_unreserve_locked(slices);
+  }
+  atomic_store_explicit(&hak_arena.used_slices, used, memory_order_relaxed);
   state->most_used[0] = larger(state->most_used[0], used);
   state->least_free = smaller(state->least_free, hak_arena.dirty_slices);
   state->idle = smaller(state->idle, hak_arena.dirty_slices);
+}
+
+size_t hak_arena_used_slices(void) {
+  return atomic_load_explicit(&hak_arena.used_slices, memory_order_relaxed);
 }
 
 void hak_retain_fetch_locked(size_t slices, size_t row) {

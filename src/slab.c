@@ -65,23 +65,8 @@ static bool list_and_unlock(hak_slab_t *slab, hak_slab_class_t *class, uint32_t 
   return sparse && moves;
 }
 
-/* Work that waits until the callers' stack frames are gone. */
-typedef struct rest {
-  size_t slices; /* freed slices, of which some are due for purging */
-  bool sparse;   /* a slab became sparse */
-} rest_t;
-
-static void do_rest(rest_t rest) {
-  if (rest.slices > 0) {
-    hak_release_after_give(rest.slices);
-  }
-  if (rest.sparse) {
-    hak_slab_became_sparse();
-  }
-}
-
 /* The slab just got blocks back, or lost CURRENT: put it where its state says. Unlocks. */
-static void settle_and_unlock(hak_slab_t *slab, hak_slab_class_t *class, rest_t *rest) {
+static void settle_and_unlock(hak_slab_t *slab, hak_slab_class_t *class, hak_slab_rest_t *rest) {
   uint32_t control = atomic_load_explicit(&slab->control, memory_order_acquire);
   uint32_t count = control >> HAK_SLAB_COUNT_SHIFT, carved = hak_slab_carved(slab);
   /* The bits decide: the count differs while a thread returns blocks, and after a fork during that. */
@@ -112,10 +97,10 @@ static hak_slab_t *make_slab(uint32_t cls) {
   bool zeroed;
   /* Low memory: use one slice, for sizes that divide it, since the bins' limits assume whole slabs. Requests of other
    * sizes get a block of the next class that divides it (slow.c). */
-  bool tight = hak_arena_is_tight(), divides = HAK_SLICE_BYTES % hak_class_sizes[cls] == 0;
-  size_t slices = tight && divides ? 1 : hak_slab_slices(cls);
+  bool low = hak_arena_is_low_on_memory(), divides = HAK_SLICE_BYTES % hak_class_sizes[cls] == 0;
+  size_t slices = low && divides ? 1 : hak_slab_slices(cls);
   bool power_of_two = (hak_class_sizes[cls] & (hak_class_sizes[cls] - 1)) == 0;
-  char *base = tight && !power_of_two ? NULL : hak_arena_take(slices, HAK_SLAB_SLICES, &zeroed);
+  char *base = low && !power_of_two ? NULL : hak_arena_take(slices, HAK_SLAB_SLICES, &zeroed);
   if (!base && divides && slices > 1) {
     slices = 1;
     base = hak_arena_take(slices, HAK_SLAB_SLICES, &zeroed);
@@ -166,11 +151,13 @@ hak_slab_t *hak_slab_acquire(uint32_t cls) {
 
 void hak_slab_drop(hak_slab_t *slab) {
   hak_slab_class_t *class = &hak_slab_classes[slab->cls];
-  rest_t rest = {0, false};
+  hak_slab_rest_t rest = {0, false};
   hak_lock(&class->lock);
   atomic_fetch_and_explicit(&slab->control, ~(uint32_t)HAK_SLAB_CURRENT, memory_order_acq_rel);
   settle_and_unlock(slab, class, &rest);
-  do_rest((rest_t){rest.slices, false});
+  if (rest.slices > 0) {
+    hak_purge_after_give(rest.slices);
+  }
 }
 
 /* Blocks on discarded pages lost their tags, and get them again. Returns the number of blocks. */
@@ -273,7 +260,7 @@ uint32_t hak_slab_take(hak_slab_t *slab, hak_free_block_t **blocks, uint32_t wan
 }
 
 /* Set the bits of returned blocks in one word of a slab, and update the slab's state. */
-static void return_bits(hak_slab_t *slab, uint32_t w, uint64_t mask, const char *function, rest_t *rest) {
+static void return_bits(hak_slab_t *slab, uint32_t w, uint64_t mask, const char *function, hak_slab_rest_t *rest) {
   uint32_t cls = atomic_load_explicit(&slab->cls, memory_order_relaxed);
   hak_slab_put_back(slab, w, mask, function);
   uint32_t n = (mask & (mask - 1)) ? hak_count_bits(mask) : 1;
@@ -319,7 +306,7 @@ typedef struct gathered {
 } gathered_t;
 _Static_assert(_Alignof(hak_slab_t) >= HAK_BITS_WORDS, "a word's number fits");
 
-static void give_back(gathered_t *gathered, const char *function, rest_t *rest) {
+static void give_back(gathered_t *gathered, const char *function, hak_slab_rest_t *rest) {
   if (gathered->mask) {
     uintptr_t word = gathered->place % HAK_BITS_WORDS;
     hak_slab_t *slab = (hak_slab_t *)(gathered->place - word); /* NOLINT(performance-no-int-to-ptr) */
@@ -328,9 +315,9 @@ static void give_back(gathered_t *gathered, const char *function, rest_t *rest) 
   }
 }
 
-HAK_NOINLINE static rest_t return_all(hak_free_block_t *const *blocks, uint32_t count, uint32_t cls,
-                                      const char *function) {
-  rest_t rest = {0, false};
+HAK_NOINLINE hak_slab_rest_t hak_slab_put(hak_free_block_t *const *blocks, uint32_t count, uint32_t cls,
+                                          const char *function) {
+  hak_slab_rest_t rest = {0, false};
   gathered_t gathered[GATHER_WORDS];
   const size_t words = count > FEW ? GATHER_WORDS : FEW;
   for (size_t i = 0; i < words; i++) {
@@ -365,22 +352,18 @@ HAK_NOINLINE static rest_t return_all(hak_free_block_t *const *blocks, uint32_t 
   return rest;
 }
 
-void hak_slab_return(hak_free_block_t *const *blocks, uint32_t count, uint32_t cls, const char *function) {
-  do_rest(return_all(blocks, count, cls, function));
-}
-
 _Noreturn HAK_COLD void hak_slab_damaged(const char *function, const hak_free_block_t *block) {
   hak_misuse(function, hak_is_marked_taken(block) ? HAK_MISUSE_DOUBLE_FREE : HAK_MISUSE_CORRUPTED, block);
 }
 
-void hak_slab_return_one(void *block, uint32_t cls, const char *function) {
+hak_slab_rest_t hak_slab_put_one(void *block, uint32_t cls, const char *function) {
   hak_slab_t *slab = home_of(block, cls, function);
   uint32_t index = hak_block_index(block, slab->inverse);
   check_carved(slab, index, block, function);
-  rest_t rest = {0, false};
+  hak_slab_rest_t rest = {0, false};
   hak_mark_free(block);
   return_bits(slab, index / 64, 1ULL << index % 64, function, &rest);
-  do_rest(rest);
+  return rest;
 }
 
 void *hak_slab_take_one(uint32_t cls) {

@@ -103,5 +103,12 @@ void hak_slab_hold_locked(hak_slab_t *slab, uint8_t list);
 /* Set bits of a word without changing the count. A bit that is set already means a double free: aborts. */
 void hak_slab_put_back(hak_slab_t *slab, uint32_t w, uint64_t bits, const char *function);
 
-/* A slab became sparse. From time to time this starts a pass over all sparse slabs. */
-void hak_slab_became_sparse(void);
+/* Work that is due after blocks were returned, once the stack frames of the return are gone. */
+typedef struct hak_slab_rest {
+  size_t slices; /* freed slices, of which some are due for purging */
+  bool sparse;   /* a slab became sparse */
+} hak_slab_rest_t;
+
+/* Return blocks as hak_slab_return and hak_slab_return_one do, which then do the rest. */
+hak_slab_rest_t hak_slab_put(hak_free_block_t *const *blocks, uint32_t count, uint32_t cls, const char *function);
+hak_slab_rest_t hak_slab_put_one(void *block, uint32_t cls, const char *function);

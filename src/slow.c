@@ -2,13 +2,15 @@
 #include "hakmem.h"
 
 #include "altered.h"
+#include "arena.h"
 #include "background.h"
-#include "empty.h"
+#include "depot.h"
 #include "fast.h"
 #include "foreign.h"
 #include "hook.h"
 #include "large.h"
 #include "slab.h"
+#include "zero_size.h"
 
 #include <errno.h>
 
@@ -62,7 +64,7 @@ static void pass_by(void) {
   hak_heap_t *heap = hak_heap_mine();
   if (heap) {
     hak_background_ensure();
-    hak_cache_look_at_clock(heap);
+    hak_cache_scavenge_if_due(heap);
   }
 }
 
@@ -74,6 +76,20 @@ static void *find(size_t bytes, bool *zeroed) {
   return hak_huge_alloc(bytes, HAK_BLOCK_MIN, zeroed);
 }
 
+bool hak_trim(size_t keep_bytes) {
+  int saved = errno;
+  size_t used = hak_arena_used_slices();
+  hak_cache_request_flush();
+  hak_heap_close_parked(UINT64_MAX);
+  hak_heap_flush_mine("malloc_trim");
+  hak_depot_flush(false);
+  bool any = hak_arena_used_slices() < used; /* the flush may have given back pages at once */
+  any |= hak_slab_discard_all();
+  any |= hak_arena_purge(keep_bytes >> HAK_SLICE_SHIFT);
+  errno = saved;
+  return any;
+}
+
 /* Under a memory limit, thread caches may hold all free memory: trim them and retry. Requests beyond the address space
  * get no retry. */
 static void *find_after_trim(size_t bytes, bool *zeroed) {
@@ -83,7 +99,7 @@ static void *find_after_trim(size_t bytes, bool *zeroed) {
 
 HAK_NOINLINE static void *alloc(size_t bytes, bool *zeroed) {
   int saved = errno;
-  void *block = bytes == 0 ? hak_empty_take() : NULL;
+  void *block = bytes == 0 ? hak_zero_size_take() : NULL;
   if (block) {
     *zeroed = true;
     errno = saved;
@@ -171,6 +187,8 @@ HAK_COLD void hak_free_slow(void *block) {
     pass_by();
   } else if (cls != HAK_CLASS_NONE) {
     cached_free(cls, block);
+  } else if (hak_zero_size_owns(block)) {
+    hak_zero_size_give(block, "free");
   } else {
     hak_foreign_owner(block, "free")->free(block);
   }

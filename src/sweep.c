@@ -1,4 +1,4 @@
-/* Sweeps: discard free pages inside slabs that are nearly empty. slab.c starts a sweep, and the caches continue it. */
+/* The return of blocks, and sweeps that it starts: they discard free pages inside slabs that are nearly empty. */
 #include "slab.h"
 
 #include "arena.h"
@@ -141,9 +141,9 @@ static size_t full_slabs(void) {
   return used > swept ? used - swept : 0;
 }
 
-/* In a heap of constant size, sparse slabs mostly fill up again soon. So sweep when the heap has shrunk, or when half
- * of the memory in use is sparse. */
-void hak_slab_became_sparse(void) {
+/* A slab became sparse. In a heap of constant size, sparse slabs mostly fill up again soon. So sweep when the heap has
+ * shrunk, or when half of the memory in use is sparse. */
+static void became_sparse(void) {
   size_t full = full_slabs(), most = atomic_load_explicit(&most_full, memory_order_relaxed);
   size_t part = full / SWEEP_AFTER_PART, sparse = listed(HAK_SLABS_SPARSE);
   if (full > most) {
@@ -156,6 +156,23 @@ void hak_slab_became_sparse(void) {
     begin_sweep(full);
   }
   hak_slab_sweep_step();
+}
+
+static void do_rest(hak_slab_rest_t rest) {
+  if (rest.slices > 0) {
+    hak_purge_after_give(rest.slices);
+  }
+  if (rest.sparse) {
+    became_sparse();
+  }
+}
+
+void hak_slab_return(hak_free_block_t *const *blocks, uint32_t count, uint32_t cls, const char *function) {
+  do_rest(hak_slab_put(blocks, count, cls, function));
+}
+
+void hak_slab_return_one(void *block, uint32_t cls, const char *function) {
+  do_rest(hak_slab_put_one(block, cls, function));
 }
 
 /* Sweep the slabs that became sparse since the last sweep, though too few for one, after a decay time. */

@@ -100,11 +100,11 @@ typedef struct hak_chunk {
   hak_mask_t free;    /* slices that nothing uses */
   hak_mask_t dirty;   /* slices that may hold data, so they may be resident */
   hak_mask_t purged;  /* slices that held blocks and were given back to the system */
-  hak_mask_t transit; /* slices being purged: neither free nor in use */
+  hak_mask_t purging; /* slices being purged: neither free nor in use */
   char *base;
   struct hak_chunk *next, *prev; /* list by longest run, or by extent size */
   struct hak_chunk *next_dirty, *prev_dirty;
-  struct hak_chunk *next_transit;
+  struct hak_chunk *next_purging;
   struct hak_chunk *mate; /* FREE: the other end. HUGE: a spare descriptor for the last chunk */
   hak_slabs_t *slabs;     /* SLICED: descriptors of its slabs */
   size_t chunks;          /* FREE (both ends) and HUGE: number of chunks */

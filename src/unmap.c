@@ -1,29 +1,30 @@
-/* Low address space: unmap free clean memory. arena.c and extent.c call this when mapping fails. */
-#include "arena_internal.h"
+/* Low address space: unmap free clean memory. The arena calls this when mapping fails. */
+#include "mapping.h"
+
 #include "os.h"
 
 enum { LEAST_PART = 64 }; /* part of the mapped memory below which a walk over every chunk does not pay */
 
-/* Take the slices out of the masks before they are unmapped, so that the child of a fork does not use them either. */
-static void forget_locked(hak_chunk_t *chunk, hak_mask_t mask) {
+hak_mask_t hak_unmap_whole_pages(hak_mask_t mask) {
+  size_t slices = hak_os_page_bytes() >> HAK_SLICE_SHIFT;
+  hak_mask_t whole = slices > 1 ? 0 : mask;
+  if (slices > 1) {
+    for (hak_mask_t starts = hak_mask_starts(mask, slices) & hak_mask_aligned(slices); starts; starts &= starts - 1) {
+      whole |= hak_mask_of(hak_mask_lowest(starts), slices);
+    }
+  }
+  return whole;
+}
+
+void hak_unmap_forget_locked(hak_chunk_t *chunk, hak_mask_t mask) {
   size_t count = hak_mask_count(mask);
   chunk->present &= ~mask;
-  chunk->transit &= ~mask;
+  chunk->purging &= ~mask;
   chunk->free &= ~mask;
   chunk->dirty &= ~mask;
   chunk->purged &= ~mask;
   hak_arena.mapped_slices -= count;
   hak_arena.unmapped_ever += count;
-}
-
-/* Drop the chunk if none of it is left. */
-static void end_locked(hak_chunk_t *chunk) {
-  char *base = chunk->base;
-  if (chunk->present == 0) {
-    hak_set_chunk(base, 1, &hak_chunk_gone);
-    hak_chunk_spare_locked(chunk);
-    atomic_store_explicit(&hak_arena.little_end, base, memory_order_relaxed);
-  }
 }
 
 /* False: some slices could not be unmapped, and are free again. */
@@ -36,43 +37,40 @@ static bool unmap(char *base, hak_mask_t mask) {
     bool done = hak_os_unmap(row, bytes);
     all &= done;
     if (!done && hak_os_discard(row, bytes)) {
-      hak_arena_add_slices(row, slices);
+      hak_map_list_slices(row, slices);
     }
   }
   return all;
 }
 
-size_t hak_unmap_transit_and_unlock(hak_chunk_t *chunk) {
-  hak_mask_t mask = hak_release_whole_pages(chunk->transit);
+bool hak_unmap_and_unlock(hak_chunk_t *chunk, hak_mask_t mask) {
   char *base = chunk->base;
-  forget_locked(chunk, mask);
-  hak_release_out_of_transit_locked(chunk, 0);
-  end_locked(chunk);
+  if (chunk->present == 0) { /* none of it is left */
+    hak_set_chunk(base, 1, &hak_chunk_gone);
+    hak_chunk_spare_locked(chunk);
+    atomic_store_explicit(&hak_mapping.part_end, base, memory_order_relaxed);
+  }
   hak_unlock(&hak_arena.lock);
-  unmap(base, mask);
-  return hak_mask_count(mask);
+  return unmap(base, mask);
 }
 
-size_t hak_unmap_rest_locked(void) {
+size_t hak_unmap_clean_locked(void) {
   return hak_arena.mapped_slices - hak_arena.clean_extent_slices - hak_arena.dirty_slices - hak_arena.used_slices;
 }
 
-/* Not inlined, to keep the callers' stack frames small. */
-HAK_NOINLINE bool hak_unmap_rest(size_t least) {
+HAK_NOINLINE bool hak_unmap_clean(size_t least) {
   hak_chunk_t last = {.base = NULL}, *chunk = NULL;
   bool any = false, all = true;
   hak_lock(&hak_arena.lock);
-  size_t rest = hak_unmap_rest_locked(), mapped = hak_arena.mapped_slices;
-  bool enough = rest >= least && rest > mapped / LEAST_PART && mapped < HAK_SPLIT_BELOW;
+  size_t clean = hak_unmap_clean_locked(), mapped = hak_arena.mapped_slices;
+  bool enough = clean >= least && clean > mapped / LEAST_PART && mapped < HAK_SPLIT_BELOW;
   for (; enough && all && (chunk = hak_pagemap_next_sliced(chunk)); chunk = &last) {
-    hak_mask_t mask = hak_release_whole_pages(chunk->free & ~chunk->dirty);
+    hak_mask_t mask = hak_unmap_whole_pages(chunk->free & ~chunk->dirty);
     last.base = chunk->base;
     if (mask) {
-      forget_locked(chunk, mask);
-      hak_arena_settle_locked(chunk);
-      end_locked(chunk);
-      hak_unlock(&hak_arena.lock);
-      all = unmap(last.base, mask);
+      hak_unmap_forget_locked(chunk, mask);
+      hak_chunk_list_locked(chunk);
+      all = hak_unmap_and_unlock(chunk, mask);
       any |= all;
       hak_lock(&hak_arena.lock);
     }

@@ -1,4 +1,4 @@
-/* Looking at free blocks, in a slab and in a thread's cache, and changing nothing. */
+/* Looks for free blocks in slabs and in a thread's cache, and for damaged ones. It changes nothing. */
 #include "cache.h"
 
 #include "depot.h"
@@ -21,11 +21,11 @@ void hak_slab_expect_out(const void *block, const char *function) {
   }
 }
 
-/* What is done with blocks of a heap: the first one at which it ends, or NULL. */
+/* Visits blocks of a heap, and returns the one at which it stops; NULL: it visited all. */
 typedef const hak_free_block_t *(*visit_t)(hak_free_block_t *const *blocks, uint32_t count, uint32_t cls,
                                            const hak_free_block_t *but);
 
-/* They are marked as taken meanwhile, so that one which is in two places is met twice. */
+/* Stop at a damaged block. Sound blocks are marked as taken, so that a block in two places is found. */
 static const hak_free_block_t *verify_some(hak_free_block_t *const *blocks, uint32_t count, uint32_t cls,
                                            const hak_free_block_t *but) {
   (void)but;
@@ -38,7 +38,7 @@ static const hak_free_block_t *verify_some(hak_free_block_t *const *blocks, uint
   return NULL;
 }
 
-/* The end of that, for all but a damaged one: who handles the report of it allocates. */
+/* Mark them as free again, except the damaged block: a handler of the report may allocate. */
 static const hak_free_block_t *verified_some(hak_free_block_t *const *blocks, uint32_t count, uint32_t cls,
                                              const hak_free_block_t *but) {
   (void)cls;
@@ -50,7 +50,7 @@ static const hak_free_block_t *verified_some(hak_free_block_t *const *blocks, ui
   return NULL;
 }
 
-/* A stack of blocks: all but the newest, and it, if there is one. */
+/* Visit a stack: the blocks in the magazine, then the newest one. */
 static const hak_free_block_t *visit_stack(visit_t visit, const hak_magazine_t *magazine, uint32_t count,
                                            hak_free_block_t *head, uint32_t cls, const hak_free_block_t *but) {
   if (count == 0 || head == HAK_NO_BLOCK) {
@@ -65,7 +65,7 @@ static const hak_free_block_t *visit_all(const hak_heap_t *heap, visit_t visit, 
   for (uint32_t c = 1; c < HAK_CLASS_COUNT && !found; c++) {
     const hak_bin_info_t *info = &heap->info[c];
     found = visit_stack(visit, &info->magazine, hak_bin_blocks(heap, c), heap->bin[c].head, c, but);
-    found = found ? found : visit(hak_magazine_slots(&info->magazine) + 1, info->outgoing, c, but);
+    found = found ? found : visit(hak_magazine_slots(&info->magazine) + 1, info->remote_count, c, but);
     if (!found && c <= HAK_GRANT_LAST) {
       found = visit_stack(visit, &info->granted, hak_grant_left(heap, c), heap->grant[c - 1].head, c, but);
     }
@@ -80,7 +80,7 @@ const hak_free_block_t *hak_cache_find_damaged(const hak_heap_t *heap) {
 }
 
 _Noreturn void hak_cache_damaged(const hak_free_block_t *block, const char *function) {
-  if (hak_is_marked_free(block)) { /* and in a slab besides */
+  if (hak_is_marked_free(block)) { /* it is in a slab, too */
     hak_misuse(function, HAK_MISUSE_DOUBLE_FREE, block);
   }
   hak_slab_damaged(function, block);
@@ -97,13 +97,12 @@ void hak_cache_verify(const hak_heap_t *heap, const char *function) {
   }
 }
 
-static uint32_t outgoing_slots(const hak_heap_t *heap, uint32_t cls) {
-  return heap->info[cls].outgoing + 1;
+static uint32_t remote_slots(const hak_heap_t *heap, uint32_t cls) {
+  return heap->info[cls].remote_count + 1;
 }
 
-/* In the slots up to, and without, the one counted: that of a stack's newest block may hold another that was there
- * before. A heap's owner may change its magazine meanwhile, for a smaller one or none: of one that stayed until its
- * blocks were counted all these slots held free blocks, and hold such as were free since. */
+/* Search the slots below the one of the newest block, which may be stale. The owner may exchange the magazine for a
+ * smaller one at any time. If the magazine is still the same after the count, all these slots held free blocks. */
 static bool magazine_holds(const hak_magazine_t *magazine, uint32_t (*count_of)(const hak_heap_t *heap, uint32_t cls),
                            const hak_heap_t *heap, uint32_t cls, const void *wanted) {
   hak_free_block_t **slots = hak_magazine_slots(magazine);
@@ -125,14 +124,14 @@ bool hak_cache_holds(const hak_heap_t *heap, uint32_t cls, const void *wanted) {
                                            magazine_holds(&info->granted, hak_grant_left, heap, cls, wanted));
   return granted || heap->bin[cls].head == wanted ||
          magazine_holds(&info->magazine, hak_bin_blocks, heap, cls, wanted) ||
-         magazine_holds(&info->magazine, outgoing_slots, heap, cls, wanted);
+         magazine_holds(&info->magazine, remote_slots, heap, cls, wanted);
 }
 
 void hak_cache_check(hak_heap_t *heap) {
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
     hak_bin_info_t *info = &heap->info[c];
     uint32_t count = heap->bin[c].head != HAK_NO_BLOCK ? hak_bin_blocks(heap, c) : 0;
-    HAK_VERIFY(count == hak_bin_blocks(heap, c) && (!info->closed || count == 0));
+    HAK_VERIFY(count == hak_bin_blocks(heap, c) && (!info->buffers_remote || count == 0));
     for (uint32_t i = 1; i <= count; i++) {
       const hak_free_block_t *block = i < count ? hak_magazine_slots(&info->magazine)[i] : heap->bin[c].head;
       HAK_VERIFY(hak_class_at(block) == c && hak_is_start_in_class(block, c));

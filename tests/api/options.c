@@ -6,9 +6,9 @@
 #include "names.h"
 
 static const char *const names[] = {
-    "PROFILE",         "TINY_UNIFIED_CACHE", "TINY_UNIFIED_C0", "TINY_UNIFIED_C1", "TINY_UNIFIED_C2", "TINY_UNIFIED_C3",
-    "TINY_UNIFIED_C4", "TINY_UNIFIED_C5",    "TINY_UNIFIED_C6", "TINY_UNIFIED_C7", "WARM_POOL_SIZE",  "SS_MEM_LEAN",
-    "SS_OS_STATS",     "DECAY_MS",           "HUGE_PAGES",      "MEMORY_LIMIT",    "STATS",
+    "PROFILE",     "CACHE",    "CACHE_C0",   "CACHE_C1",     "CACHE_C2",       "CACHE_C3",
+    "CACHE_C4",    "CACHE_C5", "CACHE_C6",   "CACHE_C7",     "WARM_POOL_SIZE", "MEM_LEAN",
+    "SS_OS_STATS", "DECAY_MS", "HUGE_PAGES", "MEMORY_LIMIT", "STATS",
 };
 
 enum { VALUE_BYTES = 256 };
@@ -56,7 +56,7 @@ static void malformed_values_are_refused(void) {
       {"SS_OS_STATS", "2"},
       {"STATS", "yes!"},
       {"WARM_POOL_SIZE", "-5"},
-      {"TINY_UNIFIED_C0", "many"},
+      {"CACHE_C0", "many"},
   };
   for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
     char before[VALUE_BYTES], after[VALUE_BYTES];

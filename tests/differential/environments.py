@@ -152,7 +152,7 @@ def environments() -> list[Environment]:
             for count in (1, 20, 10**9)
         ),
         *(Environment(f"profile {name}", extra={"HAKMEM_PROFILE": name}) for name in ("balanced", "lean")),
-        Environment("no caches", extra={"HAKMEM_TINY_UNIFIED_CACHE": "0"}),
+        Environment("no caches", extra={"HAKMEM_CACHE": "0"}),
         Environment("guards", extra={"HAKMEM_GUARD_RATE": "1M"}),
         Environment("counted", counts=True),
         Environment(

@@ -18,17 +18,17 @@ TABLE = ""
 
 # The names that are promised; the table may have more.
 OPTIONS = (
-    ["PROFILE", "TINY_UNIFIED_CACHE", "WARM_POOL_SIZE", "SS_MEM_LEAN", "SS_OS_STATS", "DECAY_MS"]
+    ["PROFILE", "CACHE", "WARM_POOL_SIZE", "MEM_LEAN", "SS_OS_STATS", "DECAY_MS"]
     + ["HUGE_PAGES", "MEMORY_LIMIT", "STATS", "HELP", "PROFILE_RATE", "PROFILE_SIGNAL", "PROFILE_UNWIND", "VERBOSE"]
-    + [f"TINY_UNIFIED_C{band}" for band in range(8)]
+    + [f"CACHE_C{band}" for band in range(8)]
 )
 
 # Every value works without a word on stderr.
 GOOD_VALUES = {
     "PROFILE": ["speed", "balanced", "lean", "MIXED_TINYV3_C7_SAFE", "MIXED_TINYV3_C7_BALANCED"],
-    "TINY_UNIFIED_CACHE": ["0", "1"],
+    "CACHE": ["0", "1"],
     "WARM_POOL_SIZE": ["0", "1", "16", "200"],
-    "SS_MEM_LEAN": ["0", "1"],
+    "MEM_LEAN": ["0", "1"],
     "SS_OS_STATS": ["0"],
     "DECAY_MS": ["0", "1", "1000", "60000"],
     "HUGE_PAGES": ["auto", "off", "dense"],
@@ -39,15 +39,15 @@ GOOD_VALUES = {
     "VERBOSE": ["0", "1"],
     "STATS": ["0"],
     "HELP": ["0"],
-    **{f"TINY_UNIFIED_C{band}": ["0", "1", "64", "1000"] for band in range(8)},
+    **{f"CACHE_C{band}": ["0", "1", "64", "1000"] for band in range(8)},
 }
 
 # Every value gives one warning that names the variable, and the program works on the default.
 BAD_VALUES = {
     "PROFILE": ["fast", "speed ", "speedy"],
-    "TINY_UNIFIED_CACHE": ["2", "yes please", "-1"],
+    "CACHE": ["2", "yes please", "-1"],
     "WARM_POOL_SIZE": ["many", "-1", "16x", "99999999999999999999999"],
-    "SS_MEM_LEAN": ["2", "lean"],
+    "MEM_LEAN": ["2", "lean"],
     "SS_OS_STATS": ["2", "x"],
     "DECAY_MS": ["soon", "-5", "1.5"],
     "HUGE_PAGES": ["always", "1"],
@@ -58,7 +58,7 @@ BAD_VALUES = {
     "VERBOSE": ["2", "much"],
     "STATS": ["x"],
     "HELP": ["x"],
-    **{f"TINY_UNIFIED_C{band}": ["x", "-1", "0x"] for band in range(8)},
+    **{f"CACHE_C{band}": ["x", "-1", "0x"] for band in range(8)},
 }
 
 OS_STATS = re.compile(
@@ -131,7 +131,7 @@ class Options(unittest.TestCase):
                 self.assertTrue(warning.endswith(f"; allowed: {allowed}\n"), warning)
 
     def test_unknown_names(self):
-        for name in ("FOO", "PROFIL", "PROFILES", "TINY_UNIFIED_C8", "profile", ""):
+        for name in ("FOO", "PROFIL", "PROFILES", "CACHE_C8", "profile", ""):
             with self.subTest(name=name):
                 self.assert_one_warning(run(**{name: "1"}), name)
 
@@ -189,14 +189,14 @@ class Options(unittest.TestCase):
         self.assertIn(run("set", "DECAY_MS", "soon").stdout, ("EINVAL\n", "EPERM\n"))
 
     def test_no_thread_cache(self):
-        self.assert_works(run(TINY_UNIFIED_CACHE="0"))
-        self.assert_works(run(**{f"TINY_UNIFIED_C{band}": "0" for band in range(8)}))
+        self.assert_works(run(CACHE="0"))
+        self.assert_works(run(**{f"CACHE_C{band}": "0" for band in range(8)}))
 
     def test_combinations(self):
         for profile in ("speed", "balanced", "lean"):
             for decay in ("0", "1", "60000"):
                 with self.subTest(profile=profile, decay=decay):
-                    result = run(PROFILE=profile, DECAY_MS=decay, SS_MEM_LEAN="1", WARM_POOL_SIZE="0")
+                    result = run(PROFILE=profile, DECAY_MS=decay, MEM_LEAN="1", WARM_POOL_SIZE="0")
                     self.assert_works(result)
                     self.assertEqual(result.stderr, "")
 

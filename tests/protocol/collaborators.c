@@ -176,11 +176,11 @@ bool hak_arena_put(void *base, size_t slices) {
   return false;
 }
 
-bool hak_release_after_give(size_t slices) {
+bool hak_purge_after_give(size_t slices) {
   explore_fail("%zu slices are due, and none were", slices);
 }
 
-bool hak_arena_is_tight(void) {
+bool hak_arena_is_low_on_memory(void) {
   return false;
 }
 

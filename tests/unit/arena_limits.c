@@ -46,8 +46,8 @@ static void without_memory_there_is_what_is_mapped(void) {
   slices_begin_here();
   char *base = slices_take(CHUNK - 5);
   system_refuse(SYSTEM_MMAP, 0, SYSTEM_ALL);
-  hak_arena.spare_slabs = NULL;
-  hak_arena.spare_slabs_count = 0;
+  hak_placement.spare_slabs = NULL;
+  hak_placement.spare_slabs_count = 0;
   while (hak_meta_alloc(64)) {
   }
   CHECK(slices_take(6) == NULL && slices_take(CHUNK) == NULL && chunks_take(1, 0) == NULL);
@@ -66,16 +66,16 @@ static void without_memory_there_is_what_is_mapped(void) {
 /* No more is mapped than is asked for, rounded to a power of two; and the rest of it serves others. */
 static void less_than_a_chunk_will_do(void) {
   refuse_chunks();
-  CHECK(!hak_arena_is_tight());
+  CHECK(!hak_arena_is_low_on_memory());
   for (size_t slices = 1; slices <= CHUNK / 2; slices++) {
     size_t before = hak_arena_totals().mapped_slices;
-    CHECK(slices_take(slices) != NULL && hak_arena_is_tight());
+    CHECK(slices_take(slices) != NULL && hak_arena_is_low_on_memory());
     CHECK(hak_arena_totals().mapped_slices < before + 2 * slices);
     slices_add_up();
   }
   CHECK(slices_take(CHUNK) == NULL && chunks_take(1, 0) == NULL);
   system_allow();
-  CHECK(slices_take(CHUNK) != NULL && !hak_arena_is_tight());
+  CHECK(slices_take(CHUNK) != NULL && !hak_arena_is_low_on_memory());
   slices_add_up();
 }
 
@@ -350,9 +350,9 @@ static void damage_dirty_mask(void) {
   hak_arena_check();
 }
 
-static void damage_transit(void) {
+static void damage_purging(void) {
   slices_begin_here();
-  hak_chunk_at(slices_take(1))->transit |= hak_mask_of(100, 1);
+  hak_chunk_at(slices_take(1))->purging |= hak_mask_of(100, 1);
   hak_arena_check();
 }
 
@@ -388,7 +388,7 @@ int main(void) {
   child_breaks_invariant(damage_run);
   child_breaks_invariant(damage_present_mask);
   child_breaks_invariant(damage_dirty_mask);
-  child_breaks_invariant(damage_transit);
+  child_breaks_invariant(damage_purging);
   child_breaks_invariant(damage_extent);
   return 0;
 }

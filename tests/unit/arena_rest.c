@@ -77,14 +77,14 @@ static void what_cannot_be_unmapped_stays(void) {
     CHECK((block[i] = slices_take(HALF + 1)) != NULL);
   }
   system_refuse(SYSTEM_MUNMAP, 0, SYSTEM_ALL);
-  CHECK(!hak_unmap_rest(1));
+  CHECK(!hak_unmap_clean(1));
   slices_add_up();
   system_allow();
   size_t mapped = hak_arena_totals().mapped_slices;
-  CHECK(!hak_unmap_rest(COUNT * (HALF - 1) + 1)); /* it would not do */
-  CHECK(hak_unmap_rest(COUNT * (HALF - 1)) && hak_arena_totals().mapped_slices == mapped - COUNT * (HALF - 1));
+  CHECK(!hak_unmap_clean(COUNT * (HALF - 1) + 1)); /* it would not do */
+  CHECK(hak_unmap_clean(COUNT * (HALF - 1)) && hak_arena_totals().mapped_slices == mapped - COUNT * (HALF - 1));
   slices_add_up();
-  CHECK(slices_take(CHUNK - 1) != NULL && !hak_unmap_rest(1));
+  CHECK(slices_take(CHUNK - 1) != NULL && !hak_unmap_clean(1));
   slices_add_up();
 }
 
@@ -95,10 +95,10 @@ static void a_large_heap_stays_whole(void) {
   size_t mapped = hak_arena.mapped_slices;
   hak_arena.mapped_slices = (size_t)8 << 30 >> HAK_SLICE_SHIFT;
   hak_arena.used_slices += hak_arena.mapped_slices - (size_t)4 * CHUNK * CHUNK;
-  CHECK(hak_unmap_rest_locked() > hak_arena.mapped_slices / 64 && !hak_unmap_rest(1));
+  CHECK(hak_unmap_clean_locked() > hak_arena.mapped_slices / 64 && !hak_unmap_clean(1));
   hak_arena.used_slices -= hak_arena.mapped_slices - (size_t)4 * CHUNK * CHUNK;
   hak_arena.mapped_slices = mapped;
-  CHECK(hak_unmap_rest(1));
+  CHECK(hak_unmap_clean(1));
 }
 
 /* A chunk of which nothing is left is none. */
@@ -106,8 +106,8 @@ static void nothing_is_left_of_what_is_clean(void) {
   char *part = hak_os_map_aligned(NULL, HAK_CHUNK_BYTES, HAK_CHUNK_BYTES);
   limit_mapped();
   CHECK(part != NULL && hak_os_unmap(part + HAK_CHUNK_BYTES / 2, HAK_CHUNK_BYTES / 2));
-  CHECK(hak_arena_add_slices(part, HALF) && hak_chunk_at(part)->state == HAK_CHUNK_SLICED);
-  CHECK(hak_unmap_rest(HALF) && hak_chunk_at(part)->state == HAK_CHUNK_GONE);
+  CHECK(hak_map_list_slices(part, HALF) && hak_chunk_at(part)->state == HAK_CHUNK_SLICED);
+  CHECK(hak_unmap_clean(HALF) && hak_chunk_at(part)->state == HAK_CHUNK_GONE);
   slices_add_up();
 }
 
@@ -117,7 +117,7 @@ static void what_is_dirty_stays(void) {
   slices_begin_here();
   char *base = slices_take(HALF), *part = slices_take(10);
   hak_arena_give(part, 10);
-  CHECK(hak_unmap_rest(1) && dirty_slices() == 10 && hak_arena_totals().mapped_slices == HALF + 10);
+  CHECK(hak_unmap_clean(1) && dirty_slices() == 10 && hak_arena_totals().mapped_slices == HALF + 10);
   slices_add_up();
   check_block(base, HALF);
   check_block(part, 10);

@@ -190,7 +190,7 @@ static void follow(bool trims) {
 static void obey(void) {
   for (size_t before = SIZE_MAX; dirty_slices() < before;) {
     before = dirty_slices();
-    hak_release_after_give(0);
+    hak_purge_after_give(0);
   }
   follow(false);
   size_t peak = larger(law.peak[0], law.peak[1]), dirty = dirty_slices();

@@ -76,13 +76,13 @@ static inline void bins_budgets_add_up(const hak_heap_t *heap) {
   size_t small = 0, large = 0, unearned = 0;
   for (uint32_t cls = 1; cls < HAK_CLASS_COUNT; cls++) {
     CHECK(hak_bin_blocks(heap, cls) + bins_room(heap, cls) <= heap->info[cls].magazine.size);
-    unearned += heap->info[cls].unearned_bytes;
+    unearned += heap->info[cls].slow_start_bytes;
     if (heap->info[cls].adaptive) {
       *(hak_class_sizes[cls] <= 4096 ? &small : &large) += (size_t)bins_capacity(heap, cls) * hak_class_sizes[cls];
     }
   }
   CHECK(small == heap->budget_bytes && large == heap->large_budget_bytes);
-  CHECK(unearned == heap->unearned_bytes && unearned <= BINS_UNEARNED_BYTES);
+  CHECK(unearned == heap->slow_start_bytes && unearned <= BINS_UNEARNED_BYTES);
 }
 
 /* Return everything that is cached anywhere. */

@@ -27,11 +27,11 @@ static void a_new_cache_is_empty(void) {
   CHECK(hak_caches_open() == 2);
   for (uint32_t cls = 1; cls < HAK_CLASS_COUNT; cls++) {
     hak_bin_info_t *info = &mine.info[cls];
-    CHECK(bins_empty(&mine, cls) && !info->current && info->outgoing == 0 && info->magazine.size == 0);
+    CHECK(bins_empty(&mine, cls) && !info->current && info->remote_count == 0 && info->magazine.size == 0);
     CHECK(mine.bin[cls].inverse == hak_class_inverses[cls] && mine.bin[cls].limit == hak_class_limits[cls]);
     CHECK(info->adaptive);
     CHECK(bins_capacity(&mine, cls) == 0 && bins_room(&mine, cls) == 0); /* until something is freed */
-    CHECK(!info->closed || hak_class_sizes[cls] <= HAK_CACHE_LINE);
+    CHECK(!info->buffers_remote || hak_class_sizes[cls] <= HAK_CACHE_LINE);
   }
   CHECK(hak_arena_used_slices() == 0);
   hak_cache_check(&mine);
@@ -92,7 +92,7 @@ static void without_memory_there_is_no_block(void) {
 /* With eight blocks; a ninth is taken. Returns the class. */
 static uint32_t fill_a_bin(void) {
   const uint32_t cls = hak_class_of(BYTES);
-  set_variable("HAKMEM_TINY_UNIFIED_C5=8");
+  set_variable("HAKMEM_CACHE_C5=8");
   open_both();
   alloc_many(&mine, BYTES, 9);
   bins_drain(&mine, cls);
@@ -162,15 +162,15 @@ static void closed_bins_pass_on_what_others_made(void) {
   const uint32_t cls = hak_class_of(32);
   open_both();
   hak_cache_set_open(2);
-  CHECK(mine.info[cls].closed);
+  CHECK(mine.info[cls].buffers_remote);
   alloc_many(&other, 32, BLOCKS);
   uint32_t most = 0;
   for (size_t i = 0; i < BLOCKS; i++) {
     bins_free(&mine, blocks[i]);
-    CHECK(!mine.info[cls].closed || (bins_empty(&mine, cls) && bins_room(&mine, cls) == 0));
-    most = most > mine.info[cls].outgoing ? most : mine.info[cls].outgoing;
+    CHECK(!mine.info[cls].buffers_remote || (bins_empty(&mine, cls) && bins_room(&mine, cls) == 0));
+    most = most > mine.info[cls].remote_count ? most : mine.info[cls].remote_count;
   }
-  CHECK(most > 0 && most < BLOCKS / 4 && !mine.info[cls].closed);
+  CHECK(most > 0 && most < BLOCKS / 4 && !mine.info[cls].buffers_remote);
   hak_cache_check(&mine);
   CHECK(hak_depot_count(cls) > 0);
   nothing_is_left();
@@ -215,9 +215,9 @@ static void a_closed_bin_opens_at_the_first_block(void) {
   blocks[1] = bins_alloc(&other, 64);
   bins_free(&mine, blocks[0]);
   bins_free(&mine, blocks[1]);
-  CHECK(mine.info[cls].closed && mine.info[cls].outgoing == 2);
+  CHECK(mine.info[cls].buffers_remote && mine.info[cls].remote_count == 2);
   void *block = bins_alloc(&mine, 64);
-  CHECK(!mine.info[cls].closed && mine.info[cls].outgoing == 0);
+  CHECK(!mine.info[cls].buffers_remote && mine.info[cls].remote_count == 0);
   bins_free(&mine, block);
   CHECK(mine.bin[cls].head == block);
   hak_cache_check(&mine);
@@ -229,9 +229,9 @@ static void a_flush_returns_the_blocks_of_others_too(void) {
   open_both();
   alloc_many(&other, 16, 10);
   free_many(&mine, 10);
-  CHECK(mine.info[cls].outgoing == 10);
+  CHECK(mine.info[cls].remote_count == 10);
   hak_cache_flush(&mine, "test");
-  CHECK(mine.info[cls].outgoing == 0 && mine.info[cls].closed);
+  CHECK(mine.info[cls].remote_count == 0 && mine.info[cls].buffers_remote);
   nothing_is_left();
 }
 
@@ -240,7 +240,7 @@ static void verification_changes_nothing(void) {
   open_both();
   alloc_many(&mine, BYTES, BLOCKS);
   free_many(&mine, BLOCKS);
-  bins_free(&other, bins_alloc(&mine, 32)); /* to `outgoing` */
+  bins_free(&other, bins_alloc(&mine, 32)); /* to `remote_count` */
   hak_cache_verify(&mine, "test");
   hak_cache_verify(&other, "test");
   hak_cache_check(&mine);
@@ -263,7 +263,7 @@ static void an_orphan_returns_what_it_has(void) {
   atomic_store(&mine.bin[cls].top, mine.bin[cls].top - 1); /* a block was about to be handed out */
   hak_cache_close(&mine, NULL);
   CHECK(bins_empty(&mine, cls) && !mine.info[cls].current && mine.info[cls].magazine.size == 0);
-  CHECK(mine.info[hak_class_of(32)].outgoing == 0);
+  CHECK(mine.info[hak_class_of(32)].remote_count == 0);
   size_t back = hak_slab_holds(small) ? 1 : 0;
   for (size_t i = 0; i < 10; i++) {
     back += hak_slab_holds(blocks[i]) ? 1 : 0;

@@ -13,7 +13,7 @@ enum { BYTES = 1024 };
 
 /* blocks[7] is the newest of eight that fill the bin, and an overflow returns 7 .. 4. */
 static void set_up_damage(void) {
-  set_variable("HAKMEM_TINY_UNIFIED_C5=8");
+  set_variable("HAKMEM_CACHE_C5=8");
   open_both();
   for (size_t i = 0; i < 20; i++) {
     blocks[i] = bins_alloc(&mine, BYTES);
@@ -185,7 +185,7 @@ static void outgoing_damage_is_noticed(void) {
   for (size_t i = 0; i < 3; i++) {
     bins_free(&mine, small[i]);
   }
-  CHECK(mine.info[hak_class_of(32)].outgoing == 3);
+  CHECK(mine.info[hak_class_of(32)].remote_count == 3);
   child_is_stopped(verify_over_damaged_outgoing, "some_function", "double free or corrupted free block", small[1]);
   child_is_stopped(flush_outgoing_twice, "some_function", "double free", small[0]);
 }
@@ -215,7 +215,7 @@ static void check_over_wrong_count(void) {
 }
 
 static void check_over_blocks_in_a_closed_bin(void) {
-  mine.info[hak_class_of(BYTES)].closed = true;
+  mine.info[hak_class_of(BYTES)].buffers_remote = true;
   hak_cache_check(&mine);
 }
 

@@ -5,11 +5,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "arena_internal.h"
 #include "cache.h"
 #include "child.h"
 #include "meta.h"
 #include "records.h"
+#include "retain.h"
 #include "sample.h"
 #include "setting.h"
 #include "steps.h"
@@ -93,7 +93,7 @@ static uint64_t state(void) {
 
 static void visit(unsigned step) {
   static uint64_t before;
-  size_t counted = hak_bin_blocks(&mine, cls) + hak_grant_left(&mine, cls) + mine.info[cls].outgoing;
+  size_t counted = hak_bin_blocks(&mine, cls) + hak_grant_left(&mine, cls) + mine.info[cls].remote_count;
   CHECK(counted <= most);
   uint64_t now = state();
   if ((step > 0 && now == before) || holds_a_lock()) { /* a fork waits for locks */
@@ -140,7 +140,7 @@ static void stepped(void (*act)(void *argument), void *argument, unsigned forks_
 }
 
 static size_t counted_now(void) {
-  return hak_bin_blocks(&mine, cls) + hak_grant_left(&mine, cls) + mine.info[cls].outgoing;
+  return hak_bin_blocks(&mine, cls) + hak_grant_left(&mine, cls) + mine.info[cls].remote_count;
 }
 
 /* The program's block of that number comes or goes. */
@@ -178,7 +178,7 @@ static void begin(size_t size, hak_heap_t *from, size_t count) {
 }
 
 static void push_and_pop(void) {
-  set_variable("HAKMEM_TINY_UNIFIED_C5=8");
+  set_variable("HAKMEM_CACHE_C5=8");
   begin(BYTES, &mine, 20);
   give(0);
   for (size_t i = 1; i < 8; i++) {
@@ -195,7 +195,7 @@ static void push_and_pop(void) {
 }
 
 static void refill(void) {
-  set_variable("HAKMEM_TINY_UNIFIED_C5=8");
+  set_variable("HAKMEM_CACHE_C5=8");
   begin(BYTES, &mine, 3);
   for (size_t i = 3; i < 40; i++) {
     stepped_malloc(i, 3);
@@ -204,7 +204,7 @@ static void refill(void) {
 
 /* The first free of a thread, and the one at which the array is full. */
 static void growth(void) {
-  set_variable("HAKMEM_TINY_UNIFIED_C5=100");
+  set_variable("HAKMEM_CACHE_C5=100");
   begin(BYTES, &other, 80);
   uint32_t size = 0, grown = 0;
   for (size_t i = 0; i < 80; i++) {
@@ -224,7 +224,7 @@ static void growth(void) {
 
 /* Half goes to other threads, or back. */
 static void overflow_to(size_t caches) {
-  set_variable("HAKMEM_TINY_UNIFIED_C5=8");
+  set_variable("HAKMEM_CACHE_C5=8");
   begin(BYTES, &mine, 20);
   hak_cache_set_open(caches);
   for (size_t i = 0; i < 8; i++) {
@@ -259,10 +259,10 @@ static void flush_and_end(void) {
 /* Blocks of others wait, are passed on, and the bin opens. */
 static void a_closed_bin(void) {
   begin(SMALL_BYTES, &other, BLOCKS);
-  CHECK(mine.info[cls].closed);
+  CHECK(mine.info[cls].buffers_remote);
   stepped_free(0, 2);
   for (size_t i = 1; i < BLOCKS - 1; i++) {
-    uint32_t waiting = mine.info[cls].outgoing;
+    uint32_t waiting = mine.info[cls].remote_count;
     if (waiting < 2 || waiting >= 62) {
       most = counted_now() + 1;
       stepped_free(i, 2);
@@ -270,13 +270,13 @@ static void a_closed_bin(void) {
       give(i);
     }
   }
-  CHECK(!mine.info[cls].closed && mine.info[cls].outgoing == 0);
+  CHECK(!mine.info[cls].buffers_remote && mine.info[cls].remote_count == 0);
   most = SIZE_MAX;
   begin(SMALL_BYTES, &other, 2);
   stepped_free(0, 2);
-  CHECK(mine.info[cls].closed && mine.info[cls].outgoing == 1);
+  CHECK(mine.info[cls].buffers_remote && mine.info[cls].remote_count == 1);
   stepped_malloc(0, 5);
-  CHECK(!mine.info[cls].closed);
+  CHECK(!mine.info[cls].buffers_remote);
 }
 
 /* Blocks of the bin are granted, all of them or some, are handed out, and what is left goes back. */

@@ -19,7 +19,7 @@ static void make_events(size_t count) {
 static void idle_bins_are_returned(void) {
   enum { EVENTS = 2000 };
   const uint32_t cls = hak_class_of(BYTES);
-  set_variable("HAKMEM_TINY_UNIFIED_C7=0");
+  set_variable("HAKMEM_CACHE_C7=0");
   open_both();
   for (int round = 0; round < 5; round++) {
     alloc_many(&mine, BYTES, 300);
@@ -49,7 +49,7 @@ static void idle_bins_are_returned(void) {
 static void a_busy_thread_looks_more_often(void) {
   enum { SMALL = 1024, OTHER = 2048, BUSY_MS = 16, EVENTS = 2 };
   const uint32_t small = hak_class_of(SMALL), cls = hak_class_of(OTHER);
-  set_variable("HAKMEM_TINY_UNIFIED_C7=0");
+  set_variable("HAKMEM_CACHE_C7=0");
   open_both();
   for (int round = 0; round < 10; round++) {
     alloc_many(&mine, SMALL, 2000);
@@ -93,7 +93,7 @@ static void what_a_used_bin_does_not_need_is_returned(void) {
       bins_free(&mine, blocks[i]);
     }
     system_advance_clock_ms(250);
-    hak_cache_look_at_clock(&mine);
+    hak_cache_scavenge_if_due(&mine);
     hak_cache_check(&mine);
     bins_budgets_add_up(&mine);
     uint32_t has = bins_length(&mine, cls);
@@ -110,7 +110,7 @@ static void what_a_used_bin_does_not_need_is_returned(void) {
 /* A thread that only exchanges blocks with slabs sees to the memory that nobody uses, on its way between threads too.
  */
 static void idle_memory_decays(void) {
-  set_variable("HAKMEM_TINY_UNIFIED_C7=0");
+  set_variable("HAKMEM_CACHE_C7=0");
   set_number("WARM_POOL_SIZE", 0);
   set_number("RETAIN", INT64_MAX);
   open_both();
@@ -131,9 +131,9 @@ static void idle_memory_decays(void) {
 /* One that comes to the slabs a few times a second, too: it looks at the clock before it came by 64 times, and each
  * time gives back a step of what was idle for a window. */
 static void idle_memory_decays_beside_a_quiet_thread(void) {
-  enum { CHUNKS = 30, EVENTS = 4, STEP_CHUNKS = 2, LOOK_MS = 1000, LOOKS = 16 };
+  enum { CHUNKS = 30, EVENTS = 4, STEP_CHUNKS = 2, SCAVENGE_MS = 1000, LOOKS = 16 };
   bool zeroed;
-  set_variable("HAKMEM_TINY_UNIFIED_C7=0");
+  set_variable("HAKMEM_CACHE_C7=0");
   set_number("WARM_POOL_SIZE", 0);
   set_number("RETAIN", INT64_MAX);
   open_both();
@@ -141,7 +141,7 @@ static void idle_memory_decays_beside_a_quiet_thread(void) {
   hak_arena_give_chunks(hak_arena_take_chunks(CHUNKS, 0, 1, false, &zeroed));
   for (int look = 0; look < LOOKS; look++) {
     size_t before = hak_arena_totals().dirty_slices;
-    system_advance_clock_ms(LOOK_MS);
+    system_advance_clock_ms(SCAVENGE_MS);
     make_events(EVENTS / 2);
     size_t most = (size_t)(EVENTS + 1) * STEP_CHUNKS * HAK_CHUNK_SLICES; /* one more where it looks at the clock */
     CHECK(before - hak_arena_totals().dirty_slices <= most);

@@ -119,7 +119,7 @@ static void limits_shrink_where_nothing_is_allocated(void) {
 
 static void a_fixed_capacity_stays(void) {
   const uint32_t cls = hak_class_of(BYTES);
-  set_variable("HAKMEM_TINY_UNIFIED_C5=3");
+  set_variable("HAKMEM_CACHE_C5=3");
   open_both();
   CHECK(bins_capacity(&mine, cls) == 3 && !mine.info[cls].adaptive);
   for (int round = 0; round < 10; round++) {
@@ -137,12 +137,12 @@ static void a_fixed_capacity_stays(void) {
 
 static void holds_nothing(hak_heap_t *heap, uint32_t cls) {
   CHECK(bins_capacity(heap, cls) == 0 && bins_empty(heap, cls) && !heap->info[cls].current);
-  CHECK(heap->info[cls].outgoing == 0);
+  CHECK(heap->info[cls].remote_count == 0);
 }
 
 static void capacity_zero_caches_nothing(void) {
-  set_variable("HAKMEM_TINY_UNIFIED_C0=0");
-  set_variable("HAKMEM_TINY_UNIFIED_C5=0");
+  set_variable("HAKMEM_CACHE_C0=0");
+  set_variable("HAKMEM_CACHE_C5=0");
   open_both();
   pass_through(&mine, &mine, BYTES, 200);
   pass_through(&other, &mine, 32, 200);
@@ -154,8 +154,8 @@ static void capacity_zero_caches_nothing(void) {
 }
 
 static void without_caches_nothing_is_cached(void) {
-  set_variable("HAKMEM_TINY_UNIFIED_CACHE=0");
-  set_variable("HAKMEM_TINY_UNIFIED_C5=100");
+  set_variable("HAKMEM_CACHE=0");
+  set_variable("HAKMEM_CACHE_C5=100");
   open_both();
   CHECK(mine.budget_bytes == 0);
   for (uint32_t cls = 1; cls < HAK_CLASS_COUNT; cls++) {
@@ -170,7 +170,7 @@ static void without_caches_nothing_is_cached(void) {
 static void a_bin_may_have_more_than_its_capacity(void) {
   enum { MANY = 5000, BYTES_EACH = 16 };
   const uint32_t cls = hak_class_of(BYTES_EACH);
-  set_variable("HAKMEM_TINY_UNIFIED_C0=20000");
+  set_variable("HAKMEM_CACHE_C0=20000");
   open_both();
   use_steadily(&mine, BYTES_EACH, MANY, 1);
   uint32_t length = bins_length(&mine, cls);

@@ -23,7 +23,7 @@ static void use_up_memory(void) {
 static void a_bin_grows(void) {
   enum { MANY = 6000 };
   const uint32_t cls = hak_class_of(BYTES);
-  set_variable("HAKMEM_TINY_UNIFIED_C5=100000");
+  set_variable("HAKMEM_CACHE_C5=100000");
   open_both();
   for (size_t i = 0; i < MANY; i++) {
     blocks[i] = bins_alloc(&other, BYTES);
@@ -46,7 +46,7 @@ static void a_bin_grows(void) {
 /* Without memory for a larger one what does not fit goes to the slabs, or on; and nobody is refused anything. */
 static void a_bin_that_cannot_grow_overflows(void) {
   const uint32_t cls = hak_class_of(BYTES);
-  set_variable("HAKMEM_TINY_UNIFIED_C5=100000");
+  set_variable("HAKMEM_CACHE_C5=100000");
   open_both();
   for (size_t i = 0; i < 1000; i++) {
     blocks[i] = bins_alloc(&other, BYTES);
@@ -79,7 +79,7 @@ static void a_closed_bin_without_memory_keeps_nothing(void) {
   for (size_t i = 0; i < 500; i++) {
     bins_free(&mine, blocks[i]);
   }
-  CHECK(mine.info[hak_class_of(32)].outgoing == 0 && bins_length(&mine, hak_class_of(32)) <= 500);
+  CHECK(mine.info[hak_class_of(32)].remote_count == 0 && bins_length(&mine, hak_class_of(32)) <= 500);
   hak_cache_check(&mine);
   system_allow();
   bins_return(&mine, &other);
@@ -91,7 +91,7 @@ static void a_bin_ends_where_magazines_end(void) {
   enum { MORE = HAK_MAGAZINE_MAX + 1000, BYTES_EACH = 16 };
   static void *many[MORE];
   const uint32_t cls = hak_class_of(BYTES_EACH);
-  set_variable("HAKMEM_TINY_UNIFIED_C0=1048576");
+  set_variable("HAKMEM_CACHE_C0=1048576");
   open_both();
   CHECK(bins_capacity(&mine, cls) > MORE);
   for (size_t i = 0; i < MORE; i++) {

@@ -70,7 +70,7 @@ static void what_others_made_goes_back(void) {
   free_many(&mine, BLOCKS);
   hak_cache_check(&mine);
   CHECK(bins_length(&mine, cls) == 0 && hak_arena_runs(cls) == 0 && hak_arena_used_slices() == 0);
-  CHECK(!mine.info[cls].closed && mine.info[cls].outgoing == 0);
+  CHECK(!mine.info[cls].buffers_remote && mine.info[cls].remote_count == 0);
 }
 
 /* With another thread in the process, what has no place in a bin waits in the depot for whoever asks for that size, and
@@ -135,7 +135,7 @@ static void many_classes_keep_little(void) {
 }
 
 static void without_caches_nothing_is_kept(void) {
-  set_variable("HAKMEM_TINY_UNIFIED_CACHE=0");
+  set_variable("HAKMEM_CACHE=0");
   open_both();
   for (int round = 0; round < 10; round++) {
     alloc_many(&mine, BYTES, 10);

@@ -197,7 +197,7 @@ static void two_threads_begin_at_once(void) {
   CHECK(is_among(taken[0], 0, 2) && is_among(taken[1], 0, 2));
 }
 
-/* The first two of these are put by threads that find somebody there: the first opens another lane and waits, and the
+/* The first two of these are put by threads that find somebody there: the first opens another shard and waits, and the
  * second does not have to. */
 static void meet(void) {
   pthread_t first;
@@ -248,23 +248,23 @@ static void verify_damaged_in_another_lane(void) {
 
 /* There are not more and more of them. */
 static void there_are_so_many_lanes(void) {
-  pthread_t threads[2 * HAK_DEPOT_LANES];
-  for (uint32_t i = 0; i < HAK_DEPOT_LANES; i++) {
+  pthread_t threads[2 * HAK_DEPOT_SHARDS];
+  for (uint32_t i = 0; i < HAK_DEPOT_SHARDS; i++) {
     hak_lock(&hak_depots[i * HAK_CLASS_COUNT + cls].lock);
   }
-  for (uint32_t i = 0; i < 2 * HAK_DEPOT_LANES; i++) {
+  for (uint32_t i = 0; i < 2 * HAK_DEPOT_SHARDS; i++) {
     CHECK(pthread_create(&threads[i], NULL, put_one, blocks[i]) == 0);
   }
   while (hak_depots_open() < HAK_DEPOTS) {
     hak_os_yield();
   }
-  for (uint32_t i = 0; i < HAK_DEPOT_LANES; i++) {
+  for (uint32_t i = 0; i < HAK_DEPOT_SHARDS; i++) {
     hak_unlock(&hak_depots[i * HAK_CLASS_COUNT + cls].lock);
   }
-  for (uint32_t i = 0; i < 2 * HAK_DEPOT_LANES; i++) {
+  for (uint32_t i = 0; i < 2 * HAK_DEPOT_SHARDS; i++) {
     CHECK(pthread_join(threads[i], NULL) == 0);
   }
-  CHECK(waiting() == 2 * HAK_DEPOT_LANES && hak_depots_open() == HAK_DEPOTS);
+  CHECK(waiting() == 2 * HAK_DEPOT_SHARDS && hak_depots_open() == HAK_DEPOTS);
 }
 
 static void verify_damaged(void) {

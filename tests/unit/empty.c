@@ -1,6 +1,6 @@
 /* Blocks of no bytes: where they lie, what a kernel that refuses them leads to, and that there are as many again as
  * were freed. */
-#include "empty.h"
+#include "zero_size.h"
 
 #include <errno.h>
 
@@ -21,13 +21,13 @@ static void without_memory_small_blocks_do(void) {
   system_refuse(SYSTEM_MMAP, 0, SYSTEM_ALL);
   errno = EDOM;
   void *small = hak_malloc(0);
-  CHECK(small && errno == EDOM && !hak_empty_owns(small) && hak_malloc_usable_size(small) == HAK_BLOCK_MIN);
+  CHECK(small && errno == EDOM && !hak_zero_size_owns(small) && hak_malloc_usable_size(small) == HAK_BLOCK_MIN);
   *(char *)small = 1;
-  CHECK(hak_empty_take() == NULL);
+  CHECK(hak_zero_size_take() == NULL);
   system_allow();
   errno = EDOM;
   void *empty = hak_malloc(0);
-  CHECK(empty && errno == EDOM && hak_empty_owns(empty) && hak_malloc_usable_size(empty) == 0);
+  CHECK(empty && errno == EDOM && hak_zero_size_owns(empty) && hak_malloc_usable_size(empty) == 0);
   hak_free(empty);
   hak_free(small);
   hak_check();
@@ -36,46 +36,46 @@ static void without_memory_small_blocks_do(void) {
 static void *came_first;
 
 static void take_meanwhile(void) {
-  came_first = hak_empty_take();
+  came_first = hak_zero_size_take();
 }
 
 /* Two threads that ask for the first one: there is one range, and the other goes back. */
 static void one_range_serves(void) {
   system_during(SYSTEM_MMAP, take_meanwhile);
-  void *block = hak_empty_take();
+  void *block = hak_zero_size_take();
   CHECK(system_was_during() && came_first && block && block != came_first);
-  CHECK(hak_empty_owns(block) && hak_empty_owns(came_first)); /* the range that stayed */
+  CHECK(hak_zero_size_owns(block) && hak_zero_size_owns(came_first)); /* the range that stayed */
   hak_free(block);
   hak_free(came_first);
 }
 
 static void they_are_no_blocks_of_the_heap(void) {
-  char *block = hak_empty_take(), *first = block;
+  char *block = hak_zero_size_take(), *first = block;
   CHECK((uintptr_t)block % HAK_BLOCK_MIN == 0 && hak_class_at(block) == HAK_CLASS_NONE);
-  while (hak_empty_owns(first - HAK_BLOCK_MIN)) {
+  while (hak_zero_size_owns(first - HAK_BLOCK_MIN)) {
     first -= HAK_BLOCK_MIN;
   }
-  CHECK(!hak_empty_owns(NULL) && !hak_empty_owns(first - 1) && hak_empty_owns(block + 1));
-  CHECK(hak_empty_owns(first + (1 << 20) - 1) && !hak_empty_owns(first + (1 << 20)));
+  CHECK(!hak_zero_size_owns(NULL) && !hak_zero_size_owns(first - 1) && hak_zero_size_owns(block + 1));
+  CHECK(hak_zero_size_owns(first + (1 << 20) - 1) && !hak_zero_size_owns(first + (1 << 20)));
   hak_free(block);
 }
 
 static void as_many_again_as_were_freed(void) {
   for (size_t i = 0; i < MOST; i++) {
-    CHECK((blocks[i] = hak_empty_take()) != NULL);
+    CHECK((blocks[i] = hak_zero_size_take()) != NULL);
   }
-  CHECK(hak_empty_take() == NULL);
+  CHECK(hak_zero_size_take() == NULL);
   for (size_t i = 0; i < MOST; i += 5) {
     void *block = blocks[i * 7919 % MOST];
     hak_free(block);
-    void *again = hak_empty_take();
-    CHECK(again && hak_empty_take() == NULL);
+    void *again = hak_zero_size_take();
+    CHECK(again && hak_zero_size_take() == NULL);
     blocks[i * 7919 % MOST] = again;
   }
   for (size_t i = 0; i < MOST; i++) {
     hak_free(blocks[i]);
   }
-  CHECK((blocks[0] = hak_empty_take()) != NULL);
+  CHECK((blocks[0] = hak_zero_size_take()) != NULL);
   hak_free(blocks[0]);
 }
 

@@ -211,8 +211,8 @@ static void an_extent_shrinks_by_slices(void) {
 }
 
 static void use_up_descriptors(void) {
-  hak_arena.spare_chunks_count = 0;
-  hak_arena.spare_chunks = NULL;
+  hak_placement.spare_chunks_count = 0;
+  hak_placement.spare_chunks = NULL;
   while (hak_meta_alloc(64)) {
   }
 }
@@ -270,9 +270,9 @@ static void take_and_keep(void) {
 }
 
 static void use_descriptors(void) {
-  hak_arena.spare_chunks = NULL;
-  hak_arena.spare_slabs = NULL;
-  hak_arena.spare_chunks_count = hak_arena.spare_slabs_count = 0;
+  hak_placement.spare_chunks = NULL;
+  hak_placement.spare_slabs = NULL;
+  hak_placement.spare_chunks_count = hak_placement.spare_slabs_count = 0;
 }
 
 /* Others change the lists while one thread maps, and may use up what it found in stock before. */

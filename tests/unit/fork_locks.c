@@ -2,7 +2,6 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include "arena_internal.h"
 #include "check.h"
 #include "child.h"
 #include "depot.h"
@@ -12,6 +11,7 @@
 #include "options.h"
 #include "os.h"
 #include "records.h"
+#include "retain.h"
 #include "slab.h"
 
 static pthread_barrier_t locked;

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "arena_internal.h"
 #include "check.h"
 #include "child.h"
 #include "depot.h"
@@ -15,6 +14,7 @@
 #include "options.h"
 #include "os.h"
 #include "records.h"
+#include "retain.h"
 #include "slab.h"
 #include "stats.h"
 #include "system.h"

@@ -67,7 +67,7 @@ static void *take_over(void *unused) {
 static void park_one(void) {
   size_t open = hak_caches_open();
   run_thread(keep_few);
-  CHECK(!ended->busy && hak_caches_open() == open && hak_cache_bytes(ended) > 0);
+  CHECK(!ended->busy && hak_caches_open() == open && hak_bins_bytes(ended) > 0);
   CHECK(hak_heap_holds(newest, hak_class_of(BYTES)));
   hak_check();
 }
@@ -88,7 +88,7 @@ static void a_child_takes_over(void) {
 static void *keep_many(void *unused) {
   (void)unused;
   fill_and_free(FEW, MANY_BYTES);
-  CHECK(hak_cache_bytes(hak_heap) > 1 << 20 && hak_cache_bytes(hak_heap) < 2 << 20);
+  CHECK(hak_bins_bytes(hak_heap) > 1 << 20 && hak_bins_bytes(hak_heap) < 2 << 20);
   ended = hak_heap;
   return NULL;
 }
@@ -101,7 +101,7 @@ static void much_goes_back(void) {
   }
   size_t before = cached_bytes();
   run_thread(keep_many);
-  CHECK(!ended->busy && hak_cache_bytes(ended) == 0 && cached_bytes() == before);
+  CHECK(!ended->busy && hak_bins_bytes(ended) == 0 && cached_bytes() == before);
 }
 
 static pthread_barrier_t all;
@@ -109,7 +109,7 @@ static pthread_barrier_t all;
 static void *keep_some(void *unused) {
   (void)unused;
   fill_and_free(FEW, 3000);
-  CHECK(hak_cache_bytes(hak_heap) > 40000);
+  CHECK(hak_bins_bytes(hak_heap) > 40000);
   pthread_barrier_wait(&all);
   return NULL;
 }
@@ -142,10 +142,10 @@ static void after_a_while_it_goes_back(void) {
   park_one();
   system_advance_clock_ms(decay_ms - 1);
   hak_heap_age_parked();
-  CHECK(hak_cache_bytes(ended) > 0);
+  CHECK(hak_bins_bytes(ended) > 0);
   system_advance_clock_ms(1);
   hak_heap_age_parked();
-  CHECK(!ended->busy && hak_cache_bytes(ended) == 0 && cached_bytes() == before);
+  CHECK(!ended->busy && hak_bins_bytes(ended) == 0 && cached_bytes() == before);
 }
 
 static hak_heap_t *younger;
@@ -172,7 +172,7 @@ static void the_younger_stays(void) {
   CHECK(pthread_join(thread, NULL) == 0 && younger != ended);
   system_advance_clock_ms(decay_ms - decay_ms / 2);
   hak_heap_age_parked();
-  CHECK(hak_cache_bytes(ended) == 0 && hak_cache_bytes(younger) > 0);
+  CHECK(hak_bins_bytes(ended) == 0 && hak_bins_bytes(younger) > 0);
 }
 
 /* Whoever goes to the slabs asks. */
@@ -181,16 +181,16 @@ static void it_goes_back_in_passing(void) {
   system_set_clock_ms(1000000);
   park_one();
   system_advance_clock_ms((uint64_t)hak_option(HAK_OPTION_DECAY));
-  for (int i = 0; i < 100000 && hak_cache_bytes(ended) > 0; i++) {
+  for (int i = 0; i < 100000 && hak_bins_bytes(ended) > 0; i++) {
     CHECK(hak_malloc(5000) != NULL);
   }
-  CHECK(hak_cache_bytes(ended) == 0);
+  CHECK(hak_bins_bytes(ended) == 0);
 }
 
 static void a_trim_takes_it(void) {
   park_one();
   hak_trim(0);
-  CHECK(hak_cache_bytes(ended) == 0 && cached_bytes() == 0);
+  CHECK(hak_bins_bytes(ended) == 0 && cached_bytes() == 0);
 }
 
 static void *first_block;

@@ -41,7 +41,7 @@ static void begin_large(void) {
   fill_until((size_t)DECLINED_CHUNKS * CHUNK);
 }
 
-/* Of so many chunks that are filled, for how many a huge page was asked; no wish stays. */
+/* Of so many chunks that are filled, for how many a huge page was asked; no advice stays. */
 static size_t asked_in(size_t chunks) {
   size_t asked = system_advices(MADV_HUGEPAGE), ended = system_advices(MADV_NOHUGEPAGE);
   fill_until(hak_arena_used_slices() + chunks * CHUNK);

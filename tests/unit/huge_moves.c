@@ -120,7 +120,7 @@ static char *left, *taken;
 
 static void take_what_was_left(void) {
   bool zeroed;
-  hak_arena.wish = left + 4 * MIB;
+  hak_mapping.hint = left + 4 * MIB;
   taken = hak_huge_alloc(4 * MIB, 1, &zeroed);
   memset(taken, 3, 4 * MIB);
 }

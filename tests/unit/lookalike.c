@@ -97,11 +97,11 @@ static void stale_slots_of_others_blocks_are_no_places(void) {
   for (size_t i = 0; i < SOME; i++) {
     hak_free(blocks[i]);
   }
-  CHECK(hak_heap->info[cls].closed && hak_heap->info[cls].outgoing > 0);
+  CHECK(hak_heap->info[cls].buffers_remote && hak_heap->info[cls].remote_count > 0);
   for (size_t i = 0; i < SOME; i++) {
     bool waits = hak_cache_holds(hak_heap, cls, blocks[i]);
     CHECK(waits != (hak_slab_holds(blocks[i]) || hak_depot_holds(blocks[i], cls)));
-    CHECK(waits == (i >= SOME - hak_heap->info[cls].outgoing));
+    CHECK(waits == (i >= SOME - hak_heap->info[cls].remote_count));
   }
 }
 

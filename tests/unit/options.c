@@ -114,14 +114,14 @@ static void ranges_are_kept(void) {
 }
 
 static void mem_lean_changes_the_release_options_only(void) {
-  load("HAKMEM_SS_MEM_LEAN=1");
+  load("HAKMEM_MEM_LEAN=1");
   for (size_t i = 0; i < ROWS; i++) {
     const Row *row = &rows[i];
     bool is_release =
         strstr(row->name, "RETAIN") || strcmp(row->name, "DECAY_MS") == 0 || strcmp(row->name, "WARM_POOL_SIZE") == 0;
-    has_value(row, strcmp(row->name, "SS_MEM_LEAN") == 0 ? 1 : row->defaults[is_release ? HAK_PROFILE_LEAN : 0]);
+    has_value(row, strcmp(row->name, "MEM_LEAN") == 0 ? 1 : row->defaults[is_release ? HAK_PROFILE_LEAN : 0]);
   }
-  load("HAKMEM_SS_MEM_LEAN=0");
+  load("HAKMEM_MEM_LEAN=0");
   for (size_t i = 0; i < ROWS; i++) {
     has_value(&rows[i], rows[i].defaults[HAK_PROFILE_SPEED]);
   }
@@ -130,7 +130,7 @@ static void mem_lean_changes_the_release_options_only(void) {
 static void a_given_value_wins_over_the_profile(void) {
   load("HAKMEM_DECAY_MS=123");
   load("HAKMEM_PROFILE=lean");
-  load("HAKMEM_SS_MEM_LEAN=1");
+  load("HAKMEM_MEM_LEAN=1");
   CHECK(hak_option(HAK_OPTION_DECAY) == 123);
 }
 
@@ -141,9 +141,9 @@ static void values_are_in_force(void) {
   CHECK(hak_option_slices(HAK_OPTION_MEMORY_LIMIT) == (size_t)64 << 20 >> HAK_SLICE_SHIFT);
   load("HAKMEM_WARM_POOL_SIZE=3");
   CHECK(hak_option(HAK_OPTION_WARM_POOL) == 3);
-  load("HAKMEM_TINY_UNIFIED_C3=7");
+  load("HAKMEM_CACHE_C3=7");
   CHECK(hak_option(HAK_OPTION_CACHE_C0 + 3) == 7);
-  load("HAKMEM_TINY_UNIFIED_C3=AUTO");
+  load("HAKMEM_CACHE_C3=AUTO");
   CHECK(hak_option(HAK_OPTION_CACHE_C0 + 3) == HAK_OPTION_AUTO);
   load("HAKMEM_HUGE_PAGES=dense");
   CHECK(hak_option(HAK_OPTION_HUGE_PAGES) == 1);

@@ -112,7 +112,7 @@ static void an_old_kernel_replaces_nothing_either(void) {
   CHECK(place[0] == 1);
 }
 
-static void a_wish_is_granted_where_nothing_is(void) {
+static void a_hint_is_followed_where_nothing_is(void) {
   char *place = free_place(4 * page);
   CHECK(hak_os_map(place, page) == place);
   place[0] = 1;
@@ -141,7 +141,7 @@ static void memory_can_be_mapped_aligned(void) {
   }
 }
 
-static void an_aligned_wish_takes_one_call(void) {
+static void an_aligned_hint_takes_one_call(void) {
   const size_t align = (size_t)2 << 20;
   char *place = hak_os_map_aligned(NULL, 2 * align, align);
   CHECK(place != NULL && hak_os_unmap(place, 2 * align));
@@ -160,9 +160,9 @@ static size_t space_kib(void) {
 }
 
 /* Too much is mapped there, of which only what was asked for stays. */
-static void wishes_may_be_ignored(void) {
+static void hints_may_be_ignored(void) {
   const size_t align = (size_t)1 << 20;
-  system_ignore_wishes();
+  system_ignore_hints();
   size_t before = space_kib();
   for (size_t i = 1; i <= 40; i++) {
     char *pages = hak_os_map_aligned(NULL, 3 * page, align);
@@ -306,10 +306,10 @@ int main(void) {
   child_succeeds(several_mappings_stay);
   child_succeeds(a_place_is_mapped_only_if_it_is_free);
   child_succeeds(an_old_kernel_replaces_nothing_either);
-  child_succeeds(a_wish_is_granted_where_nothing_is);
+  child_succeeds(a_hint_is_followed_where_nothing_is);
   child_succeeds(memory_can_be_mapped_aligned);
-  child_succeeds(an_aligned_wish_takes_one_call);
-  child_succeeds(wishes_may_be_ignored);
+  child_succeeds(an_aligned_hint_takes_one_call);
+  child_succeeds(hints_may_be_ignored);
   child_succeeds(without_memory_nothing_is_mapped);
   child_succeeds(refusals_are_reported_and_counted);
   child_succeeds(the_clock_is_monotonic);

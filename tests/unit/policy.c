@@ -29,20 +29,20 @@ static void a_new_cache_has_nothing(void) {
   for (uint32_t cls = 1; cls < HAK_CLASS_COUNT; cls++) {
     CHECK(capacity(cls) == 0 && !hak_policy_is_off(&heap.info[cls]) && hak_bin_capacity(&heap.info[cls]) == 0);
   }
-  CHECK(heap.unearned_bytes == 0 && heap.budget_bytes == 0 && heap.large_budget_bytes == 0);
+  CHECK(heap.slow_start_bytes == 0 && heap.budget_bytes == 0 && heap.large_budget_bytes == 0);
   bins_budgets_add_up(&heap);
 }
 
 /* And opened again after much use, it has as little. */
 static void the_next_thread_begins_anew(void) {
   const uint32_t cls = open_one(BYTES);
-  heap.info[cls].returned = 100;
+  heap.info[cls].overflowed = 100;
   hak_policy_fetched(&heap, cls, 100);
   CHECK(capacity(cls) == 100);
-  CHECK(overflow(hak_class_of(8192)) == HAK_OVERFLOW_GROWN && heap.unearned_bytes > 0);
+  CHECK(overflow(hak_class_of(8192)) == HAK_OVERFLOW_GROWN && heap.slow_start_bytes > 0);
   hak_policy_close(&heap);
   hak_cache_open(&heap);
-  CHECK(capacity(cls) == 0 && heap.unearned_bytes == 0);
+  CHECK(capacity(cls) == 0 && heap.slow_start_bytes == 0);
   CHECK(heap.budget_bytes == 0 && heap.large_budget_bytes == 0);
   bins_budgets_add_up(&heap);
 }
@@ -90,7 +90,7 @@ static void a_slab_is_kept_after_some_refills(void) {
 
 /* A class without any capacity gets the one block that was asked for. */
 static void a_refill_fetches_what_can_be_kept(void) {
-  set_variable("HAKMEM_TINY_UNIFIED_C5=3");
+  set_variable("HAKMEM_CACHE_C5=3");
   const uint32_t cls = open_one(BYTES);
   for (int refill = 0; refill < 10; refill++) {
     CHECK(hak_policy_refill(&heap.info[cls], cls) <= 4);
@@ -102,17 +102,17 @@ static void a_refill_fetches_what_can_be_kept(void) {
 }
 
 static void options_fix_capacities(void) {
-  set_variable("HAKMEM_TINY_UNIFIED_C5=3");
-  set_variable("HAKMEM_TINY_UNIFIED_C0=0");
+  set_variable("HAKMEM_CACHE_C5=3");
+  set_variable("HAKMEM_CACHE_C0=0");
   const uint32_t cls = open_one(BYTES), none = hak_class_of(16);
-  CHECK(hak_policy_is_off(&heap.info[none]) && overflow(none) == HAK_OVERFLOW_NONE && heap.info[none].returned == 0);
+  CHECK(hak_policy_is_off(&heap.info[none]) && overflow(none) == HAK_OVERFLOW_NONE && heap.info[none].overflowed == 0);
   for (int round = 0; round < 10; round++) {
     CHECK(overflow(cls) == HAK_OVERFLOW_HALF);
     hak_policy_fetched(&heap, cls, 100);
     hak_policy_idle(&heap, cls);
     CHECK(capacity(cls) == 3);
   }
-  CHECK(heap.unearned_bytes == 0);
+  CHECK(heap.slow_start_bytes == 0);
   bins_budgets_add_up(&heap);
 }
 
@@ -127,10 +127,10 @@ static void a_class_gets_some_room_without_a_need(void) {
     for (; what == HAK_OVERFLOW_GROWN; what = overflow(cls)) {
       CHECK(capacity(cls) > last && (last == 0 || capacity(cls) <= 2 * last));
       CHECK(capacity(cls) * size <= UNEARNED_CLASS_BYTES || capacity(cls) == 1);
-      CHECK(heap.unearned_bytes == capacity(cls) * size && heap.info[cls].returned == 0);
+      CHECK(heap.slow_start_bytes == capacity(cls) * size && heap.info[cls].overflowed == 0);
       last = capacity(cls);
     }
-    CHECK(capacity(cls) == last && heap.info[cls].returned > 0);
+    CHECK(capacity(cls) == last && heap.info[cls].overflowed > 0);
     CHECK(what == (last > 0 ? HAK_OVERFLOW_HALF : HAK_OVERFLOW_NONE));
     bins_budgets_add_up(&heap);
   }
@@ -147,13 +147,13 @@ static void unearned_room_is_little(void) {
       bins_budgets_add_up(&heap);
     }
   }
-  CHECK(heap.unearned_bytes > BINS_UNEARNED_BYTES / 2 && heap.unearned_bytes <= BINS_UNEARNED_BYTES);
-  CHECK(heap.budget_bytes + heap.large_budget_bytes == heap.unearned_bytes);
+  CHECK(heap.slow_start_bytes > BINS_UNEARNED_BYTES / 2 && heap.slow_start_bytes <= BINS_UNEARNED_BYTES);
+  CHECK(heap.budget_bytes + heap.large_budget_bytes == heap.slow_start_bytes);
   for (uint32_t cls = 1; cls < HAK_CLASS_COUNT; cls++) {
     hak_policy_idle(&heap, cls);
     CHECK(capacity(cls) == 0);
   }
-  CHECK(heap.unearned_bytes == 0); /* others may have it now */
+  CHECK(heap.slow_start_bytes == 0); /* others may have it now */
   CHECK(overflow(hak_class_of(BYTES)) == HAK_OVERFLOW_GROWN);
 }
 
@@ -168,7 +168,7 @@ static void among_many_it_is_less(void) {
     for (uint32_t cls = 1; cls < HAK_CLASS_COUNT; cls++) {
       (void)overflow(cls);
     }
-    CHECK(heap.unearned_bytes <= cases[i].most_kib << 10 && heap.unearned_bytes > (cases[i].most_kib - 8) << 10);
+    CHECK(heap.slow_start_bytes <= cases[i].most_kib << 10 && heap.slow_start_bytes > (cases[i].most_kib - 8) << 10);
     hak_policy_close(&heap);
   }
 }
@@ -199,7 +199,7 @@ static void what_is_fetched_again_is_earned(void) {
 /* Of the capacity that the class has now, or of what it had before. */
 static void who_only_frees_loses(void) {
   const uint32_t cls = open_one(BYTES);
-  heap.info[cls].returned = 100;
+  heap.info[cls].overflowed = 100;
   hak_policy_fetched(&heap, cls, 100);
   uint32_t grown = capacity(cls), halves = 0;
   for (; overflow(cls) == HAK_OVERFLOW_HALF; halves++) {
@@ -263,7 +263,7 @@ static void all_batches_of_a_thread_share_a_budget(void) {
       (void)gathers(c);
     }
     size_t all = heap.budget_bytes + heap.large_budget_bytes;
-    CHECK(all <= (heap.unearned_bytes > most ? heap.unearned_bytes : most) && all > most / 2);
+    CHECK(all <= (heap.slow_start_bytes > most ? heap.slow_start_bytes : most) && all > most / 2);
     bins_budgets_add_up(&heap);
     hak_policy_close(&heap);
   }
@@ -271,7 +271,7 @@ static void all_batches_of_a_thread_share_a_budget(void) {
 
 static void idle_classes_lose_what_they_earned(void) {
   const uint32_t cls = open_one(BYTES);
-  heap.info[cls].returned = 100;
+  heap.info[cls].overflowed = 100;
   hak_policy_fetched(&heap, cls, 100);
   uint32_t first = hak_policy_refill(&(hak_bin_info_t){.adaptive = true}, cls);
   for (int i = 0; i < 20; i++) {
@@ -287,29 +287,29 @@ static void idle_classes_lose_what_they_earned(void) {
 /* Also where the room was lost before. */
 static void what_was_unearned_is_to_be_had_again(void) {
   const uint32_t cls = open_one(BYTES);
-  CHECK(overflow(cls) == HAK_OVERFLOW_GROWN && heap.unearned_bytes > 0);
+  CHECK(overflow(cls) == HAK_OVERFLOW_GROWN && heap.slow_start_bytes > 0);
   hak_policy_set_capacity(&heap, cls, 0);
   hak_policy_idle(&heap, cls);
-  CHECK(heap.unearned_bytes == 0 && overflow(cls) == HAK_OVERFLOW_GROWN);
+  CHECK(heap.slow_start_bytes == 0 && overflow(cls) == HAK_OVERFLOW_GROWN);
 }
 
 static void what_is_lent_comes_back(void) {
   const uint32_t cls = open_one(200);
-  CHECK(!hak_policy_lend(&heap, hak_class_of(16), 4)); /* it is closed */
+  CHECK(!hak_policy_add_quota(&heap, hak_class_of(16), 4)); /* it is closed */
   CHECK(overflow(cls) == HAK_OVERFLOW_GROWN);
   uint32_t before = capacity(cls), lent = 0;
-  for (; hak_policy_lend(&heap, cls, 10); lent += 10) {
-    CHECK(capacity(cls) == before + lent + 10 && heap.info[cls].lent == lent + 10);
+  for (; hak_policy_add_quota(&heap, cls, 10); lent += 10) {
+    CHECK(capacity(cls) == before + lent + 10 && heap.info[cls].sampler_quota == lent + 10);
     CHECK((size_t)lent * hak_class_sizes[cls] < 16 << 20);
     bins_budgets_add_up(&heap);
   }
   CHECK(lent > 0 && capacity(cls) == before + lent);
-  hak_policy_take_back(&heap, cls);
-  CHECK(capacity(cls) == before && heap.info[cls].lent == 0);
-  CHECK(hak_policy_lend(&heap, cls, 10));
+  hak_policy_drop_quota(&heap, cls);
+  CHECK(capacity(cls) == before && heap.info[cls].sampler_quota == 0);
+  CHECK(hak_policy_add_quota(&heap, cls, 10));
   hak_policy_idle(&heap, cls);
-  CHECK(capacity(cls) == 0 && heap.info[cls].lent == 0);
-  CHECK(hak_policy_lend(&heap, cls, lent)); /* all of it is to be had again */
+  CHECK(capacity(cls) == 0 && heap.info[cls].sampler_quota == 0);
+  CHECK(hak_policy_add_quota(&heap, cls, lent)); /* all of it is to be had again */
   bins_budgets_add_up(&heap);
 }
 

@@ -20,7 +20,7 @@ static uint32_t capacity(uint32_t cls) {
 
 /* The class is fetched from so often, by a thread that returned more. */
 static void want(uint32_t cls, int times) {
-  heap.info[cls].returned = 100000;
+  heap.info[cls].overflowed = 100000;
   for (int i = 0; i < times; i++) {
     hak_policy_fetched(&heap, cls, 1);
   }
@@ -28,7 +28,7 @@ static void want(uint32_t cls, int times) {
 
 /* The same until no budget grants more. */
 static void want_much(uint32_t cls) {
-  heap.info[cls].returned = 100000;
+  heap.info[cls].overflowed = 100000;
   for (int i = 0; i < 10000; i++) {
     hak_policy_fetched(&heap, cls, 16);
   }
@@ -58,7 +58,7 @@ static void what_is_earned_has_limits(void) {
   hak_cache_open(&heap);
   hak_cache_set_open(1);
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) { /* the process has nothing in use: the least budget holds */
-    heap.info[c].returned = 1 << 20;
+    heap.info[c].overflowed = 1 << 20;
     for (int round = 0; round < 5000; round++) {
       hak_policy_fetched(&heap, c, c < hak_class_of(4097) ? 16 : 1);
     }
@@ -90,7 +90,7 @@ static void no_cache_holds_more_than_a_magazine(void) {
   const uint32_t cls = open_one(16);
   hak_cache_set_open(1);
   use_mib(64);
-  heap.info[cls].returned = 1 << 20;
+  heap.info[cls].overflowed = 1 << 20;
   for (int i = 0; i < 3 * HAK_MAGAZINE_MAX / 64; i++) {
     hak_policy_fetched(&heap, cls, 64);
   }

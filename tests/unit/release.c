@@ -121,7 +121,7 @@ static void a_large_give_goes_at_once(void) {
 static void chunks_go_without_spare_descriptors(void) {
   set_policy((Policy){0});
   char *base = chunks_take(8, 0);
-  while (hak_arena.spare_slabs_count > 0) {
+  while (hak_placement.spare_slabs_count > 0) {
     CHECK(slices_take(CHUNK));
   }
   hak_arena_give_chunks(base);
@@ -136,7 +136,7 @@ static void look_in_the_middle(void) {
   hak_arena_totals_t totals = hak_arena_totals();
   CHECK(totals.used_slices == CHUNK - 4 && totals.dirty_slices == 0 && totals.mapped_slices == CHUNK);
   CHECK(!hak_arena_extend(place, 3, 1) && hak_arena_why(slice_of(place, 3)) == HAK_MISUSE_NOT_START);
-  CHECK(hak_chunk_at(place)->transit == hak_mask_of(3, 4) && hak_chunk_at(place)->free == 0);
+  CHECK(hak_chunk_at(place)->purging == hak_mask_of(3, 4) && hak_chunk_at(place)->free == 0);
   char *elsewhere = slices_take(4);
   CHECK(elsewhere < place || elsewhere >= chunk_of(place, 1));
   hak_arena_give(slice_of(place, 10), 2); /* of the same chunk */
@@ -144,7 +144,7 @@ static void look_in_the_middle(void) {
 }
 
 /* While slices go back to the system they are nobody's, and no lock is held. */
-static void what_is_in_transit_is_out_of_reach(void) {
+static void purging_slices_are_out_of_reach(void) {
   set_policy((Policy){.retain = 1000});
   place = slices_take(CHUNK);
   hak_arena_give(slice_of(place, 3), 4);
@@ -162,7 +162,7 @@ static void give_all_others(void) {
   CHECK(hak_chunk_at(place)->state == HAK_CHUNK_SLICED); /* not yet whole */
 }
 
-static void a_chunk_is_whole_after_the_transit(void) {
+static void a_chunk_is_whole_after_purging(void) {
   set_policy((Policy){.retain = 1000});
   place = slices_take(CHUNK);
   hak_arena_give(slice_of(place, 3), 4);
@@ -178,7 +178,7 @@ static void take_another(void) {
   hak_arena_check();
 }
 
-static void an_extent_in_transit_is_out_of_reach(void) {
+static void a_purging_extent_is_out_of_reach(void) {
   set_policy((Policy){.retain = 1000});
   place = chunks_take(3, 0);
   hak_arena_give_chunks(place);
@@ -189,15 +189,15 @@ static void an_extent_in_transit_is_out_of_reach(void) {
 }
 
 static void take_descriptors(void) {
-  while (hak_arena.spare_chunks_count > 1) {
-    hak_chunk_t *chunk = hak_arena.spare_chunks;
-    hak_arena.spare_chunks = chunk->next;
-    hak_arena.spare_chunks_count--;
+  while (hak_placement.spare_chunks_count > 1) {
+    hak_chunk_t *chunk = hak_placement.spare_chunks;
+    hak_placement.spare_chunks = chunk->next;
+    hak_placement.spare_chunks_count--;
   }
 }
 
 /* What could not be unmapped goes back into the lists, whatever happened to the descriptors meanwhile. */
-static void an_extent_keeps_its_descriptors_in_transit(void) {
+static void a_purging_extent_keeps_its_descriptors(void) {
   char *base[4];
   set_policy((Policy){.retain = 100000});
   for (size_t i = 0; i < 4; i++) {
@@ -225,7 +225,7 @@ static void fork_in_the_middle(void) {
 }
 
 /* The thread that gave them back is not in the child; there they are free again. */
-static void a_fork_ends_the_transit_in_the_child(void) {
+static void a_fork_ends_purging_in_the_child(void) {
   set_policy((Policy){.retain = 1000});
   place = slices_take(CHUNK);
   hak_arena_give(slice_of(place, 3), 4);
@@ -249,7 +249,7 @@ static void fork_beside_an_extent(void) {
 
 /* As long as its pages are on their way an extent is free again in the child; once it is about to be unmapped, nobody
  * knows there whose the addresses are, but the pages are gone. */
-static void a_fork_ends_the_transit_of_an_extent(void) {
+static void a_fork_ends_the_purging_of_an_extent(void) {
   static const SystemCall calls[] = {SYSTEM_MADVISE, SYSTEM_MUNMAP};
   static const size_t dirty[] = {2 * CHUNK, 0};
   set_policy((Policy){.retain = 1000});
@@ -274,7 +274,7 @@ static void fork_and_go_on(void) {
 }
 
 /* A signal handler forked: in the child the same thread goes on, and what it was giving back is somebody's by then. */
-static void a_transit_may_be_over_when_its_thread_goes_on(void) {
+static void purging_may_be_over_when_its_thread_goes_on(void) {
   int status;
   set_policy((Policy){.retain = 1000});
   place = slices_take(CHUNK);
@@ -299,12 +299,12 @@ int main(void) {
   child_succeeds(what_goes_goes_in_steps);
   child_succeeds(a_large_give_goes_at_once);
   child_succeeds(chunks_go_without_spare_descriptors);
-  child_succeeds(what_is_in_transit_is_out_of_reach);
-  child_succeeds(a_chunk_is_whole_after_the_transit);
-  child_succeeds(an_extent_in_transit_is_out_of_reach);
-  child_succeeds(an_extent_keeps_its_descriptors_in_transit);
-  child_succeeds(a_fork_ends_the_transit_in_the_child);
-  child_succeeds(a_fork_ends_the_transit_of_an_extent);
-  child_succeeds(a_transit_may_be_over_when_its_thread_goes_on);
+  child_succeeds(purging_slices_are_out_of_reach);
+  child_succeeds(a_chunk_is_whole_after_purging);
+  child_succeeds(a_purging_extent_is_out_of_reach);
+  child_succeeds(a_purging_extent_keeps_its_descriptors);
+  child_succeeds(a_fork_ends_purging_in_the_child);
+  child_succeeds(a_fork_ends_the_purging_of_an_extent);
+  child_succeeds(purging_may_be_over_when_its_thread_goes_on);
   return 0;
 }

@@ -26,7 +26,7 @@ static void take(size_t i) {
 
 /* Every 256th huge block goes in its turn: here none does. */
 static void give(size_t i) {
-  hak_arena.given_blocks = 0;
+  hak_huge_freed = 0;
   if (cycle->chunks > 0) {
     chunks_give(block[i], cycle->slices);
   } else {

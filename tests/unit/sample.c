@@ -8,12 +8,12 @@
 
 #include "arena.h"
 #include "bins.h"
-#include "chance.h"
 #include "check.h"
 #include "child.h"
 #include "fast.h"
 #include "hakmem.h"
 #include "large.h"
+#include "sampling_math.h"
 #include "slots.h"
 #include "stats.h"
 #include "system.h"
@@ -23,19 +23,19 @@ enum { ALL = 1, RARE = 1 << 28 };
 static void chances_are_right(void) {
   for (int i = 1; i < 4000; i++) {
     double u = exp(-i / 100.0);
-    CHECK(fabs(hak_chance_gap(u) + log(u)) < 1e-9 * (1 - log(u)));
+    CHECK(fabs(hak_sampling_gap(u) + log(u)) < 1e-9 * (1 - log(u)));
   }
-  CHECK(hak_chance_gap(1) == 0);
+  CHECK(hak_sampling_gap(1) == 0);
   for (size_t bytes = 16; bytes < (size_t)1 << 40; bytes += bytes / 3) {
     for (uint64_t mean = 2; mean < 1 << 30; mean *= 7) {
       double below = -expm1(-(double)bytes / (double)mean);
-      CHECK(fabs(hak_chance_of(bytes, mean) / below - 1) < 1e-12);
-      CHECK(fabs(hak_chance_weight(bytes, mean) / ((double)bytes / below) - 1) < 1e-10);
+      CHECK(fabs(hak_sampling_probability(bytes, mean) / below - 1) < 1e-12);
+      CHECK(fabs(hak_sampling_weight(bytes, mean) / ((double)bytes / below) - 1) < 1e-10);
     }
-    CHECK(hak_chance_of(bytes, 1) == 1 && hak_chance_weight(bytes, 1) == (double)bytes);
+    CHECK(hak_sampling_probability(bytes, 1) == 1 && hak_sampling_weight(bytes, 1) == (double)bytes);
   }
-  CHECK(hak_chance_unit(0) > 0 && hak_chance_unit(UINT64_MAX) < 1);
-  CHECK(hak_chance_unit(0) + hak_chance_unit(UINT64_MAX) == 1);
+  CHECK(hak_random_unit(0) > 0 && hak_random_unit(UINT64_MAX) < 1);
+  CHECK(hak_random_unit(0) + hak_random_unit(UINT64_MAX) == 1);
 }
 
 static void table_leads_to_bins(void) {
@@ -238,12 +238,12 @@ static void lent_memory_comes_back(void) {
   for (int i = 0; i < 1000; i++) {
     hak_free(hak_malloc(200));
   }
-  CHECK(hak_heap->info[cls].lent > 0);
-  CHECK(bins_capacity(hak_heap, cls) == capacity + hak_heap->info[cls].lent);
+  CHECK(hak_heap->info[cls].sampler_quota > 0);
+  CHECK(bins_capacity(hak_heap, cls) == capacity + hak_heap->info[cls].sampler_quota);
   bins_budgets_add_up(hak_heap);
   hak_sample_stop();
   hak_free(hak_malloc(1 << 20)); /* the thread passes by */
-  CHECK(hak_heap->info[cls].lent == 0 && bins_capacity(hak_heap, cls) == capacity);
+  CHECK(hak_heap->info[cls].sampler_quota == 0 && bins_capacity(hak_heap, cls) == capacity);
   CHECK(hak_grant_left(hak_heap, hak_class_of(200)) == 0);
   bins_budgets_add_up(hak_heap);
   for (int i = 0; i < 1000; i++) {

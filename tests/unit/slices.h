@@ -4,11 +4,11 @@
 
 #include <string.h>
 
-#include "arena_internal.h"
 #include "check.h"
 #include "child.h"
 #include "os.h"
 #include "pattern.h"
+#include "purge.h"
 
 enum { CHUNK = HAK_CHUNK_SLICES };
 
@@ -18,7 +18,7 @@ static inline void slices_begin_here(void) {
   const size_t bytes = (size_t)128 * HAK_CHUNK_BYTES;
   char *place = hak_os_map_aligned(NULL, bytes, HAK_CHUNK_BYTES);
   CHECK(place != NULL && hak_os_unmap(place, bytes));
-  hak_arena.wish = place + bytes / 2;
+  hak_mapping.hint = place + bytes / 2;
 }
 
 static inline char *slice_of(char *base, size_t slices) {
@@ -84,7 +84,7 @@ static inline size_t extents_listed(bool dirty, size_t *chunks) {
   *chunks = 0;
   for (size_t list = 0; list < HAK_EXTENT_LISTS; list++) {
     const hak_chunk_t *before = NULL;
-    for (const hak_chunk_t *first = hak_arena.extents[dirty][list]; first; before = first, first = first->next) {
+    for (const hak_chunk_t *first = hak_placement.extents[dirty][list]; first; before = first, first = first->next) {
       CHECK(first->state == HAK_CHUNK_FREE && first->prev == before && (first->dirty != 0) == dirty);
       CHECK(first->chunks >> list == 1 && hak_chunk_at(first->base) == first);
       CHECK(hak_chunk_at(first->mate->base) == first->mate && first->mate->mate == first);
@@ -103,14 +103,14 @@ static inline bool is_only_extent(bool dirty, const char *base, size_t chunks) {
          first->base == base && first->chunks == chunks;
 }
 
-/* While nothing is in transit: mapped = used + free; and what is free is counted by kind. */
+/* While nothing is being purged: mapped = used + free; and what is free is counted by kind. */
 static inline void slices_add_up(void) {
   size_t clean_chunks, dirty_chunks, free = 0, dirty = 0;
   hak_arena_check();
   extents_listed(false, &clean_chunks);
   extents_listed(true, &dirty_chunks);
   for (hak_chunk_t *chunk = NULL; (chunk = hak_pagemap_next_sliced(chunk));) {
-    CHECK(chunk->transit == 0 && (chunk->free & ~chunk->present) == 0);
+    CHECK(chunk->purging == 0 && (chunk->free & ~chunk->present) == 0);
     free += hak_mask_count(chunk->free);
     dirty += hak_mask_count(chunk->free & chunk->dirty);
   }
@@ -119,7 +119,7 @@ static inline void slices_add_up(void) {
   CHECK(totals.mapped_slices == totals.used_slices + free + (clean_chunks + dirty_chunks) * HAK_CHUNK_SLICES);
   CHECK(totals.dirty_slices == dirty + dirty_chunks * HAK_CHUNK_SLICES);
   CHECK(totals.mapped_ever - totals.unmapped_ever == totals.mapped_slices);
-  CHECK(hak_arena.transit == NULL);
+  CHECK(hak_purging.chunks == NULL);
 }
 
 /* A fork in the middle of what the caller, or another thread, does to the arena: the child runs act() and leaves with

@@ -39,7 +39,7 @@ static struct {
   bool set;
   unsigned long type, value;
 } fixed_auxiliary;
-static bool noreplace_is_unknown, wishes_are_ignored;
+static bool noreplace_is_unknown, hints_are_ignored;
 static size_t misaligned_by;
 static struct {
   bool set;
@@ -134,8 +134,8 @@ void system_misalign_moves(size_t bytes) {
   misaligned_by = bytes;
 }
 
-void system_ignore_wishes(void) {
-  wishes_are_ignored = true;
+void system_ignore_hints(void) {
+  hints_are_ignored = true;
 }
 
 void system_forget_noreplace(void) {
@@ -177,7 +177,7 @@ void *__wrap_mmap(void *at, size_t bytes, int protection, int flags, int file, o
     return MAP_FAILED;
   }
   left_to_map -= has_limit && !(flags & MAP_FIXED) ? bytes : 0;
-  at = wishes_are_ignored && !(flags & MAP_FIXED) ? NULL : at;
+  at = hints_are_ignored && !(flags & MAP_FIXED) ? NULL : at;
   flags &= noreplace_is_unknown ? ~MAP_FIXED_NOREPLACE : ~0;
   return __real_mmap(at, bytes, protection, flags, file, offset);
 }

@@ -68,7 +68,7 @@ void system_set_fault_pages(size_t pages);
 void system_misalign_moves(size_t bytes);
 
 /* From now on the kernel chooses where a mapping lies, whatever it is told. */
-void system_ignore_wishes(void);
+void system_ignore_hints(void);
 
 /* Before Linux 4.17 MAP_FIXED_NOREPLACE was not known: the address is only a hint. */
 void system_forget_noreplace(void);

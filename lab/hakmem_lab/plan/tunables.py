@@ -46,7 +46,7 @@ FAMILIES: tuple[tuple[tuple[str, ...], str, str, tuple[tuple[str, tuple[str, ...
         ("RETAIN_MAX", ("0", "256M"), "no limit"),
         ("WARM_POOL_SIZE", ("0", "256"), "16"),
         ("HUGE_PAGES", ("off", "dense"), "auto"),
-        ("SS_MEM_LEAN", ("1",), "0"),
+        ("MEM_LEAN", ("1",), "0"),
         ("BACKGROUND", ("1",), "0"),
     )),
     (("glibc",), "MALLOC_", MALLOPT, (

@@ -1,12 +1,12 @@
 /* The arithmetic of sampling: random gaps, probabilities, weights. The sampler calls it. */
-#include "chance.h"
+#include "sampling_math.h"
 
 #include <string.h>
 
 #define LN2 0x1.62e42fefa39efp-1
 #define SQRT2 0x1.6a09e667f3bcdp+0
 
-double hak_chance_gap(double u) {
+double hak_sampling_gap(double u) {
   enum { MANTISSA_BITS = 52, BIAS = 1023 };
   uint64_t bits;
   memcpy(&bits, &u, sizeof bits);
@@ -25,20 +25,20 @@ double hak_chance_gap(double u) {
   return -(2 * s * sum + (double)exponent * LN2);
 }
 
-double hak_chance_weight(size_t bytes, uint64_t mean) {
+double hak_sampling_weight(size_t bytes, uint64_t mean) {
   const double small = 0.25;
   double x = (double)bytes / (double)mean, square = x * x;
   if (mean == 1 || bytes == 0) {
     return (double)bytes;
   }
   if (x > small) {
-    return (double)bytes / hak_chance_below(x);
+    return (double)bytes / hak_one_minus_exp(x);
   }
   /* x / (1 - e^-x) = 1 + x / 2 + x^2 / 12 - x^4 / 720 + x^6 / 30240 - ... */
   return (double)mean * (1 + x / 2 + square * (1.0 / 12 + square * (-1.0 / 720 + square * (1.0 / 30240))));
 }
 
-double hak_chance_below(double x) {
+double hak_one_minus_exp(double x) {
   enum { TERMS = 12, CERTAIN = 40 };
   const double small = 0.25;
   int halvings = 0;

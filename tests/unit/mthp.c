@@ -46,25 +46,25 @@ static void begin(size_t pages) {
   retain_everything();
   system_set_fault_pages(pages);
   slices_begin_here();
-  hak_arena_try_medium();
+  hak_arena_try_mthp();
   grow(SMALL_CHUNKS);
 }
 
 static void begin_medium(void) {
   begin(slab_pages);
   grow(1);
-  CHECK(hak_arena.medium);
+  CHECK(hak_arena.mthp);
 }
 
 static void small_programs_are_not_asked_about(void) {
   retain_everything();
   system_set_fault_pages(slab_pages);
-  hak_arena_try_medium();
+  hak_arena_try_mthp();
   for (size_t i = 0; i < SMALL_CHUNKS; i++) {
     CHECK(chunk_brings(0, 1));
   }
   for (size_t i = 0; i < SMALL_PAGES_CHUNKS; i++) {
-    CHECK(chunk_brings(1, 0) && hak_arena.medium);
+    CHECK(chunk_brings(1, 0) && hak_arena.mthp);
   }
 }
 
@@ -74,7 +74,7 @@ static void are_not_wanted(size_t pages) {
   for (size_t i = SMALL_CHUNKS; i < SMALL_PAGES_CHUNKS; i++) {
     CHECK(chunk_brings(0, 1));
   }
-  CHECK(chunk_brings(0, 0) && !hak_arena.medium);
+  CHECK(chunk_brings(0, 0) && !hak_arena.mthp);
 }
 
 static void small_ones_are_not_wanted(void) {
@@ -96,7 +96,7 @@ static void a_slice_is_large_enough(void) {
 
 static void two_slabs_are_not_too_large(void) {
   begin(slab_pages * 2);
-  CHECK(chunk_brings(1, 0) && hak_arena.medium);
+  CHECK(chunk_brings(1, 0) && hak_arena.mthp);
 }
 
 /* Where the kernel refuses the advice at first it is not given again; later refusals are for one chunk each. */
@@ -104,7 +104,7 @@ static void refusal_is_an_answer(void) {
   system_refuse(SYSTEM_MADVISE, 0, SYSTEM_ALL);
   begin(slab_pages);
   system_allow();
-  CHECK(chunk_brings(0, 1) && !hak_arena.medium);
+  CHECK(chunk_brings(0, 1) && !hak_arena.mthp);
   slices_add_up();
 }
 
@@ -113,7 +113,7 @@ static void a_late_refusal_is_for_one_chunk(void) {
   system_refuse(SYSTEM_MADVISE, 0, SYSTEM_ALL);
   CHECK(chunk_brings(1, 1));
   system_allow();
-  CHECK(chunk_brings(1, 0) && hak_arena.medium);
+  CHECK(chunk_brings(1, 0) && hak_arena.mthp);
   slices_add_up();
 }
 
@@ -124,7 +124,7 @@ static void nobody_asks_where_they_are_off(void) {
   CHECK(hak_option_set("HUGE_PAGES", "dense") == 0);
   CHECK(chunk_brings(0, 1));
   CHECK(hak_option_set("HUGE_PAGES", "auto") == 0);
-  CHECK(chunk_brings(1, 0) && hak_arena.medium);
+  CHECK(chunk_brings(1, 0) && hak_arena.mthp);
 }
 
 static void the_lean_profile_does_without(void) {

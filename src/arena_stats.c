@@ -1,5 +1,6 @@
 /* Statistics and checks of the arena. This file visits and counts, but changes nothing. */
-#include "arena_internal.h"
+#include "arena.h"
+#include "chunks.h"
 
 hak_misuse_t hak_arena_why(const void *address) {
   hak_misuse_t why = HAK_MISUSE_INVALID;
@@ -39,7 +40,7 @@ void hak_arena_each_slab(void (*visit)(hak_slab_t *slab, void *context), void *c
 }
 
 static size_t check_chunk(const hak_chunk_t *chunk) {
-  HAK_VERIFY((chunk->free & ~chunk->present) == 0 && (chunk->free & chunk->transit) == 0);
+  HAK_VERIFY((chunk->free & ~chunk->present) == 0 && (chunk->free & chunk->purging) == 0);
   HAK_VERIFY(chunk->run >= hak_mask_longest(chunk->free));
   HAK_VERIFY(chunk->dirty_run >= hak_mask_longest(chunk->free & chunk->dirty));
   HAK_VERIFY(chunk->free_slices == hak_mask_count(chunk->free));
@@ -58,8 +59,8 @@ void hak_arena_check(void) {
     dirty += check_chunk(chunk);
   }
   for (size_t i = 0; i < HAK_EXTENT_LISTS; i++) {
-    HAK_VERIFY((hak_arena.extents[1][i] != NULL) == (hak_arena.extents_listed[1] >> i & 1));
-    for (hak_chunk_t *first = hak_arena.extents[1][i]; first; first = first->next) {
+    HAK_VERIFY((hak_placement.extents[1][i] != NULL) == (hak_placement.extents_listed[1] >> i & 1));
+    for (hak_chunk_t *first = hak_placement.extents[1][i]; first; first = first->next) {
       HAK_VERIFY(first->state == HAK_CHUNK_FREE && first->mate->mate == first && first->mate->chunks == first->chunks);
       dirty += first->chunks * HAK_CHUNK_SLICES;
     }

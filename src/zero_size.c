@@ -1,8 +1,7 @@
 /* Addresses for blocks of no bytes, in a range without access. The slow paths of malloc and free call it. */
-#include "empty.h"
+#include "zero_size.h"
 
-#include "fast.h"
-#include "foreign.h"
+#include "heap.h"
 #include "options.h"
 #include "os.h"
 
@@ -57,7 +56,7 @@ static void *take_of_word(char *base, uint32_t word) {
   return NULL;
 }
 
-void *hak_empty_take(void) {
+void *hak_zero_size_take(void) {
   char *base = hak_option(HAK_OPTION_TRAP_EMPTY) ? the_range() : NULL;
   uint32_t first = (uint32_t)((uintptr_t)hak_heap >> HAK_BLOCK_SHIFT) * 0x9e3779b1U >> (32 - WORD_BITS);
   uint64_t below = (1ULL << first % 64) - 1; /* these words come last in the search */
@@ -73,7 +72,7 @@ void *hak_empty_take(void) {
   return block;
 }
 
-bool hak_empty_owns(const void *block) {
+bool hak_zero_size_owns(const void *block) {
   uintptr_t base = (uintptr_t)atomic_load_explicit(&range, memory_order_relaxed);
   return base != 0 && (uintptr_t)block - base < BYTES;
 }
@@ -92,7 +91,7 @@ static _Atomic uint64_t *word_of(const void *block, uint64_t *bit, const char *f
   return &taken[index / 64];
 }
 
-static void give(void *block, const char *function) {
+void hak_zero_size_give(void *block, const char *function) {
   uint64_t bit;
   _Atomic uint64_t *word = word_of(block, &bit, function);
   uint64_t before = atomic_fetch_and(word, ~bit); /* pairs with take_of_word and, in one total order, with mark_full */
@@ -104,25 +103,7 @@ static void give(void *block, const char *function) {
   }
 }
 
-static void free_empty(void *block) {
-  give(block, "free");
-}
-
-static void *realloc_empty(void *block, size_t bytes) {
+void hak_zero_size_check(const void *block, const char *function) {
   uint64_t bit;
-  word_of(block, &bit, "realloc");
-  void *fresh = bytes <= PTRDIFF_MAX ? hak_fast_alloc(bytes) : hak_no_memory();
-  if (fresh) {
-    give(block, "realloc");
-  }
-  return fresh;
+  word_of(block, &bit, function);
 }
-
-static size_t usable_empty(const void *block) {
-  uint64_t bit;
-  word_of(block, &bit, "malloc_usable_size");
-  return 0;
-}
-
-const hak_owner_t hak_empty_owner = {
-    .owns = hak_empty_owns, .free = free_empty, .realloc = realloc_empty, .usable = usable_empty};

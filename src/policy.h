@@ -1,0 +1,50 @@
+/* Duty: how much a thread caches: the capacity of each class, and the number of blocks that a refill fetches.
+ * Data: the heap of the calling thread, see bin.h; totals of all threads (relaxed atomics).
+ * Layers below: depot, arena, bin, options. */
+#pragma once
+
+#include "bin.h"
+
+/* Number of caches that have a thread, as the owner of their list reports it. The second function returns at least 1.
+ */
+void hak_cache_set_open(size_t caches);
+size_t hak_caches_open(void);
+
+/* A thread takes the cache: set the class's first capacity. */
+void hak_policy_open(hak_heap_t *heap, uint32_t cls);
+/* The thread gives the cache up: its budgets no longer count. */
+void hak_policy_close(hak_heap_t *heap);
+/* Whether an option says that nothing of the class is cached. */
+bool hak_policy_is_off(const hak_bin_info_t *info);
+
+/* Number of blocks that the next refill should fetch. */
+uint32_t hak_policy_refill(hak_bin_info_t *info, uint32_t cls);
+/* A refill fetched this many blocks; the capacity may grow. */
+void hak_policy_fetched(hak_heap_t *heap, uint32_t cls, uint32_t blocks);
+/* Whether the thread should keep the slab from which it fetched. */
+bool hak_policy_keeps_current(const hak_bin_info_t *info, uint32_t cls);
+
+/* What to do when a bin holds as many blocks as its capacity. */
+typedef enum hak_overflow {
+  HAK_OVERFLOW_NONE,  /* nothing: the bin gets no more room, or none at all */
+  HAK_OVERFLOW_GROWN, /* the bin has more room, by slow start */
+  HAK_OVERFLOW_HALF,  /* pass half of the bin on */
+  HAK_OVERFLOW_FREES  /* pass the whole bin on: the thread seems only to free, and the capacity is its next batch */
+} hak_overflow_t;
+hak_overflow_t hak_policy_overflow(hak_heap_t *heap, uint32_t cls);
+
+/* Whether blocks that leave the bin should go to the depot. Other threads may want them, unless the heap shrinks and no
+ * thread took any of the class lately. */
+bool hak_policy_passes_on(const hak_heap_t *heap, uint32_t cls);
+
+/* Set the number of blocks that the bin may hold. */
+void hak_policy_set_capacity(hak_heap_t *heap, uint32_t cls, uint32_t capacity);
+
+/* Add `blocks` to the class's sampler quota, so that a counted batch holds several blocks. False: all threads together
+ * have enough of it. */
+bool hak_policy_add_quota(hak_heap_t *heap, uint32_t cls, uint32_t blocks);
+/* End the class's sampler quota. */
+void hak_policy_drop_quota(hak_heap_t *heap, uint32_t cls);
+
+/* The class was idle: take its capacity back. */
+void hak_policy_idle(hak_heap_t *heap, uint32_t cls);
