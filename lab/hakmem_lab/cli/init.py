@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from hakmem_lab.cli.flags import JsonFile
-from hakmem_lab.errors import LabError, nearest, refused
+from hakmem_lab.errors import LabError, nearest
 
 _HEAD = """\
 # {kind}.toml, run by: hak {kind} {file}
@@ -96,10 +96,9 @@ def init(
     file = output or Path(f"{kind}.toml")
     if file.suffix != ".toml":
         raise LabError(f"--output: a spec ends in .toml, unlike {file}")
-    with refused(f"--output: cannot write {file}"):
-        if file.exists() and not force:
-            raise LabError(f"{file} exists: give another name (--output), or --force to overwrite it")
-        file.write_text(text_of(kind, words, file), encoding="utf-8")
+    if file.exists() and not force:
+        raise LabError(f"{file} exists: give another name (--output), or --force to overwrite it")
+    formats.write_text(text_of(kind, words, file), file, "--output")
     missing = [word for word in NEEDS.get(kind, ()) if not any(word in each for each in words)]
     hint = f"; put {' and '.join(missing)} into its command" if missing else ""
     said = f"{file} is written{hint}. Edit it, then: hak {kind} {file}"
