@@ -8,6 +8,7 @@
 #include "large.h"
 #include "os.h"
 #include "pagemap.h"
+#include "quarantine.h"
 #include "slab.h"
 
 enum {
@@ -111,6 +112,7 @@ void hak_cache_flush(hak_heap_t *heap, const char *function) {
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
     flush_class(heap, c, function);
   }
+  hak_quarantine_flush(heap, function);
 }
 
 static void drop_magazines(hak_heap_t *heap, uint32_t cls) {
@@ -217,8 +219,7 @@ void hak_cache_look_at_clock(hak_heap_t *heap) {
   }
 }
 
-/* Now and then, on the way to or from the slabs. */
-static void look_around(hak_heap_t *heap) {
+void hak_cache_look_around(hak_heap_t *heap) {
   uint32_t epoch = atomic_load_explicit(&flush_epoch, memory_order_relaxed);
   if (HAK_UNLIKELY(epoch != heap->flush_seen)) {
     heap->flush_seen = epoch;
@@ -283,7 +284,7 @@ void hak_cache_stock(hak_heap_t *heap, uint32_t cls, uint32_t want) {
 void *hak_cache_refill(hak_heap_t *heap, uint32_t cls, size_t bytes, bool *zeroed) {
   hak_bin_info_t *info = &heap->info[cls];
   *zeroed = false;
-  look_around(heap);
+  hak_cache_look_around(heap);
   atomic_store_explicit(&info->asked_bytes, info->asked_bytes + bytes, memory_order_relaxed);
   atomic_store_explicit(&info->asked_count, info->asked_count + 1, memory_order_relaxed);
   info->busy = true;
@@ -354,7 +355,7 @@ static bool make_room(hak_heap_t *heap, uint32_t cls) {
 /* On the way to it other blocks may leave the thread. */
 static bool make_room_by_policy(hak_heap_t *heap, uint32_t cls) {
   hak_bin_info_t *info = &heap->info[cls];
-  look_around(heap);
+  hak_cache_look_around(heap);
   hak_overflow_t what = hak_policy_overflow(heap, cls);
   if (what == HAK_OVERFLOW_FREES) {
     drop_current(info);

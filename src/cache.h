@@ -33,6 +33,8 @@ void hak_cache_drop_currents(hak_heap_t *heap);
 size_t hak_cache_bytes(const hak_heap_t *heap);
 /* Whether it is time to give back what was idle; refills and overflows do so now and then. */
 void hak_cache_look_at_clock(hak_heap_t *heap);
+/* The periodic work of a thread, on the way to or from the slabs. */
+void hak_cache_look_around(hak_heap_t *heap);
 /* Ask every thread to flush at its next refill or overflow. */
 void hak_cache_request_flush(void);
 

@@ -6,6 +6,7 @@
 #include "empty.h"
 #include "fast.h"
 #include "foreign.h"
+#include "hardened.h"
 #include "hook.h"
 #include "large.h"
 #include "slab.h"
@@ -67,6 +68,9 @@ static void pass_by(void) {
 }
 
 static void *find(size_t bytes, bool *zeroed) {
+  if (hak_hard.on) {
+    return hak_hardened_alloc(bytes > 0 ? bytes : HAK_BLOCK_MIN, HAK_BLOCK_MIN, zeroed);
+  }
   if (bytes <= HAK_CACHED_MAX) {
     return cached_alloc_or_larger(bytes, zeroed);
   }
@@ -150,6 +154,9 @@ static void cached_free(uint32_t cls, hak_free_block_t *block) {
 
 HAK_COLD void hak_free_slow(void *block) {
   if (!block) {
+    return;
+  }
+  if (hak_hard.on && hak_hardened_free(block, "free")) {
     return;
   }
   int saved = errno;
