@@ -5,6 +5,7 @@
 #include "arena.h"
 #include "background.h"
 #include "depot.h"
+#include "edges.h"
 #include "large.h"
 #include "os.h"
 #include "pagemap.h"
@@ -368,8 +369,13 @@ static bool make_room_by_policy(hak_heap_t *heap, uint32_t cls) {
 
 void hak_cache_overflow(hak_heap_t *heap, uint32_t cls, hak_free_block_t *block) {
   hak_bin_info_t *info = &heap->info[cls];
-  if (hak_bin_capacity(info) == 0 && info->outgoing == 0 && !hak_class_is_run(cls)) {
-    hak_slab_expect_out(block, "free"); /* the first of several: what it costs is shared by them */
+  if (hak_bin_capacity(info) == 0 && info->outgoing == 0) { /* the first of several, which share the cost */
+    if (!hak_class_is_run(cls)) {
+      hak_slab_expect_out(block, "free");
+    }
+    if (hak_caches_open() == 1) {
+      hak_edges_check(block, cls, "free");
+    }
   }
   if (info->closed && put_outgoing(heap, cls, block)) {
     return;

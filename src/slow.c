@@ -3,6 +3,7 @@
 
 #include "altered.h"
 #include "background.h"
+#include "edges.h"
 #include "empty.h"
 #include "fast.h"
 #include "foreign.h"
@@ -112,8 +113,23 @@ HAK_NOINLINE static void *alloc(size_t bytes, bool *zeroed) {
   return block;
 }
 
+HAK_NOINLINE static void *hardened_alloc(size_t bytes) {
+  bool zeroed;
+  int saved = errno;
+  void *block = hak_hardened_alloc(bytes, HAK_BLOCK_MIN, &zeroed);
+  if (HAK_UNLIKELY(!block)) {
+    return alloc(bytes, &zeroed);
+  }
+  errno = saved;
+  HAK_OBSERVE(hak_observe_alloc(block, bytes));
+  return block;
+}
+
 HAK_COLD void *hak_alloc_slow(size_t bytes) {
   bool zeroed;
+  if (hak_hard.on && bytes > 0 && !hak_hook_is_on()) {
+    return hardened_alloc(bytes);
+  }
   return alloc(bytes, &zeroed);
 }
 
@@ -174,6 +190,9 @@ HAK_COLD void hak_free_slow(void *block) {
     hak_misuse("free", HAK_MISUSE_NOT_START, block);
   }
   if (cls == HAK_CLASS_HUGE) {
+    if (hak_caches_open() == 1) {
+      hak_edges_check(block, cls, "free");
+    }
     hak_huge_free(block, "free");
     pass_by();
   } else if (cls != HAK_CLASS_NONE) {
