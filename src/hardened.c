@@ -145,13 +145,9 @@ bool hak_hardened_free(void *block, const char *function) {
   return true;
 }
 
-bool hak_hardened_usable(const void *block, const char *function, size_t *usable) {
+size_t hak_hardened_usable(const void *block, const char *function) {
   uint32_t cls = hak_class_at(block), asked;
-  if (!is_small(cls) || !check(block, cls, function, &asked)) {
-    return false;
-  }
-  *usable = asked;
-  return true;
+  return is_small(cls) && check(block, cls, function, &asked) ? asked : HAK_UNSEALED;
 }
 
 static void *resize_in_place(void *block, size_t size, uint32_t asked, size_t bytes) {
@@ -185,14 +181,14 @@ void *hak_hardened_realloc(void *block, uint32_t cls, size_t bytes) {
 }
 
 void hak_hardened_expect_size(const void *block, size_t bytes, const char *function) {
-  size_t asked = bytes;
   if (!hak_hard.sizes || bytes == 0) { /* a block of no bytes may have some */
     return;
   }
-  if (!hak_hardened_usable(block, function, &asked) && hak_mapped_owns(block)) {
+  size_t asked = hak_hardened_usable(block, function);
+  if (asked == HAK_UNSEALED && hak_mapped_owns(block)) {
     asked = hak_mapped_usable(block, function);
   }
-  if (asked != bytes) {
+  if (asked != HAK_UNSEALED && asked != bytes) {
     hak_misuse(function, HAK_MISUSE_WRONG_SIZE, block);
   }
 }

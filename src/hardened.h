@@ -10,12 +10,13 @@
 void hak_hardened_start(void);
 
 /* bytes > 0. *zeroed: it reads as zeros. NULL: no memory. */
-void *hak_hardened_alloc(size_t bytes, size_t align, bool *zeroed);
+HAK_NOINLINE void *hak_hardened_alloc(size_t bytes, size_t align, bool *zeroed);
 /* False: it is none of the profile's small blocks. */
-bool hak_hardened_free(void *block, const char *function);
-void *hak_hardened_realloc(void *block, uint32_t cls, size_t bytes);
-/* The bytes that were asked for; aborts unless the block is live. False: no block of the profile's. */
-bool hak_hardened_usable(const void *block, const char *function, size_t *usable);
+HAK_NOINLINE bool hak_hardened_free(void *block, const char *function);
+HAK_NOINLINE void *hak_hardened_realloc(void *block, uint32_t cls, size_t bytes);
+/* The bytes that were asked for; aborts unless the block is live. HAK_UNSEALED: no block of the profile's. */
+#define HAK_UNSEALED SIZE_MAX
+HAK_NOINLINE size_t hak_hardened_usable(const void *block, const char *function);
 /* A caller frees the block and names its size. */
 void hak_hardened_expect_size(const void *block, size_t bytes, const char *function);
 

@@ -5,12 +5,13 @@
 #include "seal.h"
 #include "slab.h"
 
-enum { SLOTS = 64, SLOTS_MIN = 2, FILL_MAX = 32 };
+enum { SLOTS = 64, SLOTS_MIN = 2, FILL_MAX = 32, READY_BYTES = 16 << 10 };
 
 typedef struct waiting {
   hak_free_block_t *ready[SLOTS], *queue[SLOTS], *mixed[SLOTS];
   uint32_t ready_count, queue_at;
-  uint32_t slots; /* of each array that are in use; 0: the class was not used yet */
+  uint32_t slots; /* of `queue` and of `mixed` that are in use */
+  uint32_t room;  /* most blocks that are ready; 0: the class was not used yet */
 } waiting_t;
 
 typedef struct hak_quarantine {
@@ -24,6 +25,11 @@ static uint32_t random_below(hak_quarantine_t *quarantine, uint32_t limit) {
   return (uint32_t)((quarantine->random >> 32) * limit >> 32);
 }
 
+static uint32_t slots_of(uint32_t bytes, uint32_t cls) {
+  uint32_t slots = bytes / hak_class_sizes[cls];
+  return slots > SLOTS ? SLOTS : slots < SLOTS_MIN ? SLOTS_MIN : slots;
+}
+
 static waiting_t *waiting_of(hak_heap_t *heap, uint32_t cls) {
   if (HAK_UNLIKELY(!heap->quarantine)) {
     hak_quarantine_t *fresh = hak_meta_alloc(sizeof *fresh);
@@ -34,9 +40,9 @@ static waiting_t *waiting_of(hak_heap_t *heap, uint32_t cls) {
     heap->quarantine = fresh;
   }
   waiting_t *waiting = &heap->quarantine->waiting[cls];
-  if (HAK_UNLIKELY(waiting->slots == 0)) {
-    uint32_t slots = hak_hard.delay_bytes / hak_class_sizes[cls];
-    waiting->slots = slots > SLOTS ? SLOTS : slots < SLOTS_MIN ? SLOTS_MIN : slots;
+  if (HAK_UNLIKELY(waiting->room == 0)) {
+    waiting->slots = hak_hard.delay_bytes > 0 ? slots_of(hak_hard.delay_bytes, cls) : 0;
+    waiting->room = slots_of(READY_BYTES, cls);
   }
   return waiting;
 }
@@ -62,8 +68,7 @@ bool hak_quarantine_fill(hak_heap_t *heap, uint32_t cls) {
   if (!waiting) {
     return false;
   }
-  uint32_t want = waiting->slots < FILL_MAX ? waiting->slots : FILL_MAX, count = 0;
-  want = want > 1 ? want / 2 : 1;
+  uint32_t want = waiting->room / 2 < FILL_MAX ? waiting->room / 2 : FILL_MAX, count = 0;
   while (count == 0) {
     hak_slab_t *slab = hak_slab_acquire(cls);
     if (!slab) {
@@ -118,7 +123,7 @@ void hak_quarantine_put(hak_heap_t *heap, uint32_t cls, void *freed) {
     hak_quarantine_return_one(cls, freed);
     return;
   }
-  if (hak_hard.delay_bytes > 0) {
+  if (waiting->slots > 0) {
     uint32_t at = random_below(heap->quarantine, waiting->slots);
     older = waiting->mixed[at];
     waiting->mixed[at] = block;
@@ -133,10 +138,10 @@ void hak_quarantine_put(hak_heap_t *heap, uint32_t cls, void *freed) {
       return;
     }
   }
-  if (waiting->ready_count == waiting->slots) {
-    uint32_t keep = waiting->slots / 2;
+  if (HAK_UNLIKELY(waiting->ready_count == waiting->room)) {
+    uint32_t keep = waiting->room / 2;
     waiting->ready_count = keep;
-    return_some(cls, waiting->ready + keep, waiting->slots - keep, "free");
+    return_some(cls, waiting->ready + keep, waiting->room - keep, "free");
   }
   waiting->ready[waiting->ready_count] = block;
   waiting->ready_count++;
@@ -157,7 +162,7 @@ void hak_quarantine_flush(hak_heap_t *heap, const char *function) {
   for (uint32_t c = 1; heap->quarantine && c < HAK_RUN_FIRST; c++) {
     waiting_t *waiting = &heap->quarantine->waiting[c];
     uint32_t count = waiting->ready_count;
-    if (waiting->slots > 0) {
+    if (waiting->room > 0) {
       waiting->ready_count = 0;
       return_some(c, waiting->ready, count, function);
       flush_array(c, waiting->queue, waiting->slots, function);

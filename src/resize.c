@@ -16,11 +16,11 @@
 
 /* The usable size of a block that must be live; aborts on anything else. */
 static size_t checked_usable(const void *block, uint32_t cls, const char *function) {
-  size_t asked;
   if (cls == HAK_CLASS_SAMPLED) {
     return hak_hook_usable(block, function);
   }
-  if (hak_hard.on && hak_hardened_usable(block, function, &asked)) {
+  size_t asked = hak_hard.on ? hak_hardened_usable(block, function) : HAK_UNSEALED;
+  if (HAK_UNLIKELY(asked != HAK_UNSEALED)) {
     return asked;
   }
   if (!hak_is_start_in_class(block, cls)) {
@@ -178,8 +178,7 @@ HAK_NOINLINE static void *resize_other(void *block, uint32_t cls, size_t bytes) 
   if (hak_heap_diverts(cls) && !hak_altered_restore(block, cls, "realloc")) {
     return hak_no_memory();
   }
-  size_t asked;
-  if (hak_hard.on && hak_hardened_usable(block, "realloc", &asked)) {
+  if (hak_hard.on && hak_hardened_usable(block, "realloc") != HAK_UNSEALED) {
     return hak_hardened_realloc(block, cls, bytes);
   }
   return HAK_UNLIKELY(cls == HAK_CLASS_SAMPLED) ? resize_sampled(block, bytes) : resize(block, cls, bytes);

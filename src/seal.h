@@ -10,6 +10,8 @@
 
 #include "geometry.h"
 
+#include <string.h>
+
 typedef struct hak_hard {
   bool on;                  /* the profile is in force */
   bool zero;                /* freed blocks are zeroed, and checked when they are handed out */
@@ -77,14 +79,52 @@ HAK_INLINE bool hak_seal_is_whole(const void *block, size_t size) {
   return seal == 0 || seal == hak_seal_of(block, (uint32_t)((seal ^ hak_seal_mask(block)) >> 48));
 }
 
-/* Seal a block of zeros for a caller that asked for so many bytes. */
-void hak_seal_put(void *block, size_t size, uint32_t asked);
-/* Whether the tail of a live block is as it was written. */
-bool hak_seal_tail_is_whole(const void *block, size_t size, uint32_t asked);
 /* The end of the bytes that the block's owner and its tail may have written. */
 HAK_INLINE size_t hak_seal_end(size_t size, uint32_t asked) {
   size_t end = (size_t)asked + HAK_SEAL_TAIL;
   return end < size - HAK_SEAL_BYTES ? end : size - HAK_SEAL_BYTES;
 }
+
+HAK_INLINE uint64_t hak_seal_tail(uint64_t seal) {
+  return (seal & 0xff) * 0x0101010101010101U;
+}
+
+/* Seal a block of zeros for a caller that asked for so many bytes. */
+HAK_INLINE void hak_seal_put(void *block, size_t size, uint32_t asked) {
+  uint64_t seal = hak_seal_of(block, asked), tail = hak_seal_tail(seal);
+  size_t end = hak_seal_end(size, asked), at = asked;
+  hak_seal_store(block, size, seal);
+  for (; at + sizeof tail <= end; at += sizeof tail) {
+    memcpy((char *)block + at, &tail, sizeof tail);
+  }
+  for (; at < end; at++) {
+    ((unsigned char *)block)[at] = (unsigned char)tail;
+  }
+}
+
+/* Whether the tail of a live block is as it was written. */
+HAK_INLINE bool hak_seal_tail_is_whole(const void *block, size_t size, uint32_t asked) {
+  uint64_t tail = hak_seal_tail(hak_seal_load(block, size)), differs = 0, word;
+  size_t end = hak_seal_end(size, asked), at = asked;
+  for (; at + sizeof word <= end; at += sizeof word) {
+    memcpy(&word, (const char *)block + at, sizeof word);
+    differs |= word ^ tail;
+  }
+  for (; at < end; at++) {
+    differs |= (uint64_t)((const unsigned char *)block)[at] ^ (tail & 0xff);
+  }
+  return differs == 0;
+}
+
 /* Whether all bytes of the range are 0; both ends are multiples of 8. */
-bool hak_seal_is_zero(const void *from, const void *to);
+HAK_INLINE bool hak_seal_is_zero(const void *from, const void *to) {
+  const uint64_t *at = from, *end = to;
+  uint64_t any = 0;
+  for (; end - at >= 8 && any == 0; at += 8) {
+    any = at[0] | at[1] | at[2] | at[3] | at[4] | at[5] | at[6] | at[7];
+  }
+  for (; at < end && any == 0; at++) {
+    any |= *at;
+  }
+  return any == 0;
+}

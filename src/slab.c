@@ -138,7 +138,8 @@ static hak_slab_t *make_slab(uint32_t cls) {
   slab->slices = (uint8_t)slices;
   slab->base = base;
   slab->word = 0;
-  slab->discarded = slab->unsealed = false;
+  slab->discarded = false;
+  slab->unsealed = false;
   slab->zeroed = zeroed;
   slab->list = HAK_SLABS_DENSE;
   slab->fenced = hak_hard.on && slab->blocks > 1;
