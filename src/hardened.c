@@ -290,6 +290,7 @@ void hak_hardened_start(void) {
   }
   hak_heap_mine();
   hak_heap_flush_mine("free");
+  hak_mapped_start();
   hak_hard = (hak_hard_t){.zero = is_on(HAK_OPTION_HARDENED_ZERO),
                           .neighbours = is_on(HAK_OPTION_HARDENED_NEIGHBOURS),
                           .sizes = is_on(HAK_OPTION_HARDENED_SIZES),

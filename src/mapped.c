@@ -33,8 +33,12 @@ static struct {
   size_t size, count;
 } table;
 /* Freed regions, which have no access. */
-static region_t waiting[REGIONS_MAX];
+static region_t *waiting; /* REGIONS_MAX entries; NULL: no memory for them */
 static uint64_t random_state;
+
+void hak_mapped_start(void) {
+  waiting = hak_os_map(NULL, REGIONS_MAX * sizeof *waiting);
+}
 
 static size_t slot_of(const void *block, size_t size) {
   return (size_t)(((uintptr_t)block >> HAK_PAGE_SHIFT) * 0x9e3779b97f4a7c15U >> 32) & (size - 1);
@@ -198,7 +202,7 @@ static bool contains(const region_t *region, const void *address) {
 
 /* Why no live block begins there; searches everything. HAK_MISUSE_INVALID: the address was never one of ours. */
 static hak_misuse_t why_locked(const void *address) {
-  for (size_t i = 0; i < REGIONS_MAX; i++) {
+  for (size_t i = 0; waiting && i < REGIONS_MAX; i++) {
     if (contains(&waiting[i], address)) {
       return waiting[i].block == address ? HAK_MISUSE_DOUBLE_FREE : HAK_MISUSE_NOT_START;
     }
@@ -264,7 +268,7 @@ bool hak_mapped_resize(void *block, size_t bytes, bool shrinks) {
 static void let_wait(region_t region) {
   uint32_t places = hak_hard.delayed_regions < REGIONS_MAX ? hak_hard.delayed_regions : REGIONS_MAX;
   region_t older = region;
-  if (places > 0 && hak_os_withdraw(region.first, (size_t)(region.last - region.first))) {
+  if (waiting && places > 0 && hak_os_withdraw(region.first, (size_t)(region.last - region.first))) {
     hak_lock(&hak_mapped_lock);
     region_t *place = &waiting[next_random_locked() % places];
     older = *place;

@@ -10,6 +10,9 @@
 
 #include "lock.h"
 
+/* Start-up, when the profile is wanted. */
+void hak_mapped_start(void);
+
 /* `align` is a power of two. The block reads as zeros. NULL: no memory. */
 void *hak_mapped_alloc(size_t bytes, size_t align);
 /* Whether the address lies in such a block, or in one that was freed a while ago. */
