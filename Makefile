@@ -6,7 +6,7 @@ RELEASE = cmake --preset release $(QUIET) && cmake --build build/release --targe
 QUIET = >/dev/null
 RANDOM_MIXED = bench_random_mixed_hakmem bench_random_mixed_hakmem_minimal bench_random_mixed_system bench_random_mixed_mi
 
-.PHONY: all library lab musl peers programs demo test test-long test-musl lint format install uninstall dist site bench $(RANDOM_MIXED) perf_fast perf_observe coverage fuzz clean tools
+.PHONY: all library lab musl peers programs security demo test test-long test-musl lint format install uninstall dist site bench $(RANDOM_MIXED) perf_fast perf_observe coverage fuzz clean tools
 
 # The library, and the laboratory (`.venv/bin/hak`).
 all: library lab
@@ -54,6 +54,11 @@ test-long:
 test-musl:
 	@scripts/bootstrap build musl
 	@scripts/test --long musl
+
+# Which misuse hakmem stops, in both profiles, beside glibc and the peers that are built.
+security: library
+	@$(RELEASE) hardened_crimes
+	@scripts/security build/release/tests/hardened/hardened_crimes build/release/libhakmem.so $(foreach peer,$(wildcard build/peers/lib*.so),$(patsubst lib%.so,%,$(notdir $(peer)))=$(peer))
 
 lint:
 	@scripts/bootstrap build test

@@ -5,6 +5,7 @@
 #include "large.h"
 #include "pagemap.h"
 #include "profile.h"
+#include "seal.h"
 #include "slab.h"
 #include "slots.h"
 
@@ -183,7 +184,7 @@ void hak_hook_allocated(void *block, size_t bytes) {
   if (hak_class_is_run(cls) || cls == HAK_CLASS_HUGE) {
     hak_heap_t *heap = hak_sample_catch_up(&setting);
     sample_if_due(heap, block, cls, bytes, hak_large_usable(block, cls), setting);
-  } else {
+  } else if (!hak_hard.on) { /* the bins of the hardened profile stay empty */
     grant_rest(hak_heap, hak_class_of(bytes));
   }
 }

@@ -4,9 +4,11 @@
 #include "depot.h"
 #include "hakmem.h"
 #include "large.h"
+#include "mapped.h"
 #include "meta.h"
 #include "observe.h"
 #include "options.h"
+#include "quarantine.h"
 #include "records.h"
 #include "slab.h"
 
@@ -35,7 +37,7 @@ void hak_heap_totals(hak_heap_totals_t totals[HAK_BIN_COUNT]) {
   for (hak_heap_t *heap = hak_heaps_all; heap; heap = heap->next) {
     for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
       hak_bin_info_t *info = &heap->info[c];
-      totals[c].cached_blocks += heap->filled ? hak_bin_blocks(heap, c) : 0;
+      totals[c].cached_blocks += heap->filled ? hak_bin_blocks(heap, c) + hak_quarantine_blocks(heap, c) : 0;
       totals[c].cached_blocks += heap->filled && c <= HAK_GRANT_LAST ? hak_grant_left(heap, c) : 0;
       totals[c].cached_blocks += atomic_load_explicit(&info->remote_count, memory_order_relaxed);
       totals[c].asked_bytes += atomic_load_explicit(&info->asked_bytes, memory_order_relaxed);
@@ -80,6 +82,9 @@ void hak_stats_read(hak_stats_t *stats) {
   stats->meta_bytes = hak_meta_bytes();
   stats->threads = hak_caches_open();
   stats->arena = hak_arena_totals();
+  size_t mapped = atomic_load_explicit(&hak_mapped_slices, memory_order_relaxed);
+  stats->arena.used_slices += mapped;
+  stats->arena.mapped_slices += mapped;
   hak_os_read_counts(&stats->os);
   hak_lock_read_waits(stats->lock_waits);
 }

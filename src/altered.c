@@ -57,6 +57,9 @@ void hak_altered_note(const void *address, size_t bytes, hak_os_altered_t how) {
 }
 
 bool hak_altered_restore(void *block, uint32_t cls, const char *function) {
+  if (atomic_load_explicit(&ways, memory_order_relaxed) == 0) {
+    return true;
+  }
   size_t usable = cls == HAK_CLASS_SAMPLED ? hak_hook_usable(block, function) : hak_large_usable(block, cls);
   uintptr_t page = hak_os_page_bytes(), first = hak_round_up((uintptr_t)block, page);
   uintptr_t last = ((uintptr_t)block + usable) & -page;

@@ -6,6 +6,7 @@
 #include "depot.h"
 #include "fast.h"
 #include "foreign.h"
+#include "hardened.h"
 #include "hook.h"
 #include "large.h"
 #include "os.h"
@@ -35,7 +36,7 @@ void *hak_calloc(size_t count, size_t bytes) {
   }
   if (HAK_LIKELY(total - 1 < HAK_SMALL_MAX)) {
     void *block = hak_fast_alloc(total);
-    return HAK_LIKELY(block != NULL) ? memset(block, 0, total < HAK_BLOCK_MIN ? HAK_BLOCK_MIN : total) : NULL;
+    return HAK_LIKELY(block != NULL) ? memset(block, 0, total < hak_hard.cleared ? hak_hard.cleared : total) : NULL;
   }
   bool zeroed;
   void *block = hak_alloc_tell_zeroed(total, &zeroed);
@@ -69,6 +70,10 @@ static size_t aligned_size(size_t alignment, size_t bytes) {
 
 HAK_NOINLINE static void *alloc_aligned_slow(size_t alignment, size_t bytes) {
   bool zeroed;
+  if (hak_hard.on && alignment > HAK_BLOCK_MIN) {
+    void *block = hak_hardened_alloc(bytes, alignment, &zeroed);
+    return block ? block : hak_no_memory();
+  }
   bool as_run = bytes > HAK_SMALL_MAX && bytes <= HAK_CACHED_MAX && alignment <= HAK_SLICE_BYTES;
   if (alignment <= HAK_BLOCK_MIN || as_run) {
     return hak_fast_alloc(bytes);

@@ -5,9 +5,11 @@
 #include "arena.h"
 #include "background.h"
 #include "depot.h"
+#include "edges.h"
 #include "large.h"
 #include "os.h"
 #include "pagemap.h"
+#include "quarantine.h"
 #include "slab.h"
 
 enum {
@@ -108,6 +110,7 @@ void hak_cache_flush(hak_heap_t *heap, const char *function) {
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
     flush_class(heap, c, function);
   }
+  hak_quarantine_flush(heap, function);
 }
 
 static void drop_magazines(hak_heap_t *heap, uint32_t cls) {
@@ -205,7 +208,7 @@ void hak_cache_scavenge_if_due(hak_heap_t *heap) {
 }
 
 /* Periodic work of a thread, at refills and overflows. */
-static void look_around(hak_heap_t *heap) {
+void hak_cache_look_around(hak_heap_t *heap) {
   uint32_t epoch = atomic_load_explicit(&flush_epoch, memory_order_relaxed);
   if (HAK_UNLIKELY(epoch != heap->flush_seen)) {
     heap->flush_seen = epoch;
@@ -280,7 +283,7 @@ void hak_cache_stock(hak_heap_t *heap, uint32_t cls, uint32_t want) {
 void *hak_cache_refill(hak_heap_t *heap, uint32_t cls, size_t bytes, bool *zeroed) {
   hak_bin_info_t *info = &heap->info[cls];
   *zeroed = false;
-  look_around(heap);
+  hak_cache_look_around(heap);
   atomic_store_explicit(&info->asked_bytes, info->asked_bytes + bytes, memory_order_relaxed);
   atomic_store_explicit(&info->asked_count, info->asked_count + 1, memory_order_relaxed);
   info->busy = true;
@@ -349,7 +352,7 @@ static bool make_room(hak_heap_t *heap, uint32_t cls) {
 /* Make room by the policy, which may pass other blocks on. */
 static bool make_room_by_policy(hak_heap_t *heap, uint32_t cls) {
   hak_bin_info_t *info = &heap->info[cls];
-  look_around(heap);
+  hak_cache_look_around(heap);
   hak_overflow_t what = hak_policy_overflow(heap, cls);
   if (what == HAK_OVERFLOW_FREES) {
     drop_current(info);
@@ -360,10 +363,22 @@ static bool make_room_by_policy(hak_heap_t *heap, uint32_t cls) {
   return make_room(heap, cls);
 }
 
+/* Only where no other thread takes blocks: one that began meanwhile may own what was found. */
+void hak_cache_check_edges(const void *block, uint32_t cls) {
+  hak_misuse_t reason;
+  if (hak_caches_open() == 1 && hak_edges_find_damage(block, cls, &reason) && hak_caches_open() == 1) {
+    hak_misuse("free", reason, block);
+  }
+}
+
 void hak_cache_overflow(hak_heap_t *heap, uint32_t cls, hak_free_block_t *block) {
   hak_bin_info_t *info = &heap->info[cls];
-  if (hak_bin_capacity(info) == 0 && info->remote_count == 0 && !hak_class_is_run(cls)) {
-    hak_slab_expect_out(block, "free"); /* only the first of several blocks pays for this check */
+  if (hak_bin_capacity(info) == 0 &&
+      info->remote_count == 0) { /* only the first of several blocks pays for these checks */
+    if (!hak_class_is_run(cls)) {
+      hak_slab_expect_out(block, "free");
+    }
+    hak_cache_check_edges(block, cls);
   }
   if (info->buffers_remote && put_remote(heap, cls, block)) {
     return;

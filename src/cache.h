@@ -13,6 +13,8 @@ void hak_cache_close(hak_heap_t *heap, const char *function);
 void *hak_cache_refill(hak_heap_t *heap, uint32_t cls, size_t bytes, bool *zeroed);
 /* The bin has no room: make some, or return the block to its slab. `block` is the start of a block, and not free. */
 void hak_cache_overflow(hak_heap_t *heap, uint32_t cls, hak_free_block_t *block);
+/* Report a write beside a block that is being freed, where bytes lie that nobody uses. */
+void hak_cache_check_edges(const void *block, uint32_t cls);
 /* For the sampler: return the blocks of a counted batch. */
 void hak_cache_cut_grant(hak_heap_t *heap, uint32_t cls, const char *function);
 /* For the sampler: fetch `want` blocks into a bin that is no remote-free buffer. */
@@ -32,6 +34,8 @@ _Noreturn void hak_cache_damaged(const hak_free_block_t *block, const char *func
 void hak_cache_drop_currents(hak_heap_t *heap);
 /* Return idle blocks if a scavenge is due. Refills and overflows call it now and then. */
 void hak_cache_scavenge_if_due(hak_heap_t *heap);
+/* The periodic work of a thread, on the way to or from the slabs. */
+void hak_cache_look_around(hak_heap_t *heap);
 /* Ask every thread to flush at its next refill or overflow. */
 void hak_cache_request_flush(void);
 

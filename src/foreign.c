@@ -4,6 +4,7 @@
 #include "arena.h"
 #include "direct.h"
 #include "hakmem.h"
+#include "mapped.h"
 #include "os.h"
 #include "pagemap.h"
 #include "zero_size.h"
@@ -15,7 +16,7 @@
 typedef _Atomic(hak_owner_t *) copies_t;
 
 static bool owns(const void *block) {
-  return hak_class_at(block) != HAK_CLASS_NONE || hak_zero_size_owns(block);
+  return hak_class_at(block) != HAK_CLASS_NONE || hak_zero_size_owns(block) || hak_mapped_owns(block);
 }
 
 static hak_owner_t this_copy = {NULL, owns, hak_own_free, hak_own_realloc, hak_own_usable};
@@ -67,6 +68,9 @@ void hak_foreign_start(void) {
 }
 
 const hak_owner_t *hak_foreign_owner(const void *block, const char *function) {
+  if (hak_mapped_owns(block)) {
+    return &hak_mapped_owner;
+  }
   const hak_owner_t *copy = atomic_load(copies);
   /* Skip the record of this copy, or of an old version whose function names resolve to this copy. */
   while (copy && (copy->free == hak_own_free || !copy->owns(block))) {

@@ -7,6 +7,7 @@
 #include "meta.h"
 #include "options.h"
 #include "os.h"
+#include "seal.h"
 #include "slab.h"
 
 #include <pthread.h>
@@ -36,7 +37,7 @@ _Atomic uint64_t hak_heap_diverted;
 
 /* The fast path then finds no valid block start, and frees on the slow path. */
 static void divert_locked(hak_heap_t *heap) {
-  bool all = hak_option(HAK_OPTION_CHECK_FREES);
+  bool all = hak_option(HAK_OPTION_CHECK_FREES) || hak_hard.on;
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
     if (all || hak_heap_diverts(c)) {
       __atomic_store_n(&heap->bin[c].limit, 0, __ATOMIC_RELAXED);
@@ -83,7 +84,7 @@ static bool may_park(const hak_heap_t *heap) {
     granted |= heap->info[c].granted.size > 0;
   }
   /* after a fall in use, a few cached blocks could keep otherwise empty slabs */
-  return !granted && heap->parked_bytes <= PARKED_BYTES / PARKED_HEAPS && !hak_arena_has_fallen();
+  return !granted && !hak_hard.on && heap->parked_bytes <= PARKED_BYTES / PARKED_HEAPS && !hak_arena_has_fallen();
 }
 
 /* False: it holds too much. While it is verified its blocks do not look free, so no child of a fork may see it then. */

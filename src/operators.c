@@ -176,10 +176,12 @@ NEW_ALL(a, LEAD(_Znwm)(bytes), LEAD(_ZnwmSt11align_val_t)(bytes, alignment))
   }
 #define DELETE(name, parameters, arguments, derived) \
   OPERATOR(void, name, parameters, arguments, TRY_DELETE, hak_free(block), derived)
+#define DELETE_SIZED(name, parameters, arguments, derived) \
+  OPERATOR(void, name, parameters, arguments, TRY_DELETE, hak_free_sized(block, bytes), derived)
 #define DELETE_ALL(k, plain, aligned) \
   DELETE(_Zd##k##Pv, (void *block), (block), plain) \
   DELETE(_Zd##k##PvRKSt9nothrow_t, (void *block, const void *nothrow), (block, nothrow), LEAD(_Zd##k##Pv)(block)) \
-  DELETE(_Zd##k##Pvm, (void *block, size_t bytes), (block, bytes), LEAD(_Zd##k##Pv)(block)) \
+  DELETE_SIZED(_Zd##k##Pvm, (void *block, size_t bytes), (block, bytes), LEAD(_Zd##k##Pv)(block)) \
   DELETE(_Zd##k##PvSt11align_val_t, (void *block, size_t alignment), (block, alignment), aligned) \
   DELETE(_Zd##k##PvSt11align_val_tRKSt9nothrow_t, (void *block, size_t alignment, const void *nothrow), \
          (block, alignment, nothrow), LEAD(_Zd##k##PvSt11align_val_t)(block, alignment)) \

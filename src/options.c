@@ -34,7 +34,7 @@ _Atomic int64_t hak_option_values[HAK_OPTION_COUNT] = {
 };
 #undef HAK_OPTION
 
-static const char *const profile_names[] = {"speed", "balanced", "lean", NULL};
+static const char *const profile_names[] = {"speed", "balanced", "lean", "hardened", NULL};
 static const char *const profile_aliases[] = {"MIXED_TINYV3_C7_SAFE", "MIXED_TINYV3_C7_BALANCED", NULL};
 static const char *const huge_names[] = {"off", "dense", NULL};
 static const char *const unwinder_names[] = {"frames", "libunwind", "libgcc", NULL};
@@ -50,6 +50,7 @@ bool hak_option_given[HAK_OPTION_COUNT];
 static void derive(void) {
   bool lean = hak_option_given[HAK_OPTION_MEM_LEAN] && hak_option(HAK_OPTION_MEM_LEAN);
   int64_t profile = hak_option_given[HAK_OPTION_PROFILE] ? hak_option(HAK_OPTION_PROFILE) : (int64_t)HAK_PROFILE_SPEED;
+  profile = profile == HAK_PROFILE_HARDENED ? (int64_t)HAK_PROFILE_SPEED : profile;
   for (int id = 0; id < HAK_OPTION_COUNT; id++) {
     bool is_release_option = id >= HAK_OPTION_WARM_POOL && id <= HAK_OPTION_DECAY; /* these options are adjacent */
     if (!hak_option_given[id]) {

@@ -8,7 +8,12 @@
 
 #define HAK_OPTION_AUTO (-1)
 
-typedef enum hak_profile { HAK_PROFILE_SPEED, HAK_PROFILE_BALANCED, HAK_PROFILE_LEAN } hak_profile_t;
+typedef enum hak_profile {
+  HAK_PROFILE_SPEED,
+  HAK_PROFILE_BALANCED,
+  HAK_PROFILE_LEAN,
+  HAK_PROFILE_HARDENED, /* has the defaults of SPEED */
+} hak_profile_t;
 
 typedef enum hak_unwinder { HAK_UNWIND_FRAMES, HAK_UNWIND_LIBUNWIND, HAK_UNWIND_LIBGCC } hak_unwinder_t;
 

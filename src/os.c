@@ -141,6 +141,10 @@ void *hak_os_reserve(size_t bytes) {
   return named(map(NULL, bytes, PROT_NONE, MAP_NORESERVE), bytes);
 }
 
+bool hak_os_withdraw(void *at, size_t bytes) {
+  return named(map(at, bytes, PROT_NONE, MAP_NORESERVE | MAP_FIXED), bytes) != NULL;
+}
+
 void *hak_os_map_readonly(size_t bytes) {
   return named(map(NULL, bytes, PROT_READ, MAP_NORESERVE), bytes);
 }

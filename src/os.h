@@ -26,6 +26,8 @@ void *hak_os_map_aligned(void *hint, size_t bytes, size_t align);
 
 /* Reserve `bytes` of address space without access, at no cost in memory. NULL on failure. */
 void *hak_os_reserve(size_t bytes);
+/* Discard mapped pages and take their access away; the addresses stay reserved. */
+bool hak_os_withdraw(void *at, size_t bytes);
 /* Map `bytes` of read-only zeros, at no cost in memory until made writable. */
 void *hak_os_map_readonly(size_t bytes);
 /* Make pages of such a mapping writable, once only: where the kernel refuses the change, they are mapped anew. */

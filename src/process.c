@@ -3,8 +3,10 @@
 #include "background.h"
 #include "depot.h"
 #include "foreign.h"
+#include "hardened.h"
 #include "heap.h"
 #include "layout.h"
+#include "mapped.h"
 #include "meta.h"
 #include "modules.h"
 #include "options.h"
@@ -39,6 +41,7 @@ static void each_lock(void (*visit)(hak_lock_t *lock, bool flag), bool flag) {
   visit(&hak_heaps_lock, flag);
   visit(&hak_options_lock, flag);
   visit(&hak_samples_lock, flag);
+  visit(&hak_mapped_lock, flag);
   for (uint32_t i = 0; i < hak_depots_open(); i++) {
     visit(&hak_depots[i].lock, flag);
   }
@@ -134,6 +137,7 @@ static void in_child(void) {
   }
   hak_pagemap_fork_child();
   hak_heap_fork_child();
+  hak_hardened_fork_child();
   hak_background_fork_child();
   after_fork(true);
 }
@@ -170,6 +174,7 @@ static void start(void) {
   hak_heap_find_thread_ids();
   if (!HAK_MINIMAL) {
     hak_options_load(environ);
+    hak_hardened_start();
     hak_heap_divert(0);
     hak_foreign_start();
   }
@@ -189,6 +194,7 @@ __attribute__((section(".init_array.00000"), used)) static void (*const starts_f
 
 __attribute__((destructor(101))) static void end(void) {
   hak_heap_verify_mine("free"); /* the last chance to notice a double free */
+  hak_hardened_verify("exit");
   if (!HAK_MINIMAL) {
     hak_profile_at_exit();
     hak_stats_at_exit();

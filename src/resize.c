@@ -5,6 +5,7 @@
 #include "arena.h"
 #include "fast.h"
 #include "foreign.h"
+#include "hardened.h"
 #include "hook.h"
 #include "large.h"
 #include "slab.h"
@@ -18,6 +19,10 @@
 static size_t checked_usable(const void *block, uint32_t cls, const char *function) {
   if (cls == HAK_CLASS_SAMPLED) {
     return hak_hook_usable(block, function);
+  }
+  size_t asked = hak_hard.on ? hak_hardened_usable(block, function) : HAK_UNSEALED;
+  if (HAK_UNLIKELY(asked != HAK_UNSEALED)) {
+    return asked;
   }
   if (!hak_is_start_in_class(block, cls)) {
     hak_misuse(function, HAK_MISUSE_NOT_START, block);
@@ -186,6 +191,9 @@ HAK_NOINLINE static void *resize_other(void *block, uint32_t cls, size_t bytes) 
   if (hak_heap_diverts(cls) && !hak_altered_restore(block, cls, "realloc")) {
     return hak_no_memory();
   }
+  if (hak_hard.on && hak_hardened_usable(block, "realloc") != HAK_UNSEALED) {
+    return hak_hardened_realloc(block, cls, bytes);
+  }
   return HAK_UNLIKELY(cls == HAK_CLASS_SAMPLED) ? resize_sampled(block, bytes) : resize(block, cls, bytes);
 }
 
@@ -226,13 +234,17 @@ size_t hak_malloc_usable_size(const void *block) {
 HAK_OWN(hak_own_usable, hak_malloc_usable_size);
 
 void hak_free_sized(void *block, size_t bytes) {
+  if (hak_hard.on && block) {
+    hak_hardened_expect_size(block, bytes, "free_sized");
+  }
   if (HAK_DEBUG && block && hak_class_at(block) != HAK_CLASS_NONE && bytes > hak_malloc_usable_size(block)) {
     hak_misuse("free_sized", HAK_MISUSE_WRONG_SIZE, block);
   }
   hak_fast_free(block);
 }
 
+/* pvalloc rounds sizes up to pages, and its callers may name theirs. */
 void hak_free_aligned_sized(void *block, size_t alignment, size_t bytes) {
-  (void)alignment;
-  hak_free_sized(block, bytes);
+  bool whole_pages = alignment >= hak_os_page_bytes();
+  hak_free_sized(block, whole_pages ? 0 : bytes);
 }

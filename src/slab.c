@@ -4,6 +4,9 @@
 #include "arena.h"
 #include "os.h"
 #include "pagemap.h"
+#include "seal.h"
+
+#include <string.h>
 
 hak_slab_class_t hak_slab_classes[HAK_RUN_FIRST] = {[0 ... HAK_RUN_FIRST - 1] = {.lock = HAK_LOCK_INIT}};
 _Atomic size_t hak_slabs_listed[HAK_SLABS_LISTS];
@@ -70,7 +73,7 @@ static void settle_and_unlock(hak_slab_t *slab, hak_slab_class_t *class, hak_sla
   uint32_t control = atomic_load_explicit(&slab->control, memory_order_acquire);
   uint32_t count = control >> HAK_SLAB_COUNT_SHIFT, carved = hak_slab_carved(slab);
   /* The bits decide: the count differs while a thread returns blocks, and after a fork during that. */
-  if ((control & HAK_SLAB_CURRENT) || (carved == slab->blocks && bits_set(slab, 1) == 0)) {
+  if ((control & HAK_SLAB_CURRENT) || (carved == slab->blocks && bits_set(slab, 1U + slab->fenced) == slab->fenced)) {
     hak_unlock(&class->lock); /* detached: the next return lists it */
     return;
   }
@@ -109,6 +112,10 @@ static hak_slab_t *make_slab(uint32_t cls) {
     return NULL;
   }
   hak_slab_t *slab = hak_slab_at(base);
+  if (HAK_UNLIKELY(hak_hard.on) && !zeroed) {
+    memset(base, 0, slices << HAK_SLICE_SHIFT);
+    zeroed = true;
+  }
   hak_arena_fill(base, zeroed ? slices : 0, hak_class_sizes[cls]); /* each block gets its tag */
   slab->block_bytes = hak_class_sizes[cls];
   slab->inverse = hak_class_inverses[cls];
@@ -117,13 +124,16 @@ static hak_slab_t *make_slab(uint32_t cls) {
   slab->base = base;
   slab->word = 0;
   slab->discarded = false;
+  slab->unsealed = false;
   slab->zeroed = zeroed;
   slab->list = HAK_SLABS_DENSE;
-  atomic_store_explicit(&slab->carved, 0, memory_order_relaxed);
+  slab->fenced = hak_hard.on && slab->blocks > 1;
+  atomic_store_explicit(&slab->carved, slab->fenced, memory_order_relaxed);
   for (uint32_t w = 0; w < HAK_BITS_WORDS && w * 64 < slab->blocks; w++) {
-    atomic_store_explicit(&slab->bits[w], 0, memory_order_relaxed);
+    atomic_store_explicit(&slab->bits[w], w == 0 && slab->fenced, memory_order_relaxed);
   }
-  atomic_store_explicit(&slab->control, HAK_SLAB_CURRENT, memory_order_relaxed);
+  uint32_t count = (uint32_t)slab->fenced << HAK_SLAB_COUNT_SHIFT;
+  atomic_store_explicit(&slab->control, HAK_SLAB_CURRENT | count, memory_order_relaxed);
   atomic_store_explicit(&slab->cls, (uint8_t)cls, memory_order_release);         /* pairs with return_bits */
   hak_set_class(base, slices < HAK_SLAB_SLICES ? slices : HAK_SLAB_SLICES, cls); /* no block begins behind these */
   return slab;
@@ -206,11 +216,13 @@ static uint32_t take_bits(hak_slab_t *slab, hak_free_block_t **blocks, uint32_t 
   uint32_t words = (slab->blocks + 63) / 64, count = 0;
   for (uint32_t i = 0; i < words && count < want; i++) {
     uint32_t w = slab->word + i < words ? slab->word + i : slab->word + i - words;
-    if (whole_groups(atomic_load_explicit(&slab->bits[w], memory_order_relaxed), group) == 0) {
+    uint64_t usable = w == 0 && slab->fenced ? ~(uint64_t)1 : ~(uint64_t)0;
+    if (whole_groups(atomic_load_explicit(&slab->bits[w], memory_order_relaxed) & usable, group) == 0) {
       continue;
     }
     /* acquire: pairs with hak_slab_put_back */
-    uint64_t all = atomic_exchange_explicit(&slab->bits[w], 0, memory_order_acquire), mask = whole_groups(all, group);
+    uint64_t all = atomic_exchange_explicit(&slab->bits[w], 0, memory_order_acquire);
+    uint64_t mask = whole_groups(all & usable, group);
     uint32_t room = want - count;
     if (hak_count_bits(mask) > room) {
       mask ^= above_lowest(mask, room);
@@ -352,10 +364,6 @@ HAK_NOINLINE hak_slab_rest_t hak_slab_put(hak_free_block_t *const *blocks, uint3
   return rest;
 }
 
-_Noreturn HAK_COLD void hak_slab_damaged(const char *function, const hak_free_block_t *block) {
-  hak_misuse(function, hak_is_marked_taken(block) ? HAK_MISUSE_DOUBLE_FREE : HAK_MISUSE_CORRUPTED, block);
-}
-
 hak_slab_rest_t hak_slab_put_one(void *block, uint32_t cls, const char *function) {
   hak_slab_t *slab = home_of(block, cls, function);
   uint32_t index = hak_block_index(block, slab->inverse);
@@ -364,20 +372,4 @@ hak_slab_rest_t hak_slab_put_one(void *block, uint32_t cls, const char *function
   hak_mark_free(block);
   return_bits(slab, index / 64, 1ULL << index % 64, function, &rest);
   return rest;
-}
-
-void *hak_slab_take_one(uint32_t cls) {
-  hak_free_block_t *block = NULL;
-  while (!block) {
-    hak_slab_t *slab = hak_slab_acquire(cls);
-    if (!slab) {
-      return NULL;
-    }
-    hak_slab_take(slab, &block, 1, false);
-    hak_slab_drop(slab);
-  }
-  if (!hak_is_marked_free(block)) {
-    hak_slab_damaged("malloc", block);
-  }
-  return hak_mark_taken(block);
 }

@@ -7,6 +7,7 @@
 #include "depot.h"
 #include "fast.h"
 #include "foreign.h"
+#include "hardened.h"
 #include "hook.h"
 #include "large.h"
 #include "slab.h"
@@ -69,6 +70,9 @@ static void pass_by(void) {
 }
 
 static void *find(size_t bytes, bool *zeroed) {
+  if (hak_hard.on) {
+    return hak_hardened_alloc(bytes > 0 ? bytes : HAK_BLOCK_MIN, HAK_BLOCK_MIN, zeroed);
+  }
   if (bytes <= HAK_CACHED_MAX) {
     return cached_alloc_or_larger(bytes, zeroed);
   }
@@ -124,8 +128,23 @@ HAK_NOINLINE static void *alloc(size_t bytes, bool *zeroed) {
   return block;
 }
 
+HAK_NOINLINE static void *hardened_alloc(size_t bytes) {
+  bool zeroed;
+  int saved = errno;
+  void *block = hak_hardened_alloc(bytes, HAK_BLOCK_MIN, &zeroed);
+  if (HAK_UNLIKELY(!block)) {
+    return alloc(bytes, &zeroed);
+  }
+  errno = saved;
+  HAK_OBSERVE(hak_observe_alloc(block, bytes));
+  return block;
+}
+
 HAK_COLD void *hak_alloc_slow(size_t bytes) {
   bool zeroed;
+  if (hak_hard.on && bytes > 0 && !hak_hook_is_on()) {
+    return hardened_alloc(bytes);
+  }
   return alloc(bytes, &zeroed);
 }
 
@@ -168,6 +187,9 @@ HAK_COLD void hak_free_slow(void *block) {
   if (!block) {
     return;
   }
+  if (hak_hard.on && hak_hardened_free(block, "free")) {
+    return;
+  }
   int saved = errno;
   uint32_t cls = hak_class_at(block);
   if (hak_heap_diverts(cls) && !hak_altered_restore(block, cls, "free")) {
@@ -183,6 +205,7 @@ HAK_COLD void hak_free_slow(void *block) {
     hak_misuse("free", HAK_MISUSE_NOT_START, block);
   }
   if (cls == HAK_CLASS_HUGE) {
+    hak_cache_check_edges(block, cls);
     hak_huge_free(block, "free");
     pass_by();
   } else if (cls != HAK_CLASS_NONE) {

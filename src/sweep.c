@@ -200,7 +200,7 @@ static void check_slab(hak_slab_t *slab, void *unused) {
   }
   HAK_VERIFY(control >> HAK_SLAB_COUNT_SHIFT == count);
   HAK_VERIFY((control & (HAK_SLAB_CURRENT | HAK_SLAB_LISTED)) != (HAK_SLAB_CURRENT | HAK_SLAB_LISTED));
-  HAK_VERIFY(control & (HAK_SLAB_CURRENT | HAK_SLAB_LISTED) || (count == 0 && carved == slab->blocks));
+  HAK_VERIFY(control & (HAK_SLAB_CURRENT | HAK_SLAB_LISTED) || (count == slab->fenced && carved == slab->blocks));
   HAK_VERIFY(!(control & HAK_SLAB_LISTED) || count < carved);
 }
 

@@ -36,7 +36,7 @@ _Noreturn __attribute__((format(printf, 2, 3))) static void refuse(int status, c
 }
 
 _Noreturn static void help(FILE *out, int status) {
-  fputs("usage: hakmem [--profile speed|balanced|lean] COMMAND [ARGUMENT...]\n"
+  fputs("usage: hakmem [--profile speed|balanced|lean|hardened] COMMAND [ARGUMENT...]\n"
         "       hakmem --status PID     which allocator serves a running process?\n"
         "       hakmem --library        the library that is preloaded\n"
         "       hakmem --version\n"
@@ -331,13 +331,13 @@ static int tell_library(void) {
 }
 
 static const char *known_profile(const char *name) {
-  static const char *const profiles[] = {"speed", "balanced", "lean"};
+  static const char *const profiles[] = {"speed", "balanced", "lean", "hardened"};
   for (size_t i = 0; name && i < sizeof profiles / sizeof *profiles; i++) {
     if (strcmp(name, profiles[i]) == 0) {
       return name;
     }
   }
-  refuse(EXIT_USAGE, "--profile takes speed, balanced or lean, not '%s'", name ? name : "");
+  refuse(EXIT_USAGE, "--profile takes speed, balanced, lean or hardened, not '%s'", name ? name : "");
 }
 
 int main(int count, char **argument) {

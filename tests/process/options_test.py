@@ -117,7 +117,7 @@ class Options(unittest.TestCase):
 
     def test_a_warning_names_the_value_and_what_is_allowed(self):
         for name, value, allowed in (
-            ("PROFILE", "fast", "speed, balanced, lean"),
+            ("PROFILE", "fast", "speed, balanced, lean, hardened"),
             ("HUGE_PAGES", "always", "auto, off, dense"),
             ("DECAY_MS", "soon", "0 to 3600000"),
             ("WARM_POOL_SIZE", "-1", "0 to 1048576"),

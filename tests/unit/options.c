@@ -28,7 +28,7 @@ static const Row rows[] = {
 #undef HAK_OPTION
 
 enum { ROWS = sizeof rows / sizeof rows[0], VALUE_BYTES = 64 };
-static const char *const profiles[] = {"speed", "balanced", "lean"};
+static const char *const profiles[] = {"speed", "balanced", "lean", "hardened"};
 static const char *const huge_pages[] = {"off", "dense"};
 static const char *const unwinders[] = {"frames", "libunwind", "libgcc"};
 static size_t profile;
@@ -50,13 +50,13 @@ static void value_as_text(const Row *row, int64_t value, char text[VALUE_BYTES])
   if (value == HAK_OPTION_AUTO) {
     snprintf(text, VALUE_BYTES, "auto");
   } else if (row->kind == PROFILE) {
-    CHECK(value >= 0 && value < 3);
+    CHECK(value >= 0 && value < 4);
     snprintf(text, VALUE_BYTES, "%s", profiles[value]);
   } else if (row->kind == HUGE) {
     CHECK(value == 0 || value == 1);
     snprintf(text, VALUE_BYTES, "%s", huge_pages[value]);
   } else if (row->kind == UNWIND) {
-    CHECK(value >= 0 && value < 3);
+    CHECK(value >= 0 && value < 4);
     snprintf(text, VALUE_BYTES, "%s", unwinders[value]);
   } else if (row->kind == TEXT) {
     text[0] = '\0';
@@ -76,8 +76,9 @@ static void profile_has_its_defaults(void) {
   char variable[128];
   snprintf(variable, sizeof variable, "HAKMEM_PROFILE=%s", profiles[profile]);
   load(variable);
+  size_t column = profile == HAK_PROFILE_HARDENED ? (size_t)HAK_PROFILE_SPEED : profile;
   for (size_t i = 0; i < ROWS; i++) {
-    has_value(&rows[i], rows[i].defaults[profile]);
+    has_value(&rows[i], rows[i].kind == PROFILE ? (int64_t)profile : rows[i].defaults[column]);
   }
 }
 

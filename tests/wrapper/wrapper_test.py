@@ -343,8 +343,8 @@ class Wrapper(unittest.TestCase):
 
     def test_usage(self) -> None:
         self.refused(USAGE, "usage:")
-        self.refused(USAGE, "speed, balanced or lean, not 'fast'", "--profile", "fast", "true")
-        self.refused(USAGE, "speed, balanced or lean", "--profile")
+        self.refused(USAGE, "speed, balanced, lean or hardened, not 'fast'", "--profile", "fast", "true")
+        self.refused(USAGE, "speed, balanced, lean or hardened", "--profile")
         self.refused(USAGE, "unknown option '--fast'", "--fast")
         self.assertIn("usage:", self.run_it("--help").stdout)
         self.assertRegex(self.run_it("--version").stdout, r"^hakmem \d+\.\d+\.\d+\n$")

@@ -1,0 +1,60 @@
+/* Bytes beside a block that nobody uses. The first free of a class in a thread looks at them, and each free of a huge
+ * block. */
+#include "edges.h"
+
+#include "chunks.h"
+#include "large.h"
+#include "seal.h"
+#include "slab.h"
+
+enum { LOOKED_AT = 64 };
+
+/* Behind all blocks that were ever handed out. */
+static bool is_unused(const hak_slab_t *slab, const char *from) {
+  return slab->zeroed && from >= slab->base + (size_t)hak_slab_carved(slab) * slab->block_bytes;
+}
+
+/* Whether the next bytes of its slice are zeros, unless a block may lie there. */
+static bool are_zeros(const char *from) {
+  size_t rest = HAK_SLICE_BYTES - (uintptr_t)from % HAK_SLICE_BYTES;
+  const char *to = from + (rest < LOOKED_AT ? rest : LOOKED_AT);
+  const hak_chunk_t *chunk = hak_chunk_at(from);
+  uint32_t cls = hak_class_at(from);
+  if (!chunk || chunk->state != HAK_CHUNK_SLICED) {
+    return true;
+  }
+  if (cls != HAK_CLASS_NONE && cls < HAK_RUN_FIRST) { /* the last block of a slab, if it was never handed out */
+    const hak_slab_t *slab = hak_slab_at(from);
+    return !is_unused(slab, from) || hak_seal_is_zero(from, to) || !is_unused(slab, from); /* handed out meanwhile */
+  }
+  hak_mask_t slice = hak_mask_of(hak_slice_of(from) & (HAK_CHUNK_SLICES - 1), 1);
+  hak_lock(&hak_arena.lock); /* meanwhile nobody takes the slice */
+  bool unused = (chunk->free & chunk->present & ~chunk->dirty & slice) != 0;
+  bool zeros = !unused || hak_seal_is_zero(from, to);
+  hak_unlock(&hak_arena.lock);
+  return zeros;
+}
+
+static bool is_clean_before(const char *block) {
+  bool starts_chunk = (uintptr_t)block % HAK_CHUNK_BYTES == 0;
+  return starts_chunk || are_zeros(block - LOOKED_AT);
+}
+
+static bool is_clean_behind(const char *end) {
+  bool ends_chunk = (uintptr_t)end % HAK_CHUNK_BYTES == 0;
+  return ends_chunk || are_zeros(end);
+}
+
+HAK_NOINLINE bool hak_edges_find_damage(const void *block, uint32_t cls, hak_misuse_t *reason) {
+  bool small = cls < HAK_RUN_FIRST, first = !small || hak_slab_offset(block) == 0;
+  size_t bytes = small ? hak_class_sizes[cls] : hak_round_up(hak_large_usable(block, cls), HAK_SLICE_BYTES);
+  const char *end = (const char *)block + bytes;
+  if (first && !is_clean_before(block)) {
+    *reason = HAK_MISUSE_UNDERFLOW;
+    return true;
+  }
+  bool next_has_tag =
+      small && hak_block_index(block, hak_class_inverses[cls]) + 1 < hak_slab_carved(hak_slab_at(block));
+  *reason = HAK_MISUSE_OVERFLOW;
+  return !next_has_tag && !is_clean_behind(end);
+}

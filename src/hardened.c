@@ -1,0 +1,305 @@
+/* The paths of the hardened profile. slow.c, resize.c and api.c stand above; quarantine.c and mapped.c below. */
+#include "hardened.h"
+
+#include "altered.h"
+#include "arena.h"
+#include "fast.h"
+#include "foreign.h"
+#include "large.h"
+#include "mapped.h"
+#include "options.h"
+#include "quarantine.h"
+#include "slab.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum { EXIT_BYTES_MAX = 64 << 20 /* of slabs, checked at exit */, EVENTS_PER_ORPHAN = 64 };
+
+/* The thread is changing a block: its exit, in a signal handler, checks nothing. */
+static _Thread_local bool inside __attribute__((tls_model("initial-exec")));
+
+static bool is_small(uint32_t cls) {
+  return cls - 1 < HAK_RUN_FIRST - 1;
+}
+
+static void check_neighbour(const void *block, size_t size, const char *function) {
+  bool whole = hak_slab_offset(block) == 0 || hak_seal_is_whole((const char *)block - size, size);
+  if (HAK_UNLIKELY(!whole && !hak_slab_at(block)->unsealed)) {
+    hak_misuse(function, HAK_MISUSE_UNDERFLOW, block);
+  }
+}
+
+/* The block has no seal of a live one. Returns if it was handed out before the profile was in force. */
+HAK_COLD static void explain(const void *block, uint32_t cls, const char *function) {
+  if (hak_seal_is_freed(block, hak_class_sizes[cls])) {
+    hak_misuse(function, HAK_MISUSE_DOUBLE_FREE, block);
+  }
+  hak_slab_expect_out(block, function);
+  if (!hak_slab_at(block)->unsealed) {
+    hak_misuse(function, HAK_MISUSE_OVERFLOW, block);
+  }
+}
+
+/* Check a live block on all sides; aborts if anything is wrong. False: it has no seal. */
+static bool check(const void *block, uint32_t cls, const char *function, uint32_t *asked) {
+  size_t size = hak_class_sizes[cls];
+  if (HAK_UNLIKELY(!hak_is_start_in_class(block, cls))) {
+    hak_misuse(function, HAK_MISUSE_NOT_START, block);
+  }
+  if (HAK_UNLIKELY(!hak_seal_read(block, size, asked))) {
+    explain(block, cls, function);
+    return false;
+  }
+  if (HAK_UNLIKELY(!hak_seal_tail_is_whole(block, size, *asked))) {
+    hak_misuse(function, HAK_MISUSE_OVERFLOW, block);
+  }
+  if (hak_hard.neighbours) {
+    check_neighbour(block, size, function);
+  }
+  return true;
+}
+
+static void *take_small(uint32_t cls) {
+  hak_heap_t *heap = hak_heap_mine();
+  if (HAK_UNLIKELY(!heap)) {
+    return hak_quarantine_take_one(cls);
+  }
+  void *block = hak_quarantine_take(heap, cls);
+  if (HAK_UNLIKELY(!block)) {
+    if (heap->events % EVENTS_PER_ORPHAN == EVENTS_PER_ORPHAN - 1) {
+      hak_heap_adopt_orphan();
+    }
+    hak_cache_look_around(heap);
+    block = hak_quarantine_fill(heap, cls) ? hak_quarantine_take(heap, cls) : NULL;
+  }
+  return block;
+}
+
+static void *take_large(size_t bytes, size_t align, bool *zeroed) {
+  void *block = hak_hard.delayed_regions > 0 ? hak_mapped_alloc(bytes, align) : NULL;
+  if (block) {
+    *zeroed = true;
+    return block;
+  }
+  if (bytes <= HAK_CACHED_MAX && align <= HAK_CHUNK_BYTES) { /* without guards, where the system has no mapping left */
+    return hak_run_take(hak_run_class_of(bytes > HAK_SMALL_MAX ? bytes : HAK_SMALL_MAX + 1), align, zeroed);
+  }
+  return hak_huge_alloc(bytes, align, zeroed);
+}
+
+void *hak_hardened_alloc(size_t bytes, size_t align, bool *zeroed) {
+  bool small = bytes <= HAK_SEALED_MAX && align <= HAK_SMALL_MAX;
+  size_t size = small ? hak_round_up(bytes + HAK_SEAL_BYTES, align) : 0;
+  if (!small || size > HAK_SMALL_MAX) {
+    return take_large(bytes, align, zeroed);
+  }
+  void *block = NULL;
+  uint32_t cls = hak_class_of(size);
+  inside = true;
+  for (; cls < HAK_RUN_FIRST; cls++) { /* larger ones for want of memory, or of alignment */
+    if ((hak_class_sizes[cls] & (align - 1)) == 0 && (block = take_small(cls))) {
+      hak_seal_put(block, hak_class_sizes[cls], (uint32_t)bytes);
+      break;
+    }
+  }
+  inside = false;
+  *zeroed = hak_hard.zero;
+  return block || align <= HAK_SLICE_BYTES ? block : take_large(bytes, align, zeroed);
+}
+
+static void free_sealed(void *block, uint32_t cls, uint32_t asked) {
+  size_t size = hak_class_sizes[cls], end = hak_seal_end(size, asked);
+  inside = true;
+  hak_seal_store(block, size, hak_seal_of(block, HAK_SEAL_FREED));
+  if (hak_hard.zero) {
+    memset(block, 0, end);
+  }
+  hak_heap_t *heap = hak_heap_mine();
+  if (HAK_LIKELY(heap != NULL)) {
+    hak_quarantine_put(heap, cls, block);
+  } else {
+    hak_quarantine_return_one(cls, block);
+  }
+  inside = false;
+}
+
+bool hak_hardened_free(void *block, const char *function) {
+  uint32_t cls = hak_class_at(block), asked;
+  if (!is_small(cls)) {
+    return false;
+  }
+  int saved = errno;
+  bool sealed = check(block, cls, function, &asked);
+  if (HAK_UNLIKELY(!hak_altered_restore(block, cls, function))) {
+    errno = saved;
+    return true; /* the block leaks, so no other thread gets it either */
+  }
+  HAK_OBSERVE(hak_observe_free(block, cls));
+  if (HAK_LIKELY(sealed)) {
+    free_sealed(block, cls, asked);
+  } else {
+    hak_cache_return_one(cls, block);
+  }
+  errno = saved;
+  return true;
+}
+
+size_t hak_hardened_usable(const void *block, const char *function) {
+  uint32_t cls = hak_class_at(block), asked;
+  return is_small(cls) && check(block, cls, function, &asked) ? asked : HAK_UNSEALED;
+}
+
+static void *resize_in_place(void *block, size_t size, uint32_t asked, size_t bytes) {
+  size_t keep = asked < bytes ? asked : bytes;
+  inside = true;
+  memset((char *)block + keep, 0, hak_seal_end(size, asked) - keep);
+  hak_seal_put(block, size, (uint32_t)bytes);
+  inside = false;
+  return block;
+}
+
+void *hak_hardened_realloc(void *block, uint32_t cls, size_t bytes) {
+  size_t size = hak_class_sizes[cls], room = size - HAK_SEAL_BYTES;
+  uint32_t asked;
+  hak_seal_read(block, size, &asked); /* which the caller has checked */
+  if (bytes <= room && (bytes >= room / 2 || size <= 2 * HAK_BLOCK_MIN)) {
+    return resize_in_place(block, size, asked, bytes);
+  }
+  int saved = errno;
+  void *fresh = hak_fast_alloc(bytes);
+  if (!fresh) {
+    if (bytes > room) {
+      return NULL;
+    }
+    errno = saved;
+    return resize_in_place(block, size, asked, bytes);
+  }
+  memcpy(fresh, block, asked < bytes ? asked : bytes);
+  hak_hardened_free(block, "realloc");
+  return fresh;
+}
+
+void hak_hardened_expect_size(const void *block, size_t bytes, const char *function) {
+  if (!hak_hard.sizes || bytes == 0) { /* a block of no bytes may have some */
+    return;
+  }
+  size_t asked = hak_hardened_usable(block, function);
+  if (asked == HAK_UNSEALED && hak_mapped_owns(block)) {
+    asked = hak_mapped_usable(block, function);
+  }
+  if (asked != HAK_UNSEALED && asked != bytes) {
+    hak_misuse(function, HAK_MISUSE_WRONG_SIZE, block);
+  }
+}
+
+/* Large blocks. */
+
+static void free_mapped(void *block) {
+  hak_mapped_free(block, "free");
+}
+
+static size_t usable_mapped(const void *block) {
+  return hak_mapped_usable(block, "malloc_usable_size");
+}
+
+static void *realloc_mapped(void *block, size_t bytes) {
+  size_t asked = hak_mapped_usable(block, "realloc");
+  if (hak_mapped_resize(block, bytes, false)) {
+    return block;
+  }
+  int saved = errno;
+  void *fresh = bytes <= PTRDIFF_MAX ? hak_fast_alloc(bytes) : hak_no_memory();
+  if (fresh) {
+    memcpy(fresh, block, asked < bytes ? asked : bytes);
+    hak_mapped_free(block, "realloc");
+  } else if (hak_mapped_resize(block, bytes, true)) { /* without memory a shrunk block may stay in place */
+    errno = saved;
+    return block;
+  }
+  return fresh;
+}
+
+const hak_owner_t hak_mapped_owner = {
+    .owns = hak_mapped_owns, .free = free_mapped, .realloc = realloc_mapped, .usable = usable_mapped};
+
+/* The end of the process. */
+
+typedef struct search {
+  const void *found;
+  hak_misuse_t reason;
+  size_t bytes;
+} search_t;
+
+static void look_at(search_t *search, const hak_slab_t *slab, const char *block, bool free) {
+  uint32_t cls = slab->cls, asked;
+  size_t size = slab->block_bytes;
+  bool live = hak_seal_read(block, size, &asked);
+  if (!hak_seal_is_whole(block, size) || (live && !hak_seal_tail_is_whole(block, size, asked))) {
+    *search = (search_t){block, HAK_MISUSE_OVERFLOW, 0};
+  } else if (!live && !hak_quarantine_is_clean(block, cls, free ? sizeof(uintptr_t) : 0)) {
+    *search = (search_t){block, HAK_MISUSE_WRITTEN_FREE, 0};
+  }
+}
+
+static void look_at_slab(hak_slab_t *slab, void *argument) {
+  search_t *search = argument;
+  bool sealed = is_small(slab->cls) && !slab->unsealed;
+  for (uint32_t i = 0; sealed && i < hak_slab_carved(slab) && !search->found && search->bytes < EXIT_BYTES_MAX; i++) {
+    search->bytes += slab->block_bytes;
+    look_at(search, slab, slab->base + (size_t)i * slab->block_bytes, slab->bits[i / 64] >> i % 64 & 1);
+  }
+}
+
+void hak_hardened_fork_child(void) {
+  hak_hard.at_exit &= hak_caches_open() == 1;
+}
+
+void hak_hardened_verify(const char *function) {
+  search_t search = {NULL, HAK_MISUSE_WRITTEN_FREE, 0};
+  bool before = false;
+  if (!hak_hard.on || !hak_hard.at_exit || inside || hak_heap == &hak_heap_none || hak_heap == &hak_heap_gone) {
+    return;
+  }
+  search.found = hak_quarantine_find_damaged(hak_heap);
+  if (!search.found && hak_caches_open() == 1) { /* nobody else changes blocks */
+    hak_arena_each_slab(look_at_slab, &search);
+    if (!search.found && (search.found = hak_mapped_find_damaged(&before))) {
+      search.reason = before ? HAK_MISUSE_UNDERFLOW : HAK_MISUSE_OVERFLOW;
+    }
+  }
+  if (search.found) {
+    hak_misuse(function, search.reason, search.found);
+  }
+}
+
+/* Start-up. */
+
+static void mark_unsealed(hak_slab_t *slab, void *unused) {
+  (void)unused;
+  slab->unsealed = true;
+}
+
+static bool is_on(hak_option_id_t option) {
+  return hak_option(option) != 0;
+}
+
+void hak_hardened_start(void) {
+  if (hak_option(HAK_OPTION_PROFILE) != HAK_PROFILE_HARDENED) {
+    return;
+  }
+  hak_heap_mine();
+  hak_heap_flush_mine("free");
+  hak_mapped_start();
+  hak_hard = (hak_hard_t){.zero = is_on(HAK_OPTION_HARDENED_ZERO),
+                          .neighbours = is_on(HAK_OPTION_HARDENED_NEIGHBOURS),
+                          .sizes = is_on(HAK_OPTION_HARDENED_SIZES),
+                          .at_exit = is_on(HAK_OPTION_HARDENED_EXIT),
+                          .random = is_on(HAK_OPTION_HARDENED_RANDOM),
+                          .delay_bytes = (uint32_t)hak_option_size(HAK_OPTION_HARDENED_DELAY),
+                          .delayed_regions = (uint32_t)hak_option_size(HAK_OPTION_HARDENED_LARGE),
+                          .secrets = {hak_os_random(), hak_os_random() | 1}};
+  hak_hard.on = true;
+  hak_arena_each_slab(mark_unsealed, NULL);
+  hak_heap_divert(~0ULL);
+}

@@ -1,0 +1,309 @@
+/* Large blocks of the hardened profile: mappings between pages without access. hardened.c stands above, os.c below. */
+#include "mapped.h"
+
+#include "large.h"
+#include "purge.h"
+#include "seal.h"
+
+#include <string.h>
+
+enum {
+  TABLE_FIRST = 1024,
+  GUARD_PAGES_MAX = 16,
+  REGIONS_MAX = 1024, /* freed regions whose addresses wait */
+  CHECKED_BEFORE = 256,
+  CHECKED_BEHIND = 64,
+};
+static const unsigned char FILL = 0xb5;
+
+hak_lock_t hak_mapped_lock = HAK_LOCK_INIT;
+_Atomic size_t hak_mapped_slices;
+
+typedef struct region {
+  char *base; /* the first page without access; NULL: an empty entry */
+  size_t total;
+  char *block;
+  size_t asked;
+  char *first, *last; /* the pages with access */
+} region_t;
+
+/* Live blocks by a hash of their addresses, in open addressing. */
+static struct {
+  region_t *at;
+  size_t size, count;
+} table;
+/* Freed regions, which have no access. */
+static region_t *waiting; /* REGIONS_MAX entries; NULL: no memory for them */
+static uint64_t random_state;
+
+void hak_mapped_start(void) {
+  waiting = hak_os_map(NULL, REGIONS_MAX * sizeof *waiting);
+}
+
+static size_t slot_of(const void *block, size_t size) {
+  return (size_t)(((uintptr_t)block >> HAK_PAGE_SHIFT) * 0x9e3779b97f4a7c15U >> 32) & (size - 1);
+}
+
+/* The block's entry, or the empty one where it would be. */
+static region_t *find_in(region_t *at, size_t size, const void *block) {
+  size_t slot = slot_of(block, size);
+  while (at[slot].base && at[slot].block != block) {
+    slot = (slot + 1) & (size - 1);
+  }
+  return &at[slot];
+}
+
+static region_t *find_locked(const void *block) {
+  region_t *found = table.size > 0 ? find_in(table.at, table.size, block) : NULL;
+  return found && found->base ? found : NULL;
+}
+
+/* Move the entries behind up, so that searches still find them. */
+static void remove_locked(region_t *entry) {
+  size_t mask = table.size - 1, hole = (size_t)(entry - table.at);
+  for (size_t i = (hole + 1) & mask; table.at[i].base; i = (i + 1) & mask) {
+    size_t home = slot_of(table.at[i].block, table.size);
+    if (((i - home) & mask) >= ((i - hole) & mask)) {
+      table.at[hole] = table.at[i];
+      hole = i;
+    }
+  }
+  table.at[hole].base = NULL;
+  table.count--;
+}
+
+/* Make room for one more entry; the lock is not held over system calls. False: no memory. */
+static bool make_room(void) {
+  for (;;) {
+    hak_lock(&hak_mapped_lock);
+    size_t size = table.size;
+    bool room = (table.count + 1) * 2 <= size;
+    hak_unlock(&hak_mapped_lock);
+    size_t wanted = size > 0 ? 2 * size : TABLE_FIRST;
+    region_t *fresh = room ? NULL : hak_os_map(NULL, wanted * sizeof *fresh), *old = NULL;
+    if (room || !fresh) {
+      return room;
+    }
+    hak_lock(&hak_mapped_lock);
+    bool current = table.size == size;
+    if (current) {
+      for (size_t i = 0; i < size; i++) {
+        if (table.at[i].base) {
+          *find_in(fresh, wanted, table.at[i].block) = table.at[i];
+        }
+      }
+      old = table.at;
+      table.at = fresh;
+      table.size = wanted;
+    }
+    hak_unlock(&hak_mapped_lock);
+    if (!current) { /* another thread was first */
+      hak_os_unmap_unused(fresh, wanted * sizeof *fresh);
+    } else if (old) {
+      hak_os_unmap_unused(old, size * sizeof *old);
+    }
+  }
+}
+
+static uint64_t next_random_locked(void) {
+  random_state = (random_state ? random_state : hak_hard.secrets[0] ^ hak_hard.secrets[1]) * 6364136223846793005U + 1;
+  return random_state >> 32;
+}
+
+/* Reserve the pages and give access to those of the block. */
+static bool map_region(region_t *region, size_t data, size_t align, uint64_t random) {
+  size_t page = hak_os_page_bytes(), more = align > page ? align - page : 0;
+  size_t before = (1 + random % GUARD_PAGES_MAX) * page,
+         behind = (1 + random / GUARD_PAGES_MAX % GUARD_PAGES_MAX) * page;
+  region->total = before + data + more + behind;
+  region->base = hak_os_reserve(region->total);
+  if (!region->base) {
+    return false;
+  }
+  region->first = (char *)hak_round_up((uintptr_t)region->base + before, align > page ? align : page);
+  region->last = region->first + data;
+  if (!hak_os_make_writable(region->first, data)) {
+    hak_os_unmap_unused(region->base, region->total);
+    return false;
+  }
+  return true;
+}
+
+static void count(size_t bytes, bool up) {
+  size_t slices = hak_slices_for(bytes);
+  atomic_fetch_add_explicit(&hak_mapped_slices, up ? slices : -slices, memory_order_relaxed);
+  atomic_fetch_add_explicit(&hak_huge_live, up ? 1 : (size_t)-1, memory_order_relaxed);
+  atomic_fetch_add_explicit(&hak_huge_live_bytes, up ? bytes : -bytes, memory_order_relaxed);
+}
+
+static size_t checked_behind(const region_t *region) {
+  size_t behind = (size_t)(region->last - region->block) - region->asked;
+  return behind < CHECKED_BEHIND ? behind : CHECKED_BEHIND;
+}
+
+static size_t slices_of(const region_t *region) {
+  return hak_slices_for((size_t)(region->last - region->first));
+}
+
+void *hak_mapped_alloc(size_t bytes, size_t align) {
+  region_t region = {.asked = bytes};
+  size_t page = hak_os_page_bytes();
+  if (bytes > PTRDIFF_MAX / 2 || align > PTRDIFF_MAX / 4) {
+    return NULL;
+  }
+  size_t data = hak_round_up(bytes > 0 ? bytes : 1, page), slices = hak_slices_for(data);
+  if (!make_room() || !hak_limit_reserve(slices)) {
+    return NULL;
+  }
+  hak_lock(&hak_mapped_lock);
+  uint64_t random = next_random_locked();
+  hak_unlock(&hak_mapped_lock);
+  if (!map_region(&region, data, align, random)) {
+    hak_limit_unreserve(slices);
+    return NULL;
+  }
+  size_t spare = data - bytes, grain = align > HAK_BLOCK_MIN ? align : HAK_BLOCK_MIN;
+  region.block = region.first + (align > page ? 0 : spare & -grain);
+  memset(region.block + bytes, FILL, checked_behind(&region));
+  if (!make_room()) { /* other threads may have taken it */
+    hak_os_unmap(region.base, region.total);
+    hak_limit_unreserve(slices);
+    return NULL;
+  }
+  hak_lock(&hak_mapped_lock);
+  *find_in(table.at, table.size, region.block) = region;
+  table.count++;
+  hak_unlock(&hak_mapped_lock);
+  count(data, true);
+  return region.block;
+}
+
+static bool is_filled(const char *from, size_t bytes, unsigned char with) {
+  unsigned char differs = 0;
+  for (size_t i = 0; i < bytes; i++) {
+    differs |= (unsigned char)((unsigned char)from[i] ^ with);
+  }
+  return differs == 0;
+}
+
+static bool is_whole_before(const region_t *region) {
+  size_t before = (size_t)(region->block - region->first);
+  before = before < CHECKED_BEFORE ? before : CHECKED_BEFORE;
+  return is_filled(region->block - before, before, 0);
+}
+
+static bool is_whole_behind(const region_t *region) {
+  return is_filled(region->block + region->asked, checked_behind(region), FILL);
+}
+
+static bool contains(const region_t *region, const void *address) {
+  return region->base && (uintptr_t)address - (uintptr_t)region->base < region->total;
+}
+
+/* Why no live block begins there; searches everything. HAK_MISUSE_INVALID: the address was never one of ours. */
+static hak_misuse_t why_locked(const void *address) {
+  for (size_t i = 0; waiting && i < REGIONS_MAX; i++) {
+    if (contains(&waiting[i], address)) {
+      return waiting[i].block == address ? HAK_MISUSE_DOUBLE_FREE : HAK_MISUSE_NOT_START;
+    }
+  }
+  for (size_t i = 0; i < table.size; i++) {
+    if (contains(&table.at[i], address)) {
+      return HAK_MISUSE_NOT_START;
+    }
+  }
+  return HAK_MISUSE_INVALID;
+}
+
+bool hak_mapped_owns(const void *address) {
+  if (!hak_hard.on) {
+    return false;
+  }
+  hak_lock(&hak_mapped_lock);
+  bool owns = find_locked(address) || why_locked(address) != HAK_MISUSE_INVALID;
+  hak_unlock(&hak_mapped_lock);
+  return owns;
+}
+
+/* Copy a live block's entry, and perhaps take it out; aborts if there is none. */
+static region_t look_up(const void *block, const char *function, bool take) {
+  region_t region = {.base = NULL};
+  hak_lock(&hak_mapped_lock);
+  region_t *entry = find_locked(block);
+  hak_misuse_t why = entry ? HAK_MISUSE_INVALID : why_locked(block);
+  if (entry) {
+    region = *entry;
+    if (take) {
+      remove_locked(entry);
+    }
+  }
+  hak_unlock(&hak_mapped_lock);
+  if (!region.base) {
+    hak_misuse(function, why, block);
+  }
+  return region;
+}
+
+size_t hak_mapped_usable(const void *block, const char *function) {
+  return look_up(block, function, false).asked;
+}
+
+bool hak_mapped_resize(void *block, size_t bytes, bool shrinks) {
+  region_t region = look_up(block, "realloc", false);
+  size_t room = (size_t)(region.last - region.block), keep = region.asked < bytes ? region.asked : bytes;
+  if (bytes > room || (bytes < room / 2 && !shrinks)) {
+    return false;
+  }
+  size_t end = region.asked + checked_behind(&region);
+  memset(region.block + keep, 0, end - keep);
+  region.asked = bytes;
+  memset(region.block + bytes, FILL, checked_behind(&region));
+  hak_lock(&hak_mapped_lock);
+  find_locked(block)->asked = bytes;
+  hak_unlock(&hak_mapped_lock);
+  return true;
+}
+
+/* Its addresses stay without access until others have taken their place. */
+static void let_wait(region_t region) {
+  uint32_t places = hak_hard.delayed_regions < REGIONS_MAX ? hak_hard.delayed_regions : REGIONS_MAX;
+  region_t older = region;
+  if (waiting && places > 0 && hak_os_withdraw(region.first, (size_t)(region.last - region.first))) {
+    hak_lock(&hak_mapped_lock);
+    region_t *place = &waiting[next_random_locked() % places];
+    older = *place;
+    *place = region;
+    hak_unlock(&hak_mapped_lock);
+  }
+  if (older.base) {
+    hak_os_unmap(older.base, older.total);
+  }
+}
+
+void hak_mapped_free(void *block, const char *function) {
+  region_t region = look_up(block, function, true);
+  if (HAK_UNLIKELY(!is_whole_before(&region))) {
+    hak_misuse(function, HAK_MISUSE_UNDERFLOW, block);
+  }
+  if (HAK_UNLIKELY(!is_whole_behind(&region))) {
+    hak_misuse(function, HAK_MISUSE_OVERFLOW, block);
+  }
+  count((size_t)(region.last - region.first), false);
+  hak_limit_unreserve(slices_of(&region));
+  let_wait(region);
+}
+
+const void *hak_mapped_find_damaged(bool *before) {
+  const void *found = NULL;
+  if (!hak_lock_try(&hak_mapped_lock)) {
+    return NULL;
+  }
+  for (size_t i = 0; i < table.size && !found; i++) {
+    if (table.at[i].base) {
+      *before = !is_whole_before(&table.at[i]);
+      found = *before || !is_whole_behind(&table.at[i]) ? table.at[i].block : NULL;
+    }
+  }
+  hak_unlock(&hak_mapped_lock);
+  return found;
+}

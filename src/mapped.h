@@ -1,0 +1,33 @@
+/* Duty: large blocks of the hardened profile. Each is a mapping of its own between pages without access, and ends where
+ * its last page ends, as far as its alignment allows.
+ * Data: the table of live blocks and the freed regions whose addresses wait; lock: hak_mapped_lock. No system call
+ * happens under it. Layers below: seal, arena, os.
+ *
+ *   [ no access ][ bytes before: 0 | the block | bytes behind ][ no access ]
+ *                └─────────── whole pages ────────────────────┘
+ */
+#pragma once
+
+#include "lock.h"
+
+/* Start-up, when the profile is wanted. */
+void hak_mapped_start(void);
+
+/* `align` is a power of two. The block reads as zeros. NULL: no memory. */
+void *hak_mapped_alloc(size_t bytes, size_t align);
+/* Whether the address lies in such a block, or in one that was freed a while ago. */
+bool hak_mapped_owns(const void *address);
+/* The bytes that were asked for; aborts on anything but a live block. */
+size_t hak_mapped_usable(const void *block, const char *function);
+/* Resize the block in place. False: it does not fit, or would leave half of it unused though `shrinks` is false. */
+bool hak_mapped_resize(void *block, size_t bytes, bool shrinks);
+void hak_mapped_free(void *block, const char *function);
+/* The functions for such blocks (hardened.c). */
+extern const struct hak_owner hak_mapped_owner;
+
+/* The first live block that was written to outside its bytes. NULL: there is none, or another thread has the lock. */
+const void *hak_mapped_find_damaged(bool *before);
+
+/* Slices' worth of pages of live blocks. */
+extern _Atomic size_t hak_mapped_slices;
+extern hak_lock_t hak_mapped_lock;
