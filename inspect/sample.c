@@ -26,12 +26,12 @@ hak_sample_totals_t hak_samples;
 
 /* The setting */
 
-/* Lead requests to grants, and larger ones to a bin that is always empty; or each to the bin of its class. */
+/* Lead requests to batches, and larger ones to a bin that is always empty; or each to the bin of its class. */
 static void lead_requests_locked(bool granting) {
   for (size_t i = 1; i < HAK_SMALL_STEPS; i++) {
     uint32_t cls = hak_small_classes[i];
     uint32_t bin = granting ? 0 : cls, code = HAK_BINS_AT + bin * HAK_BIN_WORDS;
-    code = granting && cls <= HAK_GRANT_LAST ? (cls - 1) * HAK_GRANT_WORDS : code;
+    code = granting && cls <= HAK_BATCH_LAST ? (cls - 1) * HAK_BATCH_WORDS : code;
     atomic_store_explicit(&hak_class_codes[i], (uint8_t)code, memory_order_relaxed);
   }
 }
@@ -151,8 +151,8 @@ static uint32_t draw(hak_heap_t *heap, uint32_t cls) {
 
 /* Put a changed setting into force for this thread. */
 HAK_COLD static void catch_up(hak_heap_t *heap) {
-  for (uint32_t c = 1; c <= HAK_GRANT_LAST; c++) {
-    hak_cache_cut_grant(heap, c, "malloc");
+  for (uint32_t c = 1; c <= HAK_BATCH_LAST; c++) {
+    hak_cache_return_batch(heap, c, "malloc");
   }
   put_into_force();
   heap->sample_setting = atomic_load_explicit(&hak_sample_request, memory_order_relaxed);
@@ -161,7 +161,7 @@ HAK_COLD static void catch_up(hak_heap_t *heap) {
   bool on = hak_sample_takes(heap->sample_setting);
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
     heap->info[c].sample_left = on ? draw(heap, c) : 0;
-    if (!on && c <= HAK_GRANT_LAST) {
+    if (!on && c <= HAK_BATCH_LAST) {
       hak_policy_drop_quota(heap, c);
     }
   }

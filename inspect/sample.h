@@ -1,7 +1,7 @@
 /* Duty: byte-based sampling: the choice of blocks, and the data about each. It costs nothing while off: docs/design.md.
  * Data: the setting, and the countdowns in each heap, which belong to its thread. Layers below: slots, records, hook.
  *
- *   off    malloc <── bin <── free        on    malloc <── grant <── counted here <── bin <── free */
+ *   off    malloc <── bin <── free        on    malloc <── batch <── counted here <── bin <── free */
 #pragma once
 
 #include "hook.h"
@@ -10,8 +10,8 @@
 /* For the profiler. */
 
 /* Set the mean bytes between two samples of a thread and class: 1 (every block) to 2^30; 0: off. Any thread may call it
- * at any time. A thread applies the value when it next leaves the fast path, except to blocks granted before. False: no
- * memory. */
+ * at any time. A thread applies the value when it next leaves the fast path, except to blocks that were counted before.
+ * False: no memory. */
 bool hak_sample_start(size_t mean_bytes);
 void hak_sample_stop(void);
 size_t hak_sample_rate(void); /* 0: off */
@@ -38,7 +38,7 @@ typedef struct hak_sample_totals {
 } hak_sample_totals_t;
 extern hak_sample_totals_t hak_samples;
 
-/* For grants.c. */
+/* For batches.c. */
 
 /* Put the present setting into force for this thread. Returns its heap, or NULL. */
 hak_heap_t *hak_sample_catch_up(uint64_t *setting);

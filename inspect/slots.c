@@ -23,10 +23,10 @@ static uint32_t slots_in(const hak_slot_home_t *home) {
   return (uint32_t)HAK_SLICE_BYTES >> home->shift;
 }
 static bool has_some(const hak_slot_home_t *home) {
-  return home->count > 0 || home->carved < slots_in(home);
+  return home->count > 0 || home->bump < slots_in(home);
 }
 static bool is_whole(const hak_slot_home_t *home) {
-  return home->count == home->carved;
+  return home->count == home->bump;
 }
 
 static void link_locked(hak_slot_home_t *home, bool first) {
@@ -51,7 +51,7 @@ static void put_slot_locked(hak_slot_home_t *home, size_t index) {
 static void *take_slot_locked(hak_slot_home_t *home) {
   size_t w = 0;
   if (home->count == 0) {
-    put_slot_locked(home, home->carved++);
+    put_slot_locked(home, home->bump++);
   }
   while (!home->free[w]) {
     w++;
@@ -208,9 +208,9 @@ hak_misuse_t hak_slot_why(const void *address) {
     for (const hak_slot_home_t *home = homes.first[i]; home; home = home->next) {
       if (home->base == (const char *)address - offset) {
         bool start = (offset & ((1U << home->shift) - 1)) == 0;
-        why = !start                                 ? HAK_MISUSE_NOT_START
-              : offset >> home->shift < home->carved ? HAK_MISUSE_DOUBLE_FREE
-                                                     : HAK_MISUSE_INVALID;
+        why = !start                               ? HAK_MISUSE_NOT_START
+              : offset >> home->shift < home->bump ? HAK_MISUSE_DOUBLE_FREE
+                                                   : HAK_MISUSE_INVALID;
       }
     }
   }
@@ -231,11 +231,10 @@ void hak_slot_check(void) {
       for (uint32_t slot = 0; slot < slots_in(home); slot++) {
         bool is_free = home->free[slot / 64] >> slot % 64 & 1;
         set += is_free;
-        HAK_VERIFY(!is_free ||
-                   (slot < home->carved && hak_is_marked_free((void *)(home->base + (slot << home->shift)))));
+        HAK_VERIFY(!is_free || (slot < home->bump && hak_is_marked_free((void *)(home->base + (slot << home->shift)))));
       }
       HAK_VERIFY(home->shift == i + SHIFT_MIN && home->prev == before && home->count == set);
-      HAK_VERIFY(hak_class_at(home->base) == HAK_CLASS_SAMPLED && home->carved <= slots_in(home));
+      HAK_VERIFY(hak_class_at(home->base) == HAK_CLASS_SAMPLED && home->bump <= slots_in(home));
       HAK_VERIFY(!before || has_some(before) || !has_some(home));
     }
     HAK_VERIFY(homes.last[i] == before);

@@ -12,7 +12,7 @@ typedef struct hak_slot_home {
   char *base;
   struct hak_slot_home *next, *prev;        /* all homes of the slot size; those with free slots come first */
   uint64_t free[HAK_SLICE_BYTES / 64 / 64]; /* bit i: slot i was used before, and is free */
-  uint32_t shift, carved, count;            /* logarithm of the slot's bytes; slots used so far; bits set */
+  uint32_t shift, bump, count;              /* logarithm of the slot's bytes; slots used so far; bits set */
 } hak_slot_home_t;
 
 /* Take memory for the sample's class (< HAK_RUN_FIRST), aligned like its blocks, and a record. Sets sample->block and

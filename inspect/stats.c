@@ -17,10 +17,10 @@
 
 static void add_to_totals(hak_slab_t *slab, void *context) {
   hak_slab_totals_t *totals = (hak_slab_totals_t *)context + atomic_load_explicit(&slab->cls, memory_order_relaxed);
-  uint32_t count = hak_slab_count(slab), carved = hak_slab_carved(slab);
+  uint32_t count = hak_slab_count(slab), bump = hak_slab_bump(slab);
   totals->slabs++;
-  totals->carved_blocks += carved;
-  totals->free_blocks += count <= carved ? count : carved; /* a return in progress shows as a huge count */
+  totals->bump_blocks += bump;
+  totals->free_blocks += count <= bump ? count : bump; /* a return in progress shows as a huge count */
 }
 
 void hak_slab_totals(hak_slab_totals_t totals[HAK_BIN_COUNT]) {
@@ -38,7 +38,7 @@ void hak_heap_totals(hak_heap_totals_t totals[HAK_BIN_COUNT]) {
     for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
       hak_bin_info_t *info = &heap->info[c];
       totals[c].cached_blocks += heap->filled ? hak_bin_blocks(heap, c) + hak_quarantine_blocks(heap, c) : 0;
-      totals[c].cached_blocks += heap->filled && c <= HAK_GRANT_LAST ? hak_grant_left(heap, c) : 0;
+      totals[c].cached_blocks += heap->filled && c <= HAK_BATCH_LAST ? hak_batch_left(heap, c) : 0;
       totals[c].cached_blocks += atomic_load_explicit(&info->remote_count, memory_order_relaxed);
       totals[c].asked_bytes += atomic_load_explicit(&info->asked_bytes, memory_order_relaxed);
       totals[c].asked_count += atomic_load_explicit(&info->asked_count, memory_order_relaxed);
@@ -63,11 +63,11 @@ void hak_stats_read(hak_stats_t *stats) {
     class->slabs = slabs[c].slabs;
     class->free_blocks = slabs[c].free_blocks;
     if (hak_class_is_run((uint32_t)c)) {
-      slabs[c].carved_blocks = hak_arena_runs((uint32_t)c);
+      slabs[c].bump_blocks = hak_arena_runs((uint32_t)c);
     }
-    class->cached_blocks = at_most(heaps[c].cached_blocks, slabs[c].carved_blocks - slabs[c].free_blocks);
+    class->cached_blocks = at_most(heaps[c].cached_blocks, slabs[c].bump_blocks - slabs[c].free_blocks);
     class->live_blocks =
-        slabs[c].carved_blocks - class->free_blocks - class->cached_blocks + hak_records_out((uint32_t)c);
+        slabs[c].bump_blocks - class->free_blocks - class->cached_blocks + hak_records_out((uint32_t)c);
     if (heaps[c].asked_count > 0) {
       size_t mean = heaps[c].asked_bytes / heaps[c].asked_count;
       class->rounding_bytes = (class->block_bytes - at_most(mean, class->block_bytes)) * class->live_blocks;

@@ -11,7 +11,7 @@
 
 /* Number of blocks of each class, by place. */
 typedef struct hak_slab_totals {
-  size_t slabs, carved_blocks, free_blocks; /* free_blocks: carved and free in a slab; at most carved_blocks */
+  size_t slabs, bump_blocks, free_blocks; /* handed out ever; of these free in a slab */
 } hak_slab_totals_t;
 /* Over all slabs, by class; exact while no thread returns blocks. */
 void hak_slab_totals(hak_slab_totals_t totals[HAK_BIN_COUNT]);

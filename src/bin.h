@@ -16,8 +16,8 @@
  * While `buffers_remote` is set, the bin has no room and looks empty. Its magazine is then the remote-free buffer: it
  * collects blocks that other threads allocated and this one frees.
  *
- * While the sampler is on, malloc takes blocks of up to 4 KiB from grant[class - 1]. A grant is a batch of blocks of
- * the bin that were counted in advance, in a magazine of their own. */
+ * While the sampler is on, malloc takes blocks of up to 4 KiB from batch[class - 1]. It holds blocks of the
+ * bin that were counted in advance, in a magazine of their own. */
 #pragma once
 
 #include "magazine.h"
@@ -32,22 +32,22 @@ typedef struct hak_bin {
 _Static_assert(sizeof(hak_bin_t) == HAK_BIN_WORDS * sizeof(void *), "codes of classes lead to bins");
 
 /* Starts with the fields of hak_bin_t that hak_bin_pop reads. */
-typedef struct hak_grant {
+typedef struct hak_batch {
   hak_free_block_t *head;
   _Atomic(hak_free_block_t **) top;
-} hak_grant_t;
+} hak_batch_t;
 
-_Static_assert(sizeof(hak_grant_t) == HAK_GRANT_WORDS * sizeof(void *), "codes of requests lead to grants");
-_Static_assert(offsetof(hak_grant_t, top) == offsetof(hak_bin_t, top), "a grant begins as a bin");
+_Static_assert(sizeof(hak_batch_t) == HAK_BATCH_WORDS * sizeof(void *), "codes of requests lead to batches");
+_Static_assert(offsetof(hak_batch_t, top) == offsetof(hak_bin_t, top), "a batch begins as a bin");
 
 typedef struct hak_bin_info {
   hak_magazine_t magazine;
-  hak_magazine_t granted;
+  hak_magazine_t batch_magazine;
   hak_slab_t *current; /* source of refills; may be NULL */
   _Atomic uint32_t capacity;
   _Atomic uint32_t remote_count; /* blocks in the remote-free buffer */
   uint32_t sample_left;          /* blocks to hand out before the next sample */
-  uint32_t grant_least;          /* number of blocks in the bin that is enough for a grant */
+  uint32_t batch_least;          /* number of blocks in the bin that is enough for a batch */
   uint32_t fetched;              /* blocks that refills fetched, up to FETCHED_MAX of policy.c */
   uint32_t slow_start_bytes;     /* of the capacity: by slow start */
   uint32_t sampler_quota;        /* of the capacity, in blocks: so that a counted batch holds several */
@@ -66,7 +66,7 @@ typedef struct hak_bin_info {
 
 typedef struct hak_heap {
   _Alignas(HAK_CACHE_LINE) uintptr_t key; /* a copy of hak_key */
-  hak_grant_t grant[HAK_GRANT_LAST];
+  hak_batch_t batch[HAK_BATCH_LAST];
   hak_bin_t bin[HAK_CLASS_COUNT];
   uint64_t no_bin[2];      /* stays 0: target of the codes of classes without a bin */
   uint64_t sample_setting; /* the sampler's setting, as the thread last read it */
@@ -94,14 +94,14 @@ typedef struct hak_heap {
   struct hak_quarantine *quarantine; /* hardened profile: the thread's free blocks; NULL: none yet */
 } hak_heap_t;
 
-_Static_assert(offsetof(hak_heap_t, bin) == offsetof(hak_heap_t, grant) + HAK_BINS_AT * sizeof(void *),
-               "behind the grants");
+_Static_assert(offsetof(hak_heap_t, bin) == offsetof(hak_heap_t, batch) + HAK_BINS_AT * sizeof(void *),
+               "behind the batches");
 
 /* An initialiser for a heap without blocks. */
 #define HAK_HEAP_EMPTY \
   { \
-    .bin = {[0 ... HAK_CLASS_COUNT - 1] = {.head = HAK_NO_BLOCK}}, .grant = { \
-      [0 ... HAK_GRANT_LAST - 1] = {.head = HAK_NO_BLOCK} \
+    .bin = {[0 ... HAK_CLASS_COUNT - 1] = {.head = HAK_NO_BLOCK}}, .batch = { \
+      [0 ... HAK_BATCH_LAST - 1] = {.head = HAK_NO_BLOCK} \
     } \
   }
 
@@ -109,7 +109,7 @@ HAK_INLINE uint32_t hak_bin_capacity(const hak_bin_info_t *info) {
   return atomic_load_explicit(&info->capacity, memory_order_relaxed);
 }
 
-/* Number of blocks between the `top` of a bin or grant and the start of its magazine. For another thread's heap, it may
+/* Number of blocks between the `top` of a bin or batch and the start of its magazine. For another thread's heap, it may
  * be a moment old, or 0 during a change. */
 HAK_INLINE uint32_t hak_blocks_below(const _Atomic(hak_free_block_t **) *at, const hak_magazine_t *magazine) {
   hak_free_block_t **top = atomic_load_explicit(at, memory_order_relaxed);
@@ -120,9 +120,9 @@ HAK_INLINE uint32_t hak_blocks_below(const _Atomic(hak_free_block_t **) *at, con
 HAK_INLINE uint32_t hak_bin_blocks(const hak_heap_t *heap, uint32_t cls) {
   return hak_blocks_below(&heap->bin[cls].top, &heap->info[cls].magazine);
 }
-/* Number of blocks of a grant that were not handed out. */
-HAK_INLINE uint32_t hak_grant_left(const hak_heap_t *heap, uint32_t cls) {
-  return hak_blocks_below(&heap->grant[cls - 1].top, &heap->info[cls].granted);
+/* Number of blocks of a batch that were not handed out. */
+HAK_INLINE uint32_t hak_batch_left(const hak_heap_t *heap, uint32_t cls) {
+  return hak_blocks_below(&heap->batch[cls - 1].top, &heap->info[cls].batch_magazine);
 }
 
 HAK_INLINE hak_free_block_t **hak_bin_slots(const hak_heap_t *heap, uint32_t cls) {

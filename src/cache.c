@@ -29,11 +29,11 @@ void hak_cache_open(hak_heap_t *heap) {
   heap->bin[0].head = HAK_NO_BLOCK; /* class 0: malloc looks there to be sent to the slow path */
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
     HAK_ASSERT(!heap->info[c].current);
-    heap->info[c].magazine = heap->info[c].granted = HAK_MAGAZINE_NONE;
+    heap->info[c].magazine = heap->info[c].batch_magazine = HAK_MAGAZINE_NONE;
     heap->bin[c].inverse = hak_class_inverses[c];
     heap->bin[c].limit = hak_class_limits[c];
-    if (c <= HAK_GRANT_LAST) {
-      heap->grant[c - 1] = (hak_grant_t){HAK_NO_BLOCK, hak_magazine_none};
+    if (c <= HAK_BATCH_LAST) {
+      heap->batch[c - 1] = (hak_batch_t){HAK_NO_BLOCK, hak_magazine_none};
     }
     hak_bin_lower(heap, c, 0);
     hak_policy_open(heap, c);
@@ -75,18 +75,18 @@ static uint32_t cut_remote(hak_bin_info_t *info) {
 }
 
 /* These blocks were not handed out, so the count to the next sample gets them back. */
-void hak_cache_cut_grant(hak_heap_t *heap, uint32_t cls, const char *function) {
-  if (cls > HAK_GRANT_LAST) {
+void hak_cache_return_batch(hak_heap_t *heap, uint32_t cls, const char *function) {
+  if (cls > HAK_BATCH_LAST) {
     return;
   }
-  hak_grant_t *grant = &heap->grant[cls - 1];
-  uint32_t count = grant->head != HAK_NO_BLOCK ? hak_grant_left(heap, cls) : 0;
-  hak_free_block_t **slots = hak_magazine_slots(&heap->info[cls].granted);
+  hak_batch_t *batch = &heap->batch[cls - 1];
+  uint32_t count = batch->head != HAK_NO_BLOCK ? hak_batch_left(heap, cls) : 0;
+  hak_free_block_t **slots = hak_magazine_slots(&heap->info[cls].batch_magazine);
   if (count > 0) {
-    slots[count] = grant->head;
-    atomic_store_explicit(&grant->top, slots - 1, memory_order_relaxed);
+    slots[count] = batch->head;
+    atomic_store_explicit(&batch->top, slots - 1, memory_order_relaxed);
     atomic_signal_fence(memory_order_release);
-    grant->head = HAK_NO_BLOCK;
+    batch->head = HAK_NO_BLOCK;
     heap->info[cls].sample_left += count;
     hak_class_return(slots + 1, count, cls, function);
   }
@@ -102,7 +102,7 @@ static void flush_class(hak_heap_t *heap, uint32_t cls, const char *function) {
   if (info->remote_count > 0) {
     hak_class_return(hak_bin_slots(heap, cls) + 1, cut_remote(info), cls, function);
   }
-  hak_cache_cut_grant(heap, cls, function);
+  hak_cache_return_batch(heap, cls, function);
   drop_current(info);
 }
 
@@ -115,9 +115,9 @@ void hak_cache_flush(hak_heap_t *heap, const char *function) {
 
 static void drop_magazines(hak_heap_t *heap, uint32_t cls) {
   hak_bin_info_t *info = &heap->info[cls];
-  if (cls <= HAK_GRANT_LAST && info->granted.size > 0) {
-    hak_magazine_drop(&info->granted);
-    heap->grant[cls - 1].top = hak_magazine_none;
+  if (cls <= HAK_BATCH_LAST && info->batch_magazine.size > 0) {
+    hak_magazine_drop(&info->batch_magazine);
+    heap->batch[cls - 1].top = hak_magazine_none;
   }
   if (info->magazine.size > 0) {
     hak_magazine_drop(&info->magazine);

@@ -16,7 +16,7 @@ void hak_cache_overflow(hak_heap_t *heap, uint32_t cls, hak_free_block_t *block)
 /* Report a write beside a block that is being freed, where bytes lie that nobody uses. */
 void hak_cache_check_edges(const void *block, uint32_t cls);
 /* For the sampler: return the blocks of a counted batch. */
-void hak_cache_cut_grant(hak_heap_t *heap, uint32_t cls, const char *function);
+void hak_cache_return_batch(hak_heap_t *heap, uint32_t cls, const char *function);
 /* For the sampler: fetch `want` blocks into a bin that is no remote-free buffer. */
 void hak_cache_stock(hak_heap_t *heap, uint32_t cls, uint32_t want);
 /* Return one block without a bin. */

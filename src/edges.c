@@ -11,7 +11,7 @@ enum { LOOKED_AT = 64 };
 
 /* Behind all blocks that were ever handed out. */
 static bool is_unused(const hak_slab_t *slab, const char *from) {
-  return slab->zeroed && from >= slab->base + (size_t)hak_slab_carved(slab) * slab->block_bytes;
+  return slab->zeroed && from >= slab->base + (size_t)hak_slab_bump(slab) * slab->block_bytes;
 }
 
 /* Whether the next bytes of its slice are zeros, unless a block may lie there. */
@@ -53,8 +53,7 @@ HAK_NOINLINE bool hak_edges_find_damage(const void *block, uint32_t cls, hak_mis
     *reason = HAK_MISUSE_UNDERFLOW;
     return true;
   }
-  bool next_has_tag =
-      small && hak_block_index(block, hak_class_inverses[cls]) + 1 < hak_slab_carved(hak_slab_at(block));
+  bool next_has_tag = small && hak_block_index(block, hak_class_inverses[cls]) + 1 < hak_slab_bump(hak_slab_at(block));
   *reason = HAK_MISUSE_OVERFLOW;
   return !next_has_tag && !is_clean_behind(end);
 }

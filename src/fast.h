@@ -16,14 +16,14 @@ void *hak_alloc_tell_zeroed(size_t bytes, bool *zeroed);
 /* Sets errno to ENOMEM and returns NULL. */
 void *hak_no_memory(void);
 
-/* The bin or grant that lies `words` words behind the first one. */
+/* The bin or batch that lies `words` words behind the first one. */
 HAK_INLINE hak_bin_t *hak_bin_behind(void *first, size_t words) {
   return (hak_bin_t *)(void *)((uintptr_t *)first + words);
 }
 
-/* Pop a block from the heap's bin or grant; bytes <= HAK_SMALL_MAX. NULL: use the slow path. */
+/* Pop a block from the heap's bin or batch; bytes <= HAK_SMALL_MAX. NULL: use the slow path. */
 HAK_INLINE void *hak_alloc_from(hak_heap_t *heap, size_t bytes) {
-  void *block = hak_bin_pop(heap, hak_bin_behind(heap->grant, hak_small_code(bytes)));
+  void *block = hak_bin_pop(heap, hak_bin_behind(heap->batch, hak_small_code(bytes)));
   if (HAK_LIKELY(block != NULL)) {
     HAK_OBSERVE(hak_observe_alloc(block, bytes));
   }

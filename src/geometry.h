@@ -47,18 +47,18 @@ enum {
   /* The two classes without a bin have codes behind the last bin, which lead to words of 0. The fast path then finds no
    * block start there. */
   HAK_CODE_HUGE = HAK_CLASS_COUNT * HAK_BIN_WORDS - 3,
-  /* The grants lie before the bins. The table of requests leads to them while the sampler is on (bin.h). */
-  HAK_GRANT_LAST = HAK_CLASS_4096, /* the last class with a grant; the first is 1 */
-  HAK_GRANT_WORDS = 2,
-  HAK_BINS_AT = HAK_GRANT_LAST * HAK_GRANT_WORDS,
+  /* The batches lie before the bins. The table of requests leads to them while the sampler is on (bin.h). */
+  HAK_BATCH_LAST = HAK_CLASS_4096, /* the last class with a batch; the first is 1 */
+  HAK_BATCH_WORDS = 2,
+  HAK_BINS_AT = HAK_BATCH_LAST * HAK_BATCH_WORDS,
 };
 
 _Static_assert(HAK_CODE_HUGE + HAK_CLASS_SAMPLED - HAK_CLASS_HUGE <= UINT8_MAX, "every code fits a byte");
-_Static_assert(HAK_BINS_AT + HAK_RUN_FIRST * HAK_BIN_WORDS <= UINT8_MAX, "and from the first grant on");
+_Static_assert(HAK_BINS_AT + HAK_RUN_FIRST * HAK_BIN_WORDS <= UINT8_MAX, "and from the first batch on");
 
 enum { HAK_SMALL_STEPS = HAK_SMALL_MAX / HAK_BLOCK_MIN + 1 };
-/* By request, in steps of 16 bytes: the words between the first grant and the bin that malloc pops from. This is the
- * class's bin, or a grant while the sampler is on. The second table always holds the class. */
+/* By request, in steps of 16 bytes: the words between the first batch and the bin that malloc pops from. This is the
+ * class's bin, or a batch while the sampler is on. The second table always holds the class. */
 extern _Atomic uint8_t hak_class_codes[HAK_SMALL_STEPS];
 extern const uint8_t hak_small_classes[HAK_SMALL_STEPS];
 extern const uint32_t hak_class_sizes[HAK_BIN_COUNT]; /* block sizes in bytes */

@@ -1,13 +1,13 @@
 /* The paths of the hardened profile. slow.c, resize.c and api.c stand above; quarantine.c and mapped.c below. */
 #include "hardened.h"
 
-#include "altered.h"
 #include "arena.h"
 #include "fast.h"
 #include "foreign.h"
 #include "large.h"
 #include "mapped.h"
 #include "options.h"
+#include "page_attributes.h"
 #include "quarantine.h"
 #include "slab.h"
 
@@ -131,7 +131,7 @@ bool hak_hardened_free(void *block, const char *function) {
   }
   int saved = errno;
   bool sealed = check(block, cls, function, &asked);
-  if (HAK_UNLIKELY(!hak_altered_restore(block, cls, function))) {
+  if (HAK_UNLIKELY(!hak_page_attributes_restore(block, cls, function))) {
     errno = saved;
     return true; /* the block leaks, so no other thread gets it either */
   }
@@ -245,7 +245,7 @@ static void look_at(search_t *search, const hak_slab_t *slab, const char *block,
 static void look_at_slab(hak_slab_t *slab, void *argument) {
   search_t *search = argument;
   bool sealed = is_small(slab->cls) && !slab->unsealed;
-  for (uint32_t i = 0; sealed && i < hak_slab_carved(slab) && !search->found && search->bytes < EXIT_BYTES_MAX; i++) {
+  for (uint32_t i = 0; sealed && i < hak_slab_bump(slab) && !search->found && search->bytes < EXIT_BYTES_MAX; i++) {
     search->bytes += slab->block_bytes;
     look_at(search, slab, slab->base + (size_t)i * slab->block_bytes, slab->bits[i / 64] >> i % 64 & 1);
   }
@@ -301,5 +301,5 @@ void hak_hardened_start(void) {
                           .secrets = {hak_os_random(), hak_os_random() | 1}};
   hak_hard.on = true;
   hak_arena_each_slab(mark_unsealed, NULL);
-  hak_heap_divert(~0ULL);
+  hak_heap_force_slow(~0ULL);
 }

@@ -33,25 +33,25 @@ static struct {
 /* The heap of a thread in a call that other libraries may intercept (hak_os_step_aside); else NULL. */
 static _Thread_local hak_heap_t *set_aside __attribute__((tls_model("initial-exec")));
 
-_Atomic uint64_t hak_heap_diverted;
+_Atomic uint64_t hak_heap_forced_slow;
 
 /* The fast path then finds no valid block start, and frees on the slow path. */
-static void divert_locked(hak_heap_t *heap) {
+static void force_slow_locked(hak_heap_t *heap) {
   bool all = hak_option(HAK_OPTION_CHECK_FREES) || hak_hard.on;
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
-    if (all || hak_heap_diverts(c)) {
+    if (all || hak_heap_forces_slow(c)) {
       __atomic_store_n(&heap->bin[c].limit, 0, __ATOMIC_RELAXED);
     }
   }
 }
 
-void hak_heap_divert(uint64_t classes) {
-  if ((classes & ~atomic_fetch_or(&hak_heap_diverted, classes)) == 0 && classes != 0) {
+void hak_heap_force_slow(uint64_t classes) {
+  if ((classes & ~atomic_fetch_or(&hak_heap_forced_slow, classes)) == 0 && classes != 0) {
     return;
   }
   hak_lock(&hak_heaps_lock);
   for (hak_heap_t *heap = hak_heaps_all; heap; heap = heap->next) {
-    divert_locked(heap);
+    force_slow_locked(heap);
   }
   hak_unlock(&hak_heaps_lock);
 }
@@ -79,12 +79,12 @@ static void put_idle(hak_heap_t *heap) {
 enum { PARKED_BYTES = 2 << 20 /* of all heaps */, PARKED_HEAPS = 4 /* a quarter each at most */ };
 
 static bool may_park(const hak_heap_t *heap) {
-  bool granted = false; /* other threads need its share of the sampler quota */
-  for (uint32_t c = 1; c <= HAK_GRANT_LAST; c++) {
-    granted |= heap->info[c].granted.size > 0;
+  bool counted = false; /* other threads need its share of the sampler quota */
+  for (uint32_t c = 1; c <= HAK_BATCH_LAST; c++) {
+    counted |= heap->info[c].batch_magazine.size > 0;
   }
   /* after a fall in use, a few cached blocks could keep otherwise empty slabs */
-  return !granted && !hak_hard.on && heap->parked_bytes <= PARKED_BYTES / PARKED_HEAPS && !hak_arena_has_fallen();
+  return !counted && !hak_hard.on && heap->parked_bytes <= PARKED_BYTES / PARKED_HEAPS && !hak_arena_has_fallen();
 }
 
 /* False: it holds too much. While it is verified its blocks do not look free, so no child of a fork may see it then. */
@@ -221,7 +221,7 @@ static hak_heap_t *acquire(void) {
     if (!parked) {
       set_busy_locked(heap, true);
     }
-    divert_locked(heap);
+    force_slow_locked(heap);
     hak_unlock(&hak_heaps_lock);
   }
   return heap;

@@ -1,7 +1,7 @@
-/* Duty: the one interface through which the heap calls inspect/, while it samples or counts blocks. grants.c, sampled.c
- * and profile.c define these functions; the heap knows nothing else of them. With sampling off, the heap calls none of
- * them for a block. Data: the setting, and whether a tracer is attached; each heap keeps the setting that its thread
- * last read. Layers below: heap. */
+/* Duty: the one interface through which the heap calls inspect/, while it samples or counts blocks. batches.c,
+ * sampled.c and profile.c define these functions; the heap knows nothing else of them. With sampling off, the heap
+ * calls none of them for a block. Data: the setting, and whether a tracer is attached; each heap keeps the setting that
+ * its thread last read. Layers below: heap. */
 #pragma once
 
 #include "heap.h"
@@ -34,7 +34,7 @@ HAK_INLINE bool hak_hook_is_on(void) {
 /* With sampling off, the heap calls these functions only for a refused request. They therefore add nothing to the stack
  * or the code of its callers. */
 
-/* Serve a request of up to HAK_SMALL_MAX bytes for which the grant was empty. Returns a counted block, or a sample.
+/* Serve a request of up to HAK_SMALL_MAX bytes for which the batch was empty. Returns a counted block, or a sample.
  * NULL: the heap must find a block. */
 HAK_NOINLINE void *hak_hook_alloc(size_t bytes);
 /* The heap found a block and is about to hand it out. */

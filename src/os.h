@@ -45,7 +45,7 @@ typedef enum hak_os_altered {
   HAK_OS_KEYED = 2,    /* has a protection key */
   HAK_OS_UNFORKED = 4, /* absent or empty in the child of a fork */
   HAK_OS_GUARDED = 8
-} hak_os_altered_t;
+} hak_os_attribute_t;
 /* Restore ordinary attributes to pages that were changed in any of these `ways`, and map pages that are missing. It
  * makes no other kind of call. False: some pages may not be ordinary. */
 bool hak_os_make_ordinary(void *at, size_t bytes, uint32_t ways);

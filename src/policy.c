@@ -140,7 +140,7 @@ void hak_policy_drop_quota(hak_heap_t *heap, uint32_t cls) {
 }
 
 void hak_policy_close(hak_heap_t *heap) {
-  for (uint32_t c = 1; c <= HAK_GRANT_LAST; c++) {
+  for (uint32_t c = 1; c <= HAK_BATCH_LAST; c++) {
     forget_quota(&heap->info[c], c);
   }
   atomic_fetch_sub_explicit(&budgets_bytes, heap->budget_bytes + heap->large_budget_bytes, memory_order_relaxed);

@@ -175,7 +175,7 @@ static void start(void) {
   if (!HAK_MINIMAL) {
     hak_options_load(environ);
     hak_hardened_start();
-    hak_heap_divert(0);
+    hak_heap_force_slow(0);
     hak_foreign_start();
   }
   if (hak_os_offers_mthp()) { /* else not even a try: an earlier sandbox may kill for it */

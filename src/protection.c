@@ -1,9 +1,9 @@
 /* Intercepts calls that change attributes of pages, which may be a block's that the program then frees, and calls that
  * announce a sandbox. Direct system calls escape it. Each call goes on to the next function of its name, since other
  * libraries may intercept it too. The heap's own calls also pass here. */
-#include "altered.h"
 #include "direct.h"
 #include "hakmem.h"
+#include "page_attributes.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -58,19 +58,19 @@ __attribute__((constructor(101))) static void find_all(void) {
 
 HAK_EXPORT int mprotect(void *at, size_t bytes, int protection) {
   if ((protection & (PROT_READ | PROT_WRITE)) != (PROT_READ | PROT_WRITE)) {
-    hak_altered_note(at, bytes, HAK_OS_PROTECTED);
+    hak_page_attributes_note(at, bytes, HAK_OS_PROTECTED);
   }
   return (int)NEXT(mprotect)((long)at, (long)bytes, protection, 0, 0);
 }
 
 HAK_EXPORT int pkey_mprotect(void *at, size_t bytes, int protection, int key) {
-  hak_altered_note(at, bytes, HAK_OS_KEYED);
+  hak_page_attributes_note(at, bytes, HAK_OS_KEYED);
   return (int)NEXT(pkey_mprotect)((long)at, (long)bytes, protection, key, 0);
 }
 
 HAK_EXPORT int madvise(void *at, size_t bytes, int advice) {
   if (advice == MADV_DONTFORK || advice == MADV_WIPEONFORK || advice == GUARD_INSTALL) {
-    hak_altered_note(at, bytes, advice == GUARD_INSTALL ? HAK_OS_GUARDED : HAK_OS_UNFORKED);
+    hak_page_attributes_note(at, bytes, advice == GUARD_INSTALL ? HAK_OS_GUARDED : HAK_OS_UNFORKED);
   }
   return (int)NEXT(madvise)((long)at, (long)bytes, advice, 0, 0);
 }

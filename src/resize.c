@@ -1,13 +1,13 @@
 /* realloc, and the usable size of blocks. */
 #include "hakmem.h"
 
-#include "altered.h"
 #include "arena.h"
 #include "fast.h"
 #include "foreign.h"
 #include "hardened.h"
 #include "hook.h"
 #include "large.h"
+#include "page_attributes.h"
 #include "slab.h"
 #include "sparse.h"
 #include "zero_size.h"
@@ -188,7 +188,7 @@ HAK_NOINLINE static void *resize_other(void *block, uint32_t cls, size_t bytes) 
     }
     return hak_foreign_owner(block, "realloc")->realloc(block, bytes);
   }
-  if (hak_heap_diverts(cls) && !hak_altered_restore(block, cls, "realloc")) {
+  if (hak_heap_forces_slow(cls) && !hak_page_attributes_restore(block, cls, "realloc")) {
     return hak_no_memory();
   }
   if (hak_hard.on && hak_hardened_usable(block, "realloc") != HAK_UNSEALED) {
@@ -203,8 +203,8 @@ void *hak_realloc(void *block, size_t bytes) {
   }
   uint32_t cls = hak_class_at(block);
   bool small = cls - 1 < HAK_RUN_FIRST - 1 && bytes - 1 < HAK_SMALL_MAX;
-  return HAK_LIKELY(small && !hak_heap_diverts(cls)) ? resize_small(block, cls, bytes)
-                                                     : resize_other(block, cls, bytes);
+  return HAK_LIKELY(small && !hak_heap_forces_slow(cls)) ? resize_small(block, cls, bytes)
+                                                         : resize_other(block, cls, bytes);
 }
 
 HAK_OWN(hak_own_realloc, hak_realloc);

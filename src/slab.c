@@ -51,7 +51,7 @@ static uint32_t bits_set(const hak_slab_t *slab, uint32_t enough) {
 static bool list_and_unlock(hak_slab_t *slab, hak_slab_class_t *class, uint32_t control) {
   bool listed = control & HAK_SLAB_LISTED;
   if (!listed && slab->list == HAK_SLABS_DENSE) {
-    atomic_store_explicit(&slab->sparse_from, hak_slab_sparse_from(hak_slab_carved(slab)), memory_order_relaxed);
+    atomic_store_explicit(&slab->sparse_from, hak_slab_sparse_from(hak_slab_bump(slab)), memory_order_relaxed);
   }
   bool sparse = control >> HAK_SLAB_COUNT_SHIFT >= atomic_load_explicit(&slab->sparse_from, memory_order_relaxed);
   bool moves = !listed || (sparse && slab->list != HAK_SLABS_SPARSE);
@@ -71,13 +71,13 @@ static bool list_and_unlock(hak_slab_t *slab, hak_slab_class_t *class, uint32_t 
 /* The slab just got blocks back, or lost CURRENT: put it where its state says. Unlocks. */
 static void settle_and_unlock(hak_slab_t *slab, hak_slab_class_t *class, hak_slab_rest_t *rest) {
   uint32_t control = atomic_load_explicit(&slab->control, memory_order_acquire);
-  uint32_t count = control >> HAK_SLAB_COUNT_SHIFT, carved = hak_slab_carved(slab);
+  uint32_t count = control >> HAK_SLAB_COUNT_SHIFT, bump = hak_slab_bump(slab);
   /* The bits decide: the count differs while a thread returns blocks, and after a fork during that. */
-  if ((control & HAK_SLAB_CURRENT) || (carved == slab->blocks && bits_set(slab, 1U + slab->fenced) == slab->fenced)) {
+  if ((control & HAK_SLAB_CURRENT) || (bump == slab->blocks && bits_set(slab, 1U + slab->fenced) == slab->fenced)) {
     hak_unlock(&class->lock); /* detached: the next return lists it */
     return;
   }
-  if (count == carved && bits_set(slab, carved) == carved) {
+  if (count == bump && bits_set(slab, bump) == bump) {
     if (control & HAK_SLAB_LISTED) {
       class->left += slab->list != HAK_SLABS_DENSE;
       unlink_locked(slab);
@@ -128,7 +128,7 @@ static hak_slab_t *make_slab(uint32_t cls) {
   slab->zeroed = zeroed;
   slab->list = HAK_SLABS_DENSE;
   slab->fenced = hak_hard.on && slab->blocks > 1;
-  atomic_store_explicit(&slab->carved, slab->fenced, memory_order_relaxed);
+  atomic_store_explicit(&slab->bump, slab->fenced, memory_order_relaxed);
   for (uint32_t w = 0; w < HAK_BITS_WORDS && w * 64 < slab->blocks; w++) {
     atomic_store_explicit(&slab->bits[w], w == 0 && slab->fenced, memory_order_relaxed);
   }
@@ -242,9 +242,9 @@ static uint32_t take_bits(hak_slab_t *slab, hak_free_block_t **blocks, uint32_t 
 }
 
 /* Take new blocks. This first touches their memory; fresh memory must read as zeros, unless the program wrote there. */
-static uint32_t carve(hak_slab_t *slab, hak_free_block_t **blocks, uint32_t want) {
-  uint32_t first = hak_slab_carved(slab), left = slab->blocks - first, count = want < left ? want : left;
-  atomic_store_explicit(&slab->carved, first + count, memory_order_relaxed);
+static uint32_t take_new(hak_slab_t *slab, hak_free_block_t **blocks, uint32_t want) {
+  uint32_t first = hak_slab_bump(slab), left = slab->blocks - first, count = want < left ? want : left;
+  atomic_store_explicit(&slab->bump, first + count, memory_order_relaxed);
   atomic_signal_fence(memory_order_release); /* a fork between the two may lose the blocks, never double them */
   size_t block_bytes = slab->block_bytes;
   char *at = slab->base + (first + count) * block_bytes;
@@ -267,7 +267,7 @@ static uint32_t carve(hak_slab_t *slab, hak_free_block_t **blocks, uint32_t want
 uint32_t hak_slab_take(hak_slab_t *slab, hak_free_block_t **blocks, uint32_t want, bool lines) {
   uint32_t group = lines ? hak_slab_blocks_of_lines(slab) : 1, whole = want > group ? want - want % group : want;
   uint32_t count = take_bits(slab, blocks, whole, group);
-  count = count ? count : carve(slab, blocks, whole);
+  count = count ? count : take_new(slab, blocks, whole);
   return count || group == 1 ? count : take_bits(slab, blocks, want, 1);
 }
 
@@ -284,7 +284,7 @@ static void return_bits(hak_slab_t *slab, uint32_t w, uint64_t mask, const char 
   uint32_t sparse_from = atomic_load_explicit(&slab->sparse_from, memory_order_relaxed);
   uint32_t count_before = control >> HAK_SLAB_COUNT_SHIFT, count = count_before + n;
   bool becomes_sparse = count_before < sparse_from && count >= sparse_from;
-  if (!(control & HAK_SLAB_LISTED) || becomes_sparse || count == hak_slab_carved(slab)) {
+  if (!(control & HAK_SLAB_LISTED) || becomes_sparse || count == hak_slab_bump(slab)) {
     hak_slab_class_t *class = &hak_slab_classes[cls];
     hak_lock(&class->lock);
     if (atomic_load_explicit(&slab->cls, memory_order_acquire) != cls) { /* released or remade: pairs with make_slab */
@@ -304,8 +304,8 @@ static hak_slab_t *home_of(const hak_free_block_t *block, uint32_t cls, const ch
   return slab;
 }
 
-static void check_carved(const hak_slab_t *slab, uint32_t index, const void *block, const char *function) {
-  if (HAK_UNLIKELY(index >= hak_slab_carved(slab))) {
+static void check_bump(const hak_slab_t *slab, uint32_t index, const void *block, const char *function) {
+  if (HAK_UNLIKELY(index >= hak_slab_bump(slab))) {
     hak_misuse(function, HAK_MISUSE_INVALID, block);
   }
 }
@@ -346,7 +346,7 @@ HAK_NOINLINE hak_slab_rest_t hak_slab_put(hak_free_block_t *const *blocks, uint3
       slab = home_of(blocks[i], cls, function);
     }
     uint32_t index = hak_block_index(blocks[i], inverse);
-    check_carved(slab, index, blocks[i], function);
+    check_bump(slab, index, blocks[i], function);
     uint64_t bit = 1ULL << index % 64;
     if (((uintptr_t)slab | index / 64) != place || (at->mask & bit)) {
       place = (uintptr_t)slab | index / 64;
@@ -367,7 +367,7 @@ HAK_NOINLINE hak_slab_rest_t hak_slab_put(hak_free_block_t *const *blocks, uint3
 hak_slab_rest_t hak_slab_put_one(void *block, uint32_t cls, const char *function) {
   hak_slab_t *slab = home_of(block, cls, function);
   uint32_t index = hak_block_index(block, slab->inverse);
-  check_carved(slab, index, block, function);
+  check_bump(slab, index, block, function);
   hak_slab_rest_t rest = {0, false};
   hak_mark_free(block);
   return_bits(slab, index / 64, 1ULL << index % 64, function, &rest);

@@ -72,8 +72,8 @@ extern hak_slab_class_t hak_slab_classes[HAK_RUN_FIRST];
 /* Number of slabs in each such list, over all classes. */
 extern _Atomic size_t hak_slabs_listed[HAK_SLABS_LISTS];
 
-HAK_INLINE uint32_t hak_slab_carved(const hak_slab_t *slab) {
-  return atomic_load_explicit(&slab->carved, memory_order_relaxed);
+HAK_INLINE uint32_t hak_slab_bump(const hak_slab_t *slab) {
+  return atomic_load_explicit(&slab->bump, memory_order_relaxed);
 }
 /* Number of adjacent blocks that fill whole cache lines. */
 HAK_INLINE uint32_t hak_slab_blocks_of_lines(const hak_slab_t *slab) {
@@ -83,18 +83,18 @@ HAK_INLINE uint32_t hak_slab_blocks_of_lines(const hak_slab_t *slab) {
 HAK_INLINE uint32_t hak_slab_count(const hak_slab_t *slab) {
   return atomic_load_explicit(&slab->control, memory_order_relaxed) >> HAK_SLAB_COUNT_SHIFT;
 }
-/* Whether all carved blocks are back in the slab; only a hint while other threads return some. */
+/* Whether all handed-out blocks are back in the slab; only a hint while other threads return some. */
 HAK_INLINE bool hak_slab_is_whole(const hak_slab_t *slab) {
-  return hak_slab_count(slab) == hak_slab_carved(slab);
+  return hak_slab_count(slab) == hak_slab_bump(slab);
 }
 
-/* A slab is sparse if at most one carved block in 16 is in use, or a single one. It must also be at most one per page
- * of 4 KiB, since otherwise hardly a page is free. Slabs of two or three blocks never count as sparse: they change too
- * quickly for system calls to pay. */
-HAK_INLINE uint32_t hak_slab_sparse_from(uint32_t carved) {
+/* A slab is sparse if at most one handed-out block in 16 is in use, or a single one. It must also be at most one per
+ * page of 4 KiB, since otherwise hardly a page is free. Slabs of two or three blocks never count as sparse: they change
+ * too quickly for system calls to pay. */
+HAK_INLINE uint32_t hak_slab_sparse_from(uint32_t bump) {
   enum { CARVED_MIN = 4, OUT_PART = 16, OUT_MAX = 16 };
-  uint32_t out = carved / OUT_PART < OUT_MAX ? carved / OUT_PART : OUT_MAX;
-  return carved < CARVED_MIN ? UINT32_MAX : carved - (out > 0 ? out : 1);
+  uint32_t out = bump / OUT_PART < OUT_MAX ? bump / OUT_PART : OUT_MAX;
+  return bump < CARVED_MIN ? UINT32_MAX : bump - (out > 0 ? out : 1);
 }
 
 /* Make a LISTED slab the caller's CURRENT. `list`: the list that it joins afterwards. */

@@ -1,7 +1,6 @@
 /* The slow paths: requests and frees that the two paths of fast.h do not serve. */
 #include "hakmem.h"
 
-#include "altered.h"
 #include "arena.h"
 #include "background.h"
 #include "depot.h"
@@ -10,6 +9,7 @@
 #include "hardened.h"
 #include "hook.h"
 #include "large.h"
+#include "page_attributes.h"
 #include "slab.h"
 #include "zero_size.h"
 
@@ -192,7 +192,7 @@ HAK_COLD void hak_free_slow(void *block) {
   }
   int saved = errno;
   uint32_t cls = hak_class_at(block);
-  if (hak_heap_diverts(cls) && !hak_altered_restore(block, cls, "free")) {
+  if (hak_heap_forces_slow(cls) && !hak_page_attributes_restore(block, cls, "free")) {
     errno = saved;
     return; /* the block leaks, so no other thread gets it either */
   }

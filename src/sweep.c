@@ -16,10 +16,10 @@ enum {
 
 static _Atomic size_t most_full; /* peak use in slabs' worth since the last sweep */
 
-/* Whether bytes [from, to) of the slab hold only blocks that are free or were never carved. */
+/* Whether bytes [from, to) of the slab hold only blocks that are free or were never handed out. */
 static bool is_free_range(const hak_slab_t *slab, size_t from, size_t to) {
-  uint32_t carved = hak_slab_carved(slab);
-  for (size_t i = from / slab->block_bytes; i * slab->block_bytes < to && i < carved; i++) {
+  uint32_t bump = hak_slab_bump(slab);
+  for (size_t i = from / slab->block_bytes; i * slab->block_bytes < to && i < bump; i++) {
     /* acquire: pairs with hak_slab_put_back */
     if (!(atomic_load_explicit(&slab->bits[i / 64], memory_order_acquire) >> i % 64 & 1)) {
       return false;
@@ -39,7 +39,7 @@ static bool discard_free_pages(hak_slab_t *slab) {
     }
     if (run > 0) {
       slab->discarded = true; /* an attempt that fails, at a locked page say, may have dropped others */
-      bool written = !slab->zeroed || at - run < (size_t)hak_slab_carved(slab) * slab->block_bytes;
+      bool written = !slab->zeroed || at - run < (size_t)hak_slab_bump(slab) * slab->block_bytes;
       any |= hak_os_discard(slab->base + at - run, run) && written;
       run = 0;
     }
@@ -53,11 +53,11 @@ static hak_slab_t *hold_one(hak_slab_class_t *class, int list) {
   hak_lock(&class->lock);
   hak_slab_t *slab = class->list[list].first;
   if (slab) {
-    uint32_t carved = hak_slab_carved(slab), free = hak_slab_count(slab);
+    uint32_t bump = hak_slab_bump(slab), free = hak_slab_count(slab);
     hak_slab_hold_locked(slab, HAK_SLABS_SWEPT);
     class->sparse += list == HAK_SLABS_DENSE; /* counts as left once a thread takes it */
     /* worth another pass when half of the blocks in use came back */
-    uint32_t again = carved - (carved - free) / 2;
+    uint32_t again = bump - (bump - free) / 2;
     /* above the present count, since in the child of a fork blocks in use may count as free */
     atomic_store_explicit(&slab->sparse_from, again > free ? again : free + 1, memory_order_relaxed);
   }
@@ -191,17 +191,17 @@ static void check_slab(hak_slab_t *slab, void *unused) {
     return;
   }
   HAK_VERIFY(hak_class_at(slab->base) == slab->cls && slab->block_bytes == hak_class_sizes[slab->cls]);
-  uint32_t control = atomic_load(&slab->control), carved = atomic_load(&slab->carved), count = 0;
-  HAK_VERIFY(carved <= slab->blocks);
+  uint32_t control = atomic_load(&slab->control), bump = atomic_load(&slab->bump), count = 0;
+  HAK_VERIFY(bump <= slab->blocks);
   for (uint32_t w = 0; w * 64 < slab->blocks; w++) {
     uint64_t bits = atomic_load(&slab->bits[w]);
     count += (uint32_t)__builtin_popcountll(bits);
-    HAK_VERIFY(bits == 0 || w * 64 + 63 - (uint32_t)__builtin_clzll(bits) < carved);
+    HAK_VERIFY(bits == 0 || w * 64 + 63 - (uint32_t)__builtin_clzll(bits) < bump);
   }
   HAK_VERIFY(control >> HAK_SLAB_COUNT_SHIFT == count);
   HAK_VERIFY((control & (HAK_SLAB_CURRENT | HAK_SLAB_LISTED)) != (HAK_SLAB_CURRENT | HAK_SLAB_LISTED));
-  HAK_VERIFY(control & (HAK_SLAB_CURRENT | HAK_SLAB_LISTED) || (count == slab->fenced && carved == slab->blocks));
-  HAK_VERIFY(!(control & HAK_SLAB_LISTED) || count < carved);
+  HAK_VERIFY(control & (HAK_SLAB_CURRENT | HAK_SLAB_LISTED) || (count == slab->fenced && bump == slab->blocks));
+  HAK_VERIFY(!(control & HAK_SLAB_LISTED) || count < bump);
 }
 
 void hak_slab_check(void) {

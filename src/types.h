@@ -52,8 +52,8 @@ enum {
   HAK_SLAB_COUNT_SHIFT = 8,
 };
 
-/*   blocks handed out or cached  =  carved - count        (while no thread returns blocks)
- *    0 <= carved <= blocks; carved is the bump index: no block from this index on was handed out or touched */
+/*   blocks handed out or cached  =  bump - count        (while no thread returns blocks)
+ *    0 <= bump <= blocks; bump is the bump index: no block from this index on was handed out or touched */
 typedef struct hak_slab {
   _Atomic uint32_t control;
   _Atomic uint8_t cls; /* HAK_CLASS_NONE: no slab is here */
@@ -65,7 +65,7 @@ typedef struct hak_slab {
   bool unsealed;       /* hardened profile: some of its blocks may have no seal */
   bool fenced;         /* hardened profile: block 0 stays free, so every block has one of the slab before it */
   uint32_t block_bytes, inverse;
-  _Atomic uint32_t carved; /* bump index; written only by the slab's current owner */
+  _Atomic uint32_t bump; /* bump index; written only by the slab's current owner */
   uint32_t blocks;
   char *base;
   struct hak_slab *next, *prev; /* neighbours in its list; lock: the class's */
@@ -121,5 +121,5 @@ typedef struct hak_chunk {
   bool moved;          /* realloc moved pages to the huge block that begins here */
   /* Page attributes, one bit for 4 KiB: the program changed the page and has not freed the block since. HUGE: one bit
    * for all. */
-  _Atomic uint64_t altered[(HAK_CHUNK_BYTES >> HAK_PAGE_SHIFT) / 64];
+  _Atomic uint64_t attributes[(HAK_CHUNK_BYTES >> HAK_PAGE_SHIFT) / 64];
 } hak_chunk_t;

@@ -13,7 +13,7 @@ bool hak_slab_holds(const void *block) {
 
 void hak_slab_expect_out(const void *block, const char *function) {
   const hak_slab_t *slab = hak_slab_at(block);
-  if (hak_block_index(block, slab->inverse) >= hak_slab_carved(slab)) {
+  if (hak_block_index(block, slab->inverse) >= hak_slab_bump(slab)) {
     hak_misuse(function, HAK_MISUSE_INVALID, block);
   }
   if (hak_slab_holds(block)) {
@@ -66,8 +66,8 @@ static const hak_free_block_t *visit_all(const hak_heap_t *heap, visit_t visit, 
     const hak_bin_info_t *info = &heap->info[c];
     found = visit_stack(visit, &info->magazine, hak_bin_blocks(heap, c), heap->bin[c].head, c, but);
     found = found ? found : visit(hak_magazine_slots(&info->magazine) + 1, info->remote_count, c, but);
-    if (!found && c <= HAK_GRANT_LAST) {
-      found = visit_stack(visit, &info->granted, hak_grant_left(heap, c), heap->grant[c - 1].head, c, but);
+    if (!found && c <= HAK_BATCH_LAST) {
+      found = visit_stack(visit, &info->batch_magazine, hak_batch_left(heap, c), heap->batch[c - 1].head, c, but);
     }
   }
   return found;
@@ -120,9 +120,10 @@ static bool magazine_holds(const hak_magazine_t *magazine, uint32_t (*count_of)(
 
 bool hak_cache_holds(const hak_heap_t *heap, uint32_t cls, const void *wanted) {
   const hak_bin_info_t *info = &heap->info[cls];
-  bool granted = cls <= HAK_GRANT_LAST && (heap->grant[cls - 1].head == wanted ||
-                                           magazine_holds(&info->granted, hak_grant_left, heap, cls, wanted));
-  return granted || heap->bin[cls].head == wanted ||
+  bool batch_magazine =
+      cls <= HAK_BATCH_LAST &&
+      (heap->batch[cls - 1].head == wanted || magazine_holds(&info->batch_magazine, hak_batch_left, heap, cls, wanted));
+  return batch_magazine || heap->bin[cls].head == wanted ||
          magazine_holds(&info->magazine, hak_bin_blocks, heap, cls, wanted) ||
          magazine_holds(&info->magazine, remote_slots, heap, cls, wanted);
 }

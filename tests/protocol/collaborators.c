@@ -109,11 +109,11 @@ void access_seen(const void *address, bool write) {
 }
 
 /* Under a class's lock a thread decides what becomes of a slab, so it must know the state that was given to it. Its
- * class is how it learns whether it does; how much is carved counts only where nobody carves. */
+ * class is how it learns whether it does; how much was handed out counts only where nobody takes new blocks. */
 void access_stale(const void *address) {
   size_t at = (size_t)((const char *)address - (const char *)&descriptors);
   size_t field = at % sizeof(hak_slab_t);
-  bool expected = field == offsetof(hak_slab_t, cls) || field == offsetof(hak_slab_t, carved);
+  bool expected = field == offsetof(hak_slab_t, cls) || field == offsetof(hak_slab_t, bump);
   if (at < sizeof descriptors && explore_holds_lock() && !expected) {
     explore_fail("slab %zu + %zu is read under the lock, and the value may be an old one", at / sizeof(hak_slab_t),
                  field);
@@ -169,8 +169,8 @@ bool hak_arena_put(void *base, size_t slices) {
       explore_fail("slab %zu is given back while its block at %zu is out", place, grain * GRAIN_BYTES);
     }
   }
-  if (bits_set(slab) != slab->carved) {
-    explore_fail("slab %zu is given back with %u of %u blocks", place, bits_set(slab), (unsigned)slab->carved);
+  if (bits_set(slab) != slab->bump) {
+    explore_fail("slab %zu is given back with %u of %u blocks", place, bits_set(slab), (unsigned)slab->bump);
   }
   taken[place] = false;
   return false;
@@ -256,7 +256,7 @@ void world_check(size_t current, bool counts) {
   }
   for (size_t place = 0; place < WORLD_SLABS; place++) {
     const hak_slab_t *slab = &descriptors.slab[place];
-    uint32_t carved = slab->carved, count = bits_set(slab);
+    uint32_t bump = slab->bump, count = bits_set(slab);
     bool is_listed = slab->control & HAK_SLAB_LISTED, is_current = slab->control & HAK_SLAB_CURRENT;
     if (!taken[place] || slab->cls == HAK_CLASS_NONE) {
       EXPECT(hak_class_at(memory + place * HAK_SLAB_BYTES) == HAK_CLASS_NONE && (!taken[place] || !counts));
@@ -265,14 +265,13 @@ void world_check(size_t current, bool counts) {
     bool unfinished =
         !counts && is_current && hak_class_at(slab->base) == HAK_CLASS_NONE; /* lost, but in nobody's way */
     EXPECT(unfinished || hak_class_at(slab->base) == slab->cls);
-    EXPECT(carved <= slab->blocks && !(is_listed && is_current));
+    EXPECT(bump <= slab->blocks && !(is_listed && is_current));
     marked_listed += is_listed;
     marked_current += is_current;
     if (counts) {
       EXPECT(slab->control >> HAK_SLAB_COUNT_SHIFT == count);
-      EXPECT(is_current ||
-             (is_listed ? count < carved || carved < slab->blocks : count == 0 && carved == slab->blocks));
-      EXPECT(is_current || count < carved); /* else it should have been given back */
+      EXPECT(is_current || (is_listed ? count < bump || bump < slab->blocks : count == 0 && bump == slab->blocks));
+      EXPECT(is_current || count < bump); /* else it should have been given back */
     }
   }
   EXPECT(listed == marked_listed && (marked_current == current || !counts));

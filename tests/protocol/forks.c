@@ -69,7 +69,7 @@ static void take_1_and_2(void) {
 static void untouched(void) {
   world_begin();
 }
-static void carve_and_drop(void) {
+static void take_new_and_drop(void) {
   holder_acquire(me(), hak_class_of(QUARTER));
   holder_take(me(), 2);
   holder_take(me(), 2);
@@ -114,7 +114,10 @@ static void drop_and_give(void) {
 
 const Scenario fork_scenarios[] = {
     {.name = "fork_in_take", .setup = taking, .threads = {fork_and_adopt, take_1_and_2, give_all}, .finish = all_works},
-    {.name = "fork_in_carve", .setup = untouched, .threads = {fork_and_adopt, carve_and_drop}, .finish = all_works},
+    {.name = "fork_in_take_new",
+     .setup = untouched,
+     .threads = {fork_and_adopt, take_new_and_drop},
+     .finish = all_works},
     {.name = "fork_in_return",
      .setup = returning,
      .threads = {fork_and_adopt, give_all, give_all},

@@ -29,7 +29,8 @@ void holder_give_one(Holder *holder);
 /* The blocks that were taken last get another holder, before the threads run. */
 void holder_hand(Holder *from, Holder *to, uint32_t count);
 
-/* A slab of the class with every block carved: `blocks` of them with the first holders, as many with each as said. */
+/* A slab of the class with every block handed out: `blocks` of them with the first holders, as many with each as said.
+ */
 void everything_out(uint32_t cls, uint32_t first, uint32_t second, uint32_t third);
 
 #endif

@@ -163,8 +163,8 @@ static void free_what_lies_in_its_slab(void) {
 
 static char *never_handed_out(void) {
   const hak_slab_t *slab = hak_slab_at(lone);
-  CHECK(hak_slab_carved(slab) < slab->blocks);
-  return slab->base + (size_t)hak_slab_carved(slab) * slab->block_bytes;
+  CHECK(hak_slab_bump(slab) < slab->blocks);
+  return slab->base + (size_t)hak_slab_bump(slab) * slab->block_bytes;
 }
 
 static void free_what_was_never_handed_out(void) {

@@ -78,7 +78,7 @@ static uint64_t hash_of(uint64_t hash, const void *object, size_t object_bytes) 
 static uint64_t state(void) {
   uint64_t hash = hash_of(1, &mine.bin[cls], sizeof mine.bin[cls]);
   hash = hash_of(hash, &mine.info[cls], offsetof(hak_bin_info_t, asked_bytes));
-  hash = hash_of(hash, &mine.grant[cls - 1], sizeof(hak_grant_t));
+  hash = hash_of(hash, &mine.batch[cls - 1], sizeof(hak_batch_t));
   hash = hash_of(hash, &hak_depots[cls], sizeof(hak_depot_t));
   const hak_slab_t *last = NULL;
   for (size_t i = 0; i < BLOCKS; i++) {
@@ -93,7 +93,7 @@ static uint64_t state(void) {
 
 static void visit(unsigned step) {
   static uint64_t before;
-  size_t counted = hak_bin_blocks(&mine, cls) + hak_grant_left(&mine, cls) + mine.info[cls].remote_count;
+  size_t counted = hak_bin_blocks(&mine, cls) + hak_batch_left(&mine, cls) + mine.info[cls].remote_count;
   CHECK(counted <= most);
   uint64_t now = state();
   if ((step > 0 && now == before) || holds_a_lock()) { /* a fork waits for locks */
@@ -140,7 +140,7 @@ static void stepped(void (*act)(void *argument), void *argument, unsigned forks_
 }
 
 static size_t counted_now(void) {
-  return hak_bin_blocks(&mine, cls) + hak_grant_left(&mine, cls) + mine.info[cls].remote_count;
+  return hak_bin_blocks(&mine, cls) + hak_batch_left(&mine, cls) + mine.info[cls].remote_count;
 }
 
 /* The program's block of that number comes or goes. */
@@ -291,23 +291,23 @@ static void grants_of(uint32_t left) {
   for (size_t i = 0; i < 6; i++) {
     give(i);
   }
-  CHECK(bins_length(&mine, cls) >= 5 && hak_grant_left(&mine, cls) == 0);
+  CHECK(bins_length(&mine, cls) >= 5 && hak_batch_left(&mine, cls) == 0);
   mine.info[cls].sample_left = left;
-  mine.info[cls].grant_least = 1;
+  mine.info[cls].batch_least = 1;
   most = counted_now();
   stepped_malloc(0, 5);
-  CHECK(hak_grant_left(&mine, cls) > 0);
+  CHECK(hak_batch_left(&mine, cls) > 0);
   stepped_malloc(1, 3);
   stepped(act_flush, NULL, 3);
-  CHECK(hak_grant_left(&mine, cls) == 0);
+  CHECK(hak_batch_left(&mine, cls) == 0);
   hak_sample_stop();
 }
 
-static void a_whole_bin_is_granted(void) {
+static void a_whole_bin_is_counted(void) {
   grants_of(1000);
 }
 
-static void part_of_a_bin_is_granted(void) {
+static void part_of_a_bin_is_counted(void) {
   grants_of(3);
 }
 
@@ -320,7 +320,7 @@ int main(void) {
   child_succeeds(overflow_to_others);
   child_succeeds(flush_and_end);
   child_succeeds(a_closed_bin);
-  child_succeeds(a_whole_bin_is_granted);
-  child_succeeds(part_of_a_bin_is_granted);
+  child_succeeds(a_whole_bin_is_counted);
+  child_succeeds(part_of_a_bin_is_counted);
   return 0;
 }

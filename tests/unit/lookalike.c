@@ -105,7 +105,7 @@ static void stale_slots_of_others_blocks_are_no_places(void) {
   }
 }
 
-/* and of a grant, which is as long as it is. */
+/* and of a batch, which is as long as it is. */
 static void stale_slots_of_grants_are_no_places(void) {
   enum { BYTES = 100, SOME = 8 };
   const uint32_t cls = hak_class_of(BYTES);

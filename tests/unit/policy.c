@@ -1,4 +1,5 @@
-/* Capacities: what a new cache grants, what is earned and lost, what the options fix, and how much a refill fetches. */
+/* Capacities: what a new cache batches, what is earned and lost, what the options fix, and how much a refill fetches.
+ */
 #include "cache.h"
 
 #include "bins.h"

@@ -26,7 +26,7 @@ static void want(uint32_t cls, int times) {
   }
 }
 
-/* The same until no budget grants more. */
+/* The same until no budget batches more. */
 static void want_much(uint32_t cls) {
   heap.info[cls].overflowed = 100000;
   for (int i = 0; i < 10000; i++) {

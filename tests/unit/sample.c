@@ -52,7 +52,7 @@ static void on_and_off_change_the_table(void) {
   CHECK(hak_small_code(0) == HAK_BINS_AT); /* nobody counts blocks of no bytes */
   for (size_t bytes = 1; bytes <= HAK_SMALL_MAX; bytes++) {
     uint32_t cls = hak_class_of(bytes);
-    CHECK(hak_small_code(bytes) == (bytes <= 4096 ? (cls - 1) * HAK_GRANT_WORDS : HAK_BINS_AT));
+    CHECK(hak_small_code(bytes) == (bytes <= 4096 ? (cls - 1) * HAK_BATCH_WORDS : HAK_BINS_AT));
   }
   CHECK(hak_sample_start(SIZE_MAX) && hak_sample_rate() == HAK_SAMPLE_MEAN_MAX);
   hak_sample_stop();
@@ -182,8 +182,8 @@ static void statistics_count_them(void) {
 
 /* Grants */
 
-static hak_grant_t *grant_of(size_t bytes) {
-  return &hak_heap->grant[hak_class_of(bytes) - 1];
+static hak_batch_t *grant_of(size_t bytes) {
+  return &hak_heap->batch[hak_class_of(bytes) - 1];
 }
 
 static void what_is_granted_is_cached(void) {
@@ -192,15 +192,15 @@ static void what_is_granted_is_cached(void) {
   hak_sample_seed(1);
   CHECK(hak_sample_start(RARE));
   void *first = hak_malloc(100), *second = hak_malloc(100);
-  uint32_t left = hak_grant_left(hak_heap, hak_class_of(100)), to_go = hak_heap->info[cls].sample_left;
+  uint32_t left = hak_batch_left(hak_heap, hak_class_of(100)), to_go = hak_heap->info[cls].sample_left;
   CHECK(left > 0);
   hak_heap_totals(totals);
   CHECK(totals[cls].cached_blocks >= left);
   hak_check();
   hak_free(second);
-  CHECK(hak_malloc(100) != second); /* it lies in the list, and what comes is from the grant */
+  CHECK(hak_malloc(100) != second); /* it lies in the list, and what comes is from the batch */
   hak_thread_flush();
-  CHECK(hak_grant_left(hak_heap, hak_class_of(100)) == 0 && grant_of(100)->head == HAK_NO_BLOCK);
+  CHECK(hak_batch_left(hak_heap, hak_class_of(100)) == 0 && grant_of(100)->head == HAK_NO_BLOCK);
   CHECK(hak_heap->info[cls].sample_left == to_go + left - 1); /* what was not handed out is still to come */
   hak_heap_totals(totals);
   CHECK(totals[cls].cached_blocks == 0);
@@ -209,7 +209,7 @@ static void what_is_granted_is_cached(void) {
   hak_check();
 }
 
-/* A grant ends where the sample is due. */
+/* A batch ends where the sample is due. */
 static void grants_end_at_the_sample(void) {
   uint32_t cls = hak_class_of(64);
   CHECK(hak_sample_start(RARE));
@@ -244,7 +244,7 @@ static void lent_memory_comes_back(void) {
   hak_sample_stop();
   hak_free(hak_malloc(1 << 20)); /* the thread passes by */
   CHECK(hak_heap->info[cls].sampler_quota == 0 && bins_capacity(hak_heap, cls) == capacity);
-  CHECK(hak_grant_left(hak_heap, hak_class_of(200)) == 0);
+  CHECK(hak_batch_left(hak_heap, hak_class_of(200)) == 0);
   bins_budgets_add_up(hak_heap);
   for (int i = 0; i < 1000; i++) {
     hak_free(hak_malloc(200));
@@ -255,7 +255,7 @@ static void lent_memory_comes_back(void) {
 static void *use_and_end(void *block) {
   *(void **)block = hak_malloc(100);
   hak_free(hak_malloc(100));
-  CHECK(hak_grant_left(hak_heap, hak_class_of(100)) > 0);
+  CHECK(hak_batch_left(hak_heap, hak_class_of(100)) > 0);
   return NULL;
 }
 

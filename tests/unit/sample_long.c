@@ -1,4 +1,4 @@
-/* The sampler where bins are full: a grant ends at the sample, however far down that is, and takes a whole bin at once.
+/* The sampler where bins are full: a batch ends at the sample, however far down that is, and takes a whole bin at once.
  */
 #include "bins.h"
 #include "check.h"
@@ -23,7 +23,7 @@ static uint32_t fill_a_bin(void) {
   for (int i = 0; i < BLOCKS; i++) {
     hak_free(blocks[i]);
   }
-  while (hak_grant_left(hak_heap, cls) > 0) {
+  while (hak_batch_left(hak_heap, cls) > 0) {
     CHECK(hak_malloc(BYTES));
   }
   CHECK(bins_length(hak_heap, cls) > BLOCKS / 4);
@@ -31,51 +31,52 @@ static uint32_t fill_a_bin(void) {
 }
 
 /* What is granted: the newest blocks of the bin, in the same order, and no other. */
-static void grants(uint32_t left) {
+static void batches(uint32_t left) {
   static hak_free_block_t *before[2 * BLOCKS];
   uint64_t taken = hak_samples.taken;
   uint32_t listed = bins_blocks(hak_heap, cls, before, 2 * BLOCKS);
-  uint32_t granted = left < listed ? left : listed;
+  uint32_t batch_magazine = left < listed ? left : listed;
   hak_heap->info[cls].sample_left = left;
-  for (uint32_t i = 0; i < granted; i++) {
+  for (uint32_t i = 0; i < batch_magazine; i++) {
     CHECK(hak_malloc(BYTES) == before[i]);
-    CHECK(hak_heap->info[cls].sample_left == left - granted && hak_grant_left(hak_heap, cls) == granted - 1 - i);
-    CHECK(hak_bin_blocks(hak_heap, cls) == listed - granted);
+    CHECK(hak_heap->info[cls].sample_left == left - batch_magazine &&
+          hak_batch_left(hak_heap, cls) == batch_magazine - 1 - i);
+    CHECK(hak_bin_blocks(hak_heap, cls) == listed - batch_magazine);
     for (uint32_t k = 0; k < listed && i % 64 == 0; k++) {
       CHECK(hak_cache_holds(hak_heap, cls, before[k]) == (k > i));
     }
     hak_check();
   }
   CHECK(hak_samples.taken == taken);
-  if (granted == left) {
+  if (batch_magazine == left) {
     void *sample = hak_malloc(BYTES);
     CHECK(hak_class_at(sample) == HAK_CLASS_SAMPLED);
     hak_free(sample);
   }
-  for (uint32_t i = 0; i < granted; i++) {
+  for (uint32_t i = 0; i < batch_magazine; i++) {
     hak_free(before[i]);
   }
 }
 
 static void a_grant_ends_far_down(void) {
   uint32_t listed = fill_a_bin();
-  grants(listed - 1);
+  batches(listed - 1);
   hak_sample_stop();
   hak_check();
 }
 
 static void a_grant_may_be_the_whole_bin(void) {
-  grants(fill_a_bin());
+  batches(fill_a_bin());
   hak_sample_stop();
   hak_check();
 }
 
-/* The sample is not reached, and the bin and the grant change their arrays. */
+/* The sample is not reached, and the bin and the batch change their arrays. */
 static void a_bin_ends_before_the_sample(void) {
   uint32_t listed = fill_a_bin();
   hak_free_block_t **slots = hak_magazine_slots(&hak_heap->info[cls].magazine);
-  grants(listed + 100);
-  CHECK(hak_magazine_slots(&hak_heap->info[cls].granted) == slots);
+  batches(listed + 100);
+  CHECK(hak_magazine_slots(&hak_heap->info[cls].batch_magazine) == slots);
   CHECK(hak_magazine_slots(&hak_heap->info[cls].magazine) != slots);
   hak_sample_stop();
   hak_check();

@@ -11,8 +11,8 @@
 
 enum { ALL = 1, RARE = 1 << 28 };
 
-static hak_grant_t *grant_of(size_t bytes) {
-  return &hak_heap->grant[hak_class_of(bytes) - 1];
+static hak_batch_t *grant_of(size_t bytes) {
+  return &hak_heap->batch[hak_class_of(bytes) - 1];
 }
 
 static char *sampled(size_t bytes) {
@@ -59,7 +59,7 @@ STOPPED(size_of_a_freed_slot, 100, 0, hak_free(block);
 STOPPED(write_to_a_freed_slot, 100, 0, hak_free(block); memset(block, 9, 16);
         (void)hak_malloc(100), "malloc", "double free or corrupted free block")
 
-static char *granted(void) {
+static char *batch_magazine(void) {
   CHECK(hak_sample_start(RARE));
   hak_free(hak_malloc(300));
   char *block = (char *)grant_of(300)->head;
@@ -67,34 +67,34 @@ static char *granted(void) {
   return block;
 }
 static void write_to_a_granted_block_body(void) {
-  memset(granted(), 9, 16);
+  memset(batch_magazine(), 9, 16);
   (void)hak_malloc(300);
 }
 static void write_to_a_granted_block(void) {
   is_stopped(write_to_a_granted_block_body, "malloc", "double free or corrupted free block");
 }
 static void realloc_of_a_granted_block_body(void) {
-  (void)hak_realloc(granted(), 1);
+  (void)hak_realloc(batch_magazine(), 1);
 }
 static void realloc_of_a_granted_block(void) {
   is_stopped(realloc_of_a_granted_block_body, "realloc", "double free");
 }
 static void verification_sees_grants_body(void) {
-  memset(granted(), 9, 16);
+  memset(batch_magazine(), 9, 16);
   hak_heap_verify_mine("test");
 }
 static void verification_sees_grants(void) {
   is_stopped(verification_sees_grants_body, "test", "double free or corrupted free block");
 }
 static void check_sees_grants_body(void) {
-  memset(granted(), 9, 16);
+  memset(batch_magazine(), 9, 16);
   hak_check();
 }
 static void check_sees_grants(void) {
   is_stopped(check_sees_grants_body, "hak_check", "double free or corrupted free block");
 }
 static void free_of_a_granted_block_body(void) {
-  char *block = granted();
+  char *block = batch_magazine();
   hak_bin_t *bin = &hak_heap->bin[hak_class_of(300)];
   hak_policy_set_capacity(hak_heap, hak_class_of(300), hak_bin_blocks(hak_heap, hak_class_of(300)));
   CHECK(bin->end == atomic_load(&bin->top)); /* no room: the block is looked at */

@@ -44,7 +44,7 @@ static void every_block_is_handed_out_once(void) {
       taken += count;
       want = want < HAK_BLOCKS_MAX / 2 ? want : HAK_BLOCKS_MAX / 2 - 1;
     }
-    CHECK(taken == slab->blocks && slab->carved == taken && count_of(slab) == 0);
+    CHECK(taken == slab->blocks && slab->bump == taken && count_of(slab) == 0);
     for (uint32_t i = 0; i < taken; i++) { /* ascending, while they are new */
       CHECK((char *)blocks[i] == slab->base + (size_t)i * hak_class_sizes[cls]);
     }
@@ -68,9 +68,9 @@ static void lines_are_not_shared(void) {
     hak_slab_return(taken + 1, 2 * group - 1, cls, "test"); /* of two groups all but one block */
     CHECK(hak_slab_take(slab, taken, group + 1, true) == group &&
           hak_block_index(taken[0], slab->inverse) / group == 8);
-    while ((count = hak_slab_take(slab, taken, 3 * group, true)) > 0 && slab->carved > 10 * group + new) {
+    while ((count = hak_slab_take(slab, taken, 3 * group, true)) > 0 && slab->bump > 10 * group + new) {
       new += count;
-      CHECK(count % group == 0 || slab->carved == slab->blocks);
+      CHECK(count % group == 0 || slab->bump == slab->blocks);
     }
     CHECK(count == group - 1 && new == slab->blocks - 10 * group); /* what was left of the first group */
     CHECK(hak_slab_take(slab, taken, 1, true) == 0 && count_of(slab) == 0);
@@ -168,10 +168,10 @@ static void one_return_goes_to_many_slabs(void) {
   hak_slab_check();
   hak_slab_totals_t totals[HAK_BIN_COUNT];
   hak_slab_totals(totals);
-  CHECK(totals[1].slabs == SLABS && totals[1].carved_blocks == taken && totals[1].free_blocks == taken / 2);
+  CHECK(totals[1].slabs == SLABS && totals[1].bump_blocks == taken && totals[1].free_blocks == taken / 2);
   blocks_give(blocks + taken / 2, taken - taken / 2);
   hak_slab_totals(totals);
-  CHECK(totals[1].slabs == 0 && totals[1].carved_blocks == 0 && hak_arena_used_slices() == 0);
+  CHECK(totals[1].slabs == 0 && totals[1].bump_blocks == 0 && hak_arena_used_slices() == 0);
 }
 
 /* Chunks of huge blocks and free ones have no slabs. */
@@ -184,7 +184,7 @@ static void totals_pass_over_other_chunks(void) {
   CHECK(given != NULL);
   hak_arena_give_chunks(given);
   hak_slab_totals(totals);
-  CHECK(totals[1].slabs == 1 && totals[1].carved_blocks == 1 && totals[1].free_blocks == 0);
+  CHECK(totals[1].slabs == 1 && totals[1].bump_blocks == 1 && totals[1].free_blocks == 0);
   hak_slab_check();
 }
 

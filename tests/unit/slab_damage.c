@@ -16,7 +16,7 @@ enum { BLOCKS = 64, FREE = 5, OUT = 9 };
 
 static const uint32_t one_block = 1U << HAK_SLAB_COUNT_SHIFT; /* in hak_slab_t.control */
 static hak_slab_t *slab;
-static hak_free_block_t *block[BLOCKS]; /* the first 32 were carved; FREE lies in the slab, OUT does not */
+static hak_free_block_t *block[BLOCKS]; /* the first 32 were handed out; FREE lies in the slab, OUT does not */
 
 static void return_three(hak_free_block_t *first, hak_free_block_t *second, hak_free_block_t *third) {
   hak_free_block_t *const some[] = {first, second, third};
@@ -123,7 +123,7 @@ static void take_new_from_old_memory(void) {
   take(1); /* FREE */
   for (size_t tag = 0; tag < sizeof words / sizeof words[0]; tag++) {
     hak_free_block_t *taken;
-    slab->carved = BLOCKS / 2;
+    slab->bump = BLOCKS / 2;
     block[32]->tag = words[tag];
     CHECK(hak_slab_take(slab, &taken, 1, false) == 1 && taken == block[32] && hak_is_marked_free(taken));
   }
@@ -172,7 +172,7 @@ static void a_return_in_flight_counts_as_free(void) {
   hak_slab_totals_t totals[HAK_BIN_COUNT];
   atomic_fetch_sub(&slab->control, 2 * one_block);
   hak_slab_totals(totals);
-  CHECK(totals[slab->cls].free_blocks == totals[slab->cls].carved_blocks);
+  CHECK(totals[slab->cls].free_blocks == totals[slab->cls].bump_blocks);
 }
 
 static void damage_count(void) {
@@ -181,12 +181,12 @@ static void damage_count(void) {
 }
 
 static void damage_bits(void) {
-  atomic_fetch_or(&slab->bits[0], 1ULL << 40); /* not carved */
+  atomic_fetch_or(&slab->bits[0], 1ULL << 40); /* not handed out */
   hak_slab_check();
 }
 
-static void damage_carved(void) {
-  slab->carved = slab->blocks + 1;
+static void damage_bump(void) {
+  slab->bump = slab->blocks + 1;
   hak_slab_check();
 }
 
@@ -244,7 +244,7 @@ int main(void) {
   child_succeeds(a_return_in_flight_counts_as_free);
   child_breaks_invariant(damage_count);
   child_breaks_invariant(damage_bits);
-  child_breaks_invariant(damage_carved);
+  child_breaks_invariant(damage_bump);
   child_breaks_invariant(damage_flags);
   child_breaks_invariant(damage_class);
   child_breaks_invariant(damage_list);

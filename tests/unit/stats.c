@@ -30,7 +30,7 @@ static void sums_hold(void) {
     CHECK(class->block_bytes == hak_class_sizes[cls] && class->slabs == slabs[cls].slabs);
     CHECK(class->live_blocks == live_of_class[cls]);
     bool is_run = hak_class_is_run(cls);
-    size_t all = is_run ? hak_arena_runs(cls) : slabs[cls].carved_blocks;
+    size_t all = is_run ? hak_arena_runs(cls) : slabs[cls].bump_blocks;
     CHECK(class->live_blocks + class->cached_blocks + class->free_blocks == all);
     CHECK(!is_run || (class->slabs == 0 && class->free_blocks == 0));
     CHECK(class->rounding_bytes <= class->live_blocks * class->block_bytes);

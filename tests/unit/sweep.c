@@ -28,11 +28,11 @@ static size_t resident_pages(char *at, size_t bytes) {
 }
 
 /* A slab of which only the first `out` blocks are handed out. */
-static hak_slab_t *slab_with(uint32_t out, uint32_t carved) {
+static hak_slab_t *slab_with(uint32_t out, uint32_t bump) {
   hak_slab_t *slab = hak_slab_acquire(hak_class_of(BLOCK_BYTES));
-  CHECK(slab != NULL && slab->carved == 0);
-  uint32_t taken = blocks_take(slab, blocks, carved);
-  CHECK(taken == carved);
+  CHECK(slab != NULL && slab->bump == 0);
+  uint32_t taken = blocks_take(slab, blocks, bump);
+  CHECK(taken == bump);
   for (uint32_t i = 0; i < taken; i++) {
     pattern_fill(blocks[i], BLOCK_BYTES, i);
   }
@@ -65,15 +65,15 @@ static void sparse_slabs_give_pages_back(void) {
   contents_are_unharmed(2);
 }
 
-static void pages_never_carved_go_too(void) {
-  const uint32_t carved = BLOCKS / 2;
-  hak_slab_t *slab = slab_with(1, carved);
+static void pages_never_handed_out_go_too(void) {
+  const uint32_t bump = BLOCKS / 2;
+  hak_slab_t *slab = slab_with(1, bump);
   memset(slab->base + HAK_SLAB_BYTES - page, 1, page); /* somebody's stray write */
   CHECK(hak_slab_discard_sparse());
   CHECK(resident_pages(slab->base, HAK_SLAB_BYTES) == 1);
   CHECK(hak_slab_acquire(slab->cls) == slab);
-  CHECK(blocks_take(slab, blocks + 1, BLOCKS) == carved - 1);
-  CHECK(blocks_take(slab, blocks + carved, BLOCKS) == BLOCKS - carved);
+  CHECK(blocks_take(slab, blocks + 1, BLOCKS) == bump - 1);
+  CHECK(blocks_take(slab, blocks + bump, BLOCKS) == BLOCKS - bump);
 }
 
 static void a_page_with_a_block_stays(void) {
@@ -131,7 +131,7 @@ static void many_sparse_slabs_start_a_pass(void) {
   static void *held[SLABS][PER_SLAB];
   for (int i = 0; i < SLABS; i++) {
     hak_slab_t *slab = hak_slab_acquire(hak_class_of(LARGE_BYTES));
-    CHECK(slab != NULL && slab->carved == 0);
+    CHECK(slab != NULL && slab->bump == 0);
     CHECK(blocks_take(slab, held[i], PER_SLAB) == PER_SLAB);
     hak_slab_drop(slab);
   }
@@ -296,7 +296,7 @@ int main(void) {
     return 0; /* a slab has too few pages to be sparse */
   }
   child_succeeds(sparse_slabs_give_pages_back);
-  child_succeeds(pages_never_carved_go_too);
+  child_succeeds(pages_never_handed_out_go_too);
   child_succeeds(a_page_with_a_block_stays);
   child_succeeds(full_slabs_are_left_alone);
   child_succeeds(a_refusal_changes_nothing);

@@ -1,12 +1,12 @@
 /* Makes pages that the program protected or kept from forks ordinary again, before their block is free. The slow path
  * of free calls this; protection.c marks the pages. */
-#include "altered.h"
+#include "page_attributes.h"
 
 #include "hook.h"
 #include "large.h"
 #include "pagemap.h"
 
-static _Atomic uint32_t ways; /* all attributes that pages got so far: hak_os_altered_t */
+static _Atomic uint32_t ways; /* all attributes that pages got so far: hak_os_attribute_t */
 
 /* The scope of one bit or word of a chunk's `altered`. The chunks of a huge block share one descriptor, and one bit. */
 typedef struct part {
@@ -22,7 +22,7 @@ static part_t part_of(uintptr_t at, uintptr_t first, uintptr_t last) {
   if (!part.chunk) {
     return part;
   }
-  part.word = &part.chunk->altered[0];
+  part.word = &part.chunk->attributes[0];
   if (part.chunk->state == HAK_CHUNK_HUGE) {
     part.end = (uintptr_t)part.chunk->base + (part.chunk->chunks << HAK_CHUNK_SHIFT);
     return part;
@@ -36,7 +36,7 @@ static part_t part_of(uintptr_t at, uintptr_t first, uintptr_t last) {
   return part;
 }
 
-void hak_altered_note(const void *address, size_t bytes, hak_os_altered_t how) {
+void hak_page_attributes_note(const void *address, size_t bytes, hak_os_attribute_t how) {
   uintptr_t first = (uintptr_t)address & -((uintptr_t)1 << HAK_PAGE_SHIFT), last = (uintptr_t)address + bytes;
   const hak_chunk_t *chunk = hak_chunk_at(address);
   if (!chunk || chunk->state == HAK_CHUNK_GONE) {
@@ -53,24 +53,24 @@ void hak_altered_note(const void *address, size_t bytes, hak_os_altered_t how) {
     classes |= cls == HAK_CLASS_SAMPLED ? ~0ULL : hak_class_bit(cls); /* a sample may be of any class */
     atomic_fetch_or_explicit(part.word, part.bits, memory_order_relaxed);
   }
-  hak_heap_divert(classes);
+  hak_heap_force_slow(classes);
 }
 
-bool hak_altered_restore(void *block, uint32_t cls, const char *function) {
+bool hak_page_attributes_restore(void *block, uint32_t cls, const char *function) {
   if (atomic_load_explicit(&ways, memory_order_relaxed) == 0) {
     return true;
   }
   size_t usable = cls == HAK_CLASS_SAMPLED ? hak_hook_usable(block, function) : hak_large_usable(block, cls);
   uintptr_t page = hak_os_page_bytes(), first = hak_round_up((uintptr_t)block, page);
   uintptr_t last = ((uintptr_t)block + usable) & -page;
-  uint64_t altered = 0;
+  uint64_t attributes = 0;
   part_t part;
   for (uintptr_t at = first & -(uintptr_t)HAK_SLICE_BYTES; at < last; at = part.end) {
     part = part_of(at, first, last);
     if (atomic_load_explicit(part.word, memory_order_relaxed) & part.bits) {
-      altered |= atomic_fetch_and_explicit(part.word, ~part.bits, memory_order_relaxed) & part.bits;
+      attributes |= atomic_fetch_and_explicit(part.word, ~part.bits, memory_order_relaxed) & part.bits;
     }
   }
-  return altered == 0 ||
+  return attributes == 0 ||
          hak_os_make_ordinary((void *)first, last - first, atomic_load_explicit(&ways, memory_order_relaxed));
 }

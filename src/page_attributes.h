@@ -7,6 +7,6 @@
 #include "os.h"
 
 /* The program is about to change the attributes of these pages. */
-void hak_altered_note(const void *at, size_t bytes, hak_os_altered_t how);
+void hak_page_attributes_note(const void *at, size_t bytes, hak_os_attribute_t how);
 /* Make a block's pages ordinary before it is freed or resized. False: the pages cannot be restored. */
-bool hak_altered_restore(void *block, uint32_t cls, const char *function);
+bool hak_page_attributes_restore(void *block, uint32_t cls, const char *function);

@@ -1,4 +1,4 @@
-/* Grants: batches of blocks that were counted in advance, from which malloc takes while the sampler is on. Each grant
+/* Batches: blocks that were counted in advance, from which malloc takes while the sampler is on. Each batch
  * is a magazine that the thread fills from its bin. */
 #include "sample.h"
 
@@ -29,55 +29,55 @@ HAK_COLD static void follow_tracer(void) {
   }
 }
 
-/* Swap the whole magazine of the bin with the empty one of the grant. A fork between any two of these steps loses the
+/* Swap the whole magazine of the bin with the empty one of the batch. A fork between any two of these steps loses the
  * blocks in the child, but no block is in two places. */
 static void swap_magazines(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
   hak_bin_t *bin = &heap->bin[cls];
-  hak_grant_t *grant = &heap->grant[cls - 1];
+  hak_batch_t *batch = &heap->batch[cls - 1];
   hak_bin_info_t *info = &heap->info[cls];
-  hak_magazine_t full = info->magazine, empty = info->granted;
+  hak_magazine_t full = info->magazine, empty = info->batch_magazine;
   hak_free_block_t **slots = hak_magazine_slots(&full), *head = bin->head;
-  atomic_store_explicit(&info->granted.size, 0, memory_order_relaxed);
+  atomic_store_explicit(&info->batch_magazine.size, 0, memory_order_relaxed);
   bin->head = HAK_NO_BLOCK;
   atomic_store_explicit(&bin->top, hak_magazine_slots(&empty) - 1, memory_order_relaxed);
   hak_magazine_set(&info->magazine, &empty);
   hak_bin_set_end(heap, cls);
-  hak_magazine_set(&info->granted, &full);
-  grant->head = head;
-  atomic_store_explicit(&grant->top, slots + blocks - 1, memory_order_relaxed);
+  hak_magazine_set(&info->batch_magazine, &full);
+  batch->head = head;
+  atomic_store_explicit(&batch->top, slots + blocks - 1, memory_order_relaxed);
 }
 
-/* Grant the newest blocks of the bin; the grant is empty before. False: no memory for its magazine. */
+/* Count the newest blocks of the bin into the batch; the batch is empty before. False: no memory for its magazine. */
 static bool grant_some(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
   hak_bin_t *bin = &heap->bin[cls];
-  hak_grant_t *grant = &heap->grant[cls - 1];
+  hak_batch_t *batch = &heap->batch[cls - 1];
   hak_bin_info_t *info = &heap->info[cls];
   uint32_t count = hak_bin_blocks(heap, cls), rest = count - blocks;
   if (rest == 0) {
     swap_magazines(heap, cls, blocks);
     return true;
   }
-  if (info->granted.size < blocks) {
-    hak_magazine_drop(&info->granted);
-    if (!hak_magazine_make(&info->granted, blocks)) {
+  if (info->batch_magazine.size < blocks) {
+    hak_magazine_drop(&info->batch_magazine);
+    if (!hak_magazine_make(&info->batch_magazine, blocks)) {
       return false;
     }
   }
-  hak_free_block_t **from = hak_magazine_slots(&info->magazine), **slots = hak_magazine_slots(&info->granted);
+  hak_free_block_t **from = hak_magazine_slots(&info->magazine), **slots = hak_magazine_slots(&info->batch_magazine);
   hak_copy_words(slots + 1, from + 1 + rest, blocks - 1);
   hak_free_block_t *head = bin->head;
   atomic_store_explicit(&bin->top, from + rest - 1, memory_order_relaxed);
   bin->head = from[rest];
   hak_bin_set_end(heap, cls);
   atomic_signal_fence(memory_order_release);
-  grant->head = head;
-  atomic_store_explicit(&grant->top, slots + blocks - 1, memory_order_relaxed);
+  batch->head = head;
+  atomic_store_explicit(&batch->top, slots + blocks - 1, memory_order_relaxed);
   return true;
 }
 
-/* The grant is empty: grant the blocks in the bin before the next sample. False: there are none, or the sample is
+/* The batch is empty: count the blocks in the bin before the next sample. False: there are none, or the sample is
  * next. */
-static bool grant_before_sample(hak_heap_t *heap, uint32_t cls) {
+static bool count_before_sample(hak_heap_t *heap, uint32_t cls) {
   hak_bin_info_t *info = &heap->info[cls];
   uint32_t has = hak_bin_blocks(heap, cls), blocks = has < info->sample_left ? has : info->sample_left;
   if (blocks == 0 || heap->bin[cls].head == HAK_NO_BLOCK || !grant_some(heap, cls, blocks)) {
@@ -88,28 +88,28 @@ static bool grant_before_sample(hak_heap_t *heap, uint32_t cls) {
   return true;
 }
 
-static void *pop_granted(hak_heap_t *heap, uint32_t cls) {
-  hak_grant_t *grant = &heap->grant[cls - 1];
-  void *block = hak_bin_pop(heap, (hak_bin_t *)(void *)grant);
+static void *pop_of_batch(hak_heap_t *heap, uint32_t cls) {
+  hak_batch_t *batch = &heap->batch[cls - 1];
+  void *block = hak_bin_pop(heap, (hak_bin_t *)(void *)batch);
   if (!block) {
-    hak_slab_damaged("malloc", grant->head);
+    hak_slab_damaged("malloc", batch->head);
   }
   return block;
 }
 
-/* The grant is empty: grant the whole bin, and take the first block. NULL: the slower path must do it. */
+/* The batch is empty: count the whole bin, and take the first block. NULL: the slower path must do it. */
 static void *grant_all(size_t bytes) {
   hak_heap_t *heap = hak_heap;
-  uint32_t at = hak_small_code(bytes) / HAK_GRANT_WORDS, cls = at + 1; /* of the cache line that is loaded */
+  uint32_t at = hak_small_code(bytes) / HAK_BATCH_WORDS, cls = at + 1; /* of the cache line that is loaded */
   if (HAK_UNLIKELY(heap->sample_setting != atomic_load_explicit(&hak_sample_request, memory_order_relaxed) ||
-                   at >= HAK_GRANT_LAST)) {
+                   at >= HAK_BATCH_LAST)) {
     return NULL;
   }
-  bool enough = hak_bin_blocks(heap, cls) >= heap->info[cls].grant_least;
-  if (!enough || heap->grant[at].head != HAK_NO_BLOCK || !grant_before_sample(heap, cls)) {
+  bool enough = hak_bin_blocks(heap, cls) >= heap->info[cls].batch_least;
+  if (!enough || heap->batch[at].head != HAK_NO_BLOCK || !count_before_sample(heap, cls)) {
     return NULL;
   }
-  return pop_granted(heap, cls);
+  return pop_of_batch(heap, cls);
 }
 
 HAK_INLINE void *sample_if_due(hak_heap_t *heap, void *block, uint32_t cls, size_t asked, size_t bytes,
@@ -136,11 +136,11 @@ void *hak_hook_alloc(size_t bytes) {
   uint64_t setting;
   uint32_t cls = hak_class_of(bytes);
   hak_heap_t *heap = hak_sample_catch_up(&setting);
-  if (heap && cls <= HAK_GRANT_LAST && hak_sample_takes(setting)) {
+  if (heap && cls <= HAK_BATCH_LAST && hak_sample_takes(setting)) {
     bool among_them =
         hak_bin_blocks(heap, cls) > heap->info[cls].sample_left; /* else the bin is filled up first, in grant_rest */
-    if (heap->grant[cls - 1].head != HAK_NO_BLOCK || (among_them && grant_before_sample(heap, cls))) {
-      return pop_granted(heap, cls); /* the head is valid even while the table changes */
+    if (heap->batch[cls - 1].head != HAK_NO_BLOCK || (among_them && count_before_sample(heap, cls))) {
+      return pop_of_batch(heap, cls); /* the head is valid even while the table changes */
     }
   }
   return sample_if_due(heap, NULL, cls, bytes, hak_class_sizes[cls], setting);
@@ -151,25 +151,25 @@ static void ask_for_more(hak_heap_t *heap, uint32_t cls, uint32_t has) {
   uint32_t most = GRANT_BYTES / hak_class_sizes[cls], more = has + GRANT_FIRST_BLOCKS;
   hak_bin_info_t *info = &heap->info[cls];
   most = most < GRANT_BLOCKS ? most : GRANT_BLOCKS;
-  info->grant_least = most;
+  info->batch_least = most;
   if (has >= most) {
     return;
   }
   more = more < most - has ? more : most - has;
   if (!hak_policy_add_quota(heap, cls, more)) {
-    info->grant_least = 1;
+    info->batch_least = 1;
   } else if (heap->bin[cls].head == HAK_NO_BLOCK) {
     hak_cache_stock(heap, cls, more);
   }
 }
 
-/* The bin was refilled for one block: grant the others. */
+/* The bin was refilled for one block: count the others. */
 static void grant_rest(hak_heap_t *heap, uint32_t cls) {
-  if (cls > HAK_GRANT_LAST || !hak_sample_takes(heap->sample_setting) || heap->grant[cls - 1].head != HAK_NO_BLOCK) {
+  if (cls > HAK_BATCH_LAST || !hak_sample_takes(heap->sample_setting) || heap->batch[cls - 1].head != HAK_NO_BLOCK) {
     return;
   }
   uint32_t has = hak_bin_blocks(heap, cls);
-  grant_before_sample(heap, cls);
+  count_before_sample(heap, cls);
   if (!heap->info[cls].buffers_remote) {
     ask_for_more(heap, cls, has + 1);
   }
