@@ -27,7 +27,7 @@ def only(records: Sequence[Record], phase: str) -> list[Record]:
 
 def verdicts(result: Mapping[str, Any]) -> dict[str, str]:
     """Arm -> its verdict; of two arms the run's."""
-    rows = [row for row in result.get("comparisons") or [] if row.get("verdict")]
+    rows = [row for row in result.get("comparisons") or [] if row.get("verdict") and row.get("treatment")]
     whole = {str(row["treatment"]): str(result["verdict"]) for row in rows[:1]} if result.get("verdict") else {}
     return {str(row["treatment"]): str(row["verdict"]) for row in rows} | whole
 
