@@ -24,7 +24,8 @@ def test_two_commands_get_a_verdict_memory_and_hyperfine_s_json(here, fakes, tmp
     for row in rows:
         assert len(row["times"]) == len(row["memory_usage_byte"]) == 14 and set(row["exit_codes"]) == {0}
         assert row["min"] <= row["median"] <= row["max"] and math.isclose(sum(row["times"]) / 14, row["mean"])
-    assert here("judge", out, "--only", "burn", "--json", "-").result()["verdict"] == "GO"
+    judged = here("judge", out, "--only", "burn", "--json", "-").result()
+    assert judged["estimate"] > 1, judged
     assert here("export", found["run"], "--format", "hyperfine").out == out.read_text()
 
 
