@@ -9,8 +9,10 @@
 /* "Shared": each of up to FEW_THREADS threads may have this much. More threads share FEW_THREADS times as much, but
  * each has at least a LEAST_PART-th of it, since any of them may go to sleep. */
 enum {
+  /* A bound called shared holds in full for a few threads. More threads share as much, but each has this part of it. */
   FEW_THREADS = 16,
   LEAST_PART = 8,
+
   /* Slow start: capacity of a class that has shown no need yet, after its first and second overflow. */
   SLOW_START_FIRST_BYTES = 4 << 10,
   SLOW_START_SECOND_BYTES = 8 << 10,
