@@ -294,6 +294,17 @@ static void what_was_unearned_is_to_be_had_again(void) {
   CHECK(heap.slow_start_bytes == 0 && overflow(cls) == HAK_OVERFLOW_GROWN);
 }
 
+/* Also of one that has no capacity, by a thread that seems to free only. */
+static void every_overflow_counts_for_capacity(void) {
+  enum { OVERFLOWS = 6 };
+  const uint32_t cls = open_one(50000);
+  for (int i = 0; i < OVERFLOWS; i++) {
+    CHECK(overflow(cls) != HAK_OVERFLOW_GROWN && capacity(cls) == 0);
+  }
+  hak_policy_fetched(&heap, cls, OVERFLOWS + 1);
+  CHECK(capacity(cls) == OVERFLOWS);
+}
+
 static void what_is_lent_comes_back(void) {
   const uint32_t cls = open_one(200);
   CHECK(!hak_policy_add_quota(&heap, hak_class_of(16), 4)); /* it is closed */
@@ -307,6 +318,10 @@ static void what_is_lent_comes_back(void) {
   CHECK(lent > 0 && capacity(cls) == before + lent);
   hak_policy_drop_quota(&heap, cls);
   CHECK(capacity(cls) == before && heap.info[cls].sampler_quota == 0);
+  CHECK(hak_policy_add_quota(&heap, cls, 10));
+  hak_policy_set_capacity(&heap, cls, 4); /* it lost some of it since */
+  hak_policy_drop_quota(&heap, cls);
+  CHECK(capacity(cls) == 0);
   CHECK(hak_policy_add_quota(&heap, cls, 10));
   hak_policy_idle(&heap, cls);
   CHECK(capacity(cls) == 0 && heap.info[cls].sampler_quota == 0);
@@ -332,6 +347,7 @@ int main(void) {
   child_succeeds(all_batches_of_a_thread_share_a_budget);
   child_succeeds(idle_classes_lose_what_they_earned);
   child_succeeds(what_was_unearned_is_to_be_had_again);
+  child_succeeds(every_overflow_counts_for_capacity);
   child_succeeds(what_is_lent_comes_back);
   return 0;
 }

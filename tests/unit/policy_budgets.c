@@ -162,6 +162,21 @@ static void of_runs_a_thread_keeps_a_little(void) {
   }
 }
 
+static void what_an_ended_thread_had_counts_no_more(void) {
+  const uint32_t large = open_one(40 << 10);
+  size_t before = 0;
+  use_mib(16);
+  for (int threads = 0; threads < 3; threads++) {
+    (void)open_one(BYTES);
+    for (uint32_t c = large; c > large - 3; c--) {
+      want_much(c);
+    }
+    CHECK(heap.large_budget_bytes > 16 << 20 && (threads == 0 || heap.large_budget_bytes == before));
+    before = heap.large_budget_bytes;
+    hak_policy_close(&heap);
+  }
+}
+
 /* They may all sleep, each with what it returned last. */
 static void of_thousands_of_threads_none_keeps_a_run(void) {
   for (uint32_t c = HAK_RUN_FIRST; c < HAK_CLASS_COUNT; c++) {
@@ -207,6 +222,7 @@ int main(void) {
   child_succeeds(no_cache_pays_for_another);
   child_succeeds(runs_share_half_of_the_budget);
   child_succeeds(of_runs_a_thread_keeps_a_little);
+  child_succeeds(what_an_ended_thread_had_counts_no_more);
   child_succeeds(of_thousands_of_threads_none_keeps_a_run);
   child_succeeds(the_lean_profile_keeps_no_runs);
   child_succeeds(caches_leave_room_below_a_limit);
