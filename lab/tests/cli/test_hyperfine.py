@@ -30,7 +30,7 @@ def test_two_commands_get_a_verdict_memory_and_hyperfine_s_json(here, fakes, tmp
 
 
 def test_one_command_is_compared_on_hakmem(here, fakes):
-    found = here("bench", *SMALL, "--json", "-", f"{fakes.program} exit 0").result()
+    found = here("bench", *SMALL, "--json", "-", f"{fakes.program} burn 100").result()
     assert [arm["name"] for arm in found["arms"]] == ["default", "hakmem"]
 
 

@@ -15,7 +15,8 @@ from hakmem_lab.cli import commands
 PAGE = Path(__file__).parents[3] / "docs" / "lab" / "schema.json"
 # Commands without --json: what they are, or write, has a form of its own.
 OTHERS = {"run", "top", "metrics", "profile", "export", "mcp"}
-QUICK = ("--max-blocks", "7", "--quiet")
+ONCE = ("--repeat", "1", "--quiet")
+QUICK = ("--max-blocks", "7", *ONCE)
 TWO = ("--control", "glibc", "--treatment", "default", *QUICK)
 SOAK = [sys.executable, "-c", "import time; time.sleep(30)"]
 
@@ -65,7 +66,7 @@ def test_a_run_and_what_is_asked_of_it(asked, here, fakes, tmp_path):
 @pytest.mark.parametrize("kind", ["compare", "aa", "tune"])
 def test_kinds_by_flags(kind, asked, fakes):
     arms = {"compare": ("--allocators", "glibc,default"), "tune": ("--allocators", "glibc,default", "--least", "wall")}
-    asked(kind, *arms.get(kind, ()), "--max-blocks", "12", "--quiet", "--", fakes.program, "exit", "0")
+    asked(kind, *arms.get(kind, ()), "--max-blocks", "12", *ONCE, "--", fakes.program, "exit", "0")
 
 
 SPECS = {
@@ -81,7 +82,7 @@ SPECS = {
 @pytest.mark.parametrize("kind", SPECS)
 def test_kinds_by_specs(kind, asked, tmp_path):
     path = tmp_path / "spec.toml"
-    path.write_text(SPECS[kind], encoding="utf-8")
+    path.write_text(SPECS[kind].replace("command", "repeat = 1\ncommand"), encoding="utf-8")
     asked(kind, "--max-blocks", "12", "--quiet", path)
 
 
