@@ -31,6 +31,27 @@ HAK_INLINE void hak_copy_words(void *to, const void *from, size_t words) {
   }
 }
 
+/* A read of an untouched page does not make it resident. */
+HAK_INLINE bool hak_is_zero(const void *at, size_t bytes) {
+  const char *from = at;
+  size_t done = 0;
+  for (uint64_t words[8]; bytes - done >= sizeof words; done += sizeof words) {
+    __builtin_memcpy(words, from + done, sizeof words);
+    if (words[0] | words[1] | words[2] | words[3] | words[4] | words[5] | words[6] | words[7]) {
+      return false;
+    }
+  }
+  for (uint64_t word; bytes - done >= sizeof word; done += sizeof word) {
+    __builtin_memcpy(&word, from + done, sizeof word);
+    if (word) {
+      return false;
+    }
+  }
+  for (; done < bytes && from[done] == 0; done++) {
+  }
+  return done == bytes;
+}
+
 /* For a loop that waits for another thread. */
 HAK_INLINE void hak_pause(void) {
 #ifdef __x86_64__

@@ -4,7 +4,6 @@
 
 #include "chunks.h"
 #include "large.h"
-#include "seal.h"
 #include "slab.h"
 
 enum { LOOKED_AT = 64 };
@@ -17,7 +16,7 @@ static bool is_unused(const hak_slab_t *slab, const char *from) {
 /* Whether the next bytes of its slice are zeros, unless a block may lie there. */
 static bool are_zeros(const char *from) {
   size_t rest = HAK_SLICE_BYTES - (uintptr_t)from % HAK_SLICE_BYTES;
-  const char *to = from + (rest < LOOKED_AT ? rest : LOOKED_AT);
+  size_t bytes = rest < LOOKED_AT ? rest : LOOKED_AT;
   const hak_chunk_t *chunk = hak_chunk_at(from);
   uint32_t cls = hak_class_at(from);
   if (!chunk || chunk->state != HAK_CHUNK_SLICED) {
@@ -25,12 +24,12 @@ static bool are_zeros(const char *from) {
   }
   if (cls != HAK_CLASS_NONE && cls < HAK_RUN_FIRST) { /* the last block of a slab, if it was never handed out */
     const hak_slab_t *slab = hak_slab_at(from);
-    return !is_unused(slab, from) || hak_seal_is_zero(from, to) || !is_unused(slab, from); /* handed out meanwhile */
+    return !is_unused(slab, from) || hak_is_zero(from, bytes) || !is_unused(slab, from); /* handed out meanwhile */
   }
   hak_mask_t slice = hak_mask_of(hak_slice_of(from) & (HAK_CHUNK_SLICES - 1), 1);
   hak_lock(&hak_arena.lock); /* meanwhile nobody takes the slice */
   bool unused = (chunk->free & chunk->present & ~chunk->dirty & slice) != 0;
-  bool zeros = !unused || hak_seal_is_zero(from, to);
+  bool zeros = !unused || hak_is_zero(from, bytes);
   hak_unlock(&hak_arena.lock);
   return zeros;
 }

@@ -12,7 +12,7 @@ size_t hak_caches_open(void);
 
 /* A thread takes the cache: set the class's first capacity. */
 void hak_policy_open(hak_heap_t *heap, uint32_t cls);
-/* The thread gives the cache up: its budgets no longer count. */
+/* The thread gives the cache up, and its budgets with it. */
 void hak_policy_close(hak_heap_t *heap);
 /* Whether an option says that nothing of the class is cached. */
 bool hak_policy_is_off(const hak_bin_info_t *info);

@@ -48,8 +48,7 @@ static waiting_t *waiting_of(hak_heap_t *heap, uint32_t cls) {
 }
 
 bool hak_quarantine_is_clean(const void *block, uint32_t cls, size_t first) {
-  return !hak_hard.zero ||
-         hak_seal_is_zero((const char *)block + first, (const char *)block + hak_class_sizes[cls] - HAK_SEAL_BYTES);
+  return !hak_hard.zero || hak_is_zero((const char *)block + first, hak_class_sizes[cls] - HAK_SEAL_BYTES - first);
 }
 
 /* A block of a slab has a tag in its first word. Pages that the system took back lost their seals. */

@@ -23,17 +23,13 @@ void hak_run_give(void *block, uint32_t cls, const char *function) {
   }
 }
 
-void hak_run_return(hak_free_block_t *const *blocks, uint32_t n, uint32_t cls, const char *function) {
+void hak_class_return(hak_free_block_t *const *blocks, uint32_t n, uint32_t cls, const char *function) {
+  if (!hak_class_is_run(cls)) {
+    hak_slab_return(blocks, n, cls, function);
+    return;
+  }
   for (uint32_t i = 0; i < n; i++) {
     hak_run_give(blocks[i], cls, function);
-  }
-}
-
-void hak_class_return(hak_free_block_t *const *blocks, uint32_t n, uint32_t cls, const char *function) {
-  if (hak_class_is_run(cls)) {
-    hak_run_return(blocks, n, cls, function);
-  } else {
-    hak_slab_return(blocks, n, cls, function);
   }
 }
 

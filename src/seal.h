@@ -115,16 +115,3 @@ HAK_INLINE bool hak_seal_tail_is_whole(const void *block, size_t size, uint32_t 
   }
   return differs == 0;
 }
-
-/* Whether all bytes of the range are 0; both ends are multiples of 8. */
-HAK_INLINE bool hak_seal_is_zero(const void *from, const void *to) {
-  const uint64_t *at = from, *end = to;
-  uint64_t any = 0;
-  for (; end - at >= 8 && any == 0; at += 8) {
-    any = at[0] | at[1] | at[2] | at[3] | at[4] | at[5] | at[6] | at[7];
-  }
-  for (; at < end && any == 0; at++) {
-    any |= *at;
-  }
-  return any == 0;
-}

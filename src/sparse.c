@@ -6,28 +6,14 @@
 #include <errno.h>
 #include <string.h>
 
-/* A read of an untouched page does not make it resident. */
-static bool is_zero(const char *at, size_t bytes) {
-  size_t done = 0;
-  for (uint64_t words[8]; bytes - done >= sizeof words; done += sizeof words) {
-    __builtin_memcpy(words, at + done, sizeof words);
-    if (words[0] | words[1] | words[2] | words[3] | words[4] | words[5] | words[6] | words[7]) {
-      return false;
-    }
-  }
-  for (; done < bytes && at[done] == 0; done++) {
-  }
-  return done == bytes;
-}
-
 void hak_sparse_copy(void *to, const void *from, size_t bytes, bool zeroed) {
   size_t page = hak_os_page_bytes(), done = 0;
   for (size_t part, at = 0; at < bytes; at += part) {
     part = bytes - at < page ? bytes - at : page;
-    if (is_zero((const char *)from + at, part)) {
+    if (hak_is_zero((const char *)from + at, part)) {
       memcpy((char *)to + done, (const char *)from + done, at - done);
       done = at + part;
-      if (!zeroed && !is_zero((char *)to + at, part)) {
+      if (!zeroed && !hak_is_zero((char *)to + at, part)) {
         memset((char *)to + at, 0, part);
       }
     }
@@ -46,7 +32,7 @@ void hak_sparse_zero(void *at, size_t bytes) {
   errno = saved;
   for (size_t part, done = 0; done < bytes; done += part) {
     part = bytes - done < page ? bytes - done : page;
-    if (!is_zero((char *)at + done, part)) {
+    if (!hak_is_zero((char *)at + done, part)) {
       memset((char *)at + done, 0, part);
     }
   }

@@ -113,12 +113,12 @@ static void take_some(void) {
 
 static void several_are_returned(void) {
   take_some();
-  hak_run_return(blocks, LENGTH, FIRST + 2, "test");
+  hak_class_return(blocks, LENGTH, FIRST + 2, "test");
   CHECK(out_in_all() == 0 && hak_arena_used_slices() == 0);
   for (size_t i = 0; i < LENGTH; i++) {
     CHECK(hak_class_at(blocks[i]) == HAK_CLASS_NONE);
   }
-  hak_run_return(blocks, 0, FIRST, "test");
+  hak_class_return(blocks, 0, FIRST, "test");
   slices_add_up();
 }
 
@@ -137,12 +137,12 @@ static void a_stale_mark_is_not_handed_out(void) {
 
 static void return_twice(void) {
   hak_free_block_t *const twice[] = {blocks[0], blocks[1], blocks[0]};
-  hak_run_return(twice, 3, FIRST + 2, "some_function");
+  hak_class_return(twice, 3, FIRST + 2, "some_function");
 }
 
 static void return_what_was_given(void) {
   hak_run_give(blocks[1], FIRST + 2, "test");
-  hak_run_return(blocks, LENGTH, FIRST + 2, "some_function");
+  hak_class_return(blocks, LENGTH, FIRST + 2, "some_function");
 }
 
 static void give_twice(void) {
