@@ -172,7 +172,8 @@ static void write_freed_first(void) {
   go_on();
 }
 
-static void write_freed_late(void) {
+/* Freed before many others of its size. */
+static char *freed_among_others(void) {
   char *block = take(), *others[OTHERS];
   for (int i = 0; i < OTHERS; i++) {
     others[i] = take();
@@ -181,9 +182,14 @@ static void write_freed_late(void) {
   for (int i = 0; i < OTHERS; i++) {
     give(others[i]);
   }
+  return block;
+}
+
+static void write_freed_late(void) {
+  char *block = freed_among_others();
   store(block + bytes / 2, 8);
   for (int i = 0; i < OTHERS; i++) {
-    others[i] = take();
+    (void)take();
   }
 }
 
@@ -240,14 +246,7 @@ static void twice_aba(void) {
 }
 
 static void twice_late(void) {
-  char *block = take(), *others[OTHERS];
-  for (int i = 0; i < OTHERS; i++) {
-    others[i] = take();
-  }
-  give(block);
-  for (int i = 0; i < OTHERS; i++) {
-    give(others[i]);
-  }
+  char *block = freed_among_others();
   give(block);
   go_on();
 }

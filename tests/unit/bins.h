@@ -73,16 +73,16 @@ static inline size_t bins_room(const hak_heap_t *heap, uint32_t cls) {
 
 /* The budgets are what the adaptive classes' capacities come to: those up to 4 KiB, and those above. */
 static inline void bins_budgets_add_up(const hak_heap_t *heap) {
-  size_t small = 0, large = 0, unearned = 0;
+  size_t small = 0, large = 0, slow_start = 0;
   for (uint32_t cls = 1; cls < HAK_CLASS_COUNT; cls++) {
     CHECK(hak_bin_blocks(heap, cls) + bins_room(heap, cls) <= heap->info[cls].magazine.size);
-    unearned += heap->info[cls].slow_start_bytes;
+    slow_start += heap->info[cls].slow_start_bytes;
     if (heap->info[cls].adaptive) {
       *(hak_class_sizes[cls] <= 4096 ? &small : &large) += (size_t)bins_capacity(heap, cls) * hak_class_sizes[cls];
     }
   }
   CHECK(small == heap->budget_bytes && large == heap->large_budget_bytes);
-  CHECK(unearned == heap->slow_start_bytes && unearned <= BINS_UNEARNED_BYTES);
+  CHECK(slow_start == heap->slow_start_bytes && slow_start <= BINS_UNEARNED_BYTES);
 }
 
 /* Return everything that is cached anywhere. */
