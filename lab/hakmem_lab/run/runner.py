@@ -34,6 +34,7 @@ MEASURES = ("wall_s", "cpu_s", "user_s", "system_s", "rss_peak_kib", "rss_mean_k
 KEPT = (*MEASURES, "exit", "signal", "timed_out", "mapped")  # of an outcome, in a record
 EXECUTION_KEYS = ("wall_s", "user_s", "system_s", "rss_peak_kib", "minor_faults", "exit", "signal", "metrics", "why")
 PEAK_MEASURES = ("rss_peak_kib", "pss_peak_kib")
+ENDING_S = 0.2  # between the last word of a server that ends and its end
 
 
 def single(outcome: Outcome, arm: str, block: int, started: float, why: str | None, **more: object) -> dict:
@@ -210,7 +211,7 @@ class Runner:
                 if wait_for_port(port, running, server.ready_timeout):
                     client, used, why = self._clients(server, meter, port)
             finally:
-                ended = running.ended()
+                ended = running.ended(ENDING_S if why else 0)  # a client fails before its server's end shows
                 outcome = running.terminate()
         used |= meter.memory(outcome, used)
         if ended:

@@ -75,15 +75,15 @@ def test_what_is_no_block_is_left_out(stray):
 def test_the_depot_has_several_magazines_of_a_class():
     classes, depots, bytes_ = 3, 0x800, 64
     page = Page([OLD, NEXT, OLD + 16])
-    lanes = [(0, 0)] * 7
-    lanes[1], lanes[1 + classes], lanes[2 + classes] = (SLOTS, 2), (SLOTS + 16, 1), (SLOTS, 1)
+    shards = [(0, 0)] * 7
+    shards[1], shards[1 + classes], shards[2 + classes] = (SLOTS, 2), (SLOTS + 16, 1), (SLOTS, 1)
     data = bytearray(page.data)
-    for i, (slots, count) in enumerate(lanes):
+    for i, (slots, count) in enumerate(shards):
         struct.pack_into("<8xI4xQI", data, depots + bytes_ * i, count, slots, SIZE)
     page.data = bytes(data)
     sizes = {"size.hak_depot_t": bytes_, "size.hak_magazine_t": 16}
     fields = {"hak_depot_t.count": 8, "hak_depot_t.magazine": 16, "hak_magazine_t.slots": 0, "hak_magazine_t.size": 8}
-    numbers = {"&hak_depots": SLOTS + depots, "HAK_DEPOTS": len(lanes), "HAK_CLASS_COUNT": classes}
+    numbers = {"&hak_depots": SLOTS + depots, "HAK_DEPOTS": len(shards), "HAK_CLASS_COUNT": classes}
     reader = Reader(page, Layout({**ROWS, **sizes, **fields, **numbers}, [], (), 0, ""))
     found = {cls: each.tolist() for cls, each in reader._depot().items()}
     assert found == {1: [OLD, NEXT, OLD + 16], 2: [OLD]}
