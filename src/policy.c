@@ -25,8 +25,6 @@ enum {
   SMALL_EIGHTHS = 24,
   LARGE_EIGHTHS = 12,
   RUN_EIGHTHS = 4,
-  EVENTS_PER_COUNT = 16, /* refills and overflows between two counts of the cached bytes */
-  LIMIT_PART = 4,        /* part of the memory limit for all caches: other threads cannot reclaim cached memory */
 };
 
 static _Atomic size_t caches_open, quotas_bytes, budgets_bytes; /* of all threads */
@@ -158,17 +156,13 @@ static size_t all_budgets_bytes(void) {
 /* Whether the caches hold their part of the memory limit. */
 static bool at_limit(void) {
   size_t limit = hak_option_size(HAK_OPTION_MEMORY_LIMIT);
-  return limit > 0 && all_budgets_bytes() > limit / LIMIT_PART;
+  return limit > 0 && all_budgets_bytes() > limit / LEAST_PART;
 }
 
 /* Estimate the memory that a thread has in use: its share of all memory in use outside the caches. Without the
  * subtraction, each cache would justify the next one. The own bins are counted every few events; `others` bounds those
  * of the other threads, which may sleep. */
 static size_t in_use(hak_heap_t *heap, size_t others) {
-  if (heap->events - heap->cached_at >= EVENTS_PER_COUNT) {
-    heap->cached_at = heap->events;
-    heap->cached_bytes = hak_bins_bytes(heap);
-  }
   size_t used = hak_arena_used_slices() << HAK_SLICE_SHIFT, cached = heap->cached_bytes + others;
   return used > cached ? (used - cached) / hak_caches_open() : 0;
 }
