@@ -1,5 +1,5 @@
-/* Refill, overflow and idle bins of a thread's cache. fast.h leads here when a bin is empty or full; depot, slabs and
- * runs stand below. policy.c decides how much. */
+/* A thread's cache: refill, overflow, idle bins. fast.h stands above; depot, slabs and runs below. policy.c says how
+ * much. */
 #include "cache.h"
 
 #include "arena.h"
@@ -194,20 +194,19 @@ static void return_idle(hak_heap_t *heap) {
   }
 }
 
-static bool passed(const hak_heap_t *heap, uint64_t now_ms, int part) {
-  return now_ms - heap->scavenged_ms >= (uint64_t)hak_option(HAK_OPTION_DECAY) / (uint64_t)part;
+static bool is_due(const hak_heap_t *heap, int scavenges) {
+  return hak_os_now_ms() - heap->scavenged_ms >= (uint64_t)hak_option(HAK_OPTION_DECAY) / (uint64_t)scavenges;
 }
 
-static void scavenge(hak_heap_t *heap, uint64_t now_ms) {
-  heap->scavenged_ms = now_ms;
-  hak_background_tick(now_ms);
+static void scavenge(hak_heap_t *heap) {
+  heap->scavenged_ms = hak_os_now_ms();
+  hak_background_tick(heap->scavenged_ms);
   return_idle(heap);
 }
 
 void hak_cache_scavenge_if_due(hak_heap_t *heap) {
-  uint64_t now_ms = hak_os_now_ms();
-  if (passed(heap, now_ms, SCAVENGES)) {
-    scavenge(heap, now_ms);
+  if (is_due(heap, SCAVENGES)) {
+    scavenge(heap);
   }
 }
 
@@ -220,18 +219,17 @@ void hak_cache_look_around(hak_heap_t *heap) {
   }
   hak_background_ensure();
   hak_arena_purge_step();
-  uint64_t now_ms = hak_os_now_ms();
   bool often = ++heap->events % EVENTS_PER_CHECK == 0;
-  if (often || passed(heap, now_ms, SCAVENGES)) {
+  if (often || is_due(heap, SCAVENGES)) {
     heap->heap_shrinks = hak_arena_has_fallen();
     if (heap->heap_shrinks) {
       hak_depot_flush(true);
     }
     hak_slab_sweep_step();
-    heap->cached_bytes = hak_bins_bytes(heap);
-    if (passed(heap, now_ms, often ? BUSY_SCAVENGES : SCAVENGES)) {
-      scavenge(heap, now_ms);
+    if (is_due(heap, often ? BUSY_SCAVENGES : SCAVENGES)) {
+      scavenge(heap);
     }
+    heap->cached_bytes = hak_bins_bytes(heap);
   }
 }
 
@@ -346,7 +344,6 @@ static bool put_remote(hak_heap_t *heap, uint32_t cls, hak_free_block_t *block) 
   return true;
 }
 
-/* Make room for one more block within the capacity. */
 static bool make_room(hak_heap_t *heap, uint32_t cls) {
   uint32_t count = hak_bin_blocks(heap, cls);
   bool room = count < hak_bin_capacity(&heap->info[cls]) && hak_bin_reserve(heap, cls, count + 1);

@@ -7,7 +7,7 @@
 
 enum {
   BYTES_MAX = 256 << 10, /* of a class and shard, for blocks of slabs */
-  BATCH = 8, /* blocks that a flush takes out at a time */
+  BATCH = 8,             /* blocks that a flush takes out at a time */
 };
 
 hak_depot_t hak_depots[HAK_DEPOTS];

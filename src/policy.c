@@ -13,18 +13,15 @@ enum {
   FEW_THREADS = 16,
   LEAST_PART = 8,
 
-  SLOW_START_BYTES = 4 << 10, /* capacity of a class that has shown no need; it doubles once */
-  LARGE_ABOVE = 4 << 10,      /* blocks above this size have a budget of their own */
+  SLOW_START_BYTES = 4 << 10, /* capacity of a class that has shown no need; it doubles once. Blocks above this size are
+                               * large: they have a budget of their own */
   LEAST_BYTES = 1 << 10,      /* the first refill, shared; and the capacity of a thread that only frees */
   BATCH_BYTES = 32 << 10,     /* the same while other threads take the blocks, shared; a refill fetches half of it */
   PROVEN_AFTER = 3,           /* so many refills or overflows in a row show that a thread allocates, or only frees */
   BUDGET_BYTES = 1 << 20,     /* small blocks in a cache, whatever the program has in use; shared */
-  /* Eighths of a thread's memory in use that its cache may hold. A smaller part causes page faults, and a larger one
-   * counts cached memory as demand. Cached slices are of no use to other sizes, so the part for runs is the smallest.
-   */
-  SMALL_EIGHTHS = 24,
-  LARGE_EIGHTHS = 12,
-  RUN_EIGHTHS = 4,
+  /* A cache may hold so many times what its thread has in use, in small blocks and as much in large ones. Less causes
+   * page faults. Of runs it is half of the use, since cached slices are of no use to other sizes. */
+  CACHED_TIMES = 2,
 };
 
 static _Atomic size_t caches_open, quotas_bytes, budgets_bytes; /* of all threads */
@@ -49,7 +46,7 @@ static size_t shared(size_t bytes) {
 }
 
 static bool is_large(uint32_t cls) {
-  return hak_class_sizes[cls] > LARGE_ABOVE;
+  return hak_class_sizes[cls] > SLOW_START_BYTES;
 }
 
 static size_t *budget_of(hak_heap_t *heap, uint32_t cls) {
@@ -173,9 +170,12 @@ static bool may_grow(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
   bool first = !hak_class_is_run(cls) && hak_bin_capacity(&heap->info[cls]) + blocks == 1;
   size_t bytes = (size_t)blocks * hak_class_sizes[cls], kept = *budget_of(heap, cls) + bytes;
   size_t least = is_large(cls) ? hak_option_size(HAK_OPTION_RETAIN) / hak_caches_open() : shared(BUDGET_BYTES);
-  size_t eighths = hak_class_is_run(cls) ? RUN_EIGHTHS : is_large(cls) ? LARGE_EIGHTHS : SMALL_EIGHTHS;
   size_t others = all_budgets_bytes() - heap->budget_bytes - heap->large_budget_bytes;
-  return first || kept <= least || (!at_limit() && kept <= in_use(heap, others) / 8 * eighths);
+  if (first || kept <= least) {
+    return true;
+  }
+  size_t used = in_use(heap, others);
+  return !at_limit() && kept <= (hak_class_is_run(cls) ? used / 2 : used * CACHED_TIMES);
 }
 
 /* If the thread fetches blocks again that overflowed, a larger capacity would have saved both. So the capacity grows by
@@ -215,8 +215,8 @@ static bool slow_start(hak_heap_t *heap, uint32_t cls) {
   hak_bin_info_t *info = &heap->info[cls];
   size_t size = hak_class_sizes[cls], capacity = hak_bin_capacity(info), has = capacity * size;
   size_t wanted = capacity == 0 ? blocks_within(SLOW_START_BYTES, cls, 1, UINT32_MAX) * size : 2 * has;
-  if (has != info->slow_start_bytes || size > BATCH_BYTES ||
-      has > SLOW_START_BYTES || wanted > hak_option_size(HAK_OPTION_CACHE_BYTES) ||
+  if (has != info->slow_start_bytes || size > BATCH_BYTES || has > SLOW_START_BYTES ||
+      wanted > hak_option_size(HAK_OPTION_CACHE_BYTES) ||
       heap->slow_start_bytes + wanted - has > shared(BUDGET_BYTES) / LEAST_PART) {
     return false;
   }
