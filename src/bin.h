@@ -48,7 +48,7 @@ typedef struct hak_bin_info {
   _Atomic uint32_t remote_count; /* blocks in the remote-free buffer */
   uint32_t sample_left;          /* blocks to hand out before the next sample */
   uint32_t batch_least;          /* number of blocks in the bin that is enough for a batch */
-  uint32_t fetched;              /* blocks that refills fetched, up to FETCHED_MAX of policy.c */
+  uint32_t fetched;              /* blocks that refills fetched, up to HAK_MAGAZINE_MAX */
   uint32_t slow_start_bytes;     /* of the capacity: by slow start */
   uint32_t sampler_quota;        /* of the capacity, in blocks: so that a counted batch holds several */
   uint32_t overflowed;           /* blocks that overflowed and were not fetched again yet */
@@ -80,17 +80,14 @@ typedef struct hak_heap {
   uint32_t forks;             /* forks when its thread began or last forked; an orphan's is not the process's count */
   uint32_t events;            /* refills and overflows */
   uint32_t flush_seen;
-  uint32_t cached_at;                /* number of events at the last count of the bins */
   bool busy;                         /* a thread has it */
   bool filled;                       /* a thread has it, or it is parked: its bins may hold blocks */
-  bool heap_shrinks;                 /* use fell between two checks, or below half of the recent peak */
-  size_t used_seen;                  /* slices in use at the last check */
+  bool heap_shrinks;                 /* the use fell below half of the recent peak */
   size_t budget_bytes;               /* sum of capacity * block bytes over the adaptive classes up to 4 KiB */
   size_t large_budget_bytes;         /* the same sum over the classes above 4 KiB */
   size_t cached_bytes;               /* bytes in the bins at the last count */
   size_t slow_start_bytes;           /* slow-start quota: part of both budgets, given before any need was shown */
   uint64_t scavenged_ms;             /* time of the last scavenge */
-  uint32_t scavenged_at;             /* number of events at the last scavenge */
   struct hak_quarantine *quarantine; /* hardened profile: the thread's free blocks; NULL: none yet */
 } hak_heap_t;
 

@@ -1,5 +1,5 @@
-/* Refill, overflow and idle bins of a thread's cache. fast.h leads here when a bin is empty or full; depot, slabs and
- * runs stand below. policy.c decides how much. */
+/* A thread's cache: refill, overflow, idle bins. fast.h stands above; depot, slabs and runs below. policy.c says how
+ * much. */
 #include "cache.h"
 
 #include "arena.h"
@@ -7,19 +7,17 @@
 #include "depot.h"
 #include "edges.h"
 #include "large.h"
+#include "options.h"
 #include "os.h"
 #include "pagemap.h"
 #include "quarantine.h"
 #include "slab.h"
 
 enum {
-  REMOTE_BATCH = 64,        /* blocks that a remote-free buffer collects */
-  EVENTS_PER_SCAVENGE = 64, /* refills and overflows after which a scavenge may be due; */
-  EVENTS_PER_CLOCK = 4,     /* after this many, if the clock says so */
-  SCAVENGE_MS = 250,
-  BUSY_SCAVENGE_MS = 16, /* the same for a thread with BUSY_EVENTS since its last scavenge */
-  BUSY_EVENTS = 512,
-  SHRINKS_SLICES = 16, /* the heap shrinks if the use fell by this much since the last check */
+  REMOTE_BATCH = 64,     /* blocks that a remote-free buffer collects */
+  EVENTS_PER_CHECK = 64, /* refills and overflows after which a thread looks around */
+  SCAVENGES = 4,         /* in a decay time, by a thread with few events; */
+  BUSY_SCAVENGES = 64,   /* at most, by others */
 };
 
 static _Atomic uint32_t flush_epoch;
@@ -196,14 +194,19 @@ static void return_idle(hak_heap_t *heap) {
   }
 }
 
+static bool is_due(const hak_heap_t *heap, int scavenges) {
+  return hak_os_now_ms() - heap->scavenged_ms >= (uint64_t)hak_option(HAK_OPTION_DECAY) / (uint64_t)scavenges;
+}
+
+static void scavenge(hak_heap_t *heap) {
+  heap->scavenged_ms = hak_os_now_ms();
+  hak_background_tick(heap->scavenged_ms);
+  return_idle(heap);
+}
+
 void hak_cache_scavenge_if_due(hak_heap_t *heap) {
-  uint64_t now_ms = hak_os_now_ms();
-  bool busy = heap->events - heap->scavenged_at >= BUSY_EVENTS;
-  if (now_ms - heap->scavenged_ms >= (busy ? BUSY_SCAVENGE_MS : SCAVENGE_MS)) {
-    heap->scavenged_ms = now_ms;
-    heap->scavenged_at = heap->events;
-    hak_background_tick(now_ms);
-    return_idle(heap);
+  if (is_due(heap, SCAVENGES)) {
+    scavenge(heap);
   }
 }
 
@@ -215,18 +218,18 @@ void hak_cache_look_around(hak_heap_t *heap) {
     hak_cache_flush(heap, "free");
   }
   hak_background_ensure();
-  bool seldom = ++heap->events % EVENTS_PER_CLOCK == 0 && hak_os_now_ms() - heap->scavenged_ms >= SCAVENGE_MS;
   hak_arena_purge_step();
-  if (seldom || heap->events % EVENTS_PER_SCAVENGE == 0) {
-    size_t used = hak_arena_used_slices();
-    bool fallen = hak_arena_has_fallen();
-    heap->heap_shrinks = fallen || used + SHRINKS_SLICES <= heap->used_seen;
-    if (fallen) {
+  bool often = ++heap->events % EVENTS_PER_CHECK == 0;
+  if (often || is_due(heap, SCAVENGES)) {
+    heap->heap_shrinks = hak_arena_has_fallen();
+    if (heap->heap_shrinks) {
       hak_depot_flush(true);
     }
-    heap->used_seen = used;
     hak_slab_sweep_step();
-    hak_cache_scavenge_if_due(heap);
+    if (is_due(heap, often ? BUSY_SCAVENGES : SCAVENGES)) {
+      scavenge(heap);
+    }
+    heap->cached_bytes = hak_bins_bytes(heap);
   }
 }
 
@@ -341,7 +344,6 @@ static bool put_remote(hak_heap_t *heap, uint32_t cls, hak_free_block_t *block) 
   return true;
 }
 
-/* Make room for one more block within the capacity. */
 static bool make_room(hak_heap_t *heap, uint32_t cls) {
   uint32_t count = hak_bin_blocks(heap, cls);
   bool room = count < hak_bin_capacity(&heap->info[cls]) && hak_bin_reserve(heap, cls, count + 1);

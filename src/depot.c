@@ -6,10 +6,8 @@
 #include "slab.h"
 
 enum {
-  BYTES_MAX = 256 << 10,   /* of a shard, for blocks of slabs */
-  RUN_BYTES_MAX = 1 << 20, /* of a shard, for runs: the largest one has a place */
-  BLOCKS_MAX = 4096,
-  BATCH = 8, /* blocks that a flush takes out at a time */
+  BYTES_MAX = 256 << 10, /* of a class and shard, for blocks of slabs */
+  BATCH = 8,             /* blocks that a flush takes out at a time */
 };
 
 hak_depot_t hak_depots[HAK_DEPOTS];
@@ -27,8 +25,8 @@ uint32_t hak_depots_open(void) {
 }
 
 static uint32_t capacity_of(uint32_t cls) {
-  uint32_t blocks = (hak_class_is_run(cls) ? RUN_BYTES_MAX : BYTES_MAX) / hak_class_sizes[cls];
-  return blocks < BLOCKS_MAX ? blocks : BLOCKS_MAX;
+  /* the largest run has a place */
+  return (hak_class_is_run(cls) ? hak_class_sizes[HAK_CLASS_COUNT - 1] : BYTES_MAX) / hak_class_sizes[cls];
 }
 
 static uint32_t count_of(const hak_depot_t *depot) {

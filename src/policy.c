@@ -6,49 +6,22 @@
 #include "depot.h"
 #include "options.h"
 
-/* "Shared": each of up to FEW_THREADS threads may have this much. More threads share FEW_THREADS times as much, but
- * each has at least a LEAST_PART-th of it, since any of them may go to sleep. */
+/* docs/design.md has a row for each number: what it bounds, and why. */
 enum {
-  /* A bound called shared holds in full for a few threads. More threads share as much, but each has this part of it. */
+  /* A bound called shared holds in full for a few threads. More threads share as much, but each has this part of it,
+   * since any of them may go to sleep. */
   FEW_THREADS = 16,
   LEAST_PART = 8,
 
-  /* Slow start: capacity of a class that has shown no need yet, after its first and second overflow. */
-  SLOW_START_FIRST_BYTES = 4 << 10,
-  SLOW_START_SECOND_BYTES = 8 << 10,
-  SLOW_START_BLOCK_MAX = 32 << 10,  /* none for larger blocks */
-  SLOW_START_MOST_BYTES = 96 << 10, /* of all classes of a thread, shared */
-
-  LARGE_ABOVE = 4 << 10, /* blocks above this size have a budget of their own */
-
-  /* Capacity of a thread that only frees, while no other thread takes the blocks. */
-  LEAST_BYTES = 1 << 10,
-  LEAST_BLOCKS_MAX = 64,
-  BATCH_BYTES = 32 << 10, /* the same while other threads take them, shared */
-
-  REFILL_BYTES = 16 << 10, /* a refill fetches half of what the class fetched so far, up to this */
-  FIRST_BYTES = 1 << 10,   /* the first refill, shared */
-  FETCHED_MAX = 1 << 16,   /* the count of fetched blocks stops here */
-
-  CONSECUTIVE_MAX = 3, /* overflows without a refill between them, before a thread counts as one that only frees */
-  /* Refills, and bytes fetched, before a thread keeps a slab as its current one. */
-  CURRENT_AFTER = 3,
-  CURRENT_AFTER_BYTES = 32 << 10,
-  REMOTE_BUFFER_MAX_BYTES = HAK_CACHE_LINE, /* larger classes have no remote-free buffer */
-
-  BUDGET_BYTES = 1 << 20, /* small blocks in a cache, whatever the program has in use; shared */
-  /* Eighths of a thread's memory in use that its cache may hold. A smaller part causes page faults, and a larger one
-   * counts cached memory as demand. Cached slices are of no use to other sizes, so the part for runs is the smallest.
-   */
-  SMALL_EIGHTHS = 24,
-  LARGE_EIGHTHS = 12,
-  RUN_EIGHTHS = 4,
-  EVENTS_PER_COUNT = 16, /* refills and overflows between two counts of the cached bytes */
-  LIMIT_PART = 4,        /* part of the memory limit for all caches: other threads cannot reclaim cached memory */
-
-  /* Sampler quota of all threads: this, and a part of the memory in use. */
-  QUOTA_BYTES = 512 << 10,
-  QUOTA_SHARE = 256,
+  SLOW_START_BYTES = 4 << 10, /* capacity of a class that has shown no need; it doubles once. Blocks above this size are
+                               * large: they have a budget of their own */
+  LEAST_BYTES = 1 << 10,      /* the first refill, shared; and the capacity of a thread that only frees */
+  BATCH_BYTES = 32 << 10,     /* the same while other threads take the blocks, shared; a refill fetches half of it */
+  PROVEN_AFTER = 3,           /* so many refills or overflows in a row show that a thread allocates, or only frees */
+  BUDGET_BYTES = 1 << 20,     /* small blocks in a cache, whatever the program has in use; shared */
+  /* A cache may hold so many times what its thread has in use, in small blocks and as much in large ones. Less causes
+   * page faults. Of runs it is half of the use, since cached slices are of no use to other sizes. */
+  CACHED_TIMES = 2,
 };
 
 static _Atomic size_t caches_open, quotas_bytes, budgets_bytes; /* of all threads */
@@ -73,7 +46,7 @@ static size_t shared(size_t bytes) {
 }
 
 static bool is_large(uint32_t cls) {
-  return hak_class_sizes[cls] > LARGE_ABOVE;
+  return hak_class_sizes[cls] > SLOW_START_BYTES;
 }
 
 static size_t *budget_of(hak_heap_t *heap, uint32_t cls) {
@@ -104,7 +77,7 @@ void hak_policy_open(hak_heap_t *heap, uint32_t cls) {
   int64_t fixed = fixed_capacity(cls);
   atomic_store_explicit(&info->capacity, 0, memory_order_relaxed);
   info->adaptive = fixed == HAK_OPTION_AUTO;
-  info->buffers_remote = hak_class_sizes[cls] <= REMOTE_BUFFER_MAX_BYTES &&
+  info->buffers_remote = hak_class_sizes[cls] <= HAK_CACHE_LINE &&
                          (info->adaptive ? hak_option_size(HAK_OPTION_CACHE_BYTES) > 0 : fixed > 0);
   info->fetched = info->slow_start_bytes = info->overflowed = info->consecutive = 0;
   info->refills = 0;
@@ -121,9 +94,8 @@ static void forget_quota(hak_bin_info_t *info, uint32_t cls) {
 bool hak_policy_add_quota(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
   hak_bin_info_t *info = &heap->info[cls];
   size_t bytes = (size_t)blocks * hak_class_sizes[cls];
-  size_t most = QUOTA_BYTES + (hak_arena_used_slices() << HAK_SLICE_SHIFT) / QUOTA_SHARE;
   if (!info->adaptive || info->buffers_remote ||
-      atomic_load_explicit(&quotas_bytes, memory_order_relaxed) + bytes > most) {
+      atomic_load_explicit(&quotas_bytes, memory_order_relaxed) + bytes > BUDGET_BYTES) {
     return false;
   }
   atomic_fetch_add_explicit(&quotas_bytes, bytes, memory_order_relaxed);
@@ -159,10 +131,10 @@ bool hak_policy_passes_on(const hak_heap_t *heap, uint32_t cls) {
 }
 
 uint32_t hak_policy_refill(hak_bin_info_t *info, uint32_t cls) {
-  uint32_t first = blocks_within(shared(FIRST_BYTES), cls, 1, UINT32_MAX), capacity = hak_bin_capacity(info);
-  uint32_t most = blocks_within(REFILL_BYTES, cls, 1, UINT32_MAX), want = info->fetched / 2;
+  uint32_t first = blocks_within(shared(LEAST_BYTES), cls, 1, UINT32_MAX), capacity = hak_bin_capacity(info);
+  uint32_t most = blocks_within(BATCH_BYTES / 2, cls, 1, UINT32_MAX), want = info->fetched / 2;
   info->consecutive = 0;
-  info->refills = (uint8_t)(info->refills + (info->refills < CURRENT_AFTER));
+  info->refills = (uint8_t)(info->refills + (info->refills < PROVEN_AFTER));
   if (capacity == 0 && is_large(cls)) {
     return 1;
   }
@@ -171,7 +143,7 @@ uint32_t hak_policy_refill(hak_bin_info_t *info, uint32_t cls) {
 }
 
 bool hak_policy_keeps_current(const hak_bin_info_t *info, uint32_t cls) {
-  return info->refills >= CURRENT_AFTER && (size_t)info->fetched * hak_class_sizes[cls] >= CURRENT_AFTER_BYTES;
+  return info->refills >= PROVEN_AFTER && (size_t)info->fetched * hak_class_sizes[cls] >= BATCH_BYTES;
 }
 
 static size_t all_budgets_bytes(void) {
@@ -181,17 +153,13 @@ static size_t all_budgets_bytes(void) {
 /* Whether the caches hold their part of the memory limit. */
 static bool at_limit(void) {
   size_t limit = hak_option_size(HAK_OPTION_MEMORY_LIMIT);
-  return limit > 0 && all_budgets_bytes() > limit / LIMIT_PART;
+  return limit > 0 && all_budgets_bytes() > limit / LEAST_PART;
 }
 
 /* Estimate the memory that a thread has in use: its share of all memory in use outside the caches. Without the
  * subtraction, each cache would justify the next one. The own bins are counted every few events; `others` bounds those
  * of the other threads, which may sleep. */
 static size_t in_use(hak_heap_t *heap, size_t others) {
-  if (heap->events - heap->cached_at >= EVENTS_PER_COUNT) {
-    heap->cached_at = heap->events;
-    heap->cached_bytes = hak_bins_bytes(heap);
-  }
   size_t used = hak_arena_used_slices() << HAK_SLICE_SHIFT, cached = heap->cached_bytes + others;
   return used > cached ? (used - cached) / hak_caches_open() : 0;
 }
@@ -202,9 +170,12 @@ static bool may_grow(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
   bool first = !hak_class_is_run(cls) && hak_bin_capacity(&heap->info[cls]) + blocks == 1;
   size_t bytes = (size_t)blocks * hak_class_sizes[cls], kept = *budget_of(heap, cls) + bytes;
   size_t least = is_large(cls) ? hak_option_size(HAK_OPTION_RETAIN) / hak_caches_open() : shared(BUDGET_BYTES);
-  size_t eighths = hak_class_is_run(cls) ? RUN_EIGHTHS : is_large(cls) ? LARGE_EIGHTHS : SMALL_EIGHTHS;
   size_t others = all_budgets_bytes() - heap->budget_bytes - heap->large_budget_bytes;
-  return first || kept <= least || (!at_limit() && kept <= in_use(heap, others) / 8 * eighths);
+  if (first || kept <= least) {
+    return true;
+  }
+  size_t used = in_use(heap, others);
+  return !at_limit() && kept <= (hak_class_is_run(cls) ? used / 2 : used * CACHED_TIMES);
 }
 
 /* If the thread fetches blocks again that overflowed, a larger capacity would have saved both. So the capacity grows by
@@ -212,7 +183,7 @@ static bool may_grow(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
 void hak_policy_fetched(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
   hak_bin_info_t *info = &heap->info[cls];
   uint32_t again = blocks < info->overflowed ? blocks : info->overflowed;
-  info->fetched += info->fetched < FETCHED_MAX ? blocks : 0;
+  info->fetched += info->fetched < HAK_MAGAZINE_MAX ? blocks : 0;
   if (again == 0 || !info->adaptive) {
     return;
   }
@@ -227,11 +198,11 @@ void hak_policy_fetched(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
 /* The next batch size of a thread that only frees. It moves towards its goal by a factor of two. */
 static uint32_t towards_batch(hak_heap_t *heap, uint32_t cls, uint32_t capacity) {
   uint32_t batch = hak_policy_passes_on(heap, cls) ? blocks_within(shared(BATCH_BYTES), cls, 2, UINT32_MAX)
-                                                   : blocks_within(LEAST_BYTES, cls, 1, LEAST_BLOCKS_MAX);
+                                                   : blocks_within(LEAST_BYTES, cls, 1, UINT32_MAX);
   if (capacity >= batch) {
     return capacity / 2 > batch ? capacity / 2 : batch;
   }
-  uint32_t more = capacity > 0 ? capacity : blocks_within(SLOW_START_FIRST_BYTES, cls, 1, UINT32_MAX);
+  uint32_t more = capacity > 0 ? capacity : blocks_within(SLOW_START_BYTES, cls, 1, UINT32_MAX);
   more = batch - capacity < more ? batch - capacity : more;
   bool allowed = (size_t)(capacity + more) * hak_class_sizes[cls] <= hak_option_size(HAK_OPTION_CACHE_BYTES);
   size_t kept = heap->budget_bytes + heap->large_budget_bytes;
@@ -243,10 +214,10 @@ static uint32_t towards_batch(hak_heap_t *heap, uint32_t cls, uint32_t capacity)
 static bool slow_start(hak_heap_t *heap, uint32_t cls) {
   hak_bin_info_t *info = &heap->info[cls];
   size_t size = hak_class_sizes[cls], capacity = hak_bin_capacity(info), has = capacity * size;
-  size_t wanted = capacity == 0 ? blocks_within(SLOW_START_FIRST_BYTES, cls, 1, UINT32_MAX) * size : 2 * has;
-  if (has != info->slow_start_bytes || size > SLOW_START_BLOCK_MAX ||
-      (capacity > 0 && wanted > SLOW_START_SECOND_BYTES) || wanted > hak_option_size(HAK_OPTION_CACHE_BYTES) ||
-      heap->slow_start_bytes + wanted - has > shared(SLOW_START_MOST_BYTES)) {
+  size_t wanted = capacity == 0 ? blocks_within(SLOW_START_BYTES, cls, 1, UINT32_MAX) * size : 2 * has;
+  if (has != info->slow_start_bytes || size > BATCH_BYTES || has > SLOW_START_BYTES ||
+      wanted > hak_option_size(HAK_OPTION_CACHE_BYTES) ||
+      heap->slow_start_bytes + wanted - has > shared(BUDGET_BYTES) / LEAST_PART) {
     return false;
   }
   heap->slow_start_bytes += wanted - has;
@@ -262,7 +233,7 @@ hak_overflow_t hak_policy_overflow(hak_heap_t *heap, uint32_t cls) {
   if (info->adaptive && slow_start(heap, cls)) {
     return HAK_OVERFLOW_GROWN;
   }
-  if (info->adaptive && ++info->consecutive > CONSECUTIVE_MAX) {
+  if (info->adaptive && ++info->consecutive > PROVEN_AFTER) {
     hak_policy_set_capacity(heap, cls, towards_batch(heap, cls, capacity));
     info->overflowed += capacity > 0 ? capacity : 1;
     return HAK_OVERFLOW_FREES;

@@ -6,12 +6,9 @@
 #include "pagemap.h"
 
 enum {
-  SWEEP_AFTER_MIN = 64,  /* sparse slabs (4 MiB) below which a sweep is not worth its calls */
-  SHRUNK_BY_MIN = 32,    /* fall of the use, in slabs' worth, that justifies a sweep */
-  SWEEP_AFTER_PART = 16, /* or this part of the use */
-  SWEEP_LATER_PART = 64, /* the same, at the end of a decay time */
+  WORTH_SLABS = 64, /* a sweep of fewer sparse slabs (4 MiB) is not worth its calls; */
+  WORTH_PART = 16,  /* nor is one of a smaller part of the memory in use */
   STEP_SLABS = 32,
-  STAY_PART = 8, /* if fewer sparse slabs than this stay sparse, they soon empty or fill up by themselves */
 };
 
 static _Atomic size_t most_full; /* peak use in slabs' worth since the last sweep */
@@ -98,7 +95,7 @@ bool hak_slab_discard_all(void) {
 static bool stay_sparse(hak_slab_class_t *class) {
   hak_lock(&class->lock);
   size_t sparse = class->sparse;
-  bool stay = sparse < SWEEP_AFTER_MIN || class->left < sparse - sparse / STAY_PART;
+  bool stay = sparse < WORTH_SLABS || class->left < sparse - sparse / WORTH_PART;
   hak_unlock(&class->lock);
   return stay;
 }
@@ -145,14 +142,12 @@ static size_t full_slabs(void) {
  * shrunk, or when half of the memory in use is sparse. */
 static void became_sparse(void) {
   size_t full = full_slabs(), most = atomic_load_explicit(&most_full, memory_order_relaxed);
-  size_t part = full / SWEEP_AFTER_PART, sparse = listed(HAK_SLABS_SPARSE);
+  size_t part = full / WORTH_PART, worth = part > WORTH_SLABS ? part : WORTH_SLABS, sparse = listed(HAK_SLABS_SPARSE);
   if (full > most) {
     atomic_store_explicit(&most_full, full, memory_order_relaxed);
     most = full;
   }
-  bool enough = sparse >= (part > SWEEP_AFTER_MIN ? part : SWEEP_AFTER_MIN);
-  bool shrunk = full + (part > SHRUNK_BY_MIN ? part : SHRUNK_BY_MIN) <= most;
-  if (enough && (shrunk || sparse >= full / 2)) {
+  if (sparse >= worth && (full + worth <= most || sparse >= full / 2)) {
     begin_sweep(full);
   }
   hak_slab_sweep_step();
@@ -180,7 +175,7 @@ void hak_slab_decay(void) {
   for (int c = 1; c < HAK_RUN_FIRST; c++) {
     forget_half(&hak_slab_classes[c]);
   }
-  if (listed(HAK_SLABS_SPARSE) > full_slabs() / SWEEP_LATER_PART) {
+  if (listed(HAK_SLABS_SPARSE) > full_slabs() / WORTH_PART) {
     begin_sweep(full_slabs());
   }
 }

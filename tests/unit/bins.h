@@ -8,7 +8,7 @@
 #include "slab.h"
 
 enum {
-  BINS_UNEARNED_BYTES = 96 << 10,
+  BINS_UNEARNED_BYTES = 128 << 10,
   BINS_UNEARNED_BLOCK = 32 << 10
 }; /* of capacity that a thread gets before it shows a need */
 

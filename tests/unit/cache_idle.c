@@ -58,9 +58,12 @@ static void a_busy_thread_looks_more_often(void) {
   CHECK(mine.budget_bytes > 1 << 20); /* more than a thread may have that has nothing in use */
   system_advance_clock_ms(250);
   make_events(64 / EVENTS);
+  while (mine.events % 64 >= EVENTS) {
+    make_events(1);
+  }
   for (int look = 0; look < 4; look++) {
     system_advance_clock_ms(BUSY_MS);
-    make_events(64 / EVENTS);
+    make_events(8 / EVENTS);
   }
   CHECK(!bins_empty(&mine, small)); /* too few events till now */
   for (int look = 0; look < 2; look++) {

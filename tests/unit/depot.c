@@ -13,7 +13,13 @@
 #include "stats.h"
 #include "system.h"
 
-enum { BYTES = 1024, BLOCKS = 1000, MOST_BYTES = 256 << 10, MOST_RUN_BYTES = 1 << 20, MOST_BLOCKS = 4096 };
+enum {
+  BYTES = 1024,
+  BLOCKS = 1000,
+  MOST_BYTES = 256 << 10,
+  MOST_RUN_BYTES = 1 << 20,
+  MOST_BLOCKS = MOST_BYTES / HAK_BLOCK_MIN
+};
 
 static uint32_t cls;
 static hak_free_block_t *blocks[BLOCKS], *taken[BLOCKS];
@@ -106,7 +112,7 @@ static void there_is_room_for_so_much(void) {
   CHECK(hak_depot_put(cls, blocks, rest) == rest - 5 && waiting() == room);
 }
 
-/* Of small blocks, too, so that nobody waits long for who moves them; and of large ones there is one at least. */
+/* Of large ones there is one at least. */
 static void there_is_room_in_every_class(void) {
   static hak_free_block_t *many[2 * MOST_BLOCKS];
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {

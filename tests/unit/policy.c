@@ -158,11 +158,11 @@ static void unearned_room_is_little(void) {
   CHECK(overflow(hak_class_of(BYTES)) == HAK_OVERFLOW_GROWN);
 }
 
-/* Among so many threads each may sleep: sixteen have 96 KiB each, more share as much, and none has less than 12. */
+/* Among so many threads each may sleep: sixteen have 128 KiB each, more share as much, and none has less than 16. */
 static void among_many_it_is_less(void) {
   static const struct {
     size_t threads, most_kib;
-  } cases[] = {{16, 96}, {32, 48}, {64, 24}, {1000, 12}};
+  } cases[] = {{16, 128}, {32, 64}, {64, 32}, {1000, 16}};
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     (void)open_one(BYTES);
     hak_cache_set_open(cases[i].threads);

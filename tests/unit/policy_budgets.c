@@ -97,18 +97,18 @@ static void no_cache_holds_more_than_a_magazine(void) {
   CHECK(capacity(cls) == HAK_MAGAZINE_MAX);
 }
 
-/* Caches share one and a half times what the process has in use, and of blocks up to 4 KiB three times. */
+/* Caches share twice what the process has in use, and of blocks up to 4 KiB as much again. */
 static void caches_share_the_budget(void) {
   const uint32_t large = open_one(40 << 10), small = hak_class_of(4096);
   CHECK(large == HAK_RUN_FIRST - 1);
   use_mib(128);
-  hak_cache_set_open(3 * (64 << 20) / (80 << 10) + 1);
+  hak_cache_set_open(2 * (128 << 20) / (80 << 10) + 1);
   want(large, 2);
-  CHECK(capacity(large) == 1); /* 128 MiB / as many, and half of that, is less than two blocks */
-  hak_cache_set_open(3 * (64 << 20) / (80 << 10) - 1);
+  CHECK(capacity(large) == 1); /* twice 128 MiB / as many is less than two blocks */
+  hak_cache_set_open(2 * (128 << 20) / (80 << 10) - 1);
   want(large, 2);
   CHECK(capacity(large) == 2);
-  hak_cache_set_open(3 * 32);
+  hak_cache_set_open(2 * 32);
   want_much(small);
   CHECK(heap.budget_bytes <= 4 << 20 && capacity(small) > 1000);
   bins_budgets_add_up(&heap);
@@ -198,17 +198,17 @@ static void the_lean_profile_keeps_no_runs(void) {
   CHECK(run_bytes() == 0);
 }
 
-/* And all of them keep a quarter of a limit at most, beyond what each has without asking. */
+/* And all of them keep an eighth of a limit at most, beyond what each has without asking. */
 static void caches_leave_room_below_a_limit(void) {
-  enum { LIMIT = 64 << 20 };
-  set_variable("HAKMEM_MEMORY_LIMIT=64M");
+  enum { LIMIT = 128 << 20 };
+  set_variable("HAKMEM_MEMORY_LIMIT=128M");
   const uint32_t large = open_one(40 << 10);
   use_mib(32);
   for (uint32_t c = large; c > large - 3; c--) {
     want(c, 1000);
     CHECK((size_t)capacity(c) * hak_class_sizes[c] <= 8 << 20); /* the option of a class */
   }
-  CHECK(heap.large_budget_bytes > LIMIT / 4 - (40 << 10) && heap.large_budget_bytes <= LIMIT / 4 + (40 << 10));
+  CHECK(heap.large_budget_bytes > LIMIT / 8 - (40 << 10) && heap.large_budget_bytes <= LIMIT / 8 + (40 << 10));
   want(HAK_CLASS_COUNT - 1, 10);
   CHECK(run_bytes() == 0);
   bins_budgets_add_up(&heap);

@@ -196,7 +196,7 @@ static unsigned longest_idle_step(void) {
 
 /* Of many slabs that have a block to give and are not sparse a pass looks at none. */
 static void a_step_is_as_short_in_a_large_heap(void) {
-  enum { FEW = 16, MANY = 1024, SPARSE = MANY / 32 };
+  enum { FEW = 16, MANY = 1024, SPARSE = MANY / 8 };
   static hak_slab_t *slabs[MANY], *sparse[SPARSE];
   unsigned with_few = 0;
   for (int i = 0; i < MANY; i++) {
@@ -225,7 +225,7 @@ static void a_step_is_as_short_in_a_large_heap(void) {
   }
 }
 
-enum { CHURN_SLABS = 256, CHURN_BYTES = 4096, PER_SLAB = HAK_SLAB_BYTES / CHURN_BYTES, ROUNDS = 10, DECAY_TIMES = 10 };
+enum { CHURN_SLABS = 256, CHURN_BYTES = 4096, PER_SLAB = HAK_SLAB_BYTES / CHURN_BYTES, ROUNDS = 20, DECAY_TIMES = 10 };
 
 /* A slab of the churn's class gives so many blocks. */
 static void take_of_one(void **taken, uint32_t count) {
