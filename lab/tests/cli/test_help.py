@@ -1,5 +1,7 @@
 """What the help of a command shows is there: every option is a key of the spec, or the command's own."""
 
+import functools
+
 import pytest
 import typer
 
@@ -21,6 +23,7 @@ KIND_OF = {"bench": "suite", "scorecard": "suite", "gallery": "suite", "baseline
 GIVEN = {"guardrail": ["rss=5%"], "env": ["A=1"], "pin": "0", "set_": ["question=x"], "input_": "/etc/hostname"}
 
 
+@functools.cache
 def commands() -> dict[str, typer.core.TyperCommand]:
     """Name -> command, of those that measure or judge."""
     found = dict(typer.main.get_command(app).commands)
