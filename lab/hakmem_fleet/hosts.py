@@ -18,9 +18,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import chdtrc, stdtrit
 
 from hakmem_lab.judge.statistics.paired import Interval, checked, hodges_lehmann
+from hakmem_lab.judge.statistics.special import chdtrc, stdtrit
 
 LEAST_HOSTS = 3
 PRIOR_BLOCKS = 4

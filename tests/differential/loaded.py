@@ -83,8 +83,7 @@ def sandboxes() -> Iterator[Environment]:
 
 def interposers(names: tuple[str, ...]) -> Iterator[Environment]:
     """Each wrapper allocates at every call or at the first, sleeps, or fails; memory goes back soon."""
-    for name in names:
-        library = build(name, Path(FOLDER.name))
+    for name, library in build(names, Path(FOLDER.name)).items():
         for mode in ("allocate", "first", "block", *(["fail"] if name in MAY_FAIL else [])):
             extra = {"LOADED_MODE": mode, "HAKMEM_DECAY_MS": "20"}
             for place in both_orders(f"{name} {mode}", library, extra):

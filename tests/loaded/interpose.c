@@ -1,9 +1,40 @@
-/* Stands before one function of libc (INTERPOSED, whatever its arguments are) and does what such libraries do:
+/* Stands before one function of libc, whatever its arguments are, and does what such libraries do:
  *   LOADED_MODE=allocate   allocates and frees at every call, and keeps a few blocks whose contents it checks
  *   LOADED_MODE=first      the same, much of it, at the first call only, which others wait for
  *   LOADED_MODE=block      sleeps a little
  *   LOADED_MODE=fail       lets every third call fail, of those after the first hundred
- * At the end it writes how often it was called to descriptor LOADED_REPORT, if that is given. */
+ * At the end it writes how often it was called to descriptor LOADED_REPORT, if that is given.
+ * With INTERPOSED=NAME this is that function's entry alone; the rest, built without, serves all of them. */
+#ifdef INTERPOSED
+#define TEXT_OF(name) #name
+#define TEXT(name) TEXT_OF(name)
+
+const char interpose_name[] = TEXT(INTERPOSED);
+
+/* All that may hold an argument survives. */
+__asm__(".text\n.globl " TEXT(INTERPOSED) "\n.type " TEXT(INTERPOSED) ", @function\n" TEXT(
+    INTERPOSED) ":\n"
+                "  endbr64\n"
+                "  push %rbp\n  mov %rsp, %rbp\n"
+                "  push %rdi\n  push %rsi\n  push %rdx\n  push %rcx\n  push %r8\n  push %r9\n  push %rax\n  push %r10\n"
+                "  sub $128, %rsp\n"
+                "  movdqu %xmm0, 0(%rsp)\n  movdqu %xmm1, 16(%rsp)\n  movdqu %xmm2, 32(%rsp)\n  movdqu %xmm3, "
+                "48(%rsp)\n"
+                "  movdqu %xmm4, 64(%rsp)\n  movdqu %xmm5, 80(%rsp)\n  movdqu %xmm6, 96(%rsp)\n  movdqu %xmm7, "
+                "112(%rsp)\n"
+                "  call interpose_before\n"
+                "  mov %rax, %r11\n"
+                "  movdqu 0(%rsp), %xmm0\n  movdqu 16(%rsp), %xmm1\n  movdqu 32(%rsp), %xmm2\n  movdqu 48(%rsp), "
+                "%xmm3\n"
+                "  movdqu 64(%rsp), %xmm4\n  movdqu 80(%rsp), %xmm5\n  movdqu 96(%rsp), %xmm6\n  movdqu 112(%rsp), "
+                "%xmm7\n"
+                "  add $128, %rsp\n"
+                "  pop %r10\n  pop %rax\n  pop %r9\n  pop %r8\n  pop %rcx\n  pop %rdx\n  pop %rsi\n  pop %rdi\n  pop "
+                "%rbp\n"
+                "  test %r11, %r11\n  jz 1f\n  jmp *%r11\n"
+                "1: mov $-1, %rax\n  ret\n"
+                ".size " TEXT(INTERPOSED) ", . - " TEXT(INTERPOSED) "\n");
+#else
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdatomic.h>
@@ -16,8 +47,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define TEXT_OF(name) #name
-#define TEXT(name) TEXT_OF(name)
+extern const char interpose_name[];
 
 enum { KEPT = 40, MANY = 300, BEFORE_FAILURES = 100, OFTEN = 3000 };
 
@@ -27,7 +57,7 @@ static _Thread_local bool inside __attribute__((tls_model("initial-exec")));
 
 static void die(const char *why) {
   char text[128];
-  int length = snprintf(text, sizeof text, "interpose %s: %s\n", TEXT(INTERPOSED), why);
+  int length = snprintf(text, sizeof text, "interpose %s: %s\n", interpose_name, why);
   syscall(SYS_write, STDERR_FILENO, text, length);
   syscall(SYS_exit_group, 3);
 }
@@ -107,10 +137,10 @@ static int mode(void) {
 }
 
 static void find_next(void) {
-  if (strcmp(TEXT(INTERPOSED), "dlsym") == 0) {
+  if (strcmp(interpose_name, "dlsym") == 0) {
     next = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.34");
   } else {
-    next = dlsym(RTLD_NEXT, TEXT(INTERPOSED));
+    next = dlsym(RTLD_NEXT, interpose_name);
   }
   if (!next) {
     die("there is none behind");
@@ -144,30 +174,6 @@ __attribute__((used)) void *interpose_before(void) {
   return fails ? NULL : next;
 }
 
-/* All that may hold an argument survives. */
-__asm__(".text\n.globl " TEXT(INTERPOSED) "\n.type " TEXT(INTERPOSED) ", @function\n" TEXT(
-    INTERPOSED) ":\n"
-                "  endbr64\n"
-                "  push %rbp\n  mov %rsp, %rbp\n"
-                "  push %rdi\n  push %rsi\n  push %rdx\n  push %rcx\n  push %r8\n  push %r9\n  push %rax\n  push %r10\n"
-                "  sub $128, %rsp\n"
-                "  movdqu %xmm0, 0(%rsp)\n  movdqu %xmm1, 16(%rsp)\n  movdqu %xmm2, 32(%rsp)\n  movdqu %xmm3, "
-                "48(%rsp)\n"
-                "  movdqu %xmm4, 64(%rsp)\n  movdqu %xmm5, 80(%rsp)\n  movdqu %xmm6, 96(%rsp)\n  movdqu %xmm7, "
-                "112(%rsp)\n"
-                "  call interpose_before\n"
-                "  mov %rax, %r11\n"
-                "  movdqu 0(%rsp), %xmm0\n  movdqu 16(%rsp), %xmm1\n  movdqu 32(%rsp), %xmm2\n  movdqu 48(%rsp), "
-                "%xmm3\n"
-                "  movdqu 64(%rsp), %xmm4\n  movdqu 80(%rsp), %xmm5\n  movdqu 96(%rsp), %xmm6\n  movdqu 112(%rsp), "
-                "%xmm7\n"
-                "  add $128, %rsp\n"
-                "  pop %r10\n  pop %rax\n  pop %r9\n  pop %r8\n  pop %rcx\n  pop %rdx\n  pop %rsi\n  pop %rdi\n  pop "
-                "%rbp\n"
-                "  test %r11, %r11\n  jz 1f\n  jmp *%r11\n"
-                "1: mov $-1, %rax\n  ret\n"
-                ".size " TEXT(INTERPOSED) ", . - " TEXT(INTERPOSED) "\n");
-
 __attribute__((destructor)) static void report(void) {
   const char *fd = getenv("LOADED_REPORT");
   if (fd) {
@@ -175,3 +181,4 @@ __attribute__((destructor)) static void report(void) {
     dprintf(atoi(fd), "%lu\n", atomic_load(&calls));
   }
 }
+#endif

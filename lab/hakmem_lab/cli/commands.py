@@ -1,11 +1,15 @@
 """The commands of `hak`, in groups, with an example each, in the order in which a user meets them."""
 
+import copy
 import importlib
 import textwrap
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 from typer.core import TyperGroup
+from typer.main import get_command_name
+from typer.models import CommandInfo
 
 from hakmem_lab import __version__
 from hakmem_lab.cli import bench, heap, init, inspect, kinds, mcp, programs, share, traces
@@ -134,3 +138,20 @@ def _options(
     ] = False,
 ) -> None:
     """What `hak` takes before the name of a command."""
+
+
+def chosen(words: Sequence[str]) -> typer.Typer:
+    """The app with the one command that the words begin with: the parsers of all take as long as importing typer.
+
+    Without such a command the app is whole, because its messages name the others.
+    """
+    named = [info for info in app.registered_commands if words and _name(info) == words[0]]
+    if not named:
+        return app
+    one = copy.copy(app)
+    one.registered_commands, one.registered_groups = named, []
+    return one
+
+
+def _name(info: CommandInfo) -> str:
+    return info.name or get_command_name(getattr(info.callback, "__name__", ""))

@@ -5,7 +5,6 @@ what is in use. `hak top`: memory by owner, class and thread, live; and options,
 the heap as OpenMetrics text, once or for a scraper.
 """
 
-import http.server
 import socket
 import sys
 from collections.abc import Callable
@@ -173,6 +172,8 @@ def _address(text: str) -> tuple[str, int]:
 
 
 def _serve(address: tuple[str, int], read: Callable[[], str], content_type: str) -> None:
+    import http.server
+
     from hakmem_lab.inside.memory import Gone
 
     class Handler(http.server.BaseHTTPRequestHandler):

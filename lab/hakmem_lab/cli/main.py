@@ -70,9 +70,9 @@ def _run(words: Sequence[str]) -> int | None:
     if not words and COMPLETION not in os.environ:
         print(commands.overview())
         return 0
-    return commands.app(
-        measure.spread_allocators(hyperfine.spread_parameters(list(words))), prog_name="hak", standalone_mode=False
-    )
+    words = measure.spread_allocators(hyperfine.spread_parameters(list(words)))
+    app = commands.app if COMPLETION in os.environ else commands.chosen(words)
+    return app(words, prog_name="hak", standalone_mode=False)
 
 
 def _said(text: object, status: int) -> int:

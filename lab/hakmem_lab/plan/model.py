@@ -19,6 +19,7 @@ class Model(BaseModel):
         populate_by_name=True,
         alias_generator=lambda name: name.replace("_", "-"),
         allow_inf_nan=False,
+        defer_build=True,
     )
 
     @classmethod

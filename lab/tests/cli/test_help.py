@@ -1,12 +1,14 @@
 """What the help of a command shows is there: every option is a key of the spec, or the command's own."""
 
+import functools
+
 import pytest
 import typer
 
 from hakmem_fleet import command as fleet
 from hakmem_lab import kinds
 from hakmem_lab.cli import hyperfine, measure
-from hakmem_lab.cli.commands import app
+from hakmem_lab.cli.commands import app, chosen
 from hakmem_lab.plan.kinds import KINDS
 
 # What commands do with options that are no keys, or are keys by another name.
@@ -21,6 +23,7 @@ KIND_OF = {"bench": "suite", "scorecard": "suite", "gallery": "suite", "baseline
 GIVEN = {"guardrail": ["rss=5%"], "env": ["A=1"], "pin": "0", "set_": ["question=x"], "input_": "/etc/hostname"}
 
 
+@functools.cache
 def commands() -> dict[str, typer.core.TyperCommand]:
     """Name -> command, of those that measure or judge."""
     found = dict(typer.main.get_command(app).commands)
@@ -76,3 +79,10 @@ def test_a_soak_takes_its_allocator(here, store):
     answer = here("soak", "--allocator", "no-such-one", "--quiet", "--", "true")
     assert "there is no allocator 'no-such-one'" in answer.message()
     assert "--allocator" in here("soak", "--allocators", "glibc", "--", "true").message()
+
+
+def test_a_command_waits_for_no_other_one_s_parser():
+    """A word that is none, and a group of commands, meet all of them."""
+    for word in commands().keys() & {"ab", "bench", "fleet"} | {"show", "run", "record"}:
+        assert list(typer.main.get_command(chosen([word, "--help"])).commands) == [word]
+    assert all(chosen(words) is app for words in ([], ["no-such-command"], ["--help"], ["baseline", "save"]))

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import bdtr
 
 from hakmem_lab.judge.statistics.paired import Interval, Values, as_log, as_ratio, paired_interval
 from hakmem_lab.judge.statistics.plan import Plan, planned_looks
 from hakmem_lab.judge.statistics.power import blocks_for, least_blocks, smallest_effect, spread
+from hakmem_lab.judge.statistics.special import bdtr
 from hakmem_lab.judge.statistics.verdict import Verdict, sequential_verdict
 
 LEAST_RESAMPLES = 200

@@ -12,9 +12,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import stdtrit
 
 from hakmem_lab.judge.statistics.paired import Values
+from hakmem_lab.judge.statistics.special import stdtrit
 
 BATCHES = 60
 LEAST_EFFECTIVE = 4.0

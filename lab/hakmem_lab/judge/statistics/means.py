@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import stdtrit
 
 from hakmem_lab.judge.statistics.paired import Interval
+from hakmem_lab.judge.statistics.special import stdtrit
 
 LEAST_BLOCKS = 4
 FAR_OFF = 2.0

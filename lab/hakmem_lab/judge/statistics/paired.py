@@ -19,7 +19,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import bdtr, gammaincinv, ndtri, stdtrit
+
+from hakmem_lab.judge.statistics.special import bdtr, gammaincinv, ndtri, stdtrit
 
 
 def quantile_interval(values: Sequence[float], q: float, level: float = 0.95) -> tuple[float, float, float]:

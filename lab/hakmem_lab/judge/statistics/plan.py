@@ -31,9 +31,9 @@ from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
-from scipy.special import ndtr, ndtri
 
 from hakmem_lab.judge.statistics.paired import Interval, Values, checked, hodges_lehmann, least_count, paired_intervals
+from hakmem_lab.judge.statistics.special import ndtr, ndtri
 
 _NODES = 256
 _FAR = -9.0

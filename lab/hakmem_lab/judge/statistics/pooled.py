@@ -17,9 +17,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import ndtr, stdtrit
 
 from hakmem_lab.judge.statistics.paired import Interval, as_multiple
+from hakmem_lab.judge.statistics.special import ndtr, stdtrit
 
 RESAMPLES = 2000
 EXACT_FLIPS_LIMIT = 12

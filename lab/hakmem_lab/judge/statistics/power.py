@@ -10,10 +10,9 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from scipy.special import ndtr, ndtri, stdtrit
-
 from hakmem_lab.judge.statistics.paired import Values, as_log, as_ratio, checked, least_count, paired_interval
 from hakmem_lab.judge.statistics.plan import SHARE, Plan, obrien_fleming_levels, planned_looks
+from hakmem_lab.judge.statistics.special import ndtr, ndtri, stdtrit
 
 MOST_BLOCKS = 100_000
 _EFFICIENCY = math.sqrt(math.pi / 3)

@@ -14,11 +14,11 @@ from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import ndtri
 
 from hakmem_lab.judge.statistics.paired import hodges_lehmann
 from hakmem_lab.judge.statistics.plan import Plan, log_capital, obrien_fleming_levels, spreads_before
 from hakmem_lab.judge.statistics.power import spread
+from hakmem_lab.judge.statistics.special import ndtri
 
 _RUNS, _SEED, _STEPS = 200, 30, 5
 _HORIZON = 3

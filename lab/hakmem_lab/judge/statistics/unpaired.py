@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import ndtri
 
 from hakmem_lab.judge.statistics.aa import autocorrelation
 from hakmem_lab.judge.statistics.paired import Interval, checked
+from hakmem_lab.judge.statistics.special import ndtri
 
 EXACT_PAIRS = 2500
 LEAST_FOR_NEIGHBOURS = 8

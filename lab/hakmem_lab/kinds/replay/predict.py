@@ -14,9 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from scipy.special import stdtrit
-
 from hakmem_lab.judge.statistics.paired import as_log, block_log_ratio, simultaneous_intervals
+from hakmem_lab.judge.statistics.special import stdtrit
 
 LEVEL, SIGMAS = 0.95, 2.0
 MATTERS = 0.03  # smaller differences between live runs need no particular order

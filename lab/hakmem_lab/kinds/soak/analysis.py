@@ -19,10 +19,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtri, stdtrit
 
 from hakmem_lab.judge.statistics.drift import LEAST_SAMPLES, Slope, change_points, theil_sen, warmup_end
 from hakmem_lab.judge.statistics.paired import Values
+from hakmem_lab.judge.statistics.special import ndtri, stdtrit
 
 MOST_POINTS = 900
 WARM_UP_LEVEL = 0.95

@@ -3,10 +3,9 @@
 import statistics
 from collections.abc import Sequence
 
-from scipy.special import gammaincinv
-
 from hakmem_lab.judge.analysis import ARM_MEDIANS, begun, identity, warnings
 from hakmem_lab.judge.explain import explained
+from hakmem_lab.judge.statistics.special import gammaincinv
 from hakmem_lab.judge.statistics.verdict import Verdict
 from hakmem_lab.store.runs import plain
 
