@@ -19,14 +19,14 @@ BLOCKS = f"max_blocks seed {RESULT}"
 COMMANDS = {
     "compare": (
         "Several allocators on one program: time, memory, faults, each against a baseline.",
-        f"words allocators baseline {METRIC} server quick beside_load precondition detect rare max_blocks warm_up "
-        f"repeat pin input_ timeout expect_exit seed guardrail env question commands scan_ {STEPS} {RESULT}",
+        f"words allocators baseline {METRIC} server quick beside_load precondition history detect rare max_blocks "
+        f"warm_up repeat pin input_ timeout expect_exit seed guardrail env question commands scan_ {STEPS} {RESULT}",
     ),
     "ab": (
         "Is the treatment better than the control? GO, NEUTRAL, NO-GO or INCONCLUSIVE, with the interval.",
-        f"words control treatment {METRIC} looks server quick beside_load precondition detect rare max_blocks warm_up "
-        f"repeat pin duet also input_ timeout expect_exit seed builds guardrail env question callgrind ops commands "
-        f"scan_ {STEPS} {RESULT}",
+        f"words control treatment {METRIC} looks server quick beside_load precondition history detect rare max_blocks "
+        f"warm_up repeat pin duet also input_ timeout expect_exit seed builds guardrail env question callgrind ops "
+        f"commands scan_ {STEPS} {RESULT}",
     ),
     "matrix": (
         "A 2x2 or 2^k design: main effects and interactions, each with its interval.",
