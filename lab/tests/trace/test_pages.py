@@ -1,7 +1,6 @@
 """`hak trace --by pages`: which stacks keep pages, and a replay without them that shows it; recordings as pasts."""
 
 import json
-import os
 import subprocess
 
 import pytest
@@ -12,49 +11,54 @@ from hakmem_lab.trace import history, replayer
 MALLOC, FREE, REALLOC, STACK, TOUCHED = 0, 3, 5, 10, 7
 
 
+KEEP, PASS = "0x50", "0x60"  # two stacks, of one address each
+TREE = json.dumps({"files": [], "nodes": [[0, -1, 0x50], [0, -1, 0x60]]})
+COUNT, ONE_IN = 8000, 40
+
+
+def crafted(written, mean=1):
+    """A trace of survivors among blocks that are freed at the end: each of them keeps a page."""
+    lines, slot = [f"o 0 0 {STACK} 0 0 1 0", f"o 0 0 {MALLOC} 100 0 0 0"], 0
+    lines[:0] = [f't 1 0 {{"stacks": {mean}}}', f"t 6 0 {TREE}"]
+    passing = []
+    for i in range(COUNT):
+        keeps = i % ONE_IN == 0
+        for node in (2, 1)[: 1 + keeps]:
+            slot += 1
+            lines += [f"o 0 0 {STACK} 0 0 {node} {i}", f"o 0 0 {MALLOC} 100 {slot} 0 {i}"]
+            passing += [slot] if node == 2 else []
+    lines += [f"o 0 0 {FREE} 0 {each} 0 {COUNT}" for each in passing]
+    return written([*lines, 'e 1 {"processes": []}'], name=f"{mean}.trace")
+
+
 @pytest.fixture
-def recorded(common, hak, plain):
-    """recorded(rate): a trace of survivors among freed blocks, one for all tests."""
-
-    def record(rate="1"):
-        path = common("pages") / f"{rate}-{os.environ.get('PYTEST_XDIST_WORKER', '')}.trace"
-        if not path.exists():
-            assert (
-                hak("record", "--stacks", "--rate", rate, "-o", path, "--", plain("pages.c"), timeout=400).status == 0
-            )
-        return path
-
-    return record
-
-
-@pytest.fixture
-def pages(recorded):
-    return recorded()
+def pages(written):
+    return crafted(written)
 
 
 @pytest.mark.parametrize("name", ["glibc", "hakmem"])
 def test_what_survivors_keep_is_what_a_replay_without_them_lacks(here, pages, name):
     result = here("trace", pages, "--by", "pages", "--allocator", name, "--json", "-").result()
     first = result["tested"][0]
-    assert first["frames"][0] == "keep" and first["blocks"] == 200 and result["allocator"] == name
+    assert first["frames"] == [KEEP] and first["blocks"] == 201 and result["allocator"] == name
     assert first["predicted_kib"] > 500 > 10 * first["bytes"] / 1024  # pages, not bytes
     assert abs(first["error"]) <= 0.15 and "which confirms it" in result["answer"]
     assert first["observed_kib"] <= result["settled_kib"]
 
 
 def test_stacks_are_named_and_the_moment_is(here, pages):
-    told = here("trace", pages, "--by", "pages", "--without", "pass", "--at", "peak", "--json", "-").result()
+    told = here("trace", pages, "--by", "pages", "--without", PASS, "--at", "peak", "--json", "-").result()
     (row,) = told["tested"]
-    assert row["frames"] == ["pass"] and row["blocks"] > 6_000 and told["moment"] == "when most was live"
-    shown = here("trace", pages, "--by", "pages", "--without", "keep").out
-    assert "keep" in shown and "less without them" in shown
+    assert row["frames"] == [PASS] and row["blocks"] > 6_000 and told["moment"] == "when most was live"
+    shown = here("trace", pages, "--by", "pages", "--without", KEEP).out
+    assert KEEP in shown and "less without them" in shown
 
 
-def test_what_cannot_be_asked_is_said(here, pages, recorded):
+def test_what_cannot_be_asked_is_said(here, pages, written):
     assert "no stack" in here("trace", pages, "--by", "pages", "--without", "nobody").message()
     assert "is no moment" in here("trace", pages, "--by", "pages", "--at", "noon").message()
-    assert "goes with --by pages" in here("trace", pages, "--without", "keep").message()
-    assert "--rate 1" in here("trace", recorded("64K"), "--by", "pages").message()
+    assert "goes with --by pages" in here("trace", pages, "--without", KEEP).message()
+    assert "--rate 1" in here("trace", crafted(written, 65536), "--by", "pages").message()
 
 
 def replayed(trace, groups, *flags):
