@@ -108,6 +108,9 @@ FLAGS: Mapping[str, Any] = {
     "rare": option(str | None, help="Run enough blocks to see what happens to this share of runs, like 1%"),
     "beside_load": option(bool | None, "--beside-load", help="The verdict again, beside two busy neighbours"),
     "precondition": option(bool | None, "--precondition", help="The verdict again, on a heap that was in use before"),
+    "history": option(
+        str | None, metavar="TRACE", help="The verdict again, on a heap that the recorded program has used before"
+    ),
     "quick": option(bool | None, "--quick", help="Stop with a first estimate, after five blocks or 30 s"),
     "warm_up": option(int | None, help="Runs of each side that do not count"),
     "repeat": option(str | None, help="Executions that make up one run; auto: at least 100 ms"),

@@ -19,14 +19,14 @@ BLOCKS = f"max_blocks seed {RESULT}"
 COMMANDS = {
     "compare": (
         "Several allocators on one program: time, memory, faults, each against a baseline.",
-        f"words allocators baseline {METRIC} server quick beside_load precondition detect rare max_blocks warm_up "
-        f"repeat pin input_ timeout expect_exit seed guardrail env question commands scan_ {STEPS} {RESULT}",
+        f"words allocators baseline {METRIC} server quick beside_load precondition history detect rare max_blocks "
+        f"warm_up repeat pin input_ timeout expect_exit seed guardrail env question commands scan_ {STEPS} {RESULT}",
     ),
     "ab": (
         "Is the treatment better than the control? GO, NEUTRAL, NO-GO or INCONCLUSIVE, with the interval.",
-        f"words control treatment {METRIC} looks server quick beside_load precondition detect rare max_blocks warm_up "
-        f"repeat pin duet also input_ timeout expect_exit seed builds guardrail env question callgrind ops commands "
-        f"scan_ {STEPS} {RESULT}",
+        f"words control treatment {METRIC} looks server quick beside_load precondition history detect rare max_blocks "
+        f"warm_up repeat pin duet also input_ timeout expect_exit seed builds guardrail env question callgrind ops "
+        f"commands scan_ {STEPS} {RESULT}",
     ),
     "matrix": (
         "A 2x2 or 2^k design: main effects and interactions, each with its interval.",
@@ -53,7 +53,7 @@ COMMANDS = {
     ),
     "judge": (
         "What other tools have measured, as verdicts with intervals; and what cannot be known of it.",
-        "files only metric higher_is_better margin alpha interleaved question store json format_ require",
+        "files header only metric higher_is_better margin alpha interleaved question store json format_ require",
     ),
     "suite": (
         'Workloads of your own on several allocators, with bars to reach: see "A suite of your own" in docs/lab.md.',
@@ -111,6 +111,19 @@ def _show_instructions(result: dict) -> None:
         columns.append("per operation")
         rows = [[*row, f"{arm['per_op']:,.2f}"] for row, arm in zip(rows, result["arms"], strict=True)]
     console.print(terminal.table_of("Instructions", columns, rows))
+
+
+def _say_header(wanted: bool) -> None:
+    if wanted:
+        from hakmem_lab.plan import foreign
+
+        print(foreign.HEADER.read_text(encoding="utf-8"), end="")
+        raise typer.Exit
+
+
+def _judge(params: dict[str, Any]) -> None:
+    del params["header"]
+    measure("judge", params | {"words": None, "quiet": True})
 
 
 def _tune(params: dict[str, Any]) -> None:
@@ -276,6 +289,13 @@ OWN: dict[str, dict[str, Any]] = {
         "only": option(str | None, metavar="PATTERN", help="Benchmarks whose names match"),
         "metric": option(str | None, metavar="NAME", help="wall, cpu, or as the tool calls it: B/op, allocs/op …"),
         "interleaved": option(bool | None, "--interleaved", help="The runs of both took turns: judged in pairs"),
+        "header": option(
+            bool,
+            "--header",
+            callback=_say_header,
+            is_eager=True,
+            help="Print hak_pairs.h, by which a program pairs two sides of a library in itself",
+        ),
     },
     "suite": {"words": _words("SPEC.toml", "The suite"), "only": ONLY, "budget": ROUNDS},
     "replay": {
@@ -294,7 +314,7 @@ OWN: dict[str, dict[str, Any]] = {
 RUN: dict[str, Callable[[dict[str, Any]], None]] = {
     "ab": _ab,
     "tune": _tune,
-    "judge": lambda params: measure("judge", params | {"words": None, "quiet": True}),
+    "judge": _judge,
     "replay": _replay,
 }
 

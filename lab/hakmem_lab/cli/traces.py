@@ -84,12 +84,21 @@ def trace(
         int | None, typer.Option("--process", metavar="N", min=0, help="Only this process, by its number in the trace")
     ] = None,
     by: Annotated[
-        str | None, typer.Option(metavar="stack", help="Of what --stacks recorded: who allocates, keeps, grows")
+        str | None,
+        typer.Option(metavar="stack|pages", help="Of what --stacks recorded: who allocates, keeps; who keeps pages"),
     ] = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="By stack: *.pb.gz: pprof; *.folded; *.txt")
     ] = None,
     html: Annotated[Path | None, typer.Option("--html", help="By stack: flame graphs and a timeline")] = None,
+    without: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="By pages: test the stacks that have such a function, together"),
+    ] = None,
+    at: Annotated[str, typer.Option(metavar="end|peak|SECONDS", help="By pages: whose blocks survive then")] = "end",
+    allocator: Annotated[
+        str, typer.Option(help="By pages: ALLOCATOR[,NAME=VALUE...] that is replayed on", autocompletion=arms)
+    ] = "hakmem",
 ) -> None:
     """What is in a trace: operations, sizes, lifetimes, threads, hand-overs; by stack, who allocates what."""
     from hakmem_lab.show import formats
@@ -98,13 +107,20 @@ def trace(
 
     if not file.exists():
         raise LabError(f"there is no trace '{file}'; one is made by: hak record -o {file} -- COMMAND")
-    if by not in (None, "stack"):
-        raise LabError(f"--by: '{by}' is nothing that a trace is counted by; known: stack")
-    if by is None and (output or html):
+    if by not in (None, "stack", "pages"):
+        raise LabError(f"--by: '{by}' is nothing that a trace is counted by; known: stack, pages")
+    if without is not None and by != "pages":
+        raise LabError("--without: goes with --by pages")
+    if by != "stack" and (output or html):
         raise LabError(f"{'--output' if output else '--html'}: goes with --by stack")
     result: dict[str, Any] = {"schema": "hakmem-trace 1", "trace": str(file)}
     if by is None:
         result |= counts(file, process)
+    elif by == "pages":
+        from hakmem_lab.plan.arms import parse_arm
+        from hakmem_lab.trace import blame
+
+        result |= blame.by_pages(file, process, parse_arm(allocator, where="--allocator"), without, at)
     else:
         from hakmem_lab.inside.profile import forms
         from hakmem_lab.trace import stacks
@@ -119,4 +135,5 @@ def trace(
             from hakmem_lab.show import report
 
             report.write_reading(result, html, "--html")
-    formats.put(result, json, partial(traced.show_stacks if by else traced.show, result))
+    show = {None: traced.show, "stack": traced.show_stacks, "pages": traced.show_pages}[by]
+    formats.put(result, json, partial(show, result))

@@ -19,6 +19,7 @@ from hakmem_lab.run.conduct import conduct, plan_detection
 from hakmem_lab.run.early import estimated
 from hakmem_lab.run.session import Session, command_arms, parse_arms
 from hakmem_lab.store.query import Blocks
+from hakmem_lab.trace import history
 
 Spec = CompareSpec
 
@@ -58,7 +59,7 @@ def measure(session: Session) -> None:
     session.check_fitness()
     everyone = list(session.arms)
     plan_detection(session, everyone, len(everyone) - 1)
-    conditions.in_turn(session, partial(until_all_are_settled, session))
+    conditions.in_turn(session, partial(until_all_are_settled, session), history.write)
 
 
 def until_all_are_settled(session: Session, phase: str = "measure") -> None:

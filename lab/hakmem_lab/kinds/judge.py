@@ -25,6 +25,7 @@ from hakmem_lab.store.runs import RunFile, plain
 
 LEAST_RUNS = 4  # of each, with which any two-sided test at 5 % can show something
 ALIKE = 0.3
+MANY = 500  # runs of each: a few of them, delayed from outside, turn the sign of a mean
 DRIFTING = 0.2  # of independent runs, one pair of samples in fourteen looks as if it drifted so much
 ORDER = (
     "in which order the runs were made is not known: where all of one came before the other, a drift of the machine is "
@@ -36,6 +37,10 @@ DRIFT = (
     "the same as a difference. Let both take turns, and say so with --interleaved"
 )
 INTERLEAVED = "that each run stood beside the one with its number is taken from --interleaved"
+ALTERNATE = (
+    "the regions alternate in one process, in random order within a pair, and share its heap: what one side leaves "
+    "behind there slows both"
+)
 ONE_PROCESS = "the runs of a file share one process, and with it its layout of memory, which no interval here covers"
 
 
@@ -99,6 +104,9 @@ def run(spec: Spec, context: Context) -> dict:
     if len(set(spec.files)) < len(spec.files):
         raise LabError("files: the same file is named twice")
     files = [foreign.read(name, spec.metric) for name in spec.files]
+    if (alternate := {file.tool for file in files} == {foreign.PAIRS}) and len(files) > 1:
+        raise LabError(f"files: each of {foreign.PAIRS} holds both sides of its process: judge one at a time")
+    spec = spec.model_copy(update={"interleaved": True}) if alternate else spec
     control, both, missing, alone = pairs(spec, files)
     arms = [control, *(name for name, _, _ in both)]
     header = {
@@ -153,6 +161,7 @@ def _judged(spec: dict, names: tuple[str, str], runs: tuple[list, list], failed:
     sign = 1.0 if spec["higher-is-better"] else -1.0
     low, high = sorted((sign * means.low, sign * means.high))
     torn = verdict.contradicts(word, replace(means, estimate=sign * means.estimate, low=low, high=high), delta)
+    torn = torn and (means.excludes_zero() or len(runs[0]) < MANY)
     praised = {Verdict.GO: failed[1] > failed[0], Verdict.NO_GO: failed[0] > failed[1]}
     unequal = praised.get(word, word is Verdict.NEUTRAL and failed[0] != failed[1])
     resemblance = 0.0 if spec["interleaved"] else unpaired.alike(*(_logs(values) for values in runs))
@@ -246,6 +255,8 @@ def analyse(header: dict, records: list[dict]) -> dict:
 
 
 def _warnings(header: dict, runs: list[dict], few: list[str]) -> list[str]:
+    if header["tools"] == [foreign.PAIRS]:
+        return [ALTERNATE, ONE_PROCESS, *few]
     texts = [INTERLEAVED if header["spec"]["interleaved"] else ORDER]
     texts += [] if header["processes"] else [ONE_PROCESS]
     texts += [f"too few for a verdict: {text}" for text in few]

@@ -1,4 +1,5 @@
-"""What other tools have measured, as runs: Google Benchmark, `go test -bench`, pytest-benchmark, hyperfine.
+"""What other tools have measured, as runs: Google Benchmark, `go test -bench`, pytest-benchmark, hyperfine; and what a
+program measured of itself with hak_pairs.h.
 
 A file is known by what is in it. Every figure is one run; where the tool says that one failed, that is kept.
 """
@@ -16,6 +17,8 @@ from typing import Any
 from hakmem_lab.errors import LabError, decoded, escaped, nearest, one_line, refused
 from hakmem_lab.plan.values import NUMBER
 
+PAIRS = "hak_pairs.h"  # whose regions alternate in one process
+HEADER = Path(__file__).parents[1] / "system" / "native" / "pairs" / PAIRS
 UNITS_S = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
 _GO = re.compile(r"^(?P<name>Benchmark\S*)\s+\d+\s+(?P<figures>\d.*)$|^\s*--- FAIL: (?P<failed>Benchmark\S*)", re.M)
 _PROCESSORS = re.compile(r"-\d+$")
@@ -77,7 +80,7 @@ def _rows(name: str, text: str, metric: str) -> tuple[str, list[Row]]:
         pass
     raise LabError(
         f"{name}: it is none of what can be read: the JSON of Google Benchmark (--benchmark_format=json), "
-        "pytest-benchmark or hyperfine (--export-json), or what go test -bench prints"
+        "pytest-benchmark, hyperfine (--export-json) or hak_pairs.h, or what go test -bench prints"
     )
 
 
@@ -139,9 +142,16 @@ def _hyperfine(name: str, row: dict, metric: str) -> Iterator[Row]:
         yield str(row["command"]), value, None if code == 0 else "a signal" if code is None else f"exit status {code}"
 
 
+def _pairs(name: str, row: dict, metric: str) -> Iterator[Row]:
+    figures = {"wall": row["wall_ns"], "cpu": row["cpu_ns"]}
+    for ns in _chosen(f"{name}: {row['name']}", metric, figures):
+        yield str(row["name"]), ns * 1e-9, None
+
+
 # Who has written it, where its rows are, keys of which such a row has one, and what is read of it.
 TOOLS = (
     ("Google Benchmark", "benchmarks", ("run_name", "iterations", "run_type"), _google),
     ("pytest-benchmark", "benchmarks", ("stats",), _pytest),
     ("hyperfine", "results", ("command",), _hyperfine),
+    (PAIRS, "pairs", ("wall_ns",), _pairs),
 )

@@ -20,7 +20,7 @@ from pydantic import (
     model_validator,
 )
 
-from hakmem_lab.errors import nearest
+from hakmem_lab.errors import LabError, nearest
 from hakmem_lab.plan import model
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.plan.model import Model
@@ -208,21 +208,31 @@ NoGuardrails = Annotated[dict[str, Guardrail], AfterValidator(refuse_guardrails)
 class CommandsSpec(BlockSpec):
     """commands: in place of allocators, each of them an arm that runs on what it brings itself. quick: end with the
     first estimate; the trial of each arm is its warm-up then. beside_load, precondition: the verdict is repeated under
-    that condition."""
+    that condition. history: a trace, which gives the used heap its past."""
 
     ONLY_IF_GIVEN: ClassVar[tuple[str, ...]] = (
-        *BlockSpec.ONLY_IF_GIVEN, "commands", "quick", "beside_load", "precondition",
+        *BlockSpec.ONLY_IF_GIVEN, "commands", "quick", "beside_load", "precondition", "history",
     )  # fmt: skip
     commands: list[Command] = []
     quick: bool = False
     beside_load: bool = False
     precondition: bool = False
+    history: Word | None = None
     ARMS: ClassVar[dict[str, Any]] = {}  # the keys whose place they take, and what stands there then
 
     @model_validator(mode="before")
     @classmethod
     def _quickly(cls, value: Any) -> Any:
         return {"warm-up": 0} | value if isinstance(value, dict) and value.get("quick") else value
+
+    @model_validator(mode="before")
+    @classmethod
+    def _recorded(cls, value: Any) -> Any:
+        if not isinstance(value, dict) or not isinstance(trace := value.get("history"), str):
+            return value
+        if not Path(trace).is_file():
+            raise LabError(f"history: there is no trace '{trace}'; one is made by: hak record -o {trace} -- COMMAND")
+        return value | {"precondition": True, "history": str(Path(trace).absolute())}
 
     @model_validator(mode="before")
     @classmethod

@@ -5,8 +5,10 @@ import contextlib
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from pathlib import Path
 
 from hakmem_lab.judge.conditions import MEASURE, TITLES, asked
 from hakmem_lab.plan.spec import normalised
@@ -18,17 +20,20 @@ NEIGHBOURS = 2
 _LOOP = "import os, sys\nwhile os.getppid() == int(sys.argv[1]):\n    for _ in range(1000000): pass"
 
 
-def in_turn(session: Session, measure: Callable[[str], None]) -> None:
+WriteHistory = Callable[[Path, Path], None]  # of a trace, into a file
+
+
+def in_turn(session: Session, measure: Callable[[str], None], write_history: WriteHistory) -> None:
     """measure(phase): under every condition; those of an earlier part of the run are in the store already."""
     measure(MEASURE)
     for name in asked(normalised(session.spec)):
         session.progress.say(f"the same {TITLES[name]}:")
-        with _AROUND[name](session):
+        with _AROUND[name](session, write_history):
             measure(name)
 
 
 @contextlib.contextmanager
-def _neighbours(session: Session) -> Iterator[None]:
+def _neighbours(session: Session, _: object = None) -> Iterator[None]:
     """Two loops that want a processor each, of those that the program may use."""
     warned, session.warned_of_load = session.warned_of_load, True
     words = [sys.executable, "-S", "-c", _LOOP, str(os.getpid())]
@@ -43,17 +48,21 @@ def _neighbours(session: Session) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _used_heap(session: Session) -> Iterator[None]:
+def _used_heap(session: Session, write_history: WriteHistory) -> Iterator[None]:
     """Before `main`, a library gives every arm the same past."""
-    fresh = session.arms
-    session.arms = {name: on_used_heap(arm) for name, arm in fresh.items()}
-    try:
-        yield
-    finally:
-        session.arms = fresh
+    fresh, trace = session.arms, session.spec.history
+    with tempfile.TemporaryDirectory(prefix="hak-") as folder:
+        file = Path(folder) / "history" if trace else None
+        if trace and file:
+            write_history(Path(trace), file)
+        session.arms = {name: on_used_heap(arm, file) for name, arm in fresh.items()}
+        try:
+            yield
+        finally:
+            session.arms = fresh
 
 
-_AROUND: dict[str, Callable[[Session], AbstractContextManager[None]]] = {
+_AROUND: dict[str, Callable[[Session, WriteHistory], AbstractContextManager[None]]] = {
     "beside-load": _neighbours,
     "precondition": _used_heap,
 }

@@ -1,5 +1,5 @@
 """A heap that was in use before the program begins: a library that is preloaded after the allocator allocates and frees
-before `main`."""
+before `main`, as a recorded program did or at random."""
 
 from dataclasses import replace
 from functools import cache
@@ -8,16 +8,18 @@ from pathlib import Path
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.system.compiled import compiled
 
-SOURCE = Path(__file__).parents[1] / "system" / "native" / "used" / "history.c"
+FOLDER = Path(__file__).parents[1] / "system" / "native" / "used"
 FLAGS = ("-shared", "-fPIC", "-fvisibility=hidden", "-fno-builtin")
 
 
 @cache
 def library() -> Path:
-    return compiled("libhakused.so", [SOURCE], FLAGS, purpose="history of a used heap")
+    sources = [FOLDER / "history.c", FOLDER / "past.h"]
+    return compiled("libhakused.so", sources, FLAGS, purpose="history of a used heap", include=FOLDER)
 
 
-def on_used_heap(arm: Arm) -> Arm:
-    """The same arm, for whatever its program is."""
+def on_used_heap(arm: Arm, history: Path | None = None) -> Arm:
+    """The same arm, for whatever its program is. history: a file of a recorded one."""
     preloaded = (arm.variables.get("LD_PRELOAD"), str(library()))
-    return replace(arm, variables=arm.variables | {"LD_PRELOAD": ":".join(filter(None, preloaded))})
+    recorded = {"HAK_HISTORY": str(history)} if history else {}
+    return replace(arm, variables=arm.variables | {"LD_PRELOAD": ":".join(filter(None, preloaded))} | recorded)

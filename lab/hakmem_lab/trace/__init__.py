@@ -12,6 +12,7 @@ SOURCES = Path(__file__).parent / "native"
 # Linked into the program where the system has them so: nothing of ours is then loaded beside what is measured.
 ATTEMPTS = (("-pthread", "-l:libzstd.a", "-l:libz.a"), ("-pthread", "-lzstd", "-lz"))
 NEEDS = {"zstd.h": "libzstd-dev", "zlib.h": "zlib1g-dev"}
+PAST = Path(__file__).parents[1] / "system" / "native" / "used" / "past.h"
 READER, WRITER = "format/read*.c", "format/write*.c"
 
 
@@ -47,5 +48,5 @@ def replayer() -> Path:
 @cache
 def reader() -> Path:
     """The program that counts what is in a trace."""
-    found, attempts = sources("stats/*.c", READER), [(*each, "-lm") for each in ATTEMPTS]
+    found, attempts = [*sources("stats/*.c", READER), PAST], [(*each, "-lm") for each in ATTEMPTS]
     return compiled("hak-trace", found, *attempts, purpose="reader of traces", needs=NEEDS, include=SOURCES)

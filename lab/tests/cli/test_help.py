@@ -14,6 +14,7 @@ from hakmem_lab.plan.kinds import KINDS
 # What commands do with options that are no keys, or are keys by another name.
 OF_THE_COMMAND = {
     "ab": {"callgrind": None, "ops": None},
+    "judge": {"header": None},
     "bench": dict.fromkeys(hyperfine.OPTIONS),
     "tune": {"least": "metric", "most": "metric", "subject_to": "guardrails", "read": "readings"},
     "fleet": dict.fromkeys({*fleet.FLAGS} - {*fleet.OF_THE_SPEC}),

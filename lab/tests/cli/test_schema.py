@@ -106,9 +106,10 @@ def test_a_share(asked, fakes):
 
 def test_traces(asked, tmp_path):
     file = tmp_path / "x.trace"
-    record = asked("record", "-o", file, "--", sys.executable, "-S", "-c", "pass")
+    record = asked("record", "--stacks", "--rate", "1", "-o", file, "--", sys.executable, "-S", "-c", "pass")
     assert record["complete"] and record["trace"] == str(file)
     asked("trace", file)
+    assert "tested" in asked("trace", file, "--by", "pages", "--at", "peak", "--allocator", "glibc")
     asked("replay", "--allocators", "glibc,default", *QUICK, file)
 
 

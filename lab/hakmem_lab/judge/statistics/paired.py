@@ -45,14 +45,14 @@ def quantile_interval(values: Sequence[float], q: float, level: float = 0.95) ->
     return float(np.quantile(ordered, q)), low, high
 
 
-def rate_interval(count: int, exposure: float, level: float = 0.95) -> "Interval":
+def rate_interval(count: float, exposure: float, level: float = 0.95) -> "Interval":
     """Exact (Garwood) interval of a Poisson rate: `count` events, 0 or more, over `exposure` units, above 0."""
     if count < 0 or exposure <= 0 or not 0 < level < 1:
         raise ValueError(f"expected a count >= 0, an exposure > 0 and a level in 0…1, got {count}, {exposure}, {level}")
     tail = (1 - level) / 2
     low = float(gammaincinv(count, tail)) if count else 0.0
     high = float(gammaincinv(count + 1, 1 - tail))
-    return Interval(count / exposure, low / exposure, high / exposure, level, count)
+    return Interval(count / exposure, low / exposure, high / exposure, level, int(count))
 
 
 Values = Sequence[float] | np.ndarray  # of one dimension

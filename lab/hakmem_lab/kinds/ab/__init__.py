@@ -17,6 +17,7 @@ from hakmem_lab.run.conduct import conduct, plan_detection
 from hakmem_lab.run.early import estimated
 from hakmem_lab.run.session import Session, command_arms, parse_arms
 from hakmem_lab.store.query import Blocks, events
+from hakmem_lab.trace import history
 
 Spec = AbSpec
 
@@ -59,7 +60,7 @@ def measure(session: Session[AbSpec]) -> None:
     session.check_fitness()
     plan_detection(session, names(session.spec))
     pair, header = names(session.spec), builds.unit_header(session.file.header())
-    conditions.in_turn(session, lambda phase: run_until_settled(session, phase, pair, header))
+    conditions.in_turn(session, lambda phase: run_until_settled(session, phase, pair, header), history.write)
 
 
 def run_until_settled(session: Session, phase: str, pair: tuple[str, str], header: dict) -> None:

@@ -23,6 +23,7 @@ import numpy as np
 from hakmem_lab.judge.statistics.drift import LEAST_SAMPLES, Slope, change_points, theil_sen, warmup_end
 from hakmem_lab.judge.statistics.paired import Values
 from hakmem_lab.judge.statistics.special import ndtri, stdtrit
+from hakmem_lab.kinds.soak.steps import Steps, steps
 
 MOST_POINTS = 900
 WARM_UP_LEVEL = 0.95
@@ -189,6 +190,9 @@ class Segment:
     def step_mib(self) -> float:
         """A step that lasts, where a warm-up explains none."""
         return float(lasting_step(self.course)) / KIB_PER_MIB
+
+    def steps(self) -> Steps:
+        return steps(self.course, self.duration_s / HOUR_S)
 
     def stays_risen(self, rss: Slope, budget_mib_per_h: float) -> bool:
         """Whether what this slope says was taken was not given back."""

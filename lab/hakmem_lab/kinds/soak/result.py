@@ -30,15 +30,35 @@ def passed(segment: Segment, budget_mib_per_h: float) -> bool | None:
     taken did not come back. None where the process cannot tell."""
     if segment.rss is None or segment.steady_s < least_s(budget_mib_per_h):
         return None
+    if in_steps(segment, budget_mib_per_h):
+        return False
     if segment.rss.low > budget_mib_per_h:
         return False if segment.stays_risen(segment.rss, budget_mib_per_h) else None
     within = segment.rss.high <= budget_mib_per_h and not unexplained(segment, budget_mib_per_h)
     return True if within else None
 
 
+def in_steps(segment: Segment, budget_mib_per_h: float) -> bool:
+    """Whether steps that stay come so often that they surely take more."""
+    rate = segment.steps().rate()
+    return rate is not None and rate.low > budget_mib_per_h * analysis.KIB_PER_MIB
+
+
+def _stepwise(segment: Segment) -> str:
+    """How many steps there were, how large, and what they amount to."""
+    found, rate = segment.steps(), segment.steps().rate()
+    if rate is None:
+        return ""
+    size, count = found.sizes.mean() / analysis.KIB_PER_MIB, found.sizes.size
+    said = f"{count} steps of {size:.1f} MiB on average" if count > 1 else f"one step of {size:.1f} MiB"
+    low, high = (_rate(end / analysis.KIB_PER_MIB) for end in (rate.low, rate.high))
+    return f"{said} that stayed, as a rate between {low} and {high}"
+
+
 def unexplained(segment: Segment, budget_mib_per_h: float) -> str:
     if segment.step_mib() > budget_mib_per_h * segment.duration_s / analysis.HOUR_S:
-        return f"it rose by {segment.step_mib():.1f} MiB in one step, and stayed there"
+        found = _stepwise(segment)
+        return f"it rose in {found}" if found else f"it rose by {segment.step_mib():.1f} MiB at once, and stayed there"
     if segment.net_mib() > budget_mib_per_h * segment.steady_s / analysis.HOUR_S:
         return f"the last sample is {segment.net_mib():.1f} MiB above the first one"
     return ""
@@ -93,6 +113,8 @@ def finding(segment: Segment, verdict: bool | None, budget: float) -> str:
             f"sample: within the budget of {budget:g} MiB/h. Growth in steps rarer than one in {seldom} would not have "
             "been seen."
         )
+    if in_steps(segment, budget):
+        return f"Resident memory grows in {_stepwise(segment)}: more than the budget of {budget:g} MiB/h."
     if passed(segment, budget) is False:
         return f"Resident memory grows by {slope} {steady}: more than the budget of {budget:g} MiB/h."
     return f"Resident memory of another process of this soak grows by more than the budget of {budget:g} MiB/h."
@@ -100,6 +122,12 @@ def finding(segment: Segment, verdict: bool | None, budget: float) -> str:
 
 def _drift_part(found: Slope | None, name: str, low: str, high: str) -> dict:
     return {name: found and found.slope_per_s, low: found and found.low, high: found and found.high}
+
+
+def _steps_part(segment: Segment) -> dict:
+    rate, found = segment.steps().rate(), segment.steps()
+    ends = {"low": rate.low, "estimate": rate.estimate, "high": rate.high} if rate else {}
+    return {"steps": int(found.sizes.size), "steps_mib_per_h": {k: v / analysis.KIB_PER_MIB for k, v in ends.items()}}
 
 
 def _segment_part(segment: Segment, budget: float) -> dict:
@@ -116,6 +144,7 @@ def _segment_part(segment: Segment, budget: float) -> dict:
         "change_points": segment.changes_s,
         "net_mib": segment.net_mib(),
         "step_mib": segment.step_mib(),
+        **_steps_part(segment),
         "passed": passed(segment, budget),
     }
 

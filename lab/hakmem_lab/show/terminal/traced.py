@@ -209,6 +209,26 @@ def show_stacks(result: Mapping[str, Any]) -> None:
             console.print(_stacks(question, key, beside, rows))
 
 
+def show_pages(result: Mapping[str, Any]) -> None:
+    from hakmem_lab.trace.blame import confirmed
+
+    console = output()
+    console.print(f"{result['answer']}.", style="bold", soft_wrap=True)
+    console.print(f"process {result['process']}: {name(result)}, replayed on {result['allocator']}; in all it holds "
+                  f"{size(KIB * result['settled_kib'])} {result['moment']}", soft_wrap=True)  # fmt: skip
+    cells = []
+    for row in result["tested"]:
+        error = "" if row["error"] is None else f"{100 * row['error']:+.0f} %"
+        figures = (f"{row['blocks']:,}", size(row["bytes"]), size(KIB * row["predicted_kib"]))
+        observed = f"{number(row['observed_kib'], 'KiB')}{'' if confirmed(row) else ', not confirmed'}"
+        cells.append((called(row["frames"]), *figures, observed, error))
+    if cells:
+        heads = ("where", "survivors", "bytes", "pages of theirs alone", "less without them", "error")
+        console.print(table_of("Which stacks keep pages, and what a replay without them holds less", heads, cells))
+    if result["untested"]:
+        console.print(f"{many(result['untested'], 'more stack')} not tested; --without NAME tests one", soft_wrap=True)
+
+
 def sampled(result: Mapping[str, Any]) -> str:
     samples = sum(each["samples"] for each in result["stacks"])
     whole = f"{size(result['allocated_bytes'])} in {many(result['allocations'], 'allocation')}"

@@ -218,7 +218,7 @@ static void reserve_slots(void) {
   }
   _Atomic(void *) *slots = must_map(replay_reserve((all + 1) * sizeof(void *)), "tables of blocks");
   _Atomic(replay_mark_t) *marks = NULL;
-  if (replay.stacks != NULL) {
+  if (replay.stacks != NULL || replay.groups != NULL) {
     marks = must_map(replay_reserve((all + 1) * sizeof *marks), "the stacks of blocks");
   }
   for (uint32_t i = 0; i < replay.count; i++) {

@@ -158,7 +158,9 @@ size_t replay_run(worker_t *w, const trace_operation_t *operations, size_t count
     if (operations[i].kind == TRACE_WAIT) {
       return i;
     }
-    if (by_stack) {
+    if (replay.groups != NULL) {
+      replay_blame(w, &operations[i], one);
+    } else if (by_stack) {
       replay_by_stack(w, &operations[i], one);
     } else {
       one(w, &operations[i]);

@@ -79,6 +79,7 @@ static void one_process(const replay_options_t *options) {
     atomic_store_explicit(&replay.workers[i].awaited, UINT64_MAX, memory_order_relaxed);
   }
   replay_stacks_begin();
+  replay_blame_begin();
   replay_memory_begin();
   replay.begin_ns = replay_clock_ns();
   replay_crew((uint32_t)options->process);
@@ -170,9 +171,15 @@ static replay_touch_t touch_named(const char *name) {
 
 static bool parse(int argc, char **argv, replay_options_t *options) {
   static const struct option known[] = {
-      {"touch", required_argument, NULL, 't'},     {"pace", no_argument, NULL, 'p'},
-      {"processes", required_argument, NULL, 'n'}, {"only", required_argument, NULL, 'o'},
-      {"stacks", required_argument, NULL, 's'},    {NULL, 0, NULL, 0},
+      {"touch", required_argument, NULL, 't'},
+      {"pace", no_argument, NULL, 'p'},
+      {"processes", required_argument, NULL, 'n'},
+      {"only", required_argument, NULL, 'o'},
+      {"stacks", required_argument, NULL, 's'},
+      {"groups", required_argument, NULL, 'g'},
+      {"without", required_argument, NULL, 'w'},
+      {"until", required_argument, NULL, 'u'},
+      {NULL, 0, NULL, 0},
   };
   for (int found; (found = getopt_long(argc, argv, "+", known, NULL)) != -1;) {
     if (found == 't') {
@@ -185,6 +192,12 @@ static bool parse(int argc, char **argv, replay_options_t *options) {
       options->process = strtol(optarg, NULL, 10);
     } else if (found == 's') {
       options->stack_mean = strtod(optarg, NULL);
+    } else if (found == 'g') {
+      options->groups = optarg;
+    } else if (found == 'w') {
+      options->without = (uint32_t)strtoul(optarg, NULL, 10);
+    } else if (found == 'u') {
+      options->until_ns = strtoull(optarg, NULL, 10);
     } else
       return false;
   }
@@ -193,9 +206,10 @@ static bool parse(int argc, char **argv, replay_options_t *options) {
 }
 
 int main(int argc, char **argv) {
-  replay_options_t options = {.process = -1};
+  replay_options_t options = {.process = -1, .until_ns = UINT64_MAX};
   if (argc > MOST_ARGUMENTS || !parse(argc, argv, &options)) {
-    fprintf(stderr, "usage: hak-replay [--touch=recorded|all|none] [--pace] [--processes=N,N] [--stacks=MEAN] TRACE\n");
+    fprintf(stderr, "usage: hak-replay [--touch=recorded|all|none] [--pace] [--processes=N,N] [--stacks=MEAN]\n"
+                    "                  [--groups=FILE [--without=GROUP]] [--until=NS] TRACE\n");
     return REPLAY_BAD_INPUT;
   }
   if (options.process >= 0) {

@@ -29,8 +29,11 @@ typedef struct {
   const char *processes; // their numbers, with commas; NULL: those with 1 % of the operations or more
   long process;          // the one that this hak-replay does itself; -1: it starts one for each
   replay_touch_t touch;
-  bool paced;        // think times as recorded
-  double stack_mean; // bytes between two stacks of the trace; up to 1: all calls have one; 0: no time is told by stack
+  bool paced;         // think times as recorded
+  const char *groups; // a file of lines `node group`: which pages each group keeps is told; NULL: it is not
+  uint32_t without;   // the group whose blocks are never allocated; 0: none
+  uint64_t until_ns;  // of the trace's time: what comes later is left out
+  double stack_mean;  // bytes between two stacks of the trace; up to 1: all calls have one; 0: no time is told by stack
 } replay_options_t;
 
 typedef enum {
@@ -104,6 +107,7 @@ typedef struct {
   uint64_t touch_below;        // blocks smaller than this are touched when they are allocated
   uint64_t clock_ns;           // what reading the clock twice costs
   replay_stack_t *stacks;      // by node; NULL: no time is told by stack
+  uint32_t *groups;            // by node; NULL: no pages are told by group
 } replay_t;
 
 // replay.c
@@ -133,6 +137,11 @@ void replay_wake(worker_t *); // those who sleep for it
 void replay_stacks_begin(void);
 void replay_by_stack(worker_t *, const trace_operation_t *, void (*one)(worker_t *, const trace_operation_t *));
 void replay_stacks_report(void);
+
+// blame.c: the same for the pages that groups of stacks keep; the mark of a block says its group
+void replay_blame_begin(void);
+void replay_blame(worker_t *, const trace_operation_t *, void (*one)(worker_t *, const trace_operation_t *));
+void replay_blame_report(uint64_t image_kib);
 
 // replay_loop.c
 size_t replay_run(worker_t *, const trace_operation_t *, size_t count); // up to the first TRACE_WAIT, or all

@@ -50,5 +50,6 @@ void replay_report(uint64_t start_ns, uint64_t wall_ns) {
   }
   printf("]");
   replay_stacks_report();
+  replay_blame_report(memory.image_kib);
   printf("}\n");
 }

@@ -65,6 +65,11 @@ bool replay_decode(worker_t *w) {
   if (w->in_batch < 0) {
     replay_fail(REPLAY_BAD_INPUT, "%s", trace_stream_error(w->stream));
   }
+  for (long i = 0; i < w->in_batch; i++) {
+    if (w->batch[i].time_ns > replay.options->until_ns) {
+      w->in_batch = i;
+    }
+  }
   size_t batch_bytes = (size_t)w->in_batch * sizeof(trace_operation_t);
   batch_bytes = (batch_bytes + replay.page_bytes - 1) / replay.page_bytes * replay.page_bytes;
   w->batch_bytes = batch_bytes > w->batch_bytes ? batch_bytes : w->batch_bytes;
@@ -79,7 +84,7 @@ bool replay_decode(worker_t *w) {
     }
     touch_early(w, large, o, i);
   }
-  size_t tables = replay.stacks == NULL ? 1 : 2;
+  size_t tables = replay.stacks == NULL && replay.groups == NULL ? 1 : 2;
   replay_count(tables * (highest / slots_of_page - w->highest_slot / slots_of_page) * replay.page_bytes);
   w->highest_slot = highest;
   return w->in_batch > 0;

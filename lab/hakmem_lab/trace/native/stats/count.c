@@ -184,8 +184,10 @@ void stats_count_kept(stats_counts_t *counts, const stats_block_t *blocks, uint6
 
 void stats_begin(stats_counts_t *counts, uint64_t began_ns) {
   stats_stacks_t *stacks = counts->stacks;
+  FILE *history = counts->history;
   memset(counts, 0, sizeof *counts);
   counts->stacks = stacks;
+  counts->history = history;
   counts->began_ns = counts->ended_ns = began_ns;
   counts->moment_ns = MOMENT_FIRST_NS;
   counts->moment = counts->timeline;

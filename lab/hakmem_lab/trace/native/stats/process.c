@@ -208,6 +208,11 @@ static const char *advance(run_t *run) {
     if (wrong != NULL) {
       return wrong;
     }
+    FILE *history = run->counts->history;
+    uint64_t slot = (uint64_t)(owner_of(run, runner, operation) - run->blocks) + operation->slot;
+    if (history != NULL && !stats_history_add(history, slot, operation)) {
+      return "its history cannot be written";
+    }
     runner->at++;
     runner->done++;
   } while (runner->done < runner->wake_at);
@@ -261,6 +266,9 @@ const char *stats_process(trace_t *trace, uint32_t process, stats_counts_t *coun
   run_t run = {.trace = trace, .process = process, .counts = counts, .counted = threads, .error_bytes = error_bytes};
   run.error = error;
   const char *wrong = prepare(&run);
+  if (wrong == NULL && counts->history != NULL && !stats_history_begin(counts->history, run.slots)) {
+    wrong = "its history cannot be written";
+  }
   while (wrong == NULL && run.runnable > 0) {
     wrong = advance(&run);
   }

@@ -47,7 +47,7 @@ static void print_texts(trace_t *trace, const char *name, trace_chunk_kind_t kin
   fputs(all ? "]" : count ? "" : "null", stdout);
 }
 
-static void print_process(trace_t *trace, uint32_t process, bool texts_alone, double mean) {
+static void print_process(trace_t *trace, uint32_t process, bool texts_alone, double mean, FILE *history) {
   printf("{\"process\":%" PRIu32, process);
   print_texts(trace, "about", TRACE_PROCESS, process, false);
   if (texts_alone) {
@@ -62,6 +62,7 @@ static void print_process(trace_t *trace, uint32_t process, bool texts_alone, do
     stop("no memory for the counts");
   }
   counts->stacks = mean > 0 ? &stacks : NULL;
+  counts->history = history;
   static char error[2 * TRACE_ERROR_BYTES];
   const char *wrong = stats_process(trace, process, counts, threads, error, sizeof error);
   if (wrong == error) {
@@ -102,9 +103,14 @@ static uint32_t parse_process(const trace_t *trace, const char *word) {
 
 int main(int argc, char **argv) {
   double mean = argc > 3 && strcmp(argv[2], "stacks") == 0 ? strtod(argv[3], NULL) : 0;
-  const char *which = mean > 0 ? argv[4] : argc > 2 ? argv[2] : NULL;
-  if (argc < 2 || argc > (mean > 0 ? 5 : 3)) {
-    stop("usage: hak-trace TRACE [PROCESS | texts | stacks MEAN [PROCESS]]");
+  bool past = argc == 5 && strcmp(argv[2], "history") == 0;
+  const char *which = mean > 0 || past ? argv[4] : argc > 2 ? argv[2] : NULL;
+  if (argc < 2 || argc > (mean > 0 || past ? 5 : 3)) {
+    stop("usage: hak-trace TRACE [PROCESS | texts | stacks MEAN [PROCESS] | history FILE PROCESS]");
+  }
+  FILE *history = past ? fopen(argv[3], "we") : NULL;
+  if (past && history == NULL) {
+    stop("the file of the history cannot be written");
   }
   path = argv[1];
   char error[TRACE_ERROR_BYTES];
@@ -128,11 +134,14 @@ int main(int argc, char **argv) {
   for (uint32_t process = from; process < to; process++) {
     if (is_there(trace, process)) {
       fputs(between, stdout);
-      print_process(trace, process, texts_alone, mean);
+      print_process(trace, process, texts_alone, mean, history);
       between = ",";
     }
   }
   puts("]}");
   trace_close(trace);
+  if (history != NULL && fclose(history) != 0) {
+    stop("the file of the history cannot be written");
+  }
   return fflush(stdout) == 0 ? 0 : 1;
 }

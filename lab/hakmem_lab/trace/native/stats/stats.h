@@ -69,6 +69,7 @@ typedef struct {
   uint64_t moment_from;   // the present one's begin, since began_ns
   moment_t *moment;       // the present one
   stats_stacks_t *stacks; // NULL: they are not asked for
+  FILE *history;          // where the steps of the process are written; NULL: nowhere
 } stats_counts_t;
 
 typedef struct {
@@ -92,6 +93,10 @@ void stats_stacks_allocate(stats_counts_t *, stats_thread_t *by, stats_block_t *
 void stats_stacks_release(stats_counts_t *, const stats_thread_t *by, stats_block_t *);
 void stats_stacks_halve(stats_counts_t *);
 void stats_stacks_print(FILE *, stats_counts_t *);
+
+// history.c; false: it cannot be written. slot: among those of all threads.
+bool stats_history_begin(FILE *, uint64_t slots);
+bool stats_history_add(FILE *, uint64_t slot, const trace_operation_t *);
 
 void stats_begin(stats_counts_t *, uint64_t began_ns);
 // What an operation does to the counts and the table of its owner. What is wrong, or NULL.

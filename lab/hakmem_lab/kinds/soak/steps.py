@@ -1,0 +1,82 @@
+"""Memory that grows in steps which stay: how many come in an hour, times how large they are. Pure.
+
+The times of steps are taken for random ones: of their rate there is an exact interval, however few they are. Steps that
+came in the first half alone are a warm-up.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.ndimage import median_filter
+from scipy.special import bdtr
+
+from hakmem_lab.judge.statistics.paired import Interval, rate_interval
+
+POINTS = 600
+WARM_UP = 0.04  # of the time
+WIDEST = 3  # points that a step may take: more of them are a ramp
+RAMPS, NEARBY = 6.0, 41  # times as much as a ramp rises meanwhile, by as many points around
+NOISES = 6.0  # a rise of less than so many standard deviations of a point is none
+LEAST_KIB = 64.0
+LEVEL = 0.95
+UNEVEN = 0.05
+
+
+@dataclass(frozen=True)
+class Steps:
+    """sizes in KiB; at: moments, of the whole time from 0 to 1; hours: of the whole time."""
+
+    at: np.ndarray
+    sizes: np.ndarray
+    hours: float
+
+    def rate(self) -> Interval | None:
+        """KiB an hour; None without steps. Steps of different sizes count as fewer that are alike. The high end knows
+        nothing of larger ones that are still to come."""
+        at, sizes, hours = self.at, self.sizes, self.hours * (1 - WARM_UP)
+        late = at > (1 + WARM_UP) / 2
+        if sizes.size and bdtr(int(late.sum()), sizes.size, 0.5) < UNEVEN / 2:
+            sizes, hours = sizes[late], hours / 2
+        if not sizes.size or hours <= 0:
+            return None
+        alike = float(np.square(sizes).sum() / sizes.sum())
+        each = rate_interval(float(sizes.sum()) / alike, hours, LEVEL)
+        return Interval(each.estimate * alike, each.low * alike, each.high * alike, LEVEL, int(sizes.size))
+
+
+def _means(y: np.ndarray) -> np.ndarray:
+    ends = np.linspace(0, y.size, min(POINTS, y.size) + 1).astype(int)
+    return np.add.reduceat(y, ends[:-1]) / np.diff(ends)
+
+
+def _runs(found: np.ndarray) -> list[tuple[int, int]]:
+    """(first, one past the last) of neighbours that are true."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], found.astype(int), [0]])))
+    return [(int(a), int(b)) for a, b in edges.reshape(-1, 2)]
+
+
+def _least(points: np.ndarray, noise: float) -> np.ndarray:
+    """By how much each point has to lie above those before: more than noise, and than a ramp makes of it there."""
+    over = np.concatenate([np.zeros(WIDEST), points[WIDEST:] - points[:-WIDEST]])
+    return np.maximum(max(LEAST_KIB, NOISES * noise), RAMPS * np.abs(median_filter(over, NEARBY, mode="nearest")))
+
+
+def steps(y: np.ndarray, hours: float) -> Steps:
+    """Of a course of resident memory in KiB."""
+    points = _means(np.asarray(y, dtype=float))
+    if points.size < NEARBY:
+        return Steps(np.empty(0), np.empty(0), hours)
+    noise = 1.4826 * float(np.median(np.abs(np.diff(points)))) / np.sqrt(2)
+    least = _least(points, noise)
+    # Over as many points as a step may take: from all that was just before it to all that ever came after.
+    after = np.minimum.accumulate(points[::-1])[::-1]
+    rises = np.zeros(points.size)
+    rises[3:] = after[3:] - np.maximum(points[1:-2], points[:-3])  # a point may hold a part of the step
+    runs, first = _runs(rises > least - 3 * noise), WARM_UP * points.size
+    found = [(a, b) for a, b in runs if b - a <= WIDEST and first < b < points.size]
+    ends = [0, *(b for _, b in found)]
+    begins = [*(max(a - 1, 0) for a, _ in found), points.size]
+    levels = [float(np.median(points[a : max(b, a + 1)])) for a, b in zip(ends, begins, strict=True)]
+    sizes, at = np.diff(levels), np.array([a for a, _ in found], dtype=int)
+    kept = sizes > least[at]
+    return Steps(at[kept] / points.size, sizes[kept], hours)

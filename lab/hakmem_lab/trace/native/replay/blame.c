@@ -1,0 +1,173 @@
+// Which group of stacks keeps which pages: a page that blocks of one group alone lie on goes when they go. And the test
+// of that: a replay in which the blocks of one group are never allocated.
+#include <dlfcn.h>
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+#include "format/resident.h"
+#include "replay.h"
+
+typedef struct {
+  uint64_t page;
+  uint32_t group;
+} place_t;
+
+typedef struct {
+  uint64_t blocks, bytes, pages;
+} kept_t;
+
+void replay_blame_begin(void) {
+  const char *path = replay.options->groups;
+  if (path == NULL) {
+    return;
+  }
+  FILE *file = fopen(path, "re");
+  replay.groups = replay_map(TRACE_STACKS_MOST * sizeof *replay.groups);
+  if (file == NULL || replay.groups == NULL) {
+    replay_fail(REPLAY_BAD_INPUT, "the groups of stacks cannot be read: %s", path);
+  }
+  memset(replay.groups, 0, TRACE_STACKS_MOST * sizeof *replay.groups);
+  unsigned node, group;
+  while (fscanf(file, "%u %u", &node, &group) == 2) {
+    if (node < TRACE_STACKS_MOST && group < TRACE_STACKS_MOST) {
+      replay.groups[node] = group;
+    }
+  }
+  fclose(file);
+  prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0); // a page is to be as large as the pages that are counted
+}
+
+// The reader of the trace has checked every number.
+static worker_t *owner(worker_t *w, const trace_operation_t *o) {
+  return o->kind == TRACE_FREE_FOREIGN || o->kind == TRACE_REALLOC_FOREIGN ? &replay.workers[o->other] : w;
+}
+
+// A block belongs to the stack that allocated it, or changed its size last.
+void replay_blame(worker_t *w, const trace_operation_t *o, void (*one)(worker_t *, const trace_operation_t *)) {
+  if (o->kind == TRACE_STACK) {
+    w->next_stack = o->other;
+  }
+  if (o->kind > TRACE_REALLOC_FOREIGN) {
+    one(w, o);
+    return;
+  }
+  bool frees = o->kind == TRACE_FREE || o->kind == TRACE_FREE_FOREIGN, allocates = o->kind <= TRACE_ALIGNED;
+  worker_t *of = owner(w, o);
+  _Atomic(void *) *slot = &of->slots[o->slot];
+  uint32_t without = replay.options->without;
+  if (frees) {
+    if (atomic_load_explicit(slot, memory_order_relaxed) != NULL || without == 0) {
+      one(w, o);
+    }
+    return;
+  }
+  uint32_t group = replay.groups[w->next_stack];
+  w->next_stack = 0;
+  atomic_store_explicit(&of->marks[o->slot], ((replay_mark_t){group, 1}), memory_order_relaxed);
+  if (without != 0 && group == without) {
+    free(allocates ? NULL : atomic_exchange(slot, NULL));
+    return;
+  }
+  if (!allocates && without != 0 && atomic_load_explicit(slot, memory_order_relaxed) == NULL) {
+    atomic_store_explicit(slot, malloc(o->size ? o->size : 1), memory_order_relaxed); // it was another's, and left out
+  }
+  one(w, o);
+}
+
+// What the allocator need not hold is given back, where it has a function for that.
+static void settle(void) {
+  int (*trim)(size_t) = (int (*)(size_t))dlsym(RTLD_DEFAULT, "malloc_trim");
+  void (*collect)(bool) = (void (*)(bool))dlsym(RTLD_DEFAULT, "mi_collect");
+  int (*control)(const char *, void *, size_t *, void *, size_t) = dlsym(RTLD_DEFAULT, "mallctl");
+  void (*release)(void) = (void (*)(void))dlsym(RTLD_DEFAULT, "MallocExtension_ReleaseFreeMemory");
+  if (collect != NULL) {
+    collect(true);
+  } else if (control != NULL) {
+    control("thread.tcache.flush", NULL, NULL, NULL, 0);
+    control("arena.4096.purge", NULL, NULL, NULL, 0); // all arenas
+  } else if (release != NULL) {
+    release();
+  } else if (trim != NULL) {
+    trim(0);
+  }
+}
+
+static int by_page(const void *one, const void *other) {
+  const place_t *a = one, *b = other;
+  return a->page < b->page ? -1 : a->page > b->page;
+}
+
+// Every page that live blocks lie on; places: NULL counts them.
+static size_t list_places(place_t *places, kept_t *kept, uint32_t *groups) {
+  size_t count = 0;
+  for (uint32_t i = 0; i < replay.count; i++) {
+    worker_t *w = &replay.workers[i];
+    for (uint64_t slot = 0; slot < trace_thread(replay.trace, replay.process, i)->slots; slot++) {
+      char *block = w->slots[slot];
+      if (block == NULL) {
+        continue;
+      }
+      replay_mark_t mark = w->marks[slot];
+      size_t bytes = malloc_usable_size(block), page = replay.page_bytes;
+      uint64_t first = (uintptr_t)block / page, last = ((uintptr_t)block + (bytes ? bytes : 1) - 1) / page;
+      for (uint64_t at = first; places != NULL && at <= last; at++) {
+        places[count + at - first] = (place_t){at, mark.stack};
+      }
+      count += last - first + 1;
+      *groups = mark.stack > *groups ? mark.stack : *groups;
+      if (places != NULL) {
+        kept[mark.stack].blocks++;
+        kept[mark.stack].bytes += bytes;
+      }
+    }
+  }
+  return count;
+}
+
+static uint64_t count_pages(const place_t *places, size_t count, kept_t *kept) {
+  uint64_t pages = 0;
+  for (size_t i = 0, next; i < count; i = next) {
+    bool alone = true;
+    for (next = i; next < count && places[next].page == places[i].page; next++) {
+      alone = alone && places[next].group == places[i].group;
+    }
+    size_t found = 0;
+    resident_bytes((const void *)(places[i].page * replay.page_bytes), replay.page_bytes, &found);
+    pages += found != 0;
+    kept[places[i].group].pages += alone && found != 0;
+  }
+  return pages;
+}
+
+// "settled_kib": what the process holds, without the replay's own; "kept": [group, blocks, bytes, KiB of pages].
+void replay_blame_report(uint64_t image_kib) {
+  if (replay.groups == NULL) {
+    return;
+  }
+  settle();
+  uint64_t raw = replay_check_limit(), own = (replay_own_bytes() >> 10) + image_kib;
+  uint32_t groups = 0;
+  size_t count = list_places(NULL, NULL, &groups), kib = replay.page_bytes >> 10;
+  place_t *places = replay_map((count + 1) * sizeof *places);
+  kept_t *kept = replay_map((groups + 1) * sizeof *kept);
+  if (places == NULL || kept == NULL) {
+    replay_fail(REPLAY_FAILED, "no memory for the pages of its blocks");
+  }
+  list_places(places, kept, &groups);
+  qsort(places, count, sizeof *places, by_page);
+  uint64_t pages = count_pages(places, count, kept);
+  printf(", \"settled_kib\": %llu, \"live_kib\": %llu, \"kept\": [", (unsigned long long)(raw > own ? raw - own : 0),
+         (unsigned long long)(pages * kib));
+  const char *between = "";
+  for (uint32_t group = 0; group <= groups; group++) {
+    if (kept[group].blocks != 0) {
+      printf("%s[%u, %llu, %llu, %llu]", between, group, (unsigned long long)kept[group].blocks,
+             (unsigned long long)kept[group].bytes, (unsigned long long)(kept[group].pages * kib));
+      between = ", ";
+    }
+  }
+  printf("]");
+}
