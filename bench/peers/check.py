@@ -1,7 +1,8 @@
 """Prove that the libraries of bench/peers/build are what they should be. Imports table, build, symbols.
 
 For each: it exports the whole interface; malloc and free are the allocator's own functions, not shims; preloaded, the
-dynamic linker binds C and C++ programs to it; programs with threads, a forked child and Python run on it; what its
+dynamic linker binds C and C++ programs to it; programs with threads, a forked child, Python, Perl and git run on it; it is of
+the version that the table names; what its
 recommended environment is for is in force. Exit status 1 where one is not as it should be.
 """
 
@@ -14,9 +15,9 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from fetch import file_sha256
+from fetch import file_sha256, require_libc
 from symbols import exported, shim_target
-from table import BUILD, ROOT, Peer, PeerError, load, select
+from table import BUILD, ROOT, Peer, PeerError, TooNewError, load, select
 
 from build import read_records
 
@@ -55,6 +56,9 @@ def compile_programs() -> dict[str, list[str]]:
         "plain": [str(plain)],
         "threads": [str(threads)],
         "python": [sys.executable, "-c", script],
+        "perl": ["perl", "-e", 'my %h; $h{$_} = "x" x ($_ % 300) for 1..60000; print scalar(keys %h)'],
+        "git": ["git", "--version"],
+        "git grep": ["git", "-C", str(ROOT / "bench"), "grep", "--no-index", "-c", "malloc"],
     }
 
 
@@ -126,6 +130,34 @@ def check_runs(peer: Peer, programs: dict) -> Iterator[str]:
             yield f"{program} {found}"
 
 
+# Prints what the library itself says is its version, where it says so.
+ASK_VERSION = """
+import ctypes
+it = ctypes.CDLL(None)
+if hasattr(it, "mi_version"):
+    number = it.mi_version()
+    step = 100 if number >= 10000 else 10
+    print(number // step**2, number // step % step, number % step, sep=".")
+elif hasattr(it, "tc_version"):
+    it.tc_version.restype = ctypes.c_char_p
+    print(it.tc_version(None, None, None).decode().split()[-1])
+elif hasattr(it, "mallctl"):
+    text, size = ctypes.c_char_p(), ctypes.c_size_t(ctypes.sizeof(ctypes.c_char_p))
+    it.mallctl(b"version", ctypes.byref(text), ctypes.byref(size), None, ctypes.c_size_t(0))
+    print(text.value.decode().split("-")[0])
+"""
+
+
+def check_version(peer: Peer, programs: dict) -> Iterator[str]:
+    """The laboratory's tables name the version of peers.json; some libraries can be asked."""
+    asked = subprocess.run(
+        [sys.executable, "-c", ASK_VERSION], env=environment(peer), capture_output=True, text=True, check=False
+    )
+    said = asked.stdout.strip()
+    if asked.returncode != 0 or (said and said != peer.upstream):
+        yield f"says that it is version {said or asked.stderr.strip()}, the table {peer.upstream}"
+
+
 def check_proof(peer: Peer, programs: dict) -> Iterator[str]:
     """What the environment is for: a function of the library says whether it is in force."""
     if not peer.proof:
@@ -141,6 +173,7 @@ CHECKS: tuple[Callable[[Peer, dict], Iterator[str]], ...] = (
     check_own,
     check_bindings,
     check_runs,
+    check_version,
     check_proof,
 )
 
@@ -178,6 +211,11 @@ def main() -> int:
         return 2
     bad = 0
     for peer in wanted:
+        try:
+            require_libc(peer)
+        except TooNewError as error:
+            print(f"{peer.name}: {error}")
+            continue
         wrong = check(peer, programs)
         bad += bool(wrong)
         for line in wrong:
