@@ -1,6 +1,7 @@
 """docs/measured/NAME.svg: a chart of each table of docs/measured, losses first: experiments/scorecard_chart.py.
 
-A dot is hakmem's time, or its peak memory, as a multiple of the best of the other allocators in the row; a line is the interval.
+A dot is hakmem's time, or its peak memory, as a multiple of the best of the other allocators in the row; a line is the
+interval.
 """
 
 import csv
@@ -42,7 +43,7 @@ def draw(name: str) -> str:
         figure = Figure(figsize=(WIDTH_IN, height))
         FigureCanvasSVG(figure)
         each = (WIDTH_IN - LEFT_IN - 2 * GAP_IN) / 2
-        for column, what in enumerate(("time, × the fastest", "peak memory, × the leanest")):
+        for column, what in enumerate(("time, × the fastest (left is better)", "peak memory, × the leanest")):
             left = (LEFT_IN + column * (each + GAP_IN)) / WIDTH_IN
             axis = figure.add_axes((left, BOTTOM_IN / height, each / WIDTH_IN, 1 - (TOP_IN + BOTTOM_IN) / height))
             axis.set(xscale="log", xlim=(0.22, 14), ylim=(len(rows) - 0.5, -0.5))
@@ -53,7 +54,7 @@ def draw(name: str) -> str:
             axis.tick_params(axis="y", length=0)
             axis.grid(axis="x")
             axis.axvline(1, color=svg.SENTINELS["ink"], linewidth=1)
-            axis.set_title(f"{what} (left is better)", fontsize=svg.FONT_PT, loc="left")
+            axis.set_title(what, fontsize=svg.FONT_PT, loc="left")
             values = [memory(row) if column else float(row["time"]) for row in rows]
             axis.plot(values, range(len(rows)), "o", color=svg.arm_colour(0), markersize=6)
             for line, row in enumerate(rows):

@@ -1,9 +1,10 @@
 """Prove that the libraries of bench/peers/build are what they should be. Imports table, build, symbols.
 
 For each: it exports the whole interface; malloc and free are the allocator's own functions, not shims; preloaded, the
-dynamic linker binds C and C++ programs to it; programs with threads, a forked child, Python, Perl and git run on it; it is of
-the version that the table names; what its
-recommended environment is for is in force. Exit status 1 where one is not as it should be.
+dynamic linker binds C and C++ programs to it; programs with threads, a forked child, Python, Perl and git run on it;
+it says the version that the table names; what its recommended environment is for is in force.
+
+Exit status 1 where one is not as it should be.
 """
 
 import argparse

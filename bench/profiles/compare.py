@@ -1,9 +1,9 @@
-"""Heap profiles of one program, by three allocators, against its exact live bytes: compare.py [--runs N] [--scale N] [--cost].
+"""Heap profiles of one program, by three allocators, against its exact live bytes.
 
-Writes a table: for each profiler and call site the means over the runs of estimate ÷ requested bytes and of estimate ÷ usable
-bytes, and the standard deviation of one run. [--only NAME]: that profiler alone.
---cost counts instructions by callgrind instead, with the profile and without. Needs `make`, `make peers` and Debian's jemalloc,
-which has a profiler. Imports the laboratory's reader of profile.proto.
+compare.py [--runs N] [--scale N] [--cost] [--only NAME] writes a table: for each profiler and call site the means over
+the runs of estimate ÷ requested bytes and of estimate ÷ usable bytes, and the standard deviation of one run. --cost
+counts instructions by callgrind instead, with the profile and without. Needs `make`, `make peers` and Debian's
+jemalloc, which has a profiler. Imports the laboratory's reader of profile.proto.
 """
 
 import argparse
@@ -47,7 +47,7 @@ def _scaled(blocks: int, size: int) -> tuple[float, float]:
 
 
 def read_text(path: Path) -> Estimates:
-    """Stacks of the text format. Readers scale where its first line says heap_v2, and take the values as they are else."""
+    """Stacks of the text format. Readers scale where its first line says heap_v2, else take the values as they are."""
     found: Estimates = {}
     text = path.read_text(encoding="utf-8", errors="replace")
     kind = text.partition("\n")[0].partition("@ ")[2] or text.partition("\n")[0]
