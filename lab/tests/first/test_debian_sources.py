@@ -1,4 +1,4 @@
-"""scripts/debian-sources: lines for apt of this release and of others, which have no pockets where nothing is released."""
+"""scripts/debian-sources: lines for apt of this release and of others. What is never released has no pockets."""
 
 import subprocess
 from pathlib import Path
