@@ -42,6 +42,7 @@ class Peer:
     suite: str | None = None
     needs_libc: str | None = None
     native: bool = False
+    c_alone: bool = False
     proof: str | None = None
     debian: str | None = None
     folder: Path = field(default=BUILD)
