@@ -7,7 +7,6 @@
 #include "os.h"
 #include "text.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { PATH_BYTES = 512, FILE_BYTES = 4096, PAUSE_MS = 100, LEAST_STEP = 1 << 20, SHARE_LEFT = 10 };
@@ -34,8 +33,8 @@ static struct {
 
 /* The number in a file; UINT64_MAX if the file is missing or holds other text. */
 static uint64_t parse(const char *text) {
-  char *end;
-  uint64_t n = strtoull(text, &end, 10);
+  const char *end = text;
+  uint64_t n = hak_text_number(&end, 10);
   return end > text ? n : UINT64_MAX;
 }
 

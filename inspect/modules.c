@@ -4,8 +4,8 @@
 #include "direct.h"
 #include "file.h"
 #include "meta.h"
+#include "text.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 
@@ -38,7 +38,9 @@ static struct {
 
 /* Parse a hexadecimal number and skip one character after it. */
 static uintptr_t number(char **at) {
-  uintptr_t n = strtoul(*at, at, 16);
+  const char *end = *at;
+  uintptr_t n = hak_text_number(&end, 16);
+  *at += end - *at;
   *at += **at != '\0';
   return n;
 }

@@ -94,3 +94,21 @@ void hak_text_say(const char *format, ...) {
 void hak_text_report(const hak_text_t *text) {
   hak_os_write_report(text->buffer, kept(text));
 }
+
+/* At least 16 for a character that is no digit. */
+static unsigned digit_of(char c) {
+  if (c >= '0' && c <= '9') {
+    return (unsigned)(c - '0');
+  }
+  return c >= 'a' && c <= 'f' ? (unsigned)(c - 'a') + 10 : 16;
+}
+
+uint64_t hak_text_number(const char **at, unsigned base) {
+  uint64_t number = 0;
+  for (unsigned digit; (digit = digit_of(**at)) < base; ++*at) {
+    if (__builtin_mul_overflow(number, base, &number) || __builtin_add_overflow(number, digit, &number)) {
+      number = UINT64_MAX; /* further digits overflow again */
+    }
+  }
+  return number;
+}

@@ -17,8 +17,8 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from fetch import file_sha256, package_version, unpack
-from table import RECIPES, ROOT, Peer, PeerError, load, select
+from fetch import file_sha256, package_version, require_libc, unpack
+from table import RECIPES, ROOT, Peer, PeerError, TooNewError, load, select
 
 JOBS = os.environ.get("JOBS") or str(os.cpu_count())
 SHOWN_LINES = 20
@@ -64,7 +64,7 @@ def run_recipe(peer: Peer, log: Path) -> list[str]:
         "SOURCE_DATE_EPOCH": "0",  # The same sources give the same library: mimalloc prints when it was compiled.
         **peer.compilers,
     }
-    if peer.crate:
+    if peer.sha256:
         settings["SOURCE"] = str(unpack(peer, work / "source").resolve())
     # The flags are the table's alone.
     inherited = {name: value for name, value in os.environ.items() if not re.fullmatch(r"(C|CXX|CPP|LD)FLAGS", name)}
@@ -84,8 +84,11 @@ def run_recipe(peer: Peer, log: Path) -> list[str]:
 
 def facts_of(peer: Peer) -> dict:
     """What is installed here and goes into the library: compilers, the package."""
+    require_libc(peer)
     facts = {"compilers": compiler_versions(peer)}
-    if peer.package:
+    if peer.suite:
+        facts["package_version"] = peer.version
+    elif peer.package:
         facts["package_version"] = package_version(peer)
     return facts
 
@@ -110,6 +113,8 @@ def record_of(peer: Peer, facts: dict, flags: list[str], key: str) -> dict:
         record |= {"crate": peer.crate, "crate_version": peer.version, "crate_sha256": peer.sha256}
     else:
         record |= {"package": peer.package}
+    if peer.suite:
+        record |= {"suite": peer.suite, "package_sha256": peer.sha256}
     return record
 
 
@@ -154,6 +159,8 @@ def make_all(peers: list[Peer], wanted: list[Peer]) -> bool:
         try:
             records[peer.name], said = make(peer, records.get(peer.name))
             print(f"{peer.name}: {said}", flush=True)
+        except TooNewError as error:
+            print(f"{peer.name}: {error}", flush=True)
         except PeerError as error:
             complete = False
             print(f"{peer.name}: {error}", file=sys.stderr, flush=True)

@@ -1,8 +1,10 @@
 """Prove that the libraries of bench/peers/build are what they should be. Imports table, build, symbols.
 
 For each: it exports the whole interface; malloc and free are the allocator's own functions, not shims; preloaded, the
-dynamic linker binds C and C++ programs to it; programs with threads, a forked child and Python run on it; what its
-recommended environment is for is in force. Exit status 1 where one is not as it should be.
+dynamic linker binds C and C++ programs to it; programs with threads, a forked child, Python, Perl and git run on it;
+it says the version that the table names; what its recommended environment is for is in force.
+
+Exit status 1 where one is not as it should be.
 """
 
 import argparse
@@ -14,9 +16,9 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from fetch import file_sha256
+from fetch import file_sha256, require_libc
 from symbols import exported, shim_target
-from table import BUILD, ROOT, Peer, PeerError, load, select
+from table import BUILD, ROOT, Peer, PeerError, TooNewError, load, select
 
 from build import read_records
 
@@ -35,7 +37,7 @@ C_INTERFACE = (
 # operator new, new[], delete, delete[]: plain, nothrow, sized, aligned.
 NEW = tuple(f"_Zn{kind}m{more}" for kind in "wa" for more in ("", "RKSt9nothrow_t", "St11align_val_t"))
 DELETE = tuple(f"_Zd{kind}Pv{more}" for kind in "la" for more in ("", "m", "St11align_val_t", "mSt11align_val_t"))
-_BINDING = re.compile(r"binding file \S+ \[\d+\] to (\S+) \[\d+\]: normal symbol `(\w+)'")
+_BINDING = re.compile(r"binding file (\S+) \[\d+\] to (\S+) \[\d+\]: normal symbol `(\w+)'")
 SHIM = "void *other_malloc(unsigned long); void *malloc(unsigned long size) { return other_malloc(size); }"
 
 
@@ -55,6 +57,9 @@ def compile_programs() -> dict[str, list[str]]:
         "plain": [str(plain)],
         "threads": [str(threads)],
         "python": [sys.executable, "-c", script],
+        "perl": ["perl", "-e", 'my %h; $h{$_} = "x" x ($_ % 300) for 1..60000; print scalar(keys %h)'],
+        "git": ["git", "--version"],
+        "git grep": ["git", "-C", str(ROOT / "bench"), "grep", "--no-index", "-c", "malloc"],
     }
 
 
@@ -72,7 +77,8 @@ def check_record(peer: Peer, programs: dict) -> Iterator[str]:
 
 def check_interface(peer: Peer, programs: dict) -> Iterator[str]:
     functions = exported(peer.library)
-    missing = [name for name in C_INTERFACE + NEW + DELETE if name not in functions]
+    operators = () if peer.c_alone else NEW + DELETE
+    missing = [name for name in C_INTERFACE + operators if name not in functions]
     if missing:
         yield f"does not export {', '.join(missing)}"
 
@@ -91,8 +97,10 @@ def bindings(peer: Peer, command: list[str]) -> dict[str, set[str]]:
         subprocess.run(command, env=env, capture_output=True, timeout=RUN_SECONDS, check=False)
         text = "".join(log.read_text(errors="replace") for log in Path(folder).iterdir())
     bound: dict[str, set[str]] = {}
-    for path, name in _BINDING.findall(text):
-        bound.setdefault(name, set()).add(os.path.realpath(path))
+    own = os.path.realpath(peer.library)
+    for asking, path, name in _BINDING.findall(text):
+        if os.path.realpath(asking) != own:  # the library itself may look for libc's function
+            bound.setdefault(name, set()).add(os.path.realpath(path))
     return bound
 
 
@@ -100,7 +108,7 @@ def check_bindings(peer: Peer, programs: dict) -> Iterator[str]:
     wanted = {os.path.realpath(peer.library)}
     for program, names in (
         ("plain", ["malloc", "free", "calloc"]),
-        ("threads", ["malloc", "free", "_Znwm", "_ZdlPvm"]),
+        ("threads", ["malloc", "free"] if peer.c_alone else ["malloc", "free", "_Znwm", "_ZdlPvm"]),
     ):
         bound = bindings(peer, programs[program])
         for name in names:
@@ -126,6 +134,34 @@ def check_runs(peer: Peer, programs: dict) -> Iterator[str]:
             yield f"{program} {found}"
 
 
+# Prints what the library itself says is its version, where it says so.
+ASK_VERSION = """
+import ctypes
+it = ctypes.CDLL(None)
+if hasattr(it, "mi_version"):
+    number = it.mi_version()
+    step = 100 if number >= 10000 else 10
+    print(number // step**2, number // step % step, number % step, sep=".")
+elif hasattr(it, "tc_version"):
+    it.tc_version.restype = ctypes.c_char_p
+    print(it.tc_version(None, None, None).decode().split()[-1])
+elif hasattr(it, "mallctl"):
+    text, size = ctypes.c_char_p(), ctypes.c_size_t(ctypes.sizeof(ctypes.c_char_p))
+    it.mallctl(b"version", ctypes.byref(text), ctypes.byref(size), None, ctypes.c_size_t(0))
+    print(text.value.decode().split("-")[0])
+"""
+
+
+def check_version(peer: Peer, programs: dict) -> Iterator[str]:
+    """The laboratory's tables name the version of peers.json; some libraries can be asked."""
+    asked = subprocess.run(
+        [sys.executable, "-c", ASK_VERSION], env=environment(peer), capture_output=True, text=True, check=False
+    )
+    said = asked.stdout.strip()
+    if asked.returncode != 0 or (said and said != peer.upstream):
+        yield f"says that it is version {said or asked.stderr.strip()}, the table {peer.upstream}"
+
+
 def check_proof(peer: Peer, programs: dict) -> Iterator[str]:
     """What the environment is for: a function of the library says whether it is in force."""
     if not peer.proof:
@@ -141,6 +177,7 @@ CHECKS: tuple[Callable[[Peer, dict], Iterator[str]], ...] = (
     check_own,
     check_bindings,
     check_runs,
+    check_version,
     check_proof,
 )
 
@@ -178,6 +215,11 @@ def main() -> int:
         return 2
     bad = 0
     for peer in wanted:
+        try:
+            require_libc(peer)
+        except TooNewError as error:
+            print(f"{peer.name}: {error}")
+            continue
         wrong = check(peer, programs)
         bad += bool(wrong)
         for line in wrong:

@@ -1,15 +1,19 @@
-"""Sources of a peer: fetched with cargo, checked against the table, unpacked. Imports table."""
+"""What a peer is made of: fetched with cargo or apt, checked against the table, unpacked. Imports table."""
 
 import hashlib
 import os
+import platform
+import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
-from table import BUILD, Peer, PeerError
+from table import BUILD, ROOT, Peer, PeerError, TooNewError
 
 CRATES = BUILD / "crates"
+PACKAGES = BUILD / "packages"
 
 
 def file_sha256(path: Path) -> str:
@@ -48,6 +52,53 @@ def _cargo_fetch(peer: Peer, name: str) -> Path:
     return found[-1]
 
 
+def _apt_download(peer: Peer, folder: Path) -> Path:
+    """Let apt fetch a package of another release, with lists of its own; the newest one that the release has."""
+    for part in ("lists/partial", "cache/archives/partial"):
+        (folder / part).mkdir(parents=True, exist_ok=True)
+    sources = folder / "sources.list"
+    lines = subprocess.run([ROOT / "scripts" / "debian-sources", peer.suite], capture_output=True, check=False).stdout
+    sources.write_bytes(lines)
+    # A mirror may be a copy of an earlier day: the signature is checked all the same.
+    settings = {
+        "Dir::Etc::sourcelist": sources,
+        "Dir::Etc::sourceparts": "/dev/null",
+        "Dir::State::lists": folder / "lists",
+        "Dir::Cache": folder / "cache",
+        "Acquire::Check-Valid-Until": "false",
+        "APT::Sandbox::User": "",
+    }
+    options = [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
+    for command in (["update"], ["download", peer.package]):
+        try:
+            done = subprocess.run(
+                ["apt-get", "-q", *options, *command], cwd=folder, capture_output=True, text=True, check=False
+            )
+        except FileNotFoundError as error:
+            raise PeerError(f"this is not a Debian system: {peer.package} of {peer.suite} is needed") from error
+        if done.returncode != 0:
+            raise PeerError(f"apt-get cannot fetch {peer.package} of {peer.suite}: {done.stderr.strip()}")
+    return max(folder.glob("*.deb"), key=lambda path: path.stat().st_mtime_ns)
+
+
+def package_archive(peer: Peer) -> Path:
+    """The package's file with the contents that the table expects, fetched if it is not there. Raises PeerError."""
+    archive = PACKAGES / f"{peer.package}_{peer.version}.deb"
+    if archive.is_file() and file_sha256(archive) == peer.sha256:
+        return archive
+    with tempfile.TemporaryDirectory() as folder:
+        fetched = _apt_download(peer, Path(folder))
+        found = file_sha256(fetched)
+        if found != peer.sha256:
+            raise PeerError(
+                f"{peer.suite} has {fetched.name} with sha256 {found}, the table wants {peer.version}, {peer.sha256}: "
+                "it is not used. Put the new version and hash into its row"
+            )
+        PACKAGES.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(fetched, archive)
+    return archive
+
+
 def archive_of(peer: Peer) -> Path:
     """The crate's archive with the contents that the table expects, fetched if it is not there. Raises PeerError."""
     name = f"{peer.crate}-{peer.version}.crate"
@@ -64,10 +115,22 @@ def archive_of(peer: Peer) -> Path:
 
 
 def unpack(peer: Peer, folder: Path) -> Path:
-    """The folder of the peer's sources below `folder`, which is made."""
+    """The folder of the peer's sources below `folder`, which is made; of a package, what it would install."""
     folder.mkdir(parents=True)
+    if peer.suite:
+        subprocess.run(["dpkg-deb", "-x", package_archive(peer), folder], check=True, stderr=sys.stderr)
+        return folder
     subprocess.run(["tar", "-xzf", archive_of(peer), "-C", folder], check=True, stderr=sys.stderr)
     return folder / f"{peer.crate}-{peer.version}" / peer.source
+
+
+def require_libc(peer: Peer) -> None:
+    """Raises TooNewError where a library that is not compiled here asks for a later C library."""
+    if peer.needs_libc is None:
+        return
+    here = platform.libc_ver()[1] or "another"
+    if [int(part) for part in re.findall(r"\d+", here)] < [int(part) for part in peer.needs_libc.split(".")]:
+        raise TooNewError(f"{peer.upstream} needs glibc {peer.needs_libc} or later, here is {here}: it is left out")
 
 
 def package_version(peer: Peer) -> str:

@@ -74,4 +74,5 @@ def shim_target(library: Path, name: str) -> str | None:
     if not code.decides and len(code.targets) == 1:
         return code.targets[0]
     interface = {other for other, symbol in functions.items() if symbol.address != own.address}
-    return next((target for target in code.targets if target in interface and "alloc" in target), None)
+    served = (target for target in code.targets if target in interface and "alloc" in target)
+    return next((target for target in served if "init" not in target), None)  # what prepares the heap serves nobody

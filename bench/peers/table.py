@@ -15,9 +15,14 @@ class PeerError(Exception):
     """Something is missing or wrong that the user can put right; its text is the whole message."""
 
 
+class TooNewError(PeerError):
+    """The library needs a later C library than this system has."""
+
+
 @dataclass(frozen=True)
 class Peer:
-    """One library to build: from a crate (`crate`, `sha256`, `source`) or from a Debian package (`package`)."""
+    """One library: built from a crate (`crate`, `sha256`, `source`), or copied from a Debian package, installed
+    (`package`) or fetched from another release (`package`, `suite`, `sha256`)."""
 
     name: str
     upstream: str
@@ -34,7 +39,10 @@ class Peer:
     sha256: str | None = None
     source: str | None = None
     package: str | None = None
+    suite: str | None = None
+    needs_libc: str | None = None
     native: bool = False
+    c_alone: bool = False
     proof: str | None = None
     debian: str | None = None
     folder: Path = field(default=BUILD)

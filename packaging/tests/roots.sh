@@ -8,7 +8,9 @@ root_tar() {
   mkdir -p "$roots" build/log
   if [ ! -f "$tar" ]; then
     scripts/debian-sources ${4:+"$4"} >"$work/sources.list"
-    watched "making the root $codename-$1" "$log" mmdebstrap --variant="$2" ${3:+"--include=$3"} "$codename" "$tar.part" --format=tar "$work/sources.list" ||
+    # A mirror may be a copy of an earlier day. The signature is checked all the same.
+    watched "making the root $codename-$1" "$log" mmdebstrap --variant="$2" ${3:+"--include=$3"} ${4:+'--aptopt=Acquire::Check-Valid-Until "false"'} \
+      "$codename" "$tar.part" --format=tar "$work/sources.list" ||
       { rm -f "$tar.part"; tail -n 20 "$log" >&2; return 1; }
     mv "$tar.part" "$tar"
   fi

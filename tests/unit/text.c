@@ -28,6 +28,32 @@ static void numbers_are_written_in_full(void) {
   }
 }
 
+static void numbers_are_parsed_to_the_first_other_character(void) {
+  static const struct {
+    const char *text;
+    unsigned base;
+    uint64_t number;
+    size_t length;
+  } rows[] = {{"", 10, 0, 0},
+              {"max", 10, 0, 0},
+              {" 1", 10, 0, 0},
+              {"0", 10, 0, 1},
+              {"4096\n", 10, 4096, 4},
+              {"12a", 10, 12, 2},
+              {"7f00ab-", 16, 0x7f00ab, 6},
+              {"1g", 16, 1, 1},
+              {"18446744073709551614", 10, UINT64_MAX - 1, 20},
+              {"18446744073709551616", 10, UINT64_MAX, 20},
+              {"184467440737095516150", 10, UINT64_MAX, 21},
+              {"ffffffffffffffff", 16, UINT64_MAX, 16},
+              {"10000000000000000", 16, UINT64_MAX, 17}};
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    const char *at = rows[i].text;
+    CHECK(hak_text_number(&at, rows[i].base) == rows[i].number);
+    CHECK(at == rows[i].text + rows[i].length);
+  }
+}
+
 static void columns_line_up(void) {
   char buffer[CAPACITY];
   hak_text_t text = hak_text_on(buffer, sizeof buffer);
@@ -87,6 +113,7 @@ static void stderr_gets_what_was_kept(void) {
 
 int main(void) {
   numbers_are_written_in_full();
+  numbers_are_parsed_to_the_first_other_character();
   columns_line_up();
   what_does_not_fit_is_counted_and_cut();
   stderr_gets_what_was_kept();

@@ -1,0 +1,28 @@
+"""scripts/debian-sources: lines for apt of this release and of others. What is never released has no pockets."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+
+
+def suites(*release: str) -> list[str]:
+    done = subprocess.run(
+        [ROOT / "scripts" / "debian-sources", *release], capture_output=True, text=True, check=False, timeout=60
+    )
+    if not done.stdout:
+        pytest.skip("this system has no sources of Debian")
+    return [line.split()[2] for line in done.stdout.splitlines()]
+
+
+def test_another_release_has_the_pockets_of_this_one():
+    own = suites()
+    name = min(own, key=len)
+    assert suites("trixie") == [suite.replace(name, "trixie", 1) for suite in own]
+
+
+@pytest.mark.parametrize("release", ["sid", "unstable", "experimental"])
+def test_what_is_never_released_has_no_pockets(release):
+    assert set(suites(release)) == {release}
