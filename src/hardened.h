@@ -21,6 +21,11 @@ HAK_NOINLINE void *hak_hardened_realloc(void *block, uint32_t cls, size_t bytes)
 #define HAK_UNSEALED SIZE_MAX
 HAK_NOINLINE size_t hak_hardened_usable(const void *block, const char *function);
 
+/* Allocation tokens: whether one means a type without pointers; and the kind of type that the thread allocates for from
+ * here on. Returns the kind before. */
+bool hak_hardened_is_data(size_t token);
+bool hak_hardened_type(bool data);
+
 /* In the child of a fork: other threads of the parent may have left blocks in the middle of a change. */
 void hak_hardened_fork_child(void);
 /* Look for misuse at the end of the process. */

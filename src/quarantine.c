@@ -17,9 +17,10 @@ bool hak_quarantine_open(hak_heap_t *heap) {
   hak_quarantine_t *fresh = heap->quarantine ? NULL : hak_meta_alloc(sizeof *fresh);
   if (fresh) {
     fresh->random = hak_os_random();
-    for (uint32_t c = 1; c < HAK_RUN_FIRST; c++) {
-      fresh->counts[c].slots = hak_hard.delay_bytes > 0 ? slots_of(hak_hard.delay_bytes, c) : 0;
-      fresh->counts[c].room = slots_of(READY_BYTES, c);
+    for (uint32_t kind = 0; kind < HAK_SLAB_KINDS; kind++) {
+      uint32_t cls = hak_kind_class(kind);
+      fresh->counts[kind].slots = cls > 0 && hak_hard.delay_bytes > 0 ? slots_of(hak_hard.delay_bytes, cls) : 0;
+      fresh->counts[kind].room = cls > 0 ? slots_of(READY_BYTES, cls) : 0;
     }
     heap->quarantine = fresh;
   }
@@ -45,15 +46,15 @@ static uint32_t fill_from(hak_slab_t *slab, hak_free_block_t **blocks, uint32_t 
   return count;
 }
 
-bool hak_quarantine_fill(hak_quarantine_t *quarantine, uint32_t cls) {
-  hak_waiting_counts_t *counts = &quarantine->counts[cls];
+bool hak_quarantine_fill(hak_quarantine_t *quarantine, uint32_t kind) {
+  hak_waiting_counts_t *counts = &quarantine->counts[kind];
   uint32_t want = counts->room / 2 < FILL_MAX ? counts->room / 2 : FILL_MAX, count = 0;
   while (count == 0) {
-    hak_slab_t *slab = hak_slab_acquire(cls);
+    hak_slab_t *slab = hak_slab_acquire(kind);
     if (!slab) {
       return false;
     }
-    count = fill_from(slab, quarantine->waiting[cls].ready, want, cls);
+    count = fill_from(slab, quarantine->waiting[kind].ready, want, hak_kind_class(kind));
     if (HAK_LIKELY(!slab->unsealed)) { /* else it stays CURRENT, and nobody's */
       hak_slab_drop(slab);
     }
@@ -73,13 +74,13 @@ static void return_some(uint32_t cls, hak_free_block_t **blocks, uint32_t count,
   hak_slab_return(blocks, count, cls, function);
 }
 
-void hak_quarantine_put_after_return(hak_quarantine_t *quarantine, uint32_t cls, hak_free_block_t *block) {
+void hak_quarantine_put_after_return(hak_quarantine_t *quarantine, uint32_t kind, hak_free_block_t *block) {
   int saved = errno;
-  hak_waiting_counts_t *counts = &quarantine->counts[cls];
-  hak_free_block_t **ready = quarantine->waiting[cls].ready;
+  hak_waiting_counts_t *counts = &quarantine->counts[kind];
+  hak_free_block_t **ready = quarantine->waiting[kind].ready;
   uint32_t keep = counts->room / 2;
   counts->ready = keep;
-  return_some(cls, ready + keep, counts->room - keep, "free");
+  return_some(hak_kind_class(kind), ready + keep, counts->room - keep, "free");
   ready[counts->ready++] = block;
   errno = saved;
 }
@@ -103,14 +104,14 @@ static void flush_array(uint32_t cls, hak_free_block_t **array, uint32_t slots, 
 }
 
 void hak_quarantine_flush(hak_heap_t *heap, const char *function) {
-  for (uint32_t c = 1; heap->quarantine && c < HAK_RUN_FIRST; c++) {
-    hak_waiting_counts_t *counts = &heap->quarantine->counts[c];
-    hak_waiting_t *waiting = &heap->quarantine->waiting[c];
-    uint32_t count = counts->ready;
+  for (uint32_t kind = 1; heap->quarantine && kind < HAK_SLAB_KINDS; kind++) {
+    hak_waiting_counts_t *counts = &heap->quarantine->counts[kind];
+    hak_waiting_t *waiting = &heap->quarantine->waiting[kind];
+    uint32_t cls = hak_kind_class(kind), count = counts->ready;
     counts->ready = 0;
-    return_some(c, waiting->ready, count, function);
-    flush_array(c, waiting->queue, counts->slots, function);
-    flush_array(c, waiting->mixed, counts->slots, function);
+    return_some(cls, waiting->ready, count, function);
+    flush_array(cls, waiting->queue, counts->slots, function);
+    flush_array(cls, waiting->mixed, counts->slots, function);
   }
 }
 
@@ -119,18 +120,22 @@ void *hak_quarantine_take_one(uint32_t cls, size_t bytes) {
   if (block) {
     hak_mark_free(block);
     unseal(block, cls);
-    hak_seal_put(block, hak_class_sizes[cls], hak_seal_base(block), (uint32_t)bytes);
+    hak_seal_put(block, hak_class_sizes[cls], hak_seal_base(block), (uint32_t)bytes, false);
   }
   return block;
 }
 
-uint32_t hak_quarantine_blocks(const hak_heap_t *heap, uint32_t cls) {
-  const hak_quarantine_t *quarantine = cls < HAK_RUN_FIRST ? heap->quarantine : NULL;
-  uint32_t blocks = quarantine ? quarantine->counts[cls].ready : 0;
-  for (uint32_t i = 0; quarantine && i < quarantine->counts[cls].slots; i++) {
-    blocks += (quarantine->waiting[cls].queue[i] ? 1U : 0) + (quarantine->waiting[cls].mixed[i] ? 1U : 0);
+static uint32_t blocks_of(const hak_quarantine_t *quarantine, uint32_t kind) {
+  uint32_t blocks = quarantine->counts[kind].ready;
+  for (uint32_t i = 0; i < quarantine->counts[kind].slots; i++) {
+    blocks += (quarantine->waiting[kind].queue[i] ? 1U : 0) + (quarantine->waiting[kind].mixed[i] ? 1U : 0);
   }
   return blocks;
+}
+
+uint32_t hak_quarantine_blocks(const hak_heap_t *heap, uint32_t cls) {
+  const hak_quarantine_t *quarantine = cls < HAK_RUN_FIRST ? heap->quarantine : NULL;
+  return quarantine ? blocks_of(quarantine, cls) + blocks_of(quarantine, hak_slab_kind(cls, true)) : 0;
 }
 
 static const void *find_in(uint32_t cls, hak_free_block_t *const *blocks, uint32_t count) {
@@ -146,12 +151,13 @@ static const void *find_in(uint32_t cls, hak_free_block_t *const *blocks, uint32
 
 const void *hak_quarantine_find_damaged(const hak_heap_t *heap) {
   const void *found = NULL;
-  for (uint32_t c = 1; heap->quarantine && c < HAK_RUN_FIRST && !found; c++) {
-    const hak_waiting_t *waiting = &heap->quarantine->waiting[c];
-    const hak_waiting_counts_t *counts = &heap->quarantine->counts[c];
-    found = find_in(c, waiting->ready, counts->ready);
-    found = found ? found : find_in(c, waiting->queue, counts->slots);
-    found = found ? found : find_in(c, waiting->mixed, counts->slots);
+  for (uint32_t kind = 1; heap->quarantine && kind < HAK_SLAB_KINDS && !found; kind++) {
+    const hak_waiting_t *waiting = &heap->quarantine->waiting[kind];
+    const hak_waiting_counts_t *counts = &heap->quarantine->counts[kind];
+    uint32_t cls = hak_kind_class(kind);
+    found = find_in(cls, waiting->ready, counts->ready);
+    found = found ? found : find_in(cls, waiting->queue, counts->slots);
+    found = found ? found : find_in(cls, waiting->mixed, counts->slots);
   }
   return found;
 }

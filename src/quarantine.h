@@ -1,7 +1,6 @@
-/* Duty: a thread's free blocks in the hardened profile. They wait before they are handed out again, and leave in random
- * order.
- * Data: a heap's quarantine belongs to its thread. Every block in it has the seal of a free block. Layers below: seal,
- * slab, bin.
+/* Duty: a thread's free blocks in the hardened profile, by kind of slab. They wait before they are handed out again,
+ * and leave in random order. Data: a heap's quarantine belongs to its thread. Every block in it has the seal of a free
+ * block. Layers below: seal, slab, bin.
  *
  *   free ─> mixed (random place) ─> queue (in order) ─> ready ─> malloc takes a random one
  *                                                         └── too many ──> slabs
@@ -10,6 +9,7 @@
 
 #include "bin.h"
 #include "seal.h"
+#include "slab.h"
 
 enum { HAK_QUARANTINE_SLOTS = 64 };
 
@@ -26,16 +26,17 @@ typedef struct hak_waiting {
 typedef struct hak_quarantine {
   uint64_t random;
   bool inside; /* the thread is changing a block: its exit, in a signal handler, checks nothing */
-  hak_waiting_counts_t counts[HAK_RUN_FIRST];
-  hak_waiting_t waiting[HAK_RUN_FIRST];
+  bool data;   /* the thread allocates for types without pointers */
+  hak_waiting_counts_t counts[HAK_SLAB_KINDS];
+  hak_waiting_t waiting[HAK_SLAB_KINDS];
 } hak_quarantine_t;
 
 /* Make the heap's quarantine, if it has none. False: no memory. */
 bool hak_quarantine_open(hak_heap_t *heap);
 /* Fetch blocks from a slab. False: no memory. */
-bool hak_quarantine_fill(hak_quarantine_t *quarantine, uint32_t cls);
+bool hak_quarantine_fill(hak_quarantine_t *quarantine, uint32_t kind);
 /* Return half of the blocks that are ready, and put one there. */
-HAK_NOINLINE void hak_quarantine_put_after_return(hak_quarantine_t *quarantine, uint32_t cls, hak_free_block_t *block);
+HAK_NOINLINE void hak_quarantine_put_after_return(hak_quarantine_t *quarantine, uint32_t kind, hak_free_block_t *block);
 /* For a thread without quarantine, and perhaps without a heap (NULL): the block goes to its slab. */
 void hak_quarantine_put_first(hak_heap_t *heap, uint32_t cls, void *block);
 /* Return all blocks to their slabs. */
@@ -84,29 +85,31 @@ HAK_INLINE bool hak_quarantine_is_clean(const void *block, size_t size, bool tag
 
 /* One of the ready blocks, sealed for so many bytes. NULL: there is none; the caller fills the quarantine. */
 HAK_INLINE void *hak_quarantine_take(hak_quarantine_t *quarantine, uint32_t cls, size_t bytes) {
-  hak_waiting_counts_t *counts = &quarantine->counts[cls];
+  bool data = quarantine->data;
+  uint32_t kind = hak_slab_kind(cls, data);
+  hak_waiting_counts_t *counts = &quarantine->counts[kind];
   size_t size = hak_class_sizes[cls];
   if (HAK_UNLIKELY(counts->ready == 0)) {
     return NULL;
   }
   hak_set_inside(quarantine, true);
   uint32_t last = --counts->ready, at = HAK_LIKELY(hak_hard.random) ? hak_random_below(quarantine, last + 1) : last;
-  hak_free_block_t **ready = quarantine->waiting[cls].ready, *block = ready[at];
+  hak_free_block_t **ready = quarantine->waiting[kind].ready, *block = ready[at];
   ready[at] = ready[last];
   uint64_t base = hak_seal_base(block);
   bool freed = hak_seal_load(block, size) == hak_seal_of(base, HAK_SEAL_FREED);
   if (HAK_UNLIKELY(!freed || !hak_quarantine_is_clean(block, size, false))) {
     hak_misuse("malloc", HAK_MISUSE_WRITTEN_FREE, block);
   }
-  hak_seal_put(block, size, base, (uint32_t)bytes);
+  hak_seal_put(block, size, base, (uint32_t)bytes, data);
   hak_set_inside(quarantine, false);
   return block;
 }
 
 /* Let a free block wait. */
-HAK_INLINE void hak_quarantine_put(hak_quarantine_t *quarantine, uint32_t cls, hak_free_block_t *block) {
-  hak_waiting_counts_t *counts = &quarantine->counts[cls];
-  hak_waiting_t *waiting = &quarantine->waiting[cls];
+HAK_INLINE void hak_quarantine_put(hak_quarantine_t *quarantine, uint32_t kind, hak_free_block_t *block) {
+  hak_waiting_counts_t *counts = &quarantine->counts[kind];
+  hak_waiting_t *waiting = &quarantine->waiting[kind];
   if (HAK_LIKELY(counts->slots > 0)) {
     uint32_t at = hak_random_below(quarantine, counts->slots);
     hak_free_block_t *older = waiting->mixed[at];
@@ -123,7 +126,7 @@ HAK_INLINE void hak_quarantine_put(hak_quarantine_t *quarantine, uint32_t cls, h
     }
   }
   if (HAK_UNLIKELY(counts->ready == counts->room)) {
-    hak_quarantine_put_after_return(quarantine, cls, block);
+    hak_quarantine_put_after_return(quarantine, kind, block);
     return;
   }
   waiting->ready[counts->ready++] = block;

@@ -1,5 +1,6 @@
 /* Duty: the seal at the end of each small block of the hardened profile, and the profile's settings.
- * Data: hak_hard is written once, at start-up, before the profile is in force. Layers below: geometry.
+ * Data: hak_hard is written once, at start-up, before the profile is in force; its page is read-only afterwards. Layers
+ * below: geometry.
  *
  *   block  [ asked bytes of the program ][ tail ][ seal ]     block bytes = a class of the heap
  *
@@ -17,23 +18,32 @@ typedef struct hak_hard {
   bool zero;                /* freed blocks are zeroed, and checked when they are handed out */
   bool neighbours;          /* a free checks the seal before the block */
   bool sizes;               /* sized frees must name the size that was asked for */
-  bool at_exit;             /* the end of the process checks every block */
   bool random;              /* blocks are handed out in random order */
+  uint8_t guards;           /* one slab in so many has a slice without access behind it; 0: none */
   uint32_t delay_bytes;     /* freed bytes of a class that wait, in order, and as many again in random order */
   uint32_t delayed_regions; /* freed large blocks whose addresses wait; 0: large blocks have no guards */
+  uint64_t tokens;          /* allocation tokens below half of it mean types without pointers; 0: 2, or all numbers */
   uint64_t secrets[3];      /* the last two are odd */
 } hak_hard_t;
 
-extern hak_hard_t hak_hard;
+/* Fills a page, which nothing else shares. */
+typedef union hak_hard_page {
+  hak_hard_t is;
+  char bytes[1 << HAK_PAGE_SHIFT];
+} hak_hard_page_t;
+extern hak_hard_page_t hak_hard_page;
+#define hak_hard (hak_hard_page.is)
 
 enum {
   HAK_SEAL_BYTES = 8,
   HAK_SEAL_TAIL_WORDS = 2, /* most words of a tail, of which the first may begin with bytes of the block */
   HAK_SEAL_FREED = 0xffff, /* instead of a size */
+  HAK_SEAL_DATA = 0xa000,  /* added to the size of blocks of types without pointers */
+  HAK_DATA_MAX = HAK_SEAL_FREED - 1 - HAK_SEAL_DATA,
   HAK_SEALED_MAX = HAK_SMALL_MAX - HAK_SEAL_BYTES,
 };
 
-_Static_assert(HAK_SEALED_MAX < HAK_SEAL_FREED, "a size fits 16 bits");
+_Static_assert(HAK_SEALED_MAX < HAK_SEAL_DATA, "the two ranges of sizes, and one more number, fit 16 bits");
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the first word of a tail");
 
@@ -56,21 +66,30 @@ HAK_INLINE uint64_t hak_seal_base(const void *block) {
 }
 
 /* 48 bits of a hash, which is never 0, and the size, hidden by the address's hash. */
-HAK_INLINE uint64_t hak_seal_of(uint64_t base, uint32_t asked) {
-  uint64_t mixed = (base ^ asked) * hak_hard.secrets[2] >> 16 | 1;
-  return mixed | (base ^ asked) << 48;
+HAK_INLINE uint64_t hak_seal_of(uint64_t base, uint32_t code) {
+  uint64_t mixed = (base ^ code) * hak_hard.secrets[2] >> 16 | 1;
+  return mixed | (base ^ code) << 48;
 }
 
-/* The size that a seal names, if it is one. */
-HAK_INLINE uint32_t hak_seal_asked(uint64_t base, uint64_t seal) {
+/* The code that a seal names, if it is one: a size, perhaps with HAK_SEAL_DATA, or HAK_SEAL_FREED. */
+HAK_INLINE uint32_t hak_seal_code(uint64_t base, uint64_t seal) {
   return (uint16_t)(seal >> 48 ^ base);
 }
 
+/* What the seal of a live block says. */
+typedef struct hak_sealed {
+  uint32_t asked;
+  bool data; /* of a type without pointers */
+} hak_sealed_t;
+
 /* False: no seal of a live block is there. */
-HAK_INLINE bool hak_seal_read(const void *block, size_t size, uint64_t base, uint32_t *asked) {
+HAK_INLINE bool hak_seal_read(const void *block, size_t size, uint64_t base, hak_sealed_t *sealed) {
   uint64_t seal = hak_seal_load(block, size);
-  *asked = hak_seal_asked(base, seal);
-  return HAK_LIKELY(*asked <= size - HAK_SEAL_BYTES && seal == hak_seal_of(base, *asked));
+  uint32_t code = hak_seal_code(base, seal);
+  sealed->data = code >= HAK_SEAL_DATA;
+  sealed->asked = sealed->data ? code - HAK_SEAL_DATA : code;
+  bool fits = sealed->asked <= size - HAK_SEAL_BYTES && code != HAK_SEAL_FREED;
+  return HAK_LIKELY(fits && seal == hak_seal_of(base, code));
 }
 
 HAK_INLINE bool hak_seal_is_freed(const void *block, size_t size) {
@@ -80,7 +99,7 @@ HAK_INLINE bool hak_seal_is_freed(const void *block, size_t size) {
 /* Whether the block is live, free, or was never handed out. */
 HAK_INLINE bool hak_seal_is_whole(const void *block, size_t size) {
   uint64_t seal = hak_seal_load(block, size), base = hak_seal_base(block);
-  return seal == hak_seal_of(base, hak_seal_asked(base, seal)) || seal == 0;
+  return seal == hak_seal_of(base, hak_seal_code(base, seal)) || seal == 0;
 }
 
 /* The end of the tail, in words from the block's start. The block's owner and its tail wrote no word behind. */
@@ -104,8 +123,8 @@ HAK_INLINE void hak_seal_put_word(void *block, size_t at, uint64_t word) {
 }
 
 /* Seal a block for a caller that asked for so many bytes. */
-HAK_INLINE void hak_seal_put(void *block, size_t size, uint64_t base, uint32_t asked) {
-  uint64_t seal = hak_seal_of(base, asked), tail = hak_seal_tail(seal);
+HAK_INLINE void hak_seal_put(void *block, size_t size, uint64_t base, uint32_t asked, bool data) {
+  uint64_t seal = hak_seal_of(base, asked + (data ? HAK_SEAL_DATA : 0)), tail = hak_seal_tail(seal);
   size_t at = asked / 8, end = hak_seal_end(size, asked);
   hak_seal_store(block, size, seal);
   if (at < end) {
