@@ -29,21 +29,26 @@ HAK_ENTRY void hak_free(void *block) {
 }
 HAK_OWN(hak_own_free, hak_free);
 
-void *hak_calloc(size_t count, size_t bytes) {
-  size_t total;
-  if (HAK_UNLIKELY(__builtin_mul_overflow(count, bytes, &total))) {
-    return hak_no_memory();
-  }
-  if (HAK_LIKELY(total - 1 < HAK_SMALL_MAX)) {
-    void *block = hak_fast_alloc(total);
-    return HAK_LIKELY(block != NULL) ? memset(block, 0, total < hak_hard.cleared ? hak_hard.cleared : total) : NULL;
-  }
+HAK_NOINLINE static void *calloc_slow(size_t total) {
   bool zeroed;
   void *block = hak_alloc_tell_zeroed(total, &zeroed);
   if (block && !zeroed) {
     hak_sparse_zero(block, total);
   }
   return block;
+}
+
+void *hak_calloc(size_t count, size_t bytes) {
+  size_t total;
+  if (HAK_UNLIKELY(__builtin_mul_overflow(count, bytes, &total))) {
+    return hak_no_memory();
+  }
+  if (HAK_LIKELY(total - 1 < HAK_SMALL_MAX)) {
+    void *block = hak_alloc_from(hak_heap, total);
+    return HAK_LIKELY(block != NULL) ? memset(block, 0, total < HAK_BLOCK_MIN ? HAK_BLOCK_MIN : total)
+                                     : calloc_slow(total);
+  }
+  return calloc_slow(total);
 }
 
 static bool is_power_of_two(size_t n) {

@@ -10,6 +10,8 @@
 #define HAK_LIKELY(x) __builtin_expect(!!(x), 1)
 #define HAK_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define HAK_COLD __attribute__((cold, noinline))
+/* A function that callers on slow paths need fast. */
+#define HAK_HOT __attribute__((hot, noinline))
 #define HAK_NOINLINE __attribute__((noinline))
 #define HAK_INLINE static inline __attribute__((always_inline))
 
@@ -30,6 +32,9 @@ HAK_INLINE void hak_copy_words(void *to, const void *from, size_t words) {
     __asm__ volatile("" ::: "memory");
   }
 }
+
+/* As wide a register as every machine has. */
+typedef uint64_t hak_vector_t __attribute__((vector_size(16), may_alias));
 
 /* A read of an untouched page does not make it resident. */
 HAK_INLINE bool hak_is_zero(const void *at, size_t bytes) {

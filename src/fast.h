@@ -9,6 +9,9 @@
 
 HAK_COLD void *hak_alloc_slow(size_t bytes);
 HAK_COLD void hak_free_slow(void *block);
+/* The same, but for the small blocks of the hardened profile. */
+HAK_NOINLINE void *hak_alloc_any(size_t bytes);
+HAK_NOINLINE void hak_free_any(void *block);
 /* For HAK_SMALL_MAX < bytes. */
 HAK_NOINLINE void *hak_alloc_large(size_t bytes);
 /* As malloc. *zeroed: all of the block reads as zeros. */

@@ -4,6 +4,7 @@
 #include "arena.h"
 #include "fast.h"
 #include "foreign.h"
+#include "hook.h"
 #include "large.h"
 #include "mapped.h"
 #include "options.h"
@@ -16,14 +17,11 @@
 
 enum { EXIT_BYTES_MAX = 64 << 20 /* of slabs, checked at exit */, EVENTS_PER_ORPHAN = 64 };
 
-/* The thread is changing a block: its exit, in a signal handler, checks nothing. */
-static _Thread_local bool inside __attribute__((tls_model("initial-exec")));
-
 static bool is_small(uint32_t cls) {
   return cls - 1 < HAK_RUN_FIRST - 1;
 }
 
-static void check_neighbour(const void *block, size_t size, const char *function) {
+HAK_INLINE void check_neighbour(const void *block, size_t size, const char *function) {
   bool whole = hak_slab_offset(block) == 0 || hak_seal_is_whole((const char *)block - size, size);
   if (HAK_UNLIKELY(!whole && !hak_slab_at(block)->unsealed)) {
     hak_misuse(function, HAK_MISUSE_UNDERFLOW, block);
@@ -42,16 +40,16 @@ HAK_COLD static void explain(const void *block, uint32_t cls, const char *functi
 }
 
 /* Check a live block on all sides; aborts if anything is wrong. False: it has no seal. */
-static bool check(const void *block, uint32_t cls, const char *function, uint32_t *asked) {
+HAK_INLINE bool check(const void *block, uint32_t cls, const char *function, uint64_t base, hak_sealed_t *sealed) {
   size_t size = hak_class_sizes[cls];
   if (HAK_UNLIKELY(!hak_is_start_in_class(block, cls))) {
     hak_misuse(function, HAK_MISUSE_NOT_START, block);
   }
-  if (HAK_UNLIKELY(!hak_seal_read(block, size, asked))) {
+  if (HAK_UNLIKELY(!hak_seal_read(block, size, base, sealed))) {
     explain(block, cls, function);
     return false;
   }
-  if (HAK_UNLIKELY(!hak_seal_tail_is_whole(block, size, *asked))) {
+  if (HAK_UNLIKELY(!hak_seal_tail_is_whole(block, size, sealed->asked))) {
     hak_misuse(function, HAK_MISUSE_OVERFLOW, block);
   }
   if (hak_hard.neighbours) {
@@ -60,18 +58,31 @@ static bool check(const void *block, uint32_t cls, const char *function, uint32_
   return true;
 }
 
-static void *take_small(uint32_t cls) {
-  hak_heap_t *heap = hak_heap_mine();
-  if (HAK_UNLIKELY(!heap)) {
-    return hak_quarantine_take_one(cls);
+void *hak_hardened_malloc(size_t bytes) {
+  hak_quarantine_t *quarantine = hak_heap->quarantine;
+  if (HAK_LIKELY(quarantine && bytes - 1 < HAK_DATA_MAX && !hak_hook_is_on())) {
+    void *block = hak_quarantine_take(quarantine, hak_class_of(bytes + HAK_SEAL_BYTES), bytes);
+    if (HAK_LIKELY(block != NULL)) {
+      HAK_OBSERVE(hak_observe_alloc(block, bytes));
+      return block;
+    }
   }
-  void *block = hak_quarantine_take(heap, cls);
+  return hak_alloc_any(bytes);
+}
+
+static void *take_small(uint32_t cls, size_t bytes) {
+  hak_heap_t *heap = hak_heap_mine();
+  if (HAK_UNLIKELY(!heap || !hak_quarantine_open(heap))) {
+    return hak_quarantine_take_one(cls, bytes);
+  }
+  void *block = hak_quarantine_take(heap->quarantine, cls, bytes);
   if (HAK_UNLIKELY(!block)) {
     if (heap->events % EVENTS_PER_ORPHAN == EVENTS_PER_ORPHAN - 1) {
       hak_heap_adopt_orphan();
     }
     hak_cache_look_around(heap);
-    block = hak_quarantine_fill(heap, cls) ? hak_quarantine_take(heap, cls) : NULL;
+    uint32_t kind = hak_slab_kind(cls, heap->quarantine->data);
+    block = hak_quarantine_fill(heap->quarantine, kind) ? hak_quarantine_take(heap->quarantine, cls, bytes) : NULL;
   }
   return block;
 }
@@ -89,82 +100,123 @@ static void *take_large(size_t bytes, size_t align, bool *zeroed) {
 }
 
 void *hak_hardened_alloc(size_t bytes, size_t align, bool *zeroed) {
-  bool small = bytes <= HAK_SEALED_MAX && align <= HAK_SMALL_MAX;
+  bool data = hak_heap->quarantine && hak_heap->quarantine->data;
+  bool small = bytes <= (data ? HAK_DATA_MAX : HAK_SEALED_MAX) && align <= HAK_SMALL_MAX;
   size_t size = small ? hak_round_up(bytes + HAK_SEAL_BYTES, align) : 0;
   if (!small || size > HAK_SMALL_MAX) {
     return take_large(bytes, align, zeroed);
   }
   void *block = NULL;
   uint32_t cls = hak_class_of(size);
-  inside = true;
-  for (; cls < HAK_RUN_FIRST; cls++) { /* larger ones for want of memory, or of alignment */
-    if ((hak_class_sizes[cls] & (align - 1)) == 0 && (block = take_small(cls))) {
-      hak_seal_put(block, hak_class_sizes[cls], (uint32_t)bytes);
-      break;
-    }
+  for (; cls < HAK_RUN_FIRST && !block; cls++) { /* larger ones for want of memory, or of alignment */
+    block = (hak_class_sizes[cls] & (align - 1)) == 0 ? take_small(cls, bytes) : NULL;
   }
-  inside = false;
   *zeroed = hak_hard.zero;
   return block || align <= HAK_SLICE_BYTES ? block : take_large(bytes, align, zeroed);
 }
 
-static void free_sealed(void *block, uint32_t cls, uint32_t asked) {
-  size_t size = hak_class_sizes[cls], end = hak_seal_end(size, asked);
-  inside = true;
-  hak_seal_store(block, size, hak_seal_of(block, HAK_SEAL_FREED));
-  if (hak_hard.zero) {
-    memset(block, 0, end);
+HAK_INLINE void wipe(void *block, size_t size, uint64_t base, uint32_t asked) {
+  hak_seal_store(block, size, hak_seal_of(base, HAK_SEAL_FREED));
+  if (HAK_LIKELY(hak_hard.zero)) {
+    memset(block, 0, hak_seal_end(size, asked) * sizeof(uint64_t));
   }
-  hak_heap_t *heap = hak_heap_mine();
-  if (HAK_LIKELY(heap != NULL)) {
-    hak_quarantine_put(heap, cls, block);
-  } else {
-    hak_quarantine_return_one(cls, block);
-  }
-  inside = false;
 }
 
-bool hak_hardened_free(void *block, const char *function) {
-  uint32_t cls = hak_class_at(block), asked;
+HAK_INLINE void free_sealed(void *block, uint32_t cls, uint64_t base, hak_sealed_t sealed) {
+  hak_quarantine_t *quarantine = hak_heap->quarantine;
+  if (HAK_LIKELY(quarantine != NULL)) {
+    hak_set_inside(quarantine, true);
+    wipe(block, hak_class_sizes[cls], base, sealed.asked);
+    hak_quarantine_put(quarantine, hak_slab_kind(cls, sealed.data), block);
+    hak_set_inside(quarantine, false);
+  } else {
+    int saved = errno;
+    wipe(block, hak_class_sizes[cls], base, sealed.asked);
+    hak_quarantine_put_first(hak_heap_mine(), cls, block);
+    errno = saved;
+  }
+}
+
+/* Whether its pages are ordinary again; if not the block leaks, so that no other thread gets it either. */
+static HAK_NOINLINE bool restore(void *block, uint32_t cls, const char *function) {
+  int saved = errno;
+  bool restored = hak_page_attributes_restore(block, cls, function);
+  errno = saved;
+  return restored;
+}
+
+/* `named`: the size that the caller names; HAK_UNSEALED: none. */
+HAK_INLINE bool free_small(void *block, size_t named, const char *function) {
+  uint32_t cls = hak_class_at(block);
+  hak_sealed_t sealed;
   if (!is_small(cls)) {
     return false;
   }
-  int saved = errno;
-  bool sealed = check(block, cls, function, &asked);
-  if (HAK_UNLIKELY(!hak_page_attributes_restore(block, cls, function))) {
-    errno = saved;
-    return true; /* the block leaks, so no other thread gets it either */
+  uint64_t base = hak_seal_base(block);
+  bool is_sealed = check(block, cls, function, base, &sealed);
+  if (HAK_UNLIKELY(is_sealed && named != HAK_UNSEALED && sealed.asked != named)) {
+    hak_misuse(function, HAK_MISUSE_WRONG_SIZE, block);
+  }
+  if (HAK_UNLIKELY(hak_page_attributes_any()) && !restore(block, cls, function)) {
+    return true;
   }
   HAK_OBSERVE(hak_observe_free(block, cls));
-  if (HAK_LIKELY(sealed)) {
-    free_sealed(block, cls, asked);
+  if (HAK_LIKELY(is_sealed)) {
+    free_sealed(block, cls, base, sealed);
   } else {
+    int saved = errno;
     hak_cache_return_one(cls, block);
+    errno = saved;
   }
-  errno = saved;
   return true;
 }
 
-size_t hak_hardened_usable(const void *block, const char *function) {
-  uint32_t cls = hak_class_at(block), asked;
-  return is_small(cls) && check(block, cls, function, &asked) ? asked : HAK_UNSEALED;
+void hak_hardened_free(void *block) {
+  if (HAK_UNLIKELY(!free_small(block, HAK_UNSEALED, "free"))) {
+    hak_free_any(block);
+  }
 }
 
-static void *resize_in_place(void *block, size_t size, uint32_t asked, size_t bytes) {
+void hak_hardened_free_sized(void *block, size_t bytes) {
+  bool named = hak_hard.sizes && bytes > 0; /* a block of no bytes may have some */
+  if (HAK_LIKELY(free_small(block, named ? bytes : HAK_UNSEALED, "free_sized"))) {
+    return;
+  }
+  if (named && hak_mapped_owns(block) && hak_mapped_usable(block, "free_sized") != bytes) {
+    hak_misuse("free_sized", HAK_MISUSE_WRONG_SIZE, block);
+  }
+  hak_free_any(block);
+}
+
+size_t hak_hardened_usable(const void *block, const char *function) {
+  uint32_t cls = hak_class_at(block);
+  hak_sealed_t sealed;
+  bool known = is_small(cls) && check(block, cls, function, hak_seal_base(block), &sealed);
+  return known ? sealed.asked : HAK_UNSEALED;
+}
+
+static void *resize_in_place(void *block, size_t size, hak_sealed_t was, size_t bytes) {
+  uint32_t asked = was.asked;
   size_t keep = asked < bytes ? asked : bytes;
-  inside = true;
-  memset((char *)block + keep, 0, hak_seal_end(size, asked) - keep);
-  hak_seal_put(block, size, (uint32_t)bytes);
-  inside = false;
+  hak_quarantine_t *quarantine = hak_heap->quarantine;
+  if (quarantine) {
+    hak_set_inside(quarantine, true);
+  }
+  memset((char *)block + keep, 0, hak_seal_end(size, asked) * sizeof(uint64_t) - keep);
+  hak_seal_put(block, size, hak_seal_base(block), (uint32_t)bytes, was.data);
+  if (quarantine) {
+    hak_set_inside(quarantine, false);
+  }
   return block;
 }
 
 void *hak_hardened_realloc(void *block, uint32_t cls, size_t bytes) {
   size_t size = hak_class_sizes[cls], room = size - HAK_SEAL_BYTES;
-  uint32_t asked;
-  hak_seal_read(block, size, &asked); /* which the caller has checked */
+  hak_sealed_t was;
+  hak_seal_read(block, size, hak_seal_base(block), &was); /* which the caller has checked */
+  room = was.data && room > HAK_DATA_MAX ? HAK_DATA_MAX : room;
   if (bytes <= room && (bytes >= room / 2 || size <= 2 * HAK_BLOCK_MIN)) {
-    return resize_in_place(block, size, asked, bytes);
+    return resize_in_place(block, size, was, bytes);
   }
   int saved = errno;
   void *fresh = hak_fast_alloc(bytes);
@@ -173,24 +225,26 @@ void *hak_hardened_realloc(void *block, uint32_t cls, size_t bytes) {
       return NULL;
     }
     errno = saved;
-    return resize_in_place(block, size, asked, bytes);
+    return resize_in_place(block, size, was, bytes);
   }
-  memcpy(fresh, block, asked < bytes ? asked : bytes);
-  hak_hardened_free(block, "realloc");
+  memcpy(fresh, block, was.asked < bytes ? was.asked : bytes);
+  free_small(block, HAK_UNSEALED, "realloc");
   return fresh;
 }
 
-void hak_hardened_expect_size(const void *block, size_t bytes, const char *function) {
-  if (!hak_hard.sizes || bytes == 0) { /* a block of no bytes may have some */
-    return;
+bool hak_hardened_type(bool data) {
+  hak_heap_t *heap = hak_heap_mine();
+  bool before = false;
+  if (heap && hak_quarantine_open(heap)) {
+    before = heap->quarantine->data;
+    heap->quarantine->data = data;
   }
-  size_t asked = hak_hardened_usable(block, function);
-  if (asked == HAK_UNSEALED && hak_mapped_owns(block)) {
-    asked = hak_mapped_usable(block, function);
-  }
-  if (asked != HAK_UNSEALED && asked != bytes) {
-    hak_misuse(function, HAK_MISUSE_WRONG_SIZE, block);
-  }
+  return before;
+}
+
+bool hak_hardened_is_data(size_t token) {
+  size_t half = hak_hard.tokens > 0 ? (hak_hard.tokens + 1) / 2 : SIZE_MAX / 2 + 1;
+  return token < half && (hak_hard.tokens > 0 || token != 1);
 }
 
 /* Large blocks. */
@@ -232,12 +286,12 @@ typedef struct search {
 } search_t;
 
 static void look_at(search_t *search, const hak_slab_t *slab, const char *block, bool free) {
-  uint32_t cls = slab->cls, asked;
+  hak_sealed_t sealed;
   size_t size = slab->block_bytes;
-  bool live = hak_seal_read(block, size, &asked);
-  if (!hak_seal_is_whole(block, size) || (live && !hak_seal_tail_is_whole(block, size, asked))) {
+  bool live = hak_seal_read(block, size, hak_seal_base(block), &sealed);
+  if (!hak_seal_is_whole(block, size) || (live && !hak_seal_tail_is_whole(block, size, sealed.asked))) {
     *search = (search_t){block, HAK_MISUSE_OVERFLOW, 0};
-  } else if (!live && !hak_quarantine_is_clean(block, cls, free ? sizeof(uintptr_t) : 0)) {
+  } else if (!live && !hak_quarantine_is_clean(block, size, free)) {
     *search = (search_t){block, HAK_MISUSE_WRITTEN_FREE, 0};
   }
 }
@@ -251,14 +305,16 @@ static void look_at_slab(hak_slab_t *slab, void *argument) {
   }
 }
 
+static bool at_exit; /* the end of the process checks every block */
+
 void hak_hardened_fork_child(void) {
-  hak_hard.at_exit &= hak_caches_open() == 1;
+  at_exit &= hak_caches_open() == 1;
 }
 
 void hak_hardened_verify(const char *function) {
   search_t search = {NULL, HAK_MISUSE_WRITTEN_FREE, 0};
   bool before = false;
-  if (!hak_hard.on || !hak_hard.at_exit || inside || hak_heap == &hak_heap_none || hak_heap == &hak_heap_gone) {
+  if (!hak_hard.on || !at_exit || !hak_heap->quarantine || hak_heap->quarantine->inside) {
     return;
   }
   search.found = hak_quarantine_find_damaged(hak_heap);
@@ -288,18 +344,26 @@ void hak_hardened_start(void) {
   if (hak_option(HAK_OPTION_PROFILE) != HAK_PROFILE_HARDENED) {
     return;
   }
-  hak_heap_mine();
+  hak_heap_t *heap = hak_heap_mine();
   hak_heap_flush_mine("free");
   hak_mapped_start();
   hak_hard = (hak_hard_t){.zero = is_on(HAK_OPTION_HARDENED_ZERO),
                           .neighbours = is_on(HAK_OPTION_HARDENED_NEIGHBOURS),
                           .sizes = is_on(HAK_OPTION_HARDENED_SIZES),
-                          .at_exit = is_on(HAK_OPTION_HARDENED_EXIT),
+                          .guards = (uint8_t)hak_option_size(HAK_OPTION_HARDENED_GUARDS),
+                          .tokens = hak_option_size(HAK_OPTION_HARDENED_TOKENS),
                           .random = is_on(HAK_OPTION_HARDENED_RANDOM),
                           .delay_bytes = (uint32_t)hak_option_size(HAK_OPTION_HARDENED_DELAY),
                           .delayed_regions = (uint32_t)hak_option_size(HAK_OPTION_HARDENED_LARGE),
-                          .secrets = {hak_os_random(), hak_os_random() | 1}};
+                          .secrets = {hak_os_random(), hak_os_random() | 1, hak_os_random() | 1}};
+  at_exit = is_on(HAK_OPTION_HARDENED_EXIT);
   hak_hard.on = true;
+  if (hak_os_page_bytes() == sizeof hak_hard_page) {
+    hak_os_seal(&hak_hard_page, sizeof hak_hard_page);
+  }
+  if (heap) {
+    hak_quarantine_open(heap);
+  }
   hak_arena_each_slab(mark_unsealed, NULL);
   hak_heap_force_slow(~0ULL);
 }

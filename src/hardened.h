@@ -9,16 +9,22 @@
 /* Start-up: put the profile in force, if the options say so. Blocks that were handed out before have no seals. */
 void hak_hardened_start(void);
 
+/* malloc and free. */
+HAK_HOT void *hak_hardened_malloc(size_t bytes);
+HAK_HOT void hak_hardened_free(void *block);
 /* bytes > 0. *zeroed: it reads as zeros. NULL: no memory. */
 HAK_NOINLINE void *hak_hardened_alloc(size_t bytes, size_t align, bool *zeroed);
-/* False: it is none of the profile's small blocks. */
-HAK_NOINLINE bool hak_hardened_free(void *block, const char *function);
+/* Free any block; the caller names its size. */
+HAK_NOINLINE void hak_hardened_free_sized(void *block, size_t bytes);
 HAK_NOINLINE void *hak_hardened_realloc(void *block, uint32_t cls, size_t bytes);
 /* The bytes that were asked for; aborts unless the block is live. HAK_UNSEALED: no block of the profile's. */
 #define HAK_UNSEALED SIZE_MAX
 HAK_NOINLINE size_t hak_hardened_usable(const void *block, const char *function);
-/* A caller frees the block and names its size. */
-void hak_hardened_expect_size(const void *block, size_t bytes, const char *function);
+
+/* Allocation tokens: whether one means a type without pointers; and the kind of type that the thread allocates for from
+ * here on. Returns the kind before. */
+bool hak_hardened_is_data(size_t token);
+bool hak_hardened_type(bool data);
 
 /* In the child of a fork: other threads of the parent may have left blocks in the middle of a change. */
 void hak_hardened_fork_child(void);

@@ -164,6 +164,22 @@ bool hak_os_make_writable(void *at, size_t bytes) {
   return succeeded(with_errno(hak_direct(SYS_mmap, (long)at, (long)bytes, access, flags, -1)) == (long)at);
 }
 
+bool hak_os_close(void *at, size_t bytes) {
+  hak_os_discard(at, bytes);
+  count(&counters.mprotect, 1);
+  return protect(at, bytes, PROT_NONE);
+}
+
+bool hak_os_seal(void *at, size_t bytes) {
+  enum { MSEAL = 462 }; /* Linux 6.10; older headers do not name it */
+  count(&counters.mprotect, 1);
+  bool sealed = protect(at, bytes, PROT_READ);
+  if (sealed) {
+    hak_direct(MSEAL, (long)at, (long)bytes, 0);
+  }
+  return sealed;
+}
+
 /* Reserve without access: the kernel might refuse readable memory of that size beside the block. */
 void *hak_os_find_gap(size_t bytes, size_t align) {
   size_t wide = bytes + align - hak_os_page_bytes();

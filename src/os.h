@@ -33,6 +33,11 @@ void *hak_os_map_readonly(size_t bytes);
 /* Make pages of such a mapping writable, once only: where the kernel refuses the change, they are mapped anew. */
 bool hak_os_make_writable(void *at, size_t bytes);
 
+/* Discard pages and take their access away; hak_os_make_writable gives it back. */
+bool hak_os_close(void *at, size_t bytes);
+/* Make whole pages read-only for good, where the kernel knows how; else until somebody changes that. */
+bool hak_os_seal(void *at, size_t bytes);
+
 typedef enum hak_os_map_result { HAK_OS_MAPPED, HAK_OS_OCCUPIED, HAK_OS_NO_MEMORY } hak_os_map_result_t;
 /* Map readable, writable, zeroed memory exactly at `at`, only if nothing is mapped there. */
 hak_os_map_result_t hak_os_map_at(void *at, size_t bytes);

@@ -6,7 +6,7 @@
 #include "large.h"
 #include "pagemap.h"
 
-static _Atomic uint32_t ways; /* all attributes that pages got so far: hak_os_attribute_t */
+_Atomic uint32_t hak_page_attributes_ways;
 
 /* The scope of one bit or word of a chunk's `altered`. The chunks of a huge block share one descriptor, and one bit. */
 typedef struct part {
@@ -42,7 +42,7 @@ void hak_page_attributes_note(const void *address, size_t bytes, hak_os_attribut
   if (!chunk || chunk->state == HAK_CHUNK_GONE) {
     return;
   }
-  atomic_fetch_or_explicit(&ways, how, memory_order_relaxed);
+  atomic_fetch_or_explicit(&hak_page_attributes_ways, how, memory_order_relaxed);
   uint64_t classes = hak_class_bit(HAK_CLASS_HUGE); /* a block that begins before the chunk is huge */
   uintptr_t at = first & -(uintptr_t)HAK_SLICE_BYTES;
   while (hak_class_at((void *)at) == HAK_CLASS_NONE && at % HAK_CHUNK_BYTES != 0) {
@@ -57,7 +57,7 @@ void hak_page_attributes_note(const void *address, size_t bytes, hak_os_attribut
 }
 
 bool hak_page_attributes_restore(void *block, uint32_t cls, const char *function) {
-  if (atomic_load_explicit(&ways, memory_order_relaxed) == 0) {
+  if (!hak_page_attributes_any()) {
     return true;
   }
   size_t usable = cls == HAK_CLASS_SAMPLED ? hak_hook_usable(block, function) : hak_large_usable(block, cls);
@@ -71,6 +71,6 @@ bool hak_page_attributes_restore(void *block, uint32_t cls, const char *function
       attributes |= atomic_fetch_and_explicit(part.word, ~part.bits, memory_order_relaxed) & part.bits;
     }
   }
-  return attributes == 0 ||
-         hak_os_make_ordinary((void *)first, last - first, atomic_load_explicit(&ways, memory_order_relaxed));
+  return attributes == 0 || hak_os_make_ordinary((void *)first, last - first,
+                                                 atomic_load_explicit(&hak_page_attributes_ways, memory_order_relaxed));
 }

@@ -45,7 +45,7 @@ static void each_lock(void (*visit)(hak_lock_t *lock, bool flag), bool flag) {
   for (uint32_t i = 0; i < hak_depots_open(); i++) {
     visit(&hak_depots[i].lock, flag);
   }
-  for (uint32_t c = 1; c < HAK_RUN_FIRST; c++) {
+  for (uint32_t c = 1; c < HAK_SLAB_KINDS; c++) {
     visit(&hak_slab_classes[c].lock, flag);
   }
   visit(&hak_arena.lock, flag);

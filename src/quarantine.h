@@ -1,7 +1,6 @@
-/* Duty: a thread's free blocks in the hardened profile. They wait before they are handed out again, and leave in random
- * order.
- * Data: a heap's quarantine belongs to its thread. Every block in it has the seal of a free block. Layers below: seal,
- * slab, bin.
+/* Duty: a thread's free blocks in the hardened profile, by kind of slab. They wait before they are handed out again,
+ * and leave in random order. Data: a heap's quarantine belongs to its thread. Every block in it has the seal of a free
+ * block. Layers below: seal, slab, bin.
  *
  *   free ─> mixed (random place) ─> queue (in order) ─> ready ─> malloc takes a random one
  *                                                         └── too many ──> slabs
@@ -9,24 +8,126 @@
 #pragma once
 
 #include "bin.h"
+#include "seal.h"
+#include "slab.h"
 
-/* The newest blocks of the thread's class, taken at random. NULL: there is none; the caller fills it. */
-void *hak_quarantine_take(hak_heap_t *heap, uint32_t cls);
+enum { HAK_QUARANTINE_SLOTS = 64 };
+
+typedef struct hak_waiting_counts {
+  uint32_t ready, queue_at;
+  uint32_t slots; /* of `queue` and of `mixed` that are in use */
+  uint32_t room;  /* most blocks that are ready */
+} hak_waiting_counts_t;
+
+typedef struct hak_waiting {
+  hak_free_block_t *ready[HAK_QUARANTINE_SLOTS], *queue[HAK_QUARANTINE_SLOTS], *mixed[HAK_QUARANTINE_SLOTS];
+} hak_waiting_t;
+
+typedef struct hak_quarantine {
+  uint64_t random;
+  bool inside; /* the thread is changing a block: its exit, in a signal handler, checks nothing */
+  bool data;   /* the thread allocates for types without pointers */
+  hak_waiting_counts_t counts[HAK_SLAB_KINDS];
+  hak_waiting_t waiting[HAK_SLAB_KINDS];
+} hak_quarantine_t;
+
+/* Make the heap's quarantine, if it has none. False: no memory. */
+bool hak_quarantine_open(hak_heap_t *heap);
 /* Fetch blocks from a slab. False: no memory. */
-bool hak_quarantine_fill(hak_heap_t *heap, uint32_t cls);
-/* Let a free block wait. */
-void hak_quarantine_put(hak_heap_t *heap, uint32_t cls, void *block);
+bool hak_quarantine_fill(hak_quarantine_t *quarantine, uint32_t kind);
+/* Return half of the blocks that are ready, and put one there. */
+HAK_NOINLINE void hak_quarantine_put_after_return(hak_quarantine_t *quarantine, uint32_t kind, hak_free_block_t *block);
+/* For a thread without quarantine, and perhaps without a heap (NULL): the block goes to its slab. */
+void hak_quarantine_put_first(hak_heap_t *heap, uint32_t cls, void *block);
 /* Return all blocks to their slabs. */
 void hak_quarantine_flush(hak_heap_t *heap, const char *function);
 
 /* Number of the class's blocks that wait; of another thread's heap it may be a moment old. */
 uint32_t hak_quarantine_blocks(const hak_heap_t *heap, uint32_t cls);
 
-/* Without a thread's heap: one block of a slab, and back. NULL: no memory. */
-void *hak_quarantine_take_one(uint32_t cls);
-void hak_quarantine_return_one(uint32_t cls, void *block);
+/* Without a thread's heap: one sealed block of a slab. NULL: no memory. */
+void *hak_quarantine_take_one(uint32_t cls, size_t bytes);
 
 /* The first block of the heap's quarantine that was written to; NULL: there is none. */
 const void *hak_quarantine_find_damaged(const hak_heap_t *heap);
-/* Whether a free block was not written to. `first`: bytes at its start that may hold anything. */
-bool hak_quarantine_is_clean(const void *block, uint32_t cls, size_t first);
+/* A number below `limit`, by the upper half of a product. */
+HAK_INLINE uint32_t hak_random_below(hak_quarantine_t *quarantine, uint32_t limit) {
+  quarantine->random = quarantine->random * 6364136223846793005U + 1;
+  return (uint32_t)((quarantine->random >> 32) * limit >> 32);
+}
+
+HAK_INLINE void hak_set_inside(hak_quarantine_t *quarantine, bool inside) {
+  atomic_signal_fence(memory_order_seq_cst);
+  quarantine->inside = inside;
+  atomic_signal_fence(memory_order_seq_cst);
+}
+
+/* Whether a free block was not written to. `tagged`: a free block of a slab, with a tag in its first word. */
+HAK_INLINE bool hak_quarantine_is_clean(const void *block, size_t size, bool tagged) {
+  const hak_vector_t *at = block, *last = at + size / sizeof *at - 1;
+  uint64_t rest = at < last || !tagged ? hak_seal_word(last, 0) : 0; /* beside the seal */
+  hak_vector_t any = {0, 0}, more = any;
+  if (tagged && at < last) {
+    rest |= hak_seal_word(at++, 1);
+  }
+  for (const hak_vector_t *end = last - 3; at < end; at += 4) {
+    any |= at[0];
+    more |= at[1];
+    any |= at[2];
+    more |= at[3];
+  }
+  for (; at < last; at++) {
+    any |= *at;
+  }
+  any |= more;
+  return !hak_hard.zero || (any[0] | any[1] | rest) == 0;
+}
+
+/* One of the ready blocks, sealed for so many bytes. NULL: there is none; the caller fills the quarantine. */
+HAK_INLINE void *hak_quarantine_take(hak_quarantine_t *quarantine, uint32_t cls, size_t bytes) {
+  bool data = quarantine->data;
+  uint32_t kind = hak_slab_kind(cls, data);
+  hak_waiting_counts_t *counts = &quarantine->counts[kind];
+  size_t size = hak_class_sizes[cls];
+  if (HAK_UNLIKELY(counts->ready == 0)) {
+    return NULL;
+  }
+  hak_set_inside(quarantine, true);
+  uint32_t last = --counts->ready, at = HAK_LIKELY(hak_hard.random) ? hak_random_below(quarantine, last + 1) : last;
+  hak_free_block_t **ready = quarantine->waiting[kind].ready, *block = ready[at];
+  ready[at] = ready[last];
+  uint64_t base = hak_seal_base(block);
+  bool freed = hak_seal_load(block, size) == hak_seal_of(base, HAK_SEAL_FREED);
+  if (HAK_UNLIKELY(!freed || !hak_quarantine_is_clean(block, size, false))) {
+    hak_misuse("malloc", HAK_MISUSE_WRITTEN_FREE, block);
+  }
+  hak_seal_put(block, size, base, (uint32_t)bytes, data);
+  hak_set_inside(quarantine, false);
+  return block;
+}
+
+/* Let a free block wait. */
+HAK_INLINE void hak_quarantine_put(hak_quarantine_t *quarantine, uint32_t kind, hak_free_block_t *block) {
+  hak_waiting_counts_t *counts = &quarantine->counts[kind];
+  hak_waiting_t *waiting = &quarantine->waiting[kind];
+  if (HAK_LIKELY(counts->slots > 0)) {
+    uint32_t at = hak_random_below(quarantine, counts->slots);
+    hak_free_block_t *older = waiting->mixed[at];
+    waiting->mixed[at] = block;
+    if (!older) {
+      return;
+    }
+    at = counts->queue_at < counts->slots - 1 ? counts->queue_at + 1 : 0;
+    block = waiting->queue[at];
+    waiting->queue[at] = older;
+    counts->queue_at = at;
+    if (!block) {
+      return;
+    }
+  }
+  if (HAK_UNLIKELY(counts->ready == counts->room)) {
+    hak_quarantine_put_after_return(quarantine, kind, block);
+    return;
+  }
+  waiting->ready[counts->ready++] = block;
+}

@@ -234,8 +234,9 @@ size_t hak_malloc_usable_size(const void *block) {
 HAK_OWN(hak_own_usable, hak_malloc_usable_size);
 
 void hak_free_sized(void *block, size_t bytes) {
-  if (hak_hard.on && block) {
-    hak_hardened_expect_size(block, bytes, "free_sized");
+  if (HAK_UNLIKELY(hak_hard.on) && block) {
+    hak_hardened_free_sized(block, bytes);
+    return;
   }
   if (HAK_DEBUG && block && hak_class_at(block) != HAK_CLASS_NONE && bytes > hak_malloc_usable_size(block)) {
     hak_misuse("free_sized", HAK_MISUSE_WRONG_SIZE, block);

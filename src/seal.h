@@ -1,10 +1,11 @@
 /* Duty: the seal at the end of each small block of the hardened profile, and the profile's settings.
- * Data: hak_hard is written once, at start-up, before the profile is in force. Layers below: geometry.
+ * Data: hak_hard is written once, at start-up, before the profile is in force; its page is read-only afterwards. Layers
+ * below: geometry.
  *
  *   block  [ asked bytes of the program ][ tail ][ seal ]     block bytes = a class of the heap
  *
- * The seal is a word that depends on two secrets, the block's address and the bytes that the program asked for. So it
- * tells the exact size, and whether the block is live or free. The tail repeats one byte of it, which is never 0. A
+ * The seal is a word that depends on secrets, the block's address and the bytes that the program asked for. So it tells
+ * the exact size, and whether the block is live or free. The tail repeats the seal in whole words, with no byte of 0. A
  * seal is written by one store, so any thread may read its neighbour's. */
 #pragma once
 
@@ -17,41 +18,37 @@ typedef struct hak_hard {
   bool zero;                /* freed blocks are zeroed, and checked when they are handed out */
   bool neighbours;          /* a free checks the seal before the block */
   bool sizes;               /* sized frees must name the size that was asked for */
-  bool at_exit;             /* the end of the process checks every block */
   bool random;              /* blocks are handed out in random order */
-  uint32_t cleared;         /* least bytes that calloc zeroes; under the profile a seal may lie there, and it is 0 */
+  uint8_t guards;           /* one slab in so many has a slice without access behind it; 0: none */
   uint32_t delay_bytes;     /* freed bytes of a class that wait, in order, and as many again in random order */
   uint32_t delayed_regions; /* freed large blocks whose addresses wait; 0: large blocks have no guards */
-  uint64_t secrets[2];
+  uint64_t tokens;          /* allocation tokens below half of it mean types without pointers; 0: 2, or all numbers */
+  uint64_t secrets[3];      /* the last two are odd */
 } hak_hard_t;
 
-extern hak_hard_t hak_hard;
+/* Fills a page, which nothing else shares. */
+typedef union hak_hard_page {
+  hak_hard_t is;
+  char bytes[1 << HAK_PAGE_SHIFT];
+} hak_hard_page_t;
+extern hak_hard_page_t hak_hard_page;
+#define hak_hard (hak_hard_page.is)
 
 enum {
   HAK_SEAL_BYTES = 8,
-  HAK_SEAL_TAIL = 32,      /* most bytes of a tail */
+  HAK_SEAL_TAIL_WORDS = 2, /* most words of a tail, of which the first may begin with bytes of the block */
   HAK_SEAL_FREED = 0xffff, /* instead of a size */
+  HAK_SEAL_DATA = 0xa000,  /* added to the size of blocks of types without pointers */
+  HAK_DATA_MAX = HAK_SEAL_FREED - 1 - HAK_SEAL_DATA,
   HAK_SEALED_MAX = HAK_SMALL_MAX - HAK_SEAL_BYTES,
 };
 
-_Static_assert(HAK_SEALED_MAX < HAK_SEAL_FREED, "a size fits 16 bits");
+_Static_assert(HAK_SEALED_MAX < HAK_SEAL_DATA, "the two ranges of sizes, and one more number, fit 16 bits");
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the first word of a tail");
 
 HAK_INLINE _Atomic uint64_t *hak_seal_at(const void *block, size_t size) {
   return (_Atomic uint64_t *)((uintptr_t)block + size - HAK_SEAL_BYTES); /* NOLINT(performance-no-int-to-ptr) */
-}
-
-/* Hides the size, so that no byte of a seal is the same in each process. */
-HAK_INLINE uint64_t hak_seal_mask(const void *block) {
-  return ((uintptr_t)block >> HAK_BLOCK_SHIFT ^ hak_hard.secrets[1]) << 48;
-}
-
-/* The low 48 bits of a product fold both of its halves; its first byte in memory is never 0. */
-HAK_INLINE uint64_t hak_seal_of(const void *block, uint32_t asked) {
-  unsigned __int128 product =
-      (unsigned __int128)((uintptr_t)block ^ hak_hard.secrets[0]) * (hak_hard.secrets[1] + 2 * (uint64_t)asked);
-  uint64_t mixed = ((uint64_t)product ^ (uint64_t)(product >> 64)) & 0xffffffffffff;
-  mixed |= (mixed & 0xff) == 0;
-  return mixed | ((uint64_t)asked << 48 ^ hak_seal_mask(block));
 }
 
 HAK_INLINE uint64_t hak_seal_load(const void *block, size_t size) {
@@ -62,56 +59,91 @@ HAK_INLINE void hak_seal_store(void *block, size_t size, uint64_t seal) {
   atomic_store_explicit(hak_seal_at(block, size), seal, memory_order_relaxed);
 }
 
+/* A hash of the address, which all seals of a block are made of: both halves of a product. */
+HAK_INLINE uint64_t hak_seal_base(const void *block) {
+  unsigned __int128 product = (unsigned __int128)((uintptr_t)block ^ hak_hard.secrets[0]) * hak_hard.secrets[1];
+  return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+/* 48 bits of a hash, which is never 0, and the size, hidden by the address's hash. */
+HAK_INLINE uint64_t hak_seal_of(uint64_t base, uint32_t code) {
+  uint64_t mixed = (base ^ code) * hak_hard.secrets[2] >> 16 | 1;
+  return mixed | (base ^ code) << 48;
+}
+
+/* The code that a seal names, if it is one: a size, perhaps with HAK_SEAL_DATA, or HAK_SEAL_FREED. */
+HAK_INLINE uint32_t hak_seal_code(uint64_t base, uint64_t seal) {
+  return (uint16_t)(seal >> 48 ^ base);
+}
+
+/* What the seal of a live block says. */
+typedef struct hak_sealed {
+  uint32_t asked;
+  bool data; /* of a type without pointers */
+} hak_sealed_t;
+
 /* False: no seal of a live block is there. */
-HAK_INLINE bool hak_seal_read(const void *block, size_t size, uint32_t *asked) {
+HAK_INLINE bool hak_seal_read(const void *block, size_t size, uint64_t base, hak_sealed_t *sealed) {
   uint64_t seal = hak_seal_load(block, size);
-  *asked = (uint32_t)((seal ^ hak_seal_mask(block)) >> 48);
-  return HAK_LIKELY(*asked <= size - HAK_SEAL_BYTES && seal == hak_seal_of(block, *asked));
+  uint32_t code = hak_seal_code(base, seal);
+  sealed->data = code >= HAK_SEAL_DATA;
+  sealed->asked = sealed->data ? code - HAK_SEAL_DATA : code;
+  bool fits = sealed->asked <= size - HAK_SEAL_BYTES && code != HAK_SEAL_FREED;
+  return HAK_LIKELY(fits && seal == hak_seal_of(base, code));
 }
 
 HAK_INLINE bool hak_seal_is_freed(const void *block, size_t size) {
-  return hak_seal_load(block, size) == hak_seal_of(block, HAK_SEAL_FREED);
+  return hak_seal_load(block, size) == hak_seal_of(hak_seal_base(block), HAK_SEAL_FREED);
 }
 
 /* Whether the block is live, free, or was never handed out. */
 HAK_INLINE bool hak_seal_is_whole(const void *block, size_t size) {
-  uint64_t seal = hak_seal_load(block, size);
-  return seal == 0 || seal == hak_seal_of(block, (uint32_t)((seal ^ hak_seal_mask(block)) >> 48));
+  uint64_t seal = hak_seal_load(block, size), base = hak_seal_base(block);
+  return seal == hak_seal_of(base, hak_seal_code(base, seal)) || seal == 0;
 }
 
-/* The end of the bytes that the block's owner and its tail may have written. */
+/* The end of the tail, in words from the block's start. The block's owner and its tail wrote no word behind. */
 HAK_INLINE size_t hak_seal_end(size_t size, uint32_t asked) {
-  size_t end = (size_t)asked + HAK_SEAL_TAIL;
-  return end < size - HAK_SEAL_BYTES ? end : size - HAK_SEAL_BYTES;
+  size_t end = asked / 8 + HAK_SEAL_TAIL_WORDS, seal = size / 8 - 1;
+  return end < seal ? end : seal;
 }
 
 HAK_INLINE uint64_t hak_seal_tail(uint64_t seal) {
-  return (seal & 0xff) * 0x0101010101010101U;
+  return seal | 0x0101010101010101U;
 }
 
-/* Seal a block of zeros for a caller that asked for so many bytes. */
-HAK_INLINE void hak_seal_put(void *block, size_t size, uint32_t asked) {
-  uint64_t seal = hak_seal_of(block, asked), tail = hak_seal_tail(seal);
-  size_t end = hak_seal_end(size, asked), at = asked;
+HAK_INLINE uint64_t hak_seal_word(const void *block, size_t at) {
+  uint64_t word;
+  memcpy(&word, (const char *)block + at * sizeof word, sizeof word);
+  return word;
+}
+
+HAK_INLINE void hak_seal_put_word(void *block, size_t at, uint64_t word) {
+  memcpy((char *)block + at * sizeof word, &word, sizeof word);
+}
+
+/* Seal a block for a caller that asked for so many bytes. */
+HAK_INLINE void hak_seal_put(void *block, size_t size, uint64_t base, uint32_t asked, bool data) {
+  uint64_t seal = hak_seal_of(base, asked + (data ? HAK_SEAL_DATA : 0)), tail = hak_seal_tail(seal);
+  size_t at = asked / 8, end = hak_seal_end(size, asked);
   hak_seal_store(block, size, seal);
-  for (; at + sizeof tail <= end; at += sizeof tail) {
-    memcpy((char *)block + at, &tail, sizeof tail);
-  }
-  for (; at < end; at++) {
-    ((unsigned char *)block)[at] = (unsigned char)tail;
+  if (at < end) {
+    uint32_t shift = asked % 8 * 8;
+    hak_seal_put_word(block, at, (hak_seal_word(block, at) & ~(~(uint64_t)0 << shift)) | tail << shift);
+    if (end - 1 > at) {
+      hak_seal_put_word(block, at + 1, tail);
+    }
   }
 }
 
 /* Whether the tail of a live block is as it was written. */
 HAK_INLINE bool hak_seal_tail_is_whole(const void *block, size_t size, uint32_t asked) {
-  uint64_t tail = hak_seal_tail(hak_seal_load(block, size)), differs = 0, word;
-  size_t end = hak_seal_end(size, asked), at = asked;
-  for (; at + sizeof word <= end; at += sizeof word) {
-    memcpy(&word, (const char *)block + at, sizeof word);
-    differs |= word ^ tail;
+  uint64_t tail = hak_seal_tail(hak_seal_load(block, size));
+  size_t at = asked / 8, end = hak_seal_end(size, asked);
+  if (at == end) {
+    return true;
   }
-  for (; at < end; at++) {
-    differs |= (uint64_t)((const unsigned char *)block)[at] ^ (tail & 0xff);
-  }
-  return differs == 0;
+  uint32_t shift = asked % 8 * 8;
+  uint64_t differs = hak_seal_word(block, at) >> shift ^ tail << shift >> shift;
+  return (differs | (end - 1 > at ? hak_seal_word(block, at + 1) ^ tail : 0)) == 0;
 }

@@ -5,10 +5,10 @@ _Noreturn HAK_COLD void hak_slab_damaged(const char *function, const hak_free_bl
   hak_misuse(function, hak_is_marked_taken(block) ? HAK_MISUSE_DOUBLE_FREE : HAK_MISUSE_CORRUPTED, block);
 }
 
-void *hak_slab_take_one(uint32_t cls) {
+void *hak_slab_take_one(uint32_t kind) {
   hak_free_block_t *block = NULL;
   while (!block) {
-    hak_slab_t *slab = hak_slab_acquire(cls);
+    hak_slab_t *slab = hak_slab_acquire(kind);
     if (!slab) {
       return NULL;
     }

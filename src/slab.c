@@ -2,13 +2,14 @@
 #include "slab.h"
 
 #include "arena.h"
+#include "gap.h"
 #include "os.h"
 #include "pagemap.h"
 #include "seal.h"
 
 #include <string.h>
 
-hak_slab_class_t hak_slab_classes[HAK_RUN_FIRST] = {[0 ... HAK_RUN_FIRST - 1] = {.lock = HAK_LOCK_INIT}};
+hak_slab_class_t hak_slab_classes[HAK_SLAB_KINDS] = {[0 ... HAK_SLAB_KINDS - 1] = {.lock = HAK_LOCK_INIT}};
 _Atomic size_t hak_slabs_listed[HAK_SLABS_LISTS];
 _Atomic uintptr_t hak_key;
 const hak_free_block_t hak_no_block;
@@ -20,8 +21,13 @@ void hak_slab_init(void) {
   }
 }
 
+static hak_slab_class_t *class_of(const hak_slab_t *slab) {
+  bool data = atomic_load_explicit(&slab->data, memory_order_relaxed);
+  return &hak_slab_classes[hak_slab_kind(slab->cls, data)];
+}
+
 static void link_locked(hak_slab_t *slab) {
-  hak_slab_class_t *class = &hak_slab_classes[slab->cls];
+  hak_slab_class_t *class = class_of(slab);
   hak_slab_t **first = &class->list[slab->list].first, **last = &class->list[slab->list].last;
   slab->next = NULL;
   slab->prev = *last;
@@ -31,7 +37,7 @@ static void link_locked(hak_slab_t *slab) {
 }
 
 static void unlink_locked(hak_slab_t *slab) {
-  hak_slab_class_t *class = &hak_slab_classes[slab->cls];
+  hak_slab_class_t *class = class_of(slab);
   *(slab->prev ? &slab->prev->next : &class->list[slab->list].first) = slab->next;
   *(slab->next ? &slab->next->prev : &class->list[slab->list].last) = slab->prev;
   slab->next = slab->prev = NULL;
@@ -85,10 +91,12 @@ static void settle_and_unlock(hak_slab_t *slab, hak_slab_class_t *class, hak_sla
     atomic_store_explicit(&slab->control, 0, memory_order_relaxed);
     char *base = slab->base;
     size_t slices = slab->slices;
+    bool guarded = slab->guarded;
     hak_set_class(base, slices, HAK_CLASS_NONE);
     /* under the class's lock, so that a concurrent return finds the slab gone */
     atomic_store_explicit(&slab->cls, HAK_CLASS_NONE, memory_order_relaxed);
     hak_unlock(&class->lock);
+    slices += HAK_UNLIKELY(guarded) && hak_gap_open(base, slices) ? 1 : 0;
     rest->slices += hak_arena_put(base, slices) ? slices : 0;
     return;
   }
@@ -96,14 +104,19 @@ static void settle_and_unlock(hak_slab_t *slab, hak_slab_class_t *class, hak_sla
 }
 
 /* Make a slab that is CURRENT, for the caller alone. */
-static hak_slab_t *make_slab(uint32_t cls) {
+static hak_slab_t *make_slab(uint32_t kind) {
   bool zeroed;
+  uint32_t cls = hak_kind_class(kind);
   /* Low memory: use one slice, for sizes that divide it, since the bins' limits assume whole slabs. Requests of other
    * sizes get a block of the next class that divides it (slow.c). */
   bool low = hak_arena_is_low_on_memory(), divides = HAK_SLICE_BYTES % hak_class_sizes[cls] == 0;
   size_t slices = low && divides ? 1 : hak_slab_slices(cls);
   bool power_of_two = (hak_class_sizes[cls] & (hak_class_sizes[cls] - 1)) == 0;
-  char *base = low && !power_of_two ? NULL : hak_arena_take(slices, HAK_SLAB_SLICES, &zeroed);
+  char *base = HAK_UNLIKELY(hak_hard.guards > 0) && !low ? hak_gap_take(slices, &zeroed) : NULL;
+  bool guarded = base != NULL;
+  if (!base && (!low || power_of_two)) {
+    base = hak_arena_take(slices, HAK_SLAB_SLICES, &zeroed);
+  }
   if (!base && divides && slices > 1) {
     slices = 1;
     base = hak_arena_take(slices, HAK_SLAB_SLICES, &zeroed);
@@ -128,6 +141,8 @@ static hak_slab_t *make_slab(uint32_t cls) {
   slab->zeroed = zeroed;
   slab->list = HAK_SLABS_DENSE;
   slab->fenced = hak_hard.on && slab->blocks > 1;
+  slab->guarded = guarded;
+  atomic_store_explicit(&slab->data, kind != cls, memory_order_relaxed);
   atomic_store_explicit(&slab->bump, slab->fenced, memory_order_relaxed);
   for (uint32_t w = 0; w < HAK_BITS_WORDS && w * 64 < slab->blocks; w++) {
     atomic_store_explicit(&slab->bits[w], w == 0 && slab->fenced, memory_order_relaxed);
@@ -145,8 +160,8 @@ void hak_slab_hold_locked(hak_slab_t *slab, uint8_t list) {
   atomic_fetch_xor_explicit(&slab->control, HAK_SLAB_LISTED | HAK_SLAB_CURRENT, memory_order_acquire);
 }
 
-hak_slab_t *hak_slab_acquire(uint32_t cls) {
-  hak_slab_class_t *class = &hak_slab_classes[cls];
+hak_slab_t *hak_slab_acquire(uint32_t kind) {
+  hak_slab_class_t *class = &hak_slab_classes[kind];
   hak_lock(&class->lock);
   hak_slab_t *slab = NULL;
   for (int list = 0; list < HAK_SLABS_LISTS && !(slab = class->list[list].first); list++) {
@@ -156,11 +171,11 @@ hak_slab_t *hak_slab_acquire(uint32_t cls) {
     hak_slab_hold_locked(slab, HAK_SLABS_DENSE);
   }
   hak_unlock(&class->lock);
-  return slab ? slab : make_slab(cls);
+  return slab ? slab : make_slab(kind);
 }
 
 void hak_slab_drop(hak_slab_t *slab) {
-  hak_slab_class_t *class = &hak_slab_classes[slab->cls];
+  hak_slab_class_t *class = class_of(slab);
   hak_slab_rest_t rest = {0, false};
   hak_lock(&class->lock);
   atomic_fetch_and_explicit(&slab->control, ~(uint32_t)HAK_SLAB_CURRENT, memory_order_acq_rel);
@@ -274,6 +289,7 @@ uint32_t hak_slab_take(hak_slab_t *slab, hak_free_block_t **blocks, uint32_t wan
 /* Set the bits of returned blocks in one word of a slab, and update the slab's state. */
 static void return_bits(hak_slab_t *slab, uint32_t w, uint64_t mask, const char *function, hak_slab_rest_t *rest) {
   uint32_t cls = atomic_load_explicit(&slab->cls, memory_order_relaxed);
+  hak_slab_class_t *class = class_of(slab);
   hak_slab_put_back(slab, w, mask, function);
   uint32_t n = (mask & (mask - 1)) ? hak_count_bits(mask) : 1;
   uint32_t control = atomic_fetch_add_explicit(&slab->control, n << HAK_SLAB_COUNT_SHIFT, memory_order_acq_rel);
@@ -285,9 +301,9 @@ static void return_bits(hak_slab_t *slab, uint32_t w, uint64_t mask, const char 
   uint32_t count_before = control >> HAK_SLAB_COUNT_SHIFT, count = count_before + n;
   bool becomes_sparse = count_before < sparse_from && count >= sparse_from;
   if (!(control & HAK_SLAB_LISTED) || becomes_sparse || count == hak_slab_bump(slab)) {
-    hak_slab_class_t *class = &hak_slab_classes[cls];
     hak_lock(&class->lock);
-    if (atomic_load_explicit(&slab->cls, memory_order_acquire) != cls) { /* released or remade: pairs with make_slab */
+    if (atomic_load_explicit(&slab->cls, memory_order_acquire) != cls ||
+        class_of(slab) != class) { /* released or remade: pairs with make_slab */
       hak_unlock(&class->lock);
     } else {
       settle_and_unlock(slab, class, rest);

@@ -18,8 +18,8 @@
 /* Start-up: make the key of free blocks. Threads may call it repeatedly; the first call decides. */
 void hak_slab_init(void);
 
-/* Take a slab of the class for the caller alone (CURRENT). NULL: no memory. */
-hak_slab_t *hak_slab_acquire(uint32_t cls);
+/* Take a slab of the kind for the caller alone (CURRENT). NULL: no memory. */
+hak_slab_t *hak_slab_acquire(uint32_t kind);
 /* End that ownership. The slab may be gone afterwards. */
 void hak_slab_drop(hak_slab_t *slab);
 
@@ -40,7 +40,7 @@ bool hak_slab_holds(const void *block);
 void hak_slab_expect_out(const void *block, const char *function);
 
 /* Take or give one block without a thread cache. The block taken is marked as taken; give it marked as free. */
-void *hak_slab_take_one(uint32_t cls);
+void *hak_slab_take_one(uint32_t kind);
 void hak_slab_return_one(void *block, uint32_t cls, const char *function);
 
 /* Discard the free pages inside slabs that are nearly empty. True: there were some. */
@@ -68,7 +68,15 @@ typedef struct hak_slab_class {
   size_t sparse, left; /* recently: slabs that became sparse; slabs that ended it, empty or taken from */
 } __attribute__((aligned(2 * HAK_CACHE_LINE))) hak_slab_class_t;
 
-extern hak_slab_class_t hak_slab_classes[HAK_RUN_FIRST];
+/* A kind of slab: a class, or under the hardened profile HAK_RUN_FIRST + a class, for types without pointers. */
+enum { HAK_SLAB_KINDS = 2 * HAK_RUN_FIRST };
+HAK_INLINE uint32_t hak_slab_kind(uint32_t cls, bool data) {
+  return cls + (data ? HAK_RUN_FIRST : 0);
+}
+HAK_INLINE uint32_t hak_kind_class(uint32_t kind) {
+  return kind < HAK_RUN_FIRST ? kind : kind - HAK_RUN_FIRST;
+}
+extern hak_slab_class_t hak_slab_classes[HAK_SLAB_KINDS];
 /* Number of slabs in each such list, over all classes. */
 extern _Atomic size_t hak_slabs_listed[HAK_SLABS_LISTS];
 

@@ -128,24 +128,13 @@ HAK_NOINLINE static void *alloc(size_t bytes, bool *zeroed) {
   return block;
 }
 
-HAK_NOINLINE static void *hardened_alloc(size_t bytes) {
+void *hak_alloc_any(size_t bytes) {
   bool zeroed;
-  int saved = errno;
-  void *block = hak_hardened_alloc(bytes, HAK_BLOCK_MIN, &zeroed);
-  if (HAK_UNLIKELY(!block)) {
-    return alloc(bytes, &zeroed);
-  }
-  errno = saved;
-  HAK_OBSERVE(hak_observe_alloc(block, bytes));
-  return block;
+  return alloc(bytes, &zeroed);
 }
 
 HAK_COLD void *hak_alloc_slow(size_t bytes) {
-  bool zeroed;
-  if (hak_hard.on && bytes > 0 && !hak_hook_is_on()) {
-    return hardened_alloc(bytes);
-  }
-  return alloc(bytes, &zeroed);
+  return HAK_UNLIKELY(hak_hard.on) ? hak_hardened_malloc(bytes) : hak_alloc_any(bytes);
 }
 
 void *hak_alloc_tell_zeroed(size_t bytes, bool *zeroed) {
@@ -183,11 +172,8 @@ static void cached_free(uint32_t cls, hak_free_block_t *block) {
   }
 }
 
-HAK_COLD void hak_free_slow(void *block) {
+void hak_free_any(void *block) {
   if (!block) {
-    return;
-  }
-  if (hak_hard.on && hak_hardened_free(block, "free")) {
     return;
   }
   int saved = errno;
@@ -216,4 +202,12 @@ HAK_COLD void hak_free_slow(void *block) {
     hak_foreign_owner(block, "free")->free(block);
   }
   errno = saved;
+}
+
+HAK_COLD void hak_free_slow(void *block) {
+  if (HAK_UNLIKELY(hak_hard.on)) {
+    hak_hardened_free(block);
+  } else {
+    hak_free_any(block);
+  }
 }

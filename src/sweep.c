@@ -4,6 +4,7 @@
 #include "arena.h"
 #include "os.h"
 #include "pagemap.h"
+#include "seal.h"
 
 enum {
   WORTH_SLABS = 64, /* a sweep of fewer sparse slabs (4 MiB) is not worth its calls; */
@@ -44,6 +45,11 @@ static bool discard_free_pages(hak_slab_t *slab) {
   return any;
 }
 
+/* Slabs are of so many kinds less one: only the hardened profile has two for each class. */
+static int kinds(void) {
+  return hak_hard.on ? HAK_SLAB_KINDS : HAK_RUN_FIRST;
+}
+
 /* Take a slab of the class and list for the caller, so that no lock is held over system calls. It takes the first one,
  * without a search. NULL: there is none. */
 static hak_slab_t *hold_one(hak_slab_class_t *class, int list) {
@@ -74,7 +80,7 @@ static size_t sweep_class(int cls, int list, bool *any) {
 
 static bool discard_listed(int list) {
   bool any = false;
-  for (int c = 1; c < HAK_RUN_FIRST; c++) {
+  for (int c = 1; c < kinds(); c++) {
     while (sweep_class(c, list, &any) == STEP_SLABS) {
     }
   }
@@ -122,7 +128,7 @@ bool hak_slab_sweep_step(void) {
   bool any = false;
   int cls = atomic_load_explicit(&sweeping, memory_order_relaxed);
   if (cls > 0 && (!stay_sparse(&hak_slab_classes[cls]) || sweep_class(cls, HAK_SLABS_SPARSE, &any) < STEP_SLABS)) {
-    int next = cls + 1 < HAK_RUN_FIRST ? cls + 1 : 0;
+    int next = cls + 1 < kinds() ? cls + 1 : 0;
     atomic_compare_exchange_strong_explicit(&sweeping, &cls, next, memory_order_relaxed, memory_order_relaxed);
   }
   return atomic_load_explicit(&sweeping, memory_order_relaxed) > 0;
@@ -172,7 +178,7 @@ void hak_slab_return_one(void *block, uint32_t cls, const char *function) {
 
 /* Sweep the slabs that became sparse since the last sweep, though too few for one, after a decay time. */
 void hak_slab_decay(void) {
-  for (int c = 1; c < HAK_RUN_FIRST; c++) {
+  for (int c = 1; c < kinds(); c++) {
     forget_half(&hak_slab_classes[c]);
   }
   if (listed(HAK_SLABS_SPARSE) > full_slabs() / WORTH_PART) {
@@ -201,7 +207,7 @@ static void check_slab(hak_slab_t *slab, void *unused) {
 
 void hak_slab_check(void) {
   hak_arena_each_slab(check_slab, NULL);
-  for (int c = 1; c < HAK_RUN_FIRST; c++) {
+  for (int c = 1; c < kinds(); c++) {
     hak_slab_class_t *class = &hak_slab_classes[c];
     hak_lock(&class->lock);
     for (int i = 0; i < HAK_SLABS_LISTS; i++) {

@@ -63,6 +63,8 @@ typedef struct hak_slab {
   uint8_t slices;      /* a whole slab's number, or one if the system had no memory for more */
   uint8_t list;        /* list of its class (slab.h); lock: the class's, or the owner's if CURRENT */
   bool unsealed;       /* hardened profile: some of its blocks may have no seal */
+  bool guarded;        /* hardened profile: the slice behind it has no access */
+  _Atomic bool data;   /* hardened profile: its blocks are of types without pointers */
   bool fenced;         /* hardened profile: block 0 stays free, so every block has one of the slab before it */
   uint32_t block_bytes, inverse;
   _Atomic uint32_t bump; /* bump index; written only by the slab's current owner */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "access.h"
+#include "gap.h"
 #include "os.h"
 #include "pagemap.h"
 #include "races.h"
@@ -137,6 +138,16 @@ static void arena_step(void) {
 
 void hak_arena_fill(void *base, size_t slices, size_t every) {
   EXPECT(base && slices == 0 && every >= HAK_BLOCK_MIN);
+}
+
+/* No slab here has a guard. */
+char *hak_gap_take(size_t slices, bool *zeroed) {
+  (void)slices, (void)zeroed;
+  return NULL;
+}
+
+bool hak_gap_open(char *base, size_t slices) {
+  return base != NULL && slices == 0;
 }
 
 void *hak_arena_take(size_t slices, size_t align, bool *zeroed) {
