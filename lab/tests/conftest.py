@@ -252,7 +252,7 @@ def with_store(words: tuple, store: Path) -> list:
     words = tuple(word if isinstance(word, bytes) else str(word) for word in words)
     own = (
         not words
-        or words[0] in ("run", "doctor", "explain", "metrics", "profile", "record", "top", "trace", "--version")
+        or words[0] in ("run", "doctor", "explain", "metrics", "profile", "record", "top", "trace", "mcp", "--version")
         or words[0] in ("system", "--all", "init", "share")
         or words[:2] == ("baseline", "save")
     )

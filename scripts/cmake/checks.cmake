@@ -21,6 +21,6 @@ if(HAKMEM_OVERRIDE AND NOT CMAKE_CROSSCOMPILING)
   hakmem_add_check(install scripts/check_install ${PROJECT_BINARY_DIR})
   hakmem_add_check(selection scripts/test_targets --check ${PROJECT_BINARY_DIR})
   hakmem_add_check(rust scripts/check_rust)
-  set_tests_properties(rust PROPERTIES LABELS "check;long" TIMEOUT 900) # cargo builds the crate, and fetches what it names
+  set_tests_properties(rust PROPERTIES LABELS "check;long" TIMEOUT 3000) # cargo builds the crate, and fetches what it names
   hakmem_add_check(shared_library scripts/check_shared_library $<TARGET_FILE:hakmem>)
 endif()

@@ -82,7 +82,9 @@ function(hakmem_add_library name kind)
   endif()
 endfunction()
 
-hakmem_add_library(hakmem_core STATIC ${core_sources})
+# Meson takes objects from no other kind of library.
+hakmem_add_library(hakmem_objects OBJECT ${core_sources})
+hakmem_add_library(hakmem_core STATIC $<TARGET_OBJECTS:hakmem_objects>)
 
 if(HAKMEM_OVERRIDE)
   hakmem_add_library(hakmem SHARED ${core_sources} ${override_sources} ${preload_sources})
@@ -100,7 +102,7 @@ if(HAKMEM_OVERRIDE)
   endif()
 
   # Without LTO, so that any linker can use it. The objects of the core serve both: only operators.c knows that it is embedded.
-  hakmem_add_library(hakmem_static STATIC $<TARGET_OBJECTS:hakmem_core> ${override_sources})
+  hakmem_add_library(hakmem_static STATIC $<TARGET_OBJECTS:hakmem_objects> ${override_sources})
   set_target_properties(hakmem_static PROPERTIES OUTPUT_NAME hakmem)
   target_compile_definitions(hakmem_static PRIVATE HAKMEM_EMBEDDED=1)
 

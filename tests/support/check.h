@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static inline void check_failed(const char *file, int line, const char *condition) {
+__attribute__((noreturn)) static inline void check_failed(const char *file, int line, const char *condition) {
   fprintf(stderr, "%s:%d: check failed: %s\n", file, line, condition);
   fflush(NULL);
   _Exit(1);

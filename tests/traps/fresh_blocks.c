@@ -48,6 +48,23 @@ static void forge(char *block, int way, const char *wanted) {
   words[1] = pairs[way][1];
 }
 
+/* Of two blocks' first words and addresses, what free blocks have in common: their key. Fresh blocks share none. */
+static void fresh_blocks_share_no_key(size_t bytes) {
+  enum { BLOCKS = 100 };
+  uint64_t *fresh[BLOCKS];
+  for (int round = 0; round < 2; round++) { /* in the second one, blocks that were free */
+    for (int i = 0; i < BLOCKS; i++) {
+      fresh[i] = hide_pointer(malloc(bytes));
+      CHECK(fresh[i]);
+      CHECK(i == 0 || (fresh[i][0] ^ (uint64_t)fresh[i]) != (fresh[0][0] ^ (uint64_t)fresh[0]));
+    }
+    for (int i = 0; i < BLOCKS; i++) {
+      memset(fresh[i], 'x', bytes);
+      free(fresh[i]);
+    }
+  }
+}
+
 static bool is_forged(const char *block, size_t bytes) {
   bool in_target = block + bytes > target && block < target + sizeof target;
   return in_target || (block + bytes > live && block < live + bytes);
@@ -77,6 +94,7 @@ int main(void) {
   trap_watchdog(100);
   int noticed = 0;
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    fresh_blocks_share_no_key(sizes[i]);
     for (int k = 0; k < STATES * WAYS; k++) {
       fflush(NULL);
       pid_t child = fork();

@@ -14,7 +14,11 @@ static void *use(void *unused) {
   }
   CHECK(pthread_getspecific(never_made) == NULL);
   (void)pthread_setspecific(never_made, &value);
+#ifdef __GLIBC__
   CHECK(pthread_key_delete(never_made) == EINVAL);
+#else
+  CHECK(pthread_key_delete(never_made) == 0); /* musl takes every key for a made one */
+#endif
   return unused;
 }
 

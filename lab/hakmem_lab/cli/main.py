@@ -1,7 +1,8 @@
 """Entry point of `hak`: errors and signals as one line, exit statuses.
 
-Exit status: 0 done (whatever the verdict), 1 `--require` not met or, of `hak doctor`, not served, 2 bad input, 3 the
-measurement could not be completed, 128 and the number of the signal that ended it; `hak run` ends as the program does.
+Exit status: 0 done (whatever the verdict), 1 `--require` not met or, of `hak doctor`, not served, or, of
+`hak system check`, disturbed, 2 bad input, 3 the measurement could not be completed, 128 and the number of the
+signal that ended it; `hak run` ends as the program does.
 """
 
 import contextlib

@@ -28,7 +28,8 @@ def _told(result: Record, row: Record) -> str:
 # One arm against itself
 def _aa(result: Record) -> list[str]:
     """Whether a bias is inside half the margin, and which differences can be seen."""
-    machine, half = result["aa"], f"half the margin of {100 * result['margin']:g} %"
+    machine, margin = result["aa"], finite(result.get("margin"))
+    half = f"half the margin of {100 * margin:g} %" if margin is not None else "half the margin"
     bias = {"estimate": 0.0, "ci_low": machine.get("bias_low"), "ci_high": machine.get("bias_high")}
     ends = words.change(bias, words.described(result))
     size = ends.between if ends and ends.between else "unknown size"
@@ -47,7 +48,9 @@ def _aa(result: Record) -> list[str]:
     rate, bound = (finite(machine.get(key)) for key in ("rate", "bound"))
     if rate is None or bound is None:
         return [headline, f"{seen}."] if seen else [headline]
-    false = f"{100 * rate:.1f} % false verdicts in {machine['resamples']} resampled A/As (at most {100 * bound:.1f} %)"
+    false = (
+        f"{100 * rate:.1f} % false verdicts in {machine.get('resamples')} resampled A/As (at most {100 * bound:.1f} %)"
+    )
     return [headline, f"{seen}; {false}." if seen else f"{false}."]
 
 
@@ -151,10 +154,12 @@ def passed(found: object) -> tuple[str, str]:
 
 def _syscalls(result: Record) -> list[str]:
     part = result["syscalls"]
-    arms, budget = [arm for arm in part.get("arms") or [] if isinstance(arm, dict)], part.get("budget")
+    arms = [arm | {"name": str(arm.get("name"))} for arm in part.get("arms") or [] if isinstance(arm, dict)]
+    budget = part.get("budget")
     counted = [arm for arm in arms if finite(arm.get("per_op")) is not None]
     if not counted:
-        parts = [f"{arm['name']} {arm['whole']['calls']:,.0f}" for arm in arms if "whole" in arm]
+        wholes = [(arm["name"], finite((arm.get("whole") or {}).get("calls"))) for arm in arms]
+        parts = [f"{name} {calls:,.0f}" for name, calls in wholes if calls is not None]
         return [
             f"System calls of the whole process, not per operation: {', '.join(parts)}" if parts else "Not counted yet"
         ]
@@ -219,7 +224,7 @@ def _suite(result: Record) -> list[str]:
         more = f" and {len(missed) - SHOWN_MISSES} more" if len(missed) > SHOWN_MISSES else ""
         text += f"; missed: {', '.join(names)}{more}"
     if reached:
-        text += f"; {sum(bool(each['met']) for each in reached)} of {len(reached)} milestones met"
+        text += f"; {sum(bool(each.get('met')) for each in reached)} of {len(reached)} milestones met"
         text += (
             f", {unclear} open" if (unclear := sum(m.get("verdict") not in ("pass", "miss") for m in reached)) else ""
         )

@@ -9,6 +9,7 @@ from factories import MAKERS, compare
 from remembered import remembered
 from report_html import Page
 
+from hakmem_lab.judge.explain import explain
 from hakmem_lab.plan.kinds import KINDS
 from hakmem_lab.show.report import LoadedRun, pictures
 from hakmem_lab.show.report.page import render
@@ -67,6 +68,14 @@ def test_any_single_key_may_be_missing_or_null(kind: str) -> None:
         assert mistakes(*variants[start : start + 8]) == []
     headers = [change(run.header, key) for key in sorted(_keys(run.header)) for change in (_without, _nulled)]
     assert mistakes(*(LoadedRun(header, run.runs, run.samples, result=run.result) for header in headers)) == []
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_what_is_found_is_told_without_any_single_key(kind: str) -> None:
+    result = _smaller(kind).result
+    for key in sorted(_keys(result)):
+        for change in (_without, _nulled):
+            assert explain(change(result, key)).headline, (key, change.__name__)
 
 
 @pytest.mark.parametrize("key", ["value", "block", "arm", "started", "phase", "ok", "attempt"])
