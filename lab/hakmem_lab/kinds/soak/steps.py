@@ -7,10 +7,9 @@ came in the first half alone are a warm-up.
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.ndimage import median_filter
-from scipy.special import bdtr
 
 from hakmem_lab.judge.statistics.paired import Interval, rate_interval
+from hakmem_lab.judge.statistics.special import bdtr
 
 POINTS = 600
 WARM_UP = 0.04  # of the time
@@ -57,6 +56,8 @@ def _runs(found: np.ndarray) -> list[tuple[int, int]]:
 
 def _least(points: np.ndarray, noise: float) -> np.ndarray:
     """By how much each point has to lie above those before: more than noise, and than a ramp makes of it there."""
+    from scipy.ndimage import median_filter  # loading it takes longer than the command that shows a result
+
     over = np.concatenate([np.zeros(WIDEST), points[WIDEST:] - points[:-WIDEST]])
     return np.maximum(max(LEAST_KIB, NOISES * noise), RAMPS * np.abs(median_filter(over, NEARBY, mode="nearest")))
 
