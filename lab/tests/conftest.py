@@ -29,7 +29,7 @@ LIMIT_S = 60
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
-# The workers share the processors. Threads of OpenBLAS wait by spinning: several of them cost sixty times the work of one.
+# The workers share the processors. Threads of OpenBLAS wait by spinning: several cost sixty times the work of one.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # Started in the background, a shell's child ignores these, and so would every hak that a test means to interrupt.
