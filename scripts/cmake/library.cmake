@@ -19,7 +19,7 @@ check_symbol_exists(__GLIBC__ features.h HAKMEM_GLIBC)
 
 file(GLOB core_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.c ${PROJECT_SOURCE_DIR}/inspect/*.c)
 set(override_sources ${PROJECT_SOURCE_DIR}/src/override.c ${PROJECT_SOURCE_DIR}/src/operators.c
-                     ${PROJECT_SOURCE_DIR}/src/tokens.c
+                     ${PROJECT_SOURCE_DIR}/src/tokens.c ${PROJECT_SOURCE_DIR}/src/mallocx.c
                      ${PROJECT_SOURCE_DIR}/src/protection.c ${PROJECT_SOURCE_DIR}/inspect/mallinfo.c)
 # Wrappers of dlopen and of musl's pthread_atfork: for libhakmem.so alone.
 set(preload_sources ${PROJECT_SOURCE_DIR}/src/deepbind.c ${PROJECT_SOURCE_DIR}/src/atfork.c)

@@ -3,11 +3,6 @@
 # writes go on, a restart from that snapshot, an orderly end.
 source "$(dirname "$0")/common.sh"
 need redis-server redis-benchmark redis-cli
-# Such a block goes to malloc_usable_size and free, which the preloaded library serves.
-if grep -aqw mallocx "$(command -v redis-server)"; then
-    echo "skipped: this redis-server takes blocks from jemalloc's mallocx, which no other allocator knows"
-    exit "$skip_status"
-fi
 
 server=
 stop_server() {

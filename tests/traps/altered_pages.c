@@ -95,13 +95,18 @@ static void blocks_of(size_t bytes, size_t alignment, size_t from) {
   verify_and_free(bytes);
 }
 
+/* What decays meanwhile goes back, but only once. */
 static void then_no_calls(size_t bytes) {
-  enum { TIMES = 100, OTHERS = 20 }; /* what decays meanwhile goes back */
-  uint64_t before = trap_os_calls();
-  for (int i = 0; i < TIMES; i++) {
-    hak_free(hak_malloc(bytes));
+  enum { TIMES = 100, OTHERS = 20, ROUNDS = 5 };
+  uint64_t calls = UINT64_MAX;
+  for (int round = 0; round < ROUNDS && calls > OTHERS; round++) {
+    uint64_t before = trap_os_calls();
+    for (int i = 0; i < TIMES; i++) {
+      hak_free(hak_malloc(bytes));
+    }
+    calls = trap_os_calls() - before;
   }
-  CHECK(trap_os_calls() - before <= OTHERS);
+  CHECK(calls <= OTHERS);
 }
 
 int main(int argument_count, char **arguments) {

@@ -1,11 +1,11 @@
 #!/bin/sh
-# A small program under a limit of data (ulimit -d) from 496 KiB up, where it suffices on the C library's malloc, too.
+# A small program under a limit of data (ulimit -d) from 512 KiB up, where it suffices on the C library's malloc, too.
 # usage: ulimit_data.sh LIBRARY PROGRAM
 set -eu
 library=$1
 program=$2
 some=0
-for limit_kib in 496 512 640 768 1024 2048; do
+for limit_kib in 512 640 768 1024 2048; do
     # shellcheck disable=SC3045
     (ulimit -d "$limit_kib" && exec "$program") >/dev/null 2>&1 || continue
     some=1
