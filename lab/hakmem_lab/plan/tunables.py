@@ -82,7 +82,7 @@ FAMILIES: tuple[tuple[tuple[str, ...], str, str, tuple[tuple[str, tuple[str, ...
         ("ALLOW_LARGE_OS_PAGES", ("1",), "0"),
         ("ALLOW_THP", ("0",), "1"),
     )),
-    (("tcmalloc",), "TCMALLOC_", GPERFTOOLS, (
+    (("tcmalloc", "gperftools"), "TCMALLOC_", GPERFTOOLS, (
         ("RELEASE_RATE", ("0", "10"), "1"),
         ("AGGRESSIVE_DECOMMIT", ("1",), "0"),
         ("MAX_TOTAL_THREAD_CACHE_BYTES", ("8388608", "134217728"), "33554432"),
@@ -100,6 +100,8 @@ TABLE = tuple(
 WITHOUT = {
     "snmalloc": "it is configured where it is built",
     "hardened_malloc": "it is configured where it is built",
+    "rpmalloc": "it is configured where it is built",
+    "compatmalloc": "it is configured where it is built",
     "google-tcmalloc": "a program sets its options by calls of MallocExtension",
 }
 

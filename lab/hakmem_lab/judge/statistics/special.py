@@ -1,13 +1,14 @@
 """Functions of scipy.special, which is loaded at the first call: a command without a verdict does not wait for it."""
 
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any
 
 
 def _later(name: str) -> Callable[..., Any]:
     def call(*values: Any) -> Any:
-        return getattr(import_module("scipy.special"), name)(*values)
+        from scipy import special
+
+        return getattr(special, name)(*values)
 
     return call
 
