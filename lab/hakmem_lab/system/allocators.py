@@ -131,7 +131,7 @@ SANITIZED = {each.function: (name, each.option) for name, each in SANITIZERS.ite
 # Functions whose presence says something, in one pass over the symbol tables.
 LOADERS = ("dlopen", "dlmopen")
 # Blocks that these return may be handed to free, whoever serves that.
-BESIDE_MALLOC = ("mallocx", "rallocx", "je_malloc", "tc_malloc", "mi_malloc", "rpmalloc")
+BESIDE_MALLOC = ("je_malloc", "tc_malloc", "mi_malloc", "rpmalloc")
 _SIGNS = [*(signs.functions for signs in ALLOCATORS.values()), *(each.functions for each in LANGUAGES.values())]
 NAMES = tuple(
     dict.fromkeys((*MALLOC, *LOADERS, *BESIDE_MALLOC, *SANITIZED, *(name for names in _SIGNS for name in names)))

@@ -40,7 +40,7 @@ SAMPLES: dict[str, Any] = {
     "server": {"command": ["serve"]}, "control": "jemalloc", "treatment": "hakmem,X=1", "detect": 0.02,
     "rare": 0.01, "setup": "make > /dev/null", "prepare": ["rm", "a b"], "cleanup": "make clean",
     "commands": [["prog", "a b"], ["prog", "2"]], "quick": True, "beside-load": True,
-    "precondition": True, "history": "past.hak",
+    "precondition": True, "history": __file__,
     "builds": 6, "allocators": ["hakmem,A=1", "glibc"], "baseline": "hakmem,A=1", "base": "hakmem,Z=1",
     "factors": {"A": "X=1", "C": "Z=1"}, "default": "glibc", "candidates": {"b": "hakmem,Y=1"}, "select-blocks": 5,
     "allocator": "jemalloc", "resamples": 400, "rate": 500.0, "duration": 9.0,
