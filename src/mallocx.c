@@ -74,9 +74,9 @@ void sdallocx(void *block, size_t bytes, int flags) {
 
 /* The usable size of a block that mallocx would return, at least; 0: no block is so large. */
 size_t nallocx(size_t bytes, int flags) {
-  size_t mask = alignment_of(flags) - 1, aligned = (bytes + mask) & ~mask;
-  if (bytes == 0 || aligned < bytes || aligned > PTRDIFF_MAX) {
+  if (bytes == 0 || bytes > PTRDIFF_MAX) {
     return 0;
   }
-  return aligned <= HAK_CACHED_MAX ? hak_class_sizes[hak_class_of(aligned)] : aligned;
+  bool has_class = alignment_of(flags) == HAK_BLOCK_MIN && bytes <= HAK_CACHED_MAX;
+  return has_class ? hak_class_sizes[hak_class_of(bytes)] : bytes;
 }
