@@ -72,11 +72,8 @@ void sdallocx(void *block, size_t bytes, int flags) {
   hak_free(block);
 }
 
-/* The usable size of a block that mallocx would return, at least; 0: no block is so large. */
+/* The least usable size of such a block; 0: no block is so large. Blocks may be exact to the byte (hardened, guarded). */
 size_t nallocx(size_t bytes, int flags) {
-  if (bytes == 0 || bytes > PTRDIFF_MAX) {
-    return 0;
-  }
-  bool has_class = alignment_of(flags) == HAK_BLOCK_MIN && bytes <= HAK_CACHED_MAX;
-  return has_class ? hak_class_sizes[hak_class_of(bytes)] : bytes;
+  (void)flags;
+  return bytes <= PTRDIFF_MAX ? bytes : 0;
 }
