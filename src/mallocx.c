@@ -72,7 +72,8 @@ void sdallocx(void *block, size_t bytes, int flags) {
   hak_free(block);
 }
 
-/* The least usable size of such a block; 0: no block is so large. Blocks may be exact to the byte (hardened, guarded). */
+/* The least usable size of such a block; 0: no block is so large. Blocks may be exact to the byte (hardened, guarded).
+ */
 size_t nallocx(size_t bytes, int flags) {
   (void)flags;
   return bytes <= PTRDIFF_MAX ? bytes : 0;
