@@ -289,7 +289,6 @@ uint32_t hak_slab_take(hak_slab_t *slab, hak_free_block_t **blocks, uint32_t wan
 /* Set the bits of returned blocks in one word of a slab, and update the slab's state. */
 static void return_bits(hak_slab_t *slab, uint32_t w, uint64_t mask, const char *function, hak_slab_rest_t *rest) {
   uint32_t cls = atomic_load_explicit(&slab->cls, memory_order_relaxed);
-  hak_slab_class_t *class = class_of(slab);
   hak_slab_put_back(slab, w, mask, function);
   uint32_t n = (mask & (mask - 1)) ? hak_count_bits(mask) : 1;
   uint32_t control = atomic_fetch_add_explicit(&slab->control, n << HAK_SLAB_COUNT_SHIFT, memory_order_acq_rel);
@@ -301,6 +300,8 @@ static void return_bits(hak_slab_t *slab, uint32_t w, uint64_t mask, const char 
   uint32_t count_before = control >> HAK_SLAB_COUNT_SHIFT, count = count_before + n;
   bool becomes_sparse = count_before < sparse_from && count >= sparse_from;
   if (!(control & HAK_SLAB_LISTED) || becomes_sparse || count == hak_slab_bump(slab)) {
+    bool data = atomic_load_explicit(&slab->data, memory_order_relaxed);
+    hak_slab_class_t *class = &hak_slab_classes[hak_slab_kind(cls, data)];
     hak_lock(&class->lock);
     if (atomic_load_explicit(&slab->cls, memory_order_acquire) != cls ||
         class_of(slab) != class) { /* released or remade: pairs with make_slab */
