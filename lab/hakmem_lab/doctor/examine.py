@@ -182,6 +182,7 @@ def process(pid: int, arm: Arm) -> Report:
     serving = next((each for each in running.needed if each.path.name.startswith(library.path.name)), library)
     files = program.checks(running, serving)
     itself = [live.secure(process), live.preload(process, arm, who, bool(wanted)), who, live.options(process, arm)]
+    itself += live.mechanisms(process) if arm.allocator == "hakmem" else []
     found = live.consistent(files, itself, who)
     found += [*surroundings.of_process(process=str(pid)), surroundings.inspection(process=str(pid), refused=refused)]
     found += surroundings.of_machine(env, process=str(pid), mapped=len(process.maps))

@@ -28,13 +28,25 @@ from hakmem_lab.doctor import (
 from hakmem_lab.doctor.binary import is_elf, readable
 from hakmem_lab.doctor.program import has_hakmem, library_name
 from hakmem_lab.errors import LabError, nearest
-from hakmem_lab.inside import links, memory
+from hakmem_lab.inside import layout, links, memory
 from hakmem_lab.inside.memory import DELETED, Mapping, mappings
 from hakmem_lab.plan.arms import OPTION_PREFIX, Arm, options_of
 from hakmem_lab.system import files
 from hakmem_lab.system.allocators import ALLOCATORS, MALLOC, OWN
 
 LONGEST_COMMAND = 60
+HARDENED = 3  # HAK_PROFILE_HARDENED of src/options.h
+# Mechanisms of the profile that an option switches.
+MECHANISMS = {
+    "HARDENED_ZERO": "zeroed and checked blocks",
+    "HARDENED_DELAY": "delayed reuse",
+    "HARDENED_RANDOM": "random choice of blocks",
+    "HARDENED_NEIGHBOURS": "check of the block before",
+    "HARDENED_SIZES": "exact sizes",
+    "HARDENED_LARGE": "guard pages of large blocks",
+    "HARDENED_GUARDS": "guard slabs",
+    "HARDENED_EXIT": "check at exit",
+}
 UNTOLD = (memory.Unreadable, *memory.CONTRADICTIONS, struct.error)  # of memory that is not what it should be
 
 
@@ -251,6 +263,22 @@ def options(process: Process, arm: Arm) -> Check:
             return Check("options", PROBLEM, f"{name} is no option: {nearest(name, known)}", "HAKMEM_HELP=1 lists them")
     said = " ".join(f"{name}={value}" for name, value in sorted(given.items()))
     return Check("options", OK, said or "none set: the defaults")
+
+
+def mechanisms(process: Process) -> list[Check]:
+    """Of the hardened profile, as the process has them; nothing of another profile, or where it cannot be read."""
+    try:
+        with memory.Process(process.pid) as found:
+            itself = layout.find(found)
+            values, names = itself.root("hak_option_values"), [option.name for option in itself.options]
+            read = {name: found.read(values + 8 * number, 8) for number, name in enumerate(names)}
+    except (LabError, OSError, *UNTOLD):
+        return []
+    if int.from_bytes(read.get("PROFILE", b""), "little") != HARDENED:
+        return []
+    off = [words for name, words in MECHANISMS.items() if not any(read.get(name, b""))]
+    said = ", ".join(["seals", *(words for words in MECHANISMS.values() if words not in off)])
+    return [Check("hardened", OK, f"in force: {said}" + (f"; off: {', '.join(off)}" if off else ""))]
 
 
 def consistent(found: Sequence[Check], live: Sequence[Check], served: Check) -> list[Check]:

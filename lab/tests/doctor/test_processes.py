@@ -169,6 +169,18 @@ def test_options_that_are_none(doctor, running, programs, preloaded, hakmem):
     assert "did you mean 'HAKMEM_PROFILE'?" in found.said("options")
 
 
+def test_mechanisms_of_the_hardened_profile(doctor, running, programs, preloaded, hakmem):
+    env = preloaded(hakmem, HAKMEM_PROFILE="hardened", HAKMEM_HARDENED_ZERO="0", HAKMEM_HARDENED_GUARDS="0")
+    said = doctor(running(programs.host, env=env), allocator="hakmem").said("hardened")
+    on, _, off = said.partition("; off: ")
+    assert on.startswith("in force: seals")
+    assert "delayed reuse" in on
+    assert "zeroed and checked blocks" in off
+    assert "guard slabs" in off
+    plain = doctor(running(programs.host, env=preloaded(hakmem)), allocator="hakmem")
+    assert "hardened" not in plain.checks
+
+
 def test_mappings_are_counted(doctor, running, programs):
     assert ", it has " in doctor(running(programs.host)).said("vm.max_map_count")
 
