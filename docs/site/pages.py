@@ -187,7 +187,8 @@ def main() -> None:
         gather(folder, page)
     settings = (ROOT / "docs" / "site" / "mkdocs.yml").read_text(encoding="utf-8")
     navigation = json.dumps(listed(folder, NAVIGATION), ensure_ascii=False)  # which is YAML, too
-    (folder.parent / "site.yml").write_text(f"{settings.replace('../../build/', '')}nav: {navigation}\n", encoding="utf-8")
+    beside = settings.replace("../../build/", "")  # for settings in the build folder
+    (folder.parent / "site.yml").write_text(f"{beside}nav: {navigation}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
