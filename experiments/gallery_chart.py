@@ -5,9 +5,7 @@ The lines of README.md that quote the gallery come from the same rows.
 
 from statistics import median
 
-from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, NullLocator
+from panels import Panels
 
 from hakmem_lab.show import gallery
 from hakmem_lab.show.gallery import Measure, Row
@@ -18,8 +16,7 @@ PAGE = gallery.PAGES / "overview.svg"
 SUBJECT, NAMES = "hakmem", {"hakmem": "hakmem", "jemalloc5": "jemalloc 5.3", "mimalloc3": "mimalloc 3.3",
                             "google-tcmalloc": "Google's tcmalloc"}  # fmt: skip
 TITLE = "Real programs on four allocators, as multiples of glibc"
-TICKS = (0.5, 0.7, 1, 1.4, 2, 3)
-WIDTH_IN, ROW_IN, LEFT_IN, GAP_IN, TOP_IN, BOTTOM_IN = 9.6, 0.18, 2.75, 0.25, 0.75, 0.45
+PANELS = Panels(0.18, 2.75, 0.75, 0.45, (0.36, 3.4), (0.5, 0.7, 1, 1.4, 2, 3), " ×")
 
 
 def costs(measure: Measure, arm: str) -> tuple[float, float, float] | None:
@@ -33,24 +30,9 @@ def costs(measure: Measure, arm: str) -> tuple[float, float, float] | None:
 def draw(rows: list[Row]) -> str:
     """A standalone SVG in the colours of the reports. Dots are estimates; hakmem has its interval too."""
     with svg.drawing():
-        height = TOP_IN + BOTTOM_IN + ROW_IN * len(rows)
-        figure = Figure(figsize=(WIDTH_IN, height))
-        FigureCanvasSVG(figure)
-        each = (WIDTH_IN - LEFT_IN - 2 * GAP_IN) / 2
-        for column, what in enumerate(("time", "peak memory")):
-            left = (LEFT_IN + column * (each + GAP_IN)) / WIDTH_IN
-            axis = figure.add_axes((left, BOTTOM_IN / height, each / WIDTH_IN, 1 - (TOP_IN + BOTTOM_IN) / height))
-            axis.set(xscale="log", xlim=(0.36, 3.4), ylim=(len(rows) - 0.5, -0.5))
-            axis.xaxis.set_major_locator(FixedLocator(TICKS))
-            axis.xaxis.set_minor_locator(NullLocator())
-            axis.set_xticklabels([f"{tick:g} ×" for tick in TICKS])
-            axis.set_yticks(
-                range(len(rows)), [svg.label(row.title.partition(",")[0], 30) for row in rows] if not column else []
-            )
-            axis.tick_params(axis="y", length=0)
-            axis.grid(axis="x")
-            axis.axvline(1, color=svg.SENTINELS["ink"], linewidth=1)
-            axis.set_title(f"{what}, × glibc (left is better)", fontsize=svg.FONT_PT, loc="left")
+        titles = ("time, × glibc (left is better)", "peak memory, × glibc (left is better)")
+        figure, axes = PANELS.draw([svg.label(row.title.partition(",")[0], 30) for row in rows], titles)
+        for column, axis in enumerate(axes):
             for place, arm in reversed(list(enumerate(NAMES))):
                 found = [(line, costs(row.measures[column], arm)) for line, row in enumerate(rows)]
                 points = [(line, cost) for line, cost in found if cost]

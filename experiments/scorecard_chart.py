@@ -8,9 +8,7 @@ import csv
 import sys
 from pathlib import Path
 
-from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, NullLocator
+from panels import Panels
 
 from hakmem_lab.show.report import svg
 from hakmem_lab.show.report.model import Table
@@ -20,8 +18,7 @@ TITLES = {
     "scorecard": "The scorecard on two processors, as multiples of the best of the others",
     "sixteen": "Sixteen threads on sixteen processors, as multiples of the best of the others",
 }
-TICKS = (0.3, 0.5, 0.7, 1, 1.4, 2, 3)
-WIDTH_IN, ROW_IN, LEFT_IN, GAP_IN, TOP_IN, BOTTOM_IN = 9.6, 0.2, 3.1, 0.25, 0.4, 0.4
+PANELS = Panels(0.2, 3.1, 0.4, 0.4, (0.22, 14), (0.3, 0.5, 0.7, 1, 1.4, 2, 3, 6, 12))
 
 
 def read(name: str) -> list[dict[str, str]]:
@@ -39,22 +36,9 @@ def draw(name: str) -> str:
     """A standalone SVG in the colours of the reports."""
     rows = read(name)
     with svg.drawing():
-        height = TOP_IN + BOTTOM_IN + ROW_IN * len(rows)
-        figure = Figure(figsize=(WIDTH_IN, height))
-        FigureCanvasSVG(figure)
-        each = (WIDTH_IN - LEFT_IN - 2 * GAP_IN) / 2
-        for column, what in enumerate(("time, × the fastest (left is better)", "peak memory, × the leanest")):
-            left = (LEFT_IN + column * (each + GAP_IN)) / WIDTH_IN
-            axis = figure.add_axes((left, BOTTOM_IN / height, each / WIDTH_IN, 1 - (TOP_IN + BOTTOM_IN) / height))
-            axis.set(xscale="log", xlim=(0.22, 14), ylim=(len(rows) - 0.5, -0.5))
-            axis.xaxis.set_major_locator(FixedLocator((*TICKS, 6, 12)))
-            axis.xaxis.set_minor_locator(NullLocator())
-            axis.set_xticklabels([f"{tick:g}" for tick in (*TICKS, 6, 12)])
-            axis.set_yticks(range(len(rows)), [svg.label(row["workload"], 40) for row in rows] if not column else [])
-            axis.tick_params(axis="y", length=0)
-            axis.grid(axis="x")
-            axis.axvline(1, color=svg.SENTINELS["ink"], linewidth=1)
-            axis.set_title(what, fontsize=svg.FONT_PT, loc="left")
+        titles = ("time, × the fastest (left is better)", "peak memory, × the leanest")
+        figure, axes = PANELS.draw([svg.label(row["workload"], 40) for row in rows], titles)
+        for column, axis in enumerate(axes):
             values = [memory(row) if column else float(row["time"]) for row in rows]
             axis.plot(values, range(len(rows)), "o", color=svg.arm_colour(0), markersize=6)
             for line, row in enumerate(rows):
