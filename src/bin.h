@@ -82,7 +82,7 @@ typedef struct hak_heap {
   uint32_t flush_seen;
   bool busy;                         /* a thread has it */
   bool filled;                       /* a thread has it, or it is parked: its bins may hold blocks */
-  bool heap_shrinks;                 /* the use fell below half of the recent peak */
+  bool heap_shrinks;                 /* less than half of the recent peak is in use */
   size_t budget_bytes;               /* sum of capacity * block bytes over the adaptive classes up to 4 KiB */
   size_t large_budget_bytes;         /* the same sum over the classes above 4 KiB */
   size_t cached_bytes;               /* bytes in the bins at the last count */

@@ -30,10 +30,10 @@ typedef struct {
   long process;          // the one that this hak-replay does itself; -1: it starts one for each
   replay_touch_t touch;
   bool paced;         // think times as recorded
-  const char *groups; // a file of lines `node group`: which pages each group keeps is told; NULL: it is not
+  const char *groups; // a file of lines `node group`: the replay reports which pages each group keeps; NULL: it is not
   uint32_t without;   // the group whose blocks are never allocated; 0: none
   uint64_t until_ns;  // of the trace's time: what comes later is left out
-  double stack_mean;  // bytes between two stacks of the trace; up to 1: all calls have one; 0: no time is told by stack
+  double stack_mean;  // bytes between two stacks of the trace; up to 1: all calls have one; 0: no times by stack
 } replay_options_t;
 
 typedef enum {
@@ -106,8 +106,8 @@ typedef struct {
   uint64_t page_bytes;         // the system's
   uint64_t touch_below;        // blocks smaller than this are touched when they are allocated
   uint64_t clock_ns;           // what reading the clock twice costs
-  replay_stack_t *stacks;      // by node; NULL: no time is told by stack
-  uint32_t *groups;            // by node; NULL: no pages are told by group
+  replay_stack_t *stacks;      // by node; NULL: no time by stack is measured
+  uint32_t *groups;            // by node; NULL: no pages by group are reported
 } replay_t;
 
 // replay.c
