@@ -29,11 +29,12 @@ HAK_ENTRY void hak_free(void *block) {
 }
 HAK_OWN(hak_own_free, hak_free);
 
+/* All that the program may use: a free block holds two words of the allocator, which may be more than it asked for. */
 HAK_NOINLINE static void *calloc_slow(size_t total) {
   bool zeroed;
   void *block = hak_alloc_tell_zeroed(total, &zeroed);
   if (block && !zeroed) {
-    hak_sparse_zero(block, total);
+    hak_sparse_zero(block, total < HAK_BLOCK_MIN ? hak_malloc_usable_size(block) : total);
   }
   return block;
 }
