@@ -1,4 +1,6 @@
-"""Build current allocators as libraries to preload: bench/peers/build [NAME...] [--same-version]. Imports table, fetch.
+"""Build current allocators as libraries to preload: bench/peers/build [NAME...] [--same-version | --hardened].
+
+Imports table, fetch.
 
 Builds what is out of date, one line a peer, into build/peers/lib<name>.so; build/peers/peers.json says what each of
 them is. Exit status 1 where one could not be built (the others are), 2 where nothing was tried.
@@ -172,12 +174,13 @@ def make_all(peers: list[Peer], wanted: list[Peer]) -> bool:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="build", description="Build current allocators as libraries to preload.")
     parser.add_argument("names", nargs="*", metavar="NAME", help="only these peers")
-    parser.add_argument(
-        "--same-version", action="store_true", help="the versions that Debian has, to compare the builds"
-    )
+    kinds = {"same_version": "the versions that Debian has, to compare the builds", "hardened": "for make security"}
+    for kind, text in kinds.items():
+        option = f"--{kind.replace('_', '-')}"
+        parser.add_argument(option, dest="kind", action="store_const", const=kind, default="peer", help=text)
     options = parser.parse_args()
     try:
-        peers = load(options.same_version)
+        peers = load(options.kind)
         wanted = select(peers, options.names)
     except PeerError as error:
         print(f"build: {error}", file=sys.stderr)

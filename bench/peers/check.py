@@ -204,10 +204,13 @@ def main() -> int:
         prog="check", description="Prove that the built libraries are what they should be."
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="only these peers")
-    parser.add_argument("--same-version", action="store_true", help="those that bench/peers/build --same-version built")
+    for kind in ("same_version", "hardened"):
+        option = f"--{kind.replace('_', '-')}"
+        text = f"those that bench/peers/build {option} built"
+        parser.add_argument(option, dest="kind", action="store_const", const=kind, default="peer", help=text)
     options = parser.parse_args()
     try:
-        wanted = select(load(options.same_version), options.names)
+        wanted = select(load(options.kind), options.names)
         programs = compile_programs()
         check_shim_is_found()
     except PeerError as error:

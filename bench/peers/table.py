@@ -55,12 +55,12 @@ class Peer:
         return [argument.replace("{machine}", platform.machine()) for argument in self.arguments]
 
 
-def load(same_version: bool = False) -> list[Peer]:
-    """The peers; or, where asked for, Debian's versions of them. Raises PeerError on a row that is not one."""
+def load(kind: str = "peer") -> list[Peer]:
+    """The peers; or `same_version`, Debian's versions; or `hardened`. Raises PeerError on a row that is not one."""
     with open(TABLE, "rb") as file:
         table = tomllib.load(file)
-    rows = table["same_version" if same_version else "peer"]
-    folder = BUILD / "same-version" if same_version else BUILD
+    rows = table[kind]
+    folder = BUILD if kind == "peer" else BUILD / kind.replace("_", "-")
     try:
         return [Peer(**row, folder=folder) for row in rows]
     except TypeError as error:

@@ -1,0 +1,213 @@
+/* How often each mechanism that depends on chance stops a misuse: the number lies where the binomial distribution of
+ * the probability in docs/security.md has all but a hundred millionth of its weight.   rates MECHANISM TRIALS */
+#include <errno.h>
+#include <malloc.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "prng.h"
+
+enum {
+  TAILED = 100, /* a block of 112 bytes: its tail has four, its seal eight */
+  FILLED = 104, /* one without a tail */
+  SLAB = 32000, /* beside the fence a slab has room for one */
+  LARGE = 100000,
+  PLACES = 256,
+  SLOTS = 64,
+};
+
+static Prng prng;
+
+static double weight(unsigned trials, double p, unsigned times) {
+  double ways = lgamma(trials + 1.0) - lgamma(times + 1.0) - lgamma(trials - times + 1.0);
+  return exp(ways + times * log(p) + (trials - times) * log(1 - p));
+}
+
+/* Whether no number as far out as this one, or farther, would be a surprise. */
+static void expect(unsigned times, unsigned trials, double p) {
+  double below = 0, above = 0;
+  for (unsigned i = 0; i <= trials; i++) {
+    below += i <= times ? weight(trials, p, i) : 0;
+    above += i >= times ? weight(trials, p, i) : 0;
+  }
+  printf("%u of %u, expected %.1f\n", times, trials, trials * p);
+  CHECK(below > 1e-8 && above > 1e-8);
+}
+
+typedef void misuse_t(unsigned char *block, uint64_t random);
+
+/* One byte, any of 256. */
+static void write_behind(unsigned char *block, uint64_t random) {
+  *(volatile unsigned char *)(block + TAILED) = (unsigned char)random;
+  free(block);
+}
+
+static void write_before(unsigned char *block, uint64_t random) {
+  *(volatile unsigned char *)(block - 1) = (unsigned char)random;
+  free(block);
+}
+
+static void write_freed(unsigned char *block, uint64_t random) {
+  unsigned char *stale = hide_pointer(block);
+  free(block);
+  *(volatile unsigned char *)(stale + random / 256 % TAILED) = (unsigned char)random;
+}
+
+/* A forged seal. */
+static void write_seal(unsigned char *block, uint64_t random) {
+  memcpy(hide_pointer(block + FILLED), &random, sizeof random);
+  free(block);
+}
+
+static bool stopped(misuse_t *commit) {
+  unsigned char *block = malloc(commit == write_seal ? FILLED : TAILED);
+  uint64_t random = prng_next(&prng) >> 8;
+  pid_t child = fork();
+  CHECK(block != NULL && child >= 0);
+  if (child == 0) {
+    (void)!freopen("/dev/null", "w", stderr);
+    commit(block, random);
+    exit(0);
+  }
+  int status;
+  CHECK(waitpid(child, &status, 0) == child);
+  free(block);
+  CHECK(WIFSIGNALED(status) ? WTERMSIG(status) == SIGABRT : status == 0);
+  return WIFSIGNALED(status);
+}
+
+static void missed(misuse_t *commit, unsigned trials, double p) {
+  unsigned misses = 0;
+  for (unsigned i = 0; i < trials; i++) {
+    misses += !stopped(commit);
+  }
+  expect(misses, trials, p);
+}
+
+/* With HAKMEM_HARDENED_DELAY=0: a freed block is one of those at hand, from which the next is drawn. */
+static void choice(unsigned trials) {
+  void *seen[SLOTS];
+  unsigned distinct = 0, same = 0;
+  for (unsigned i = 0; i < trials; i++) {
+    void *block = malloc(TAILED), *next;
+    uintptr_t freed = (uintptr_t)block;
+    unsigned at = 0;
+    while (at < distinct && seen[at] != block) {
+      at++;
+    }
+    CHECK(at < SLOTS);
+    seen[at] = block;
+    distinct += at == distinct;
+    free(block);
+    next = malloc(TAILED);
+    same += (uintptr_t)next == freed;
+    free(next);
+  }
+  CHECK(distinct == SLOTS / 2);
+  expect(same, trials, 1.0 / distinct);
+}
+
+/* With HAKMEM_HARDENED_RANDOM=0: how many frees pass before a block is handed out again. It waits in one of 64 places
+ * until a later one takes the place, by chance, and then for 64 more. */
+static unsigned frees_until_reuse(void) {
+  unsigned char *block = malloc(TAILED);
+  uintptr_t stale = (uintptr_t)block;
+  unsigned frees = 0;
+  free(block);
+  for (uintptr_t next = 0; next != stale; frees++) {
+    block = malloc(TAILED);
+    next = (uintptr_t)block;
+    free(block);
+  }
+  return frees;
+}
+
+static void delay(unsigned trials) {
+  unsigned least = UINT32_MAX, later = 0;
+  for (unsigned i = 0; i < 8 * SLOTS; i++) { /* fills the places */
+    frees_until_reuse();
+  }
+  for (unsigned i = 0; i < trials; i++) {
+    unsigned frees = frees_until_reuse();
+    least = frees < least ? frees : least;
+    later += frees > 2 * SLOTS;
+  }
+  CHECK(least > SLOTS);
+  expect(later, trials, pow(1 - 1.0 / SLOTS, SLOTS - 1));
+}
+
+static unsigned slices_without_access(void) {
+  char line[512];
+  unsigned count = 0;
+  FILE *maps = fopen("/proc/self/maps", "r");
+  CHECK(maps != NULL);
+  while (fgets(line, sizeof line, maps)) {
+    unsigned long from, to;
+    char access[5];
+    CHECK(sscanf(line, "%lx-%lx %4s", &from, &to, access) == 3);
+    count += to - from == 16 << 10 && strcmp(access, "---p") == 0;
+  }
+  fclose(maps);
+  return count;
+}
+
+static void guards(unsigned trials) {
+  unsigned before = slices_without_access();
+  for (unsigned i = 0; i < trials; i++) {
+    CHECK(malloc(SLAB) != NULL);
+  }
+  expect(slices_without_access() - before, trials, 1.0 / 8);
+}
+
+static bool is_mapped(void *address) {
+  return msync(address, 1, MS_ASYNC) == 0 || errno != ENOMEM;
+}
+
+/* The address of a freed large block waits until a later free takes its place among 256. */
+static void waiting(unsigned trials) {
+  enum { FREES = 177 };
+  unsigned gone = 0;
+  for (unsigned i = 0; i < trials; i++) {
+    char *block = malloc(LARGE);
+    void *stale = hide_pointer(block + LARGE % 4096); /* the start of a page: the block ends where its last page ends */
+    free(block);
+    for (unsigned j = 0; j < FREES && is_mapped(stale); j++) {
+      free(hide_pointer(malloc(LARGE)));
+    }
+    gone += !is_mapped(stale);
+  }
+  expect(gone, trials, 1 - pow(1 - 1.0 / PLACES, FREES));
+}
+
+int main(int count, char **words) {
+  CHECK(count == 3);
+  const char *mechanism = words[1];
+  unsigned trials = (unsigned)strtoul(words[2], NULL, 10);
+  prng = prng_seeded((uint64_t)getpid() << 32 ^ (uintptr_t)malloc(1)); /* addresses are random */
+  if (strcmp(mechanism, "tail") == 0) {
+    missed(write_behind, trials, 1.0 / 256);
+  } else if (strcmp(mechanism, "neighbour") == 0) {
+    missed(write_before, trials, 1.0 / 256);
+  } else if (strcmp(mechanism, "zero") == 0) {
+    missed(write_freed, trials, 1.0 / 256);
+  } else if (strcmp(mechanism, "seal") == 0) {
+    missed(write_seal, trials, ldexp(1, -47));
+  } else if (strcmp(mechanism, "choice") == 0) {
+    choice(trials);
+  } else if (strcmp(mechanism, "delay") == 0) {
+    delay(trials);
+  } else if (strcmp(mechanism, "guards") == 0) {
+    guards(trials);
+  } else {
+    CHECK(strcmp(mechanism, "waiting") == 0);
+    waiting(trials);
+  }
+  return 0;
+}
