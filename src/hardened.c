@@ -291,7 +291,7 @@ static void look_at(search_t *search, const hak_slab_t *slab, const char *block,
   bool live = hak_seal_read(block, size, hak_seal_base(block), &sealed);
   if (!hak_seal_is_whole(block, size) || (live && !hak_seal_tail_is_whole(block, size, sealed.asked))) {
     *search = (search_t){block, HAK_MISUSE_OVERFLOW, 0};
-  } else if (!live && !hak_quarantine_is_clean(block, size, free)) {
+  } else if (!live && !hak_freed_is_clean(block, size, free)) {
     *search = (search_t){block, HAK_MISUSE_WRITTEN_FREE, 0};
   }
 }

@@ -120,6 +120,9 @@ void *hak_quarantine_take_one(uint32_t cls, size_t bytes) {
   if (block) {
     hak_mark_free(block);
     unseal(block, cls);
+    if (HAK_UNLIKELY(!hak_freed_is_clean(block, hak_class_sizes[cls], false))) {
+      hak_misuse("malloc", HAK_MISUSE_WRITTEN_FREE, block);
+    }
     hak_seal_put(block, hak_class_sizes[cls], hak_seal_base(block), (uint32_t)bytes, false);
   }
   return block;
@@ -141,7 +144,7 @@ uint32_t hak_quarantine_blocks(const hak_heap_t *heap, uint32_t cls) {
 static const void *find_in(uint32_t cls, hak_free_block_t *const *blocks, uint32_t count) {
   for (uint32_t i = 0; i < count; i++) {
     bool clean = !blocks[i] || (hak_seal_is_freed(blocks[i], hak_class_sizes[cls]) &&
-                                hak_quarantine_is_clean(blocks[i], hak_class_sizes[cls], false));
+                                hak_freed_is_clean(blocks[i], hak_class_sizes[cls], false));
     if (!clean) {
       return blocks[i];
     }

@@ -1,6 +1,6 @@
 /* Duty: a thread's free blocks in the hardened profile, by kind of slab. They wait before they are handed out again,
  * and leave in random order. Data: a heap's quarantine belongs to its thread. Every block in it has the seal of a free
- * block. Layers below: seal, slab, bin.
+ * block. Layers below: freed, slab, bin.
  *
  *   free ─> mixed (random place) ─> queue (in order) ─> ready ─> malloc takes a random one
  *                                                         └── too many ──> slabs
@@ -8,7 +8,7 @@
 #pragma once
 
 #include "bin.h"
-#include "seal.h"
+#include "freed.h"
 #include "slab.h"
 
 enum { HAK_QUARANTINE_SLOTS = 64 };
@@ -62,27 +62,6 @@ HAK_INLINE void hak_set_inside(hak_quarantine_t *quarantine, bool inside) {
   atomic_signal_fence(memory_order_seq_cst);
 }
 
-/* Whether a free block was not written to. `tagged`: a free block of a slab, with a tag in its first word. */
-HAK_INLINE bool hak_quarantine_is_clean(const void *block, size_t size, bool tagged) {
-  const hak_vector_t *at = block, *last = at + size / sizeof *at - 1;
-  uint64_t rest = at < last || !tagged ? hak_seal_word(last, 0) : 0; /* beside the seal */
-  hak_vector_t any = {0, 0}, more = any;
-  if (tagged && at < last) {
-    rest |= hak_seal_word(at++, 1);
-  }
-  for (const hak_vector_t *end = last - 3; at < end; at += 4) {
-    any |= at[0];
-    more |= at[1];
-    any |= at[2];
-    more |= at[3];
-  }
-  for (; at < last; at++) {
-    any |= *at;
-  }
-  any |= more;
-  return !hak_hard.zero || (any[0] | any[1] | rest) == 0;
-}
-
 /* One of the ready blocks, sealed for so many bytes. NULL: there is none; the caller fills the quarantine. */
 HAK_INLINE void *hak_quarantine_take(hak_quarantine_t *quarantine, uint32_t cls, size_t bytes) {
   bool data = quarantine->data;
@@ -98,7 +77,7 @@ HAK_INLINE void *hak_quarantine_take(hak_quarantine_t *quarantine, uint32_t cls,
   ready[at] = ready[last];
   uint64_t base = hak_seal_base(block);
   bool freed = hak_seal_load(block, size) == hak_seal_of(base, HAK_SEAL_FREED);
-  if (HAK_UNLIKELY(!freed || !hak_quarantine_is_clean(block, size, false))) {
+  if (HAK_UNLIKELY(!freed || !hak_freed_is_clean(block, size, false))) {
     hak_misuse("malloc", HAK_MISUSE_WRITTEN_FREE, block);
   }
   hak_seal_put(block, size, base, (uint32_t)bytes, data);

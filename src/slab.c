@@ -2,10 +2,10 @@
 #include "slab.h"
 
 #include "arena.h"
+#include "freed.h"
 #include "gap.h"
 #include "os.h"
 #include "pagemap.h"
-#include "seal.h"
 
 #include <string.h>
 
@@ -96,6 +96,9 @@ static void settle_and_unlock(hak_slab_t *slab, hak_slab_class_t *class, hak_sla
     /* under the class's lock, so that a concurrent return finds the slab gone */
     atomic_store_explicit(&slab->cls, HAK_CLASS_NONE, memory_order_relaxed);
     hak_unlock(&class->lock);
+    if (HAK_UNLIKELY(hak_hard.on) && !slab->unsealed) {
+      hak_freed_expect(base, slab->block_bytes, bump);
+    }
     slices += HAK_UNLIKELY(guarded) && hak_gap_open(base, slices) ? 1 : 0;
     rest->slices += hak_arena_put(base, slices) ? slices : 0;
     return;

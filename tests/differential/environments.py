@@ -151,7 +151,7 @@ def environments() -> list[Environment]:
             for n in (1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233)
             for count in (1, 20, 10**9)
         ),
-        *(Environment(f"profile {name}", extra={"HAKMEM_PROFILE": name}) for name in ("balanced", "lean")),
+        *(Environment(f"profile {name}", extra={"HAKMEM_PROFILE": name}) for name in ("balanced", "lean", "hardened")),
         Environment("no caches", extra={"HAKMEM_CACHE": "0"}),
         Environment("guards", extra={"HAKMEM_GUARD_RATE": "1M"}),
         Environment("counted", counts=True),

@@ -235,9 +235,10 @@ def drawn(seed: int, count: int) -> list[Program]:
     return programs_drawn
 
 
-def tour(seconds: float, seed: int, out: Path) -> int:
+def tour(seconds: float, seed: int, out: Path, word: str) -> int:
     """Random programs in random places for so long. What is found is kept, one program a place and kind of fault."""
-    arms, places, chance = available(ARMS), environments(), random.Random(seed)
+    arms, chance = available(ARMS), random.Random(seed)
+    places = [place for place in environments() if word in place.name]
     until, seen, tried = time.monotonic() + seconds, Counter[tuple[str, str]](), 0
     while time.monotonic() < until:
         for program in drawn(seed, BATCH):

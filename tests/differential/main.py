@@ -14,7 +14,13 @@ from steady import SERVICES, steady
 def main() -> int:
     parser = argparse.ArgumentParser(prog="differential", description=__doc__)
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("--places", action="store_true", help="look in narrow places: limits, sandboxes, failing calls")
+    what.add_argument(
+        "--places",
+        nargs="?",
+        const="",
+        metavar="WORD",
+        help="look in narrow places: limits, sandboxes, failing calls; or in those whose names have the word",
+    )
     what.add_argument("--loaded", action="store_true", help="beside wrappers, other libraries, in sandboxes that kill")
     what.add_argument("--check", action="store_true", help="fixed programs and seeds, and only what no noise changes")
     what.add_argument("--replay", type=Path, nargs="+", metavar="FILE", help="run these, and show the figures")
@@ -39,7 +45,9 @@ def main() -> int:
         return loaded(words.quick)
     if words.steady:
         return steady(words.steady, words.only, words.jobs, words.out)
-    return (tour if words.places else hunt)(words.minutes * 60, words.seed, words.out)
+    if words.places is not None:
+        return tour(words.minutes * 60, words.seed, words.out, words.places)
+    return hunt(words.minutes * 60, words.seed, words.out)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,11 @@
+/* Free blocks of the hardened profile, just before their slab goes. slab.c stands above. */
+#include "freed.h"
+
+void hak_freed_expect(const char *base, size_t block_bytes, uint32_t blocks) {
+  for (uint32_t i = 0; i < blocks; i++) {
+    const char *block = base + i * block_bytes;
+    if (HAK_UNLIKELY(!hak_seal_is_whole(block, block_bytes) || !hak_freed_is_clean(block, block_bytes, true))) {
+      hak_misuse("free", HAK_MISUSE_WRITTEN_FREE, block);
+    }
+  }
+}

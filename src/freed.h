@@ -1,0 +1,29 @@
+/* Duty: hardened profile: whether free blocks are as the profile left them, zero but for a seal, and a tag in a slab.
+ * Data: none. Layers below: seal. */
+#pragma once
+
+#include "seal.h"
+
+/* Whether a free block was not written to. `tagged`: a free block of a slab, with a tag in its first word. */
+HAK_INLINE bool hak_freed_is_clean(const void *block, size_t size, bool tagged) {
+  const hak_vector_t *at = block, *last = at + size / sizeof *at - 1;
+  uint64_t rest = at < last || !tagged ? hak_seal_word(last, 0) : 0; /* beside the seal */
+  hak_vector_t any = {0, 0}, more = any;
+  if (tagged && at < last) {
+    rest |= hak_seal_word(at++, 1);
+  }
+  for (const hak_vector_t *end = last - 3; at < end; at += 4) {
+    any |= at[0];
+    more |= at[1];
+    any |= at[2];
+    more |= at[3];
+  }
+  for (; at < last; at++) {
+    any |= *at;
+  }
+  any |= more;
+  return !hak_hard.zero || (any[0] | any[1] | rest) == 0;
+}
+
+/* All of a slab's blocks are free, and its memory is about to serve another purpose: aborts if one was written to. */
+HAK_NOINLINE void hak_freed_expect(const char *base, size_t block_bytes, uint32_t blocks);
