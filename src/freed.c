@@ -4,8 +4,9 @@
 void hak_freed_expect(const char *base, size_t block_bytes, uint32_t blocks) {
   for (uint32_t i = 0; i < blocks; i++) {
     const char *block = base + i * block_bytes;
-    if (HAK_UNLIKELY(!hak_seal_is_whole(block, block_bytes) || !hak_freed_is_clean(block, block_bytes, true))) {
-      hak_misuse("free", HAK_MISUSE_WRITTEN_FREE, block);
+    bool whole = hak_seal_is_whole(block, block_bytes);
+    if (HAK_UNLIKELY(!whole || !hak_freed_is_clean(block, block_bytes, true))) {
+      hak_misuse("free", whole ? HAK_MISUSE_NOT_ZERO : HAK_MISUSE_FREED_SEAL, block);
     }
   }
 }

@@ -24,7 +24,7 @@ static bool is_small(uint32_t cls) {
 HAK_INLINE void check_neighbour(const void *block, size_t size, const char *function) {
   bool whole = hak_slab_offset(block) == 0 || hak_seal_is_whole((const char *)block - size, size);
   if (HAK_UNLIKELY(!whole && !hak_slab_at(block)->unsealed)) {
-    hak_misuse(function, HAK_MISUSE_UNDERFLOW, block);
+    hak_misuse(function, HAK_MISUSE_NEIGHBOUR, block);
   }
 }
 
@@ -35,7 +35,7 @@ HAK_COLD static void explain(const void *block, uint32_t cls, const char *functi
   }
   hak_slab_expect_out(block, function);
   if (!hak_slab_at(block)->unsealed) {
-    hak_misuse(function, HAK_MISUSE_OVERFLOW, block);
+    hak_misuse(function, HAK_MISUSE_SEAL, block);
   }
 }
 
@@ -50,7 +50,7 @@ HAK_INLINE bool check(const void *block, uint32_t cls, const char *function, uin
     return false;
   }
   if (HAK_UNLIKELY(!hak_seal_tail_is_whole(block, size, sealed->asked))) {
-    hak_misuse(function, HAK_MISUSE_OVERFLOW, block);
+    hak_misuse(function, HAK_MISUSE_TAIL, block);
   }
   if (hak_hard.neighbours) {
     check_neighbour(block, size, function);
@@ -289,10 +289,12 @@ static void look_at(search_t *search, const hak_slab_t *slab, const char *block,
   hak_sealed_t sealed;
   size_t size = slab->block_bytes;
   bool live = hak_seal_read(block, size, hak_seal_base(block), &sealed);
-  if (!hak_seal_is_whole(block, size) || (live && !hak_seal_tail_is_whole(block, size, sealed.asked))) {
-    *search = (search_t){block, HAK_MISUSE_OVERFLOW, 0};
+  if (!hak_seal_is_whole(block, size)) {
+    *search = (search_t){block, HAK_MISUSE_SEAL, 0};
+  } else if (live && !hak_seal_tail_is_whole(block, size, sealed.asked)) {
+    *search = (search_t){block, HAK_MISUSE_TAIL, 0};
   } else if (!live && !hak_freed_is_clean(block, size, free)) {
-    *search = (search_t){block, HAK_MISUSE_WRITTEN_FREE, 0};
+    *search = (search_t){block, HAK_MISUSE_NOT_ZERO, 0};
   }
 }
 
@@ -312,7 +314,7 @@ void hak_hardened_fork_child(void) {
 }
 
 void hak_hardened_verify(const char *function) {
-  search_t search = {NULL, HAK_MISUSE_WRITTEN_FREE, 0};
+  search_t search = {NULL, HAK_MISUSE_NOT_ZERO, 0};
   bool before = false;
   if (!hak_hard.on || !at_exit || !hak_heap->quarantine || hak_heap->quarantine->inside) {
     return;
@@ -321,7 +323,7 @@ void hak_hardened_verify(const char *function) {
   if (!search.found && hak_caches_open() == 1) { /* nobody else changes blocks */
     hak_arena_each_slab(look_at_slab, &search);
     if (!search.found && (search.found = hak_mapped_find_damaged(&before))) {
-      search.reason = before ? HAK_MISUSE_UNDERFLOW : HAK_MISUSE_OVERFLOW;
+      search.reason = before ? HAK_MISUSE_PAGE_START : HAK_MISUSE_PAGE_END;
     }
   }
   if (search.found) {

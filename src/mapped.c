@@ -283,10 +283,10 @@ static void let_wait(region_t region) {
 void hak_mapped_free(void *block, const char *function) {
   region_t region = look_up(block, function, true);
   if (HAK_UNLIKELY(!is_whole_before(&region))) {
-    hak_misuse(function, HAK_MISUSE_UNDERFLOW, block);
+    hak_misuse(function, HAK_MISUSE_PAGE_START, block);
   }
   if (HAK_UNLIKELY(!is_whole_behind(&region))) {
-    hak_misuse(function, HAK_MISUSE_OVERFLOW, block);
+    hak_misuse(function, HAK_MISUSE_PAGE_END, block);
   }
   count((size_t)(region.last - region.first), false);
   hak_limit_unreserve(slices_of(&region));

@@ -65,9 +65,9 @@ bool hak_quarantine_fill(hak_quarantine_t *quarantine, uint32_t kind) {
 
 static void return_some(uint32_t cls, hak_free_block_t **blocks, uint32_t count, const char *function) {
   for (uint32_t i = 0; i < count; i++) {
-    bool written = !hak_seal_is_freed(blocks[i], hak_class_sizes[cls]) || (hak_hard.zero && blocks[i]->tag != 0);
-    if (HAK_UNLIKELY(function && written)) {
-      hak_misuse(function, HAK_MISUSE_WRITTEN_FREE, blocks[i]);
+    bool freed = hak_seal_is_freed(blocks[i], hak_class_sizes[cls]);
+    if (HAK_UNLIKELY(function && (!freed || (hak_hard.zero && blocks[i]->tag != 0)))) {
+      hak_misuse(function, freed ? HAK_MISUSE_NOT_ZERO : HAK_MISUSE_FREED_SEAL, blocks[i]);
     }
     hak_mark_free(blocks[i]);
   }
@@ -121,7 +121,7 @@ void *hak_quarantine_take_one(uint32_t cls, size_t bytes) {
     hak_mark_free(block);
     unseal(block, cls);
     if (HAK_UNLIKELY(!hak_freed_is_clean(block, hak_class_sizes[cls], false))) {
-      hak_misuse("malloc", HAK_MISUSE_WRITTEN_FREE, block);
+      hak_misuse("malloc", HAK_MISUSE_NOT_ZERO, block);
     }
     hak_seal_put(block, hak_class_sizes[cls], hak_seal_base(block), (uint32_t)bytes, false);
   }

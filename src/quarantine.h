@@ -78,7 +78,7 @@ HAK_INLINE void *hak_quarantine_take(hak_quarantine_t *quarantine, uint32_t cls,
   uint64_t base = hak_seal_base(block);
   bool freed = hak_seal_load(block, size) == hak_seal_of(base, HAK_SEAL_FREED);
   if (HAK_UNLIKELY(!freed || !hak_freed_is_clean(block, size, false))) {
-    hak_misuse("malloc", HAK_MISUSE_WRITTEN_FREE, block);
+    hak_misuse("malloc", freed ? HAK_MISUSE_NOT_ZERO : HAK_MISUSE_FREED_SEAL, block);
   }
   hak_seal_put(block, size, base, (uint32_t)bytes, data);
   hak_set_inside(quarantine, false);

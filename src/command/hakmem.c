@@ -2,6 +2,7 @@
 #include "hakmem.h"
 #include "binary.h"
 #include "library.h"
+#include "mechanisms.h"
 #include "script.h"
 #include "shell.h"
 #include "starter.h"
@@ -317,6 +318,9 @@ static int tell_status(const char *pid) {
     printf("%s: not served by hakmem, but by %s: start it by `hakmem COMMAND`\n", pid, who);
   }
   bool served = embedded || (mapped && !file.exports_malloc);
+  if (served) {
+    mechanisms_tell(pid);
+  }
   binary_close(&file);
   return served ? 0 : 1;
 }

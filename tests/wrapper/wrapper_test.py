@@ -324,6 +324,11 @@ class Wrapper(unittest.TestCase):
     def test_status(self) -> None:
         for command, words, status in (
             ([COMMAND, "sleep", "60"], f"served by {LIBRARY}", 0),
+            (
+                [COMMAND, "--profile", "hardened", "env", "HAKMEM_HARDENED_DELAY=0", "sleep", "60"],
+                ": hardened: seals, zeroed and checked blocks, delayed reuse (off), random choice of blocks",
+                0,
+            ),
             (["sleep", "60"], "not served by hakmem, but by its C library", 1),
         ):
             process = subprocess.Popen([str(word) for word in command])
