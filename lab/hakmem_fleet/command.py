@@ -1,4 +1,4 @@
-"""`hak fleet`: a spec of the kind ab on many hosts, through an engine that is there."""
+"""`hak fleet`: runs a spec of the kind ab on many hosts, through an existing engine."""
 
 import shlex
 from pathlib import Path
@@ -24,20 +24,28 @@ FLAGS = {
     "engine": option(
         str | None, help="dask, slurm or kubernetes", autocompletion=lambda incomplete: beginning(incomplete, ENGINES)
     ),
-    "workers": option(int | None, help="dask: try it with so many workers on this machine", min=1),
-    "scheduler": option(str | None, metavar="ADDRESS", help="dask: of the cluster, such as tcp://head:8786"),
-    "output": option(
-        Path | None, "-o", "--output", metavar="DIR", help="slurm, kubernetes: a folder that all hosts see"
+    "workers": option(int | None, help="dask: try it with this number of workers on this machine", min=1),
+    "scheduler": option(
+        str | None, metavar="ADDRESS", help="dask: address of the cluster's scheduler, such as tcp://head:8786"
     ),
-    "shares": option(int | None, help="slurm, kubernetes: on so many hosts", min=1),
+    "output": option(
+        Path | None,
+        "-o",
+        "--output",
+        metavar="DIR",
+        help="slurm, kubernetes: a folder that every host can read and write",
+    ),
+    "shares": option(int | None, help="slurm, kubernetes: number of hosts", min=1),
     "image": option(str | None, help="kubernetes: a container image with hak and the program"),
     "claim": option(str | None, help="kubernetes: a PersistentVolumeClaim that several nodes may write"),
-    "merge": option(Path | None, metavar="DIR", help="What is there of a job: the result; may be repeated"),
-    "close": option(bool, "--close", help="With --merge: nothing more will come, judge what is there"),
+    "merge": option(Path | None, metavar="DIR", help="Combine the shares that a job has finished; may be repeated"),
+    "close": option(bool, "--close", help="With --merge: no share will follow; judge those present"),
     "measure_": option(
-        Path | None, "--measure", metavar="DIR", help="What a task of Slurm or Kubernetes does: a share"
+        Path | None, "--measure", metavar="DIR", help="Measure one share, as a task of Slurm or Kubernetes"
     ),
-    "share": option(int | None, help="With --measure: which one (default: the engine's own number)", min=0),
+    "share": option(
+        int | None, help="With --measure: number of the share (default: the one the scheduler gives the task)", min=0
+    ),
 }
 
 

@@ -43,7 +43,7 @@ def gone(records: Iterable[dict]) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Failing:
-    """Of two arms that did not fail equally often: who failed more often; text: how often, and how the last one did."""
+    """Two arms that failed at different rates: the worse arm; text: how often, and how its last failure ended."""
 
     arm: str
     text: str

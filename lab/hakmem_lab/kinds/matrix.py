@@ -36,7 +36,7 @@ from hakmem_lab.store.query import Blocks, events
 
 
 def logs(header: dict, blocks: Blocks) -> tuple[list[list[float]], list[list[int]]]:
-    """Of every block a row of cells, higher is better, and a row of their places."""
+    """For every block, a row of log values (higher is better) and a row of the places at which they ran."""
     metric = metric_of(header)
     sign = 1.0 if metric.higher_is_better else -1.0
     names = [arm["name"] for arm in header["arms"]]

@@ -121,7 +121,7 @@ AnySpec = TypeVar("AnySpec", bound=Model)
 
 
 def folder_hash() -> str:
-    """Of the current folder, which relative paths in commands depend on; a record need not say where that is."""
+    """Hash of the current folder, because relative paths depend on it and a record must not contain the path."""
     return hashlib.sha256(str(Path.cwd()).encode()).hexdigest()[:16]
 
 
@@ -188,7 +188,7 @@ class Written:
 
     @property
     def file(self) -> RunFile:
-        """Of a run that has begun."""
+        """The file of a run that has begun."""
         assert self._file is not None
         return self._file
 
@@ -275,7 +275,7 @@ class Recorder(Written, Generic[AnySpec]):
         self.progress.say(f"the first run has not ended after {SLOW_S:g} s.{self._ask_for_server()}{limit}")
 
     def _ask_for_server(self) -> str:
-        """Of what may be a server: it has none yet, and what replays a trace is none."""
+        """Advise a `[server]` where the command may be one; a spec with one, or with a trace, needs no advice."""
         kind = getattr(self.spec, "kind", "")
         if self.workload.server or kind == "replay":
             return ""
@@ -292,7 +292,7 @@ class Recorder(Written, Generic[AnySpec]):
         return self.workload.on(arm)
 
     def written_files(self) -> list[Path]:
-        """Of the files that the commands name those that the trials have changed: they are no inputs."""
+        """Files named by the commands that the trials have changed, so they are outputs, not inputs."""
         return [path for path, before in self._stamps.items() if stamp(path) != before]
 
     def create(self, folder: Path, source: str, **more: object) -> None:

@@ -94,7 +94,7 @@ class Session(Recorder[AnyBlockSpec]):
         self.warm_up()
 
     def runs_until(self, blocks: int) -> int:
-        """Runs that so many blocks of all arms take, with those before them."""
+        """Number of runs in this number of blocks of all arms, warm-ups included."""
         count = len(self.arms)
         rounds = 1 + len(conditions.asked(normalised(self.spec)))
         return count * (rounds * blocks * schedule.runs_of_each(count) + self.spec.warm_up)

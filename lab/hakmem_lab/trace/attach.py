@@ -47,7 +47,7 @@ REASONS = (
 
 
 def process(pid: int, output: Path, seconds: float | None = None, stack_bytes: int = 0) -> Recorded:
-    """Until it ends, the seconds are over or a signal comes; the process goes on. Raises LabError."""
+    """Record a process until it ends, the time is over or a signal arrives; the process goes on. Raises LabError."""
     library = recorder()
     found = reach.of(pid, library)
     foreign = _user(pid) != os.geteuid()
@@ -122,7 +122,7 @@ def _called(found: Reach, memory: Process, thread: Thread, work: Callable[[Proce
 
 
 def _threads(pid: int) -> list[int]:
-    """Those that wait, first."""
+    """Threads of a process, the waiting ones first."""
     try:
         found = [int(name) for name in os.listdir(f"/proc/{pid}/task")]
     except OSError:
@@ -131,7 +131,7 @@ def _threads(pid: int) -> list[int]:
 
 
 def _number(pid: int, tid: int) -> int:
-    """Of the system call that it sleeps in; -1: none."""
+    """Number of the system call in which a thread sleeps; -1: none."""
     with contextlib.suppress(OSError, ValueError):
         return int(Path(f"/proc/{pid}/task/{tid}/syscall").read_text().split()[0])
     return -1

@@ -1,6 +1,6 @@
 """What a trace says about itself, and the counts of what is in it.
 
-Whoever wrote it is not known: nothing in it is believed.
+The file is untrusted: every value is checked.
 """
 
 import json

@@ -244,7 +244,7 @@ def _first(listed: Sequence[Linked], name: str, allocator: Linked) -> int:
 
 
 def _loader(each: Linked, libc: Linked) -> int:
-    """Of the C library, or of the part of it that a program may not have loaded. An allocator may have its own."""
+    """Address of dlopen in the C library or libdl alone, because an allocator may define one, too."""
     if each is libc:
         return each.defined("dlopen") or each.defined("__libc_dlopen_mode")
     return each.defined("dlopen") if os.path.basename(each.name).startswith("libdl.so") else 0

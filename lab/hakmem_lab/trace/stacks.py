@@ -26,7 +26,7 @@ def mean_bytes(path: Path) -> int:
 
 
 def by_stack(path: Path, process: int | None = None) -> tuple[dict[str, Any], HeapProfile]:
-    """Of one process, the busiest where none is named: (its counts, with `stacks`; the same for other tools). What has
+    """(counts with `stacks`, the same as a profile for other tools) of one process, by default the busiest. What has
     the same functions is one row. Raises LabError."""
     mean = mean_bytes(path)
     found = asked(path, "stacks", str(mean), *([] if process is None else [str(process)]))
@@ -74,7 +74,7 @@ def without_plumbing(stacks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]
 
 
 class _Places:
-    """The tree of a process's stacks, from the texts of a trace: nothing in them is believed."""
+    """The tree of a process's stacks, from the texts of a trace, which are untrusted."""
 
     def __init__(self, path: Path, texts: list[Any]):
         self._files, self._nodes = list[tuple[str, str]](), list[tuple[int, int, int]]()

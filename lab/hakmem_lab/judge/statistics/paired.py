@@ -79,7 +79,7 @@ class Interval:
         return replace(self, estimate=as_ratio(self.estimate), low=as_ratio(self.low), high=as_ratio(self.high))
 
     def ends(self) -> dict:
-        """As a result states it, without its level: ratios minus one."""
+        """The interval in a result's form, without its level: ratios minus one."""
         ratio = self.ratio()
         return {"estimate": ratio.estimate, "ci_low": ratio.low, "ci_high": ratio.high}
 

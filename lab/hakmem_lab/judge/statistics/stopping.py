@@ -74,7 +74,7 @@ class _Procedure:
         self._plan, self._alpha = plan, alpha
 
     def mean_estimate(self, effect: float, margin: float) -> float:
-        """Of the running means at which the procedure ends when this is the true effect."""
+        """Mean of the running estimates at which the procedure stops if this is the true effect."""
         d = self._noise + effect
         means = np.cumsum(d, axis=1) / self._counts
         up, down = self._shown(d, 0.0, 1, two_sided=True), self._shown(d, 0.0, -1, two_sided=True)

@@ -47,7 +47,7 @@ class Rule:
         return self.often.looks[-1]
 
     def intervals(self, pair: Pair, metric: str, alpha: float) -> tuple[Interval, Interval]:
-        """Of one percentile: the interval, and the narrower one that leaves alpha on each side."""
+        """The interval of one percentile, and the narrower one that leaves alpha on each side."""
         if metric in self.by_block:
             judged = self.often.judged(pair.log_ratios(metric), alpha)
             pooled = pair.against(metric, [1 - alpha, 1 - 2 * alpha])
@@ -96,12 +96,12 @@ def _unlimited(interval: Interval) -> Interval:
 
 
 def looks_at(blocks: int) -> tuple[int, ...]:
-    """The planned looks of so many blocks, the last one at their end."""
+    """The planned looks in this number of blocks, the last at the end."""
     return tuple(sorted({max(1, round(blocks * share)) for share in LOOKS}))
 
 
 def of_blocks(blocks: int, by_block: Sequence[str] = (), reserve: float = RESERVE) -> Rule:
-    """That of a new run of so many blocks."""
+    """The plan of a new run with this number of blocks."""
     return Rule(Plan((blocks,)), Plan(looks_at(blocks), share=reserve), frozenset(by_block))
 
 

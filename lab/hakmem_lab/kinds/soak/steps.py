@@ -63,7 +63,7 @@ def _least(points: np.ndarray, noise: float) -> np.ndarray:
 
 
 def steps(y: np.ndarray, hours: float) -> Steps:
-    """Of a course of resident memory in KiB."""
+    """Find the steps in a series of resident memory in KiB."""
     points = _means(np.asarray(y, dtype=float))
     if points.size < NEARBY:
         return Steps(np.empty(0), np.empty(0), hours)

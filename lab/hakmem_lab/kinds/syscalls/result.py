@@ -29,7 +29,7 @@ def burst(events: float, counts: Sequence[Sequence[float]]) -> float:
 
 
 def seen(short: Sequence[float], long: Sequence[float], each_differs: bool) -> float:
-    """Calls that so many operations more made. Of different executions all above the least short one count: a burst in
+    """System calls of the additional operations. Of unlike executions all above the least short one count: a burst in
     one of three is not in the median, and one in a short run takes nothing off."""
     middle = statistics.median(long) - statistics.median(short)
     return max(len(long) * middle, sum(long) - len(long) * min(short)) if each_differs else middle

@@ -70,7 +70,7 @@ class Course:
 
 @dataclass(frozen=True)
 class Score:
-    """Of one candidate: log-ratios, positive = better. slack: how far its worst limit is from being broken."""
+    """One candidate's log-ratios, positive = better. slack: distance of its worst metric from the limit."""
 
     estimate: float
     slack: float
