@@ -130,7 +130,7 @@ class Fleet:
         )
 
     def _look(self) -> None:
-        """Who has come, and who has gone."""
+        """Record the hosts that have joined or left."""
         now = set(self._client.nthreads())
         for address in sorted(self._known - now):
             self._known.discard(address)

@@ -92,7 +92,7 @@ def _spec_of(params: dict[str, Any]) -> tuple[str, Any]:
 
 
 def _measured(source: str, spec: Any, store: Path | None, quiet: bool) -> dict:
-    """On a Dask cluster."""
+    """Measure on a Dask cluster."""
     from hakmem_lab import kinds
     from hakmem_lab.run.conduct import Context
     from hakmem_lab.run.endings import Progress, told
@@ -112,7 +112,7 @@ def _write(
 
     if output is None or shares is None:
         flag = "-o DIR, a folder that all hosts see," if output is None else "--shares N, on how many hosts,"
-        raise LabError(f"{flag} is missing: {spec.engine} gets files")
+        raise LabError(f"{flag} is missing: {spec.engine} writes files into that folder")
     if spec.engine == "kubernetes":
         folders.check_kubernetes(image, claim)
     else:
@@ -126,7 +126,7 @@ def _write(
 
 
 def _share(path: Path, share: int | None, quiet: bool) -> None:
-    """What a task does."""
+    """Measure one share, as a task of Slurm or Kubernetes."""
     from hakmem_fleet.folder import Folder, share_here
     from hakmem_lab.run.endings import Progress
 

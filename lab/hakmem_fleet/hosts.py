@@ -76,7 +76,7 @@ class Fleet:
         return Interval.of_student(self.estimate, self.error, self.hosts - 1, level, self.blocks)
 
     def differ_p(self) -> float:
-        """How probable as large a q is where all hosts have one effect."""
+        """p-value of q under one common effect of all hosts."""
         return float(chdtrc(self.hosts - 1, self.q)) if self.hosts > 1 else 1.0
 
     def prediction(self, level: float) -> tuple[float, float]:

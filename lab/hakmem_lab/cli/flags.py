@@ -169,5 +169,5 @@ def command(names: str, run: Callable[[dict[str, Any]], None], **own: Any) -> Ca
 
 
 def _unless_given(kind: Any) -> Any:
-    """What may be left out is None, or a switch that is off."""
+    """The value of an option that was not given: None for an optional one, False for a switch."""
     return False if kind is bool else None if NoneType in get_args(kind) else inspect.Parameter.empty

@@ -190,7 +190,7 @@ def of_machine(
 
 
 def auxiliary(path: Path) -> dict[int, int]:
-    """What the kernel told the program at its start; empty where that is not for us."""
+    """Auxiliary vector of a process; empty where it may not be read."""
     try:
         data = path.read_bytes()
     except OSError:

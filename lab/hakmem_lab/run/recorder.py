@@ -212,7 +212,7 @@ class Written:
         self.append({"type": "event", "time": now_utc(), "what": what, "text": text, **more})
 
     def stopped(self, why: object) -> Stopped:
-        """For a run that cannot go on, but can be continued later; says how."""
+        """End a run that can be continued later, and say how."""
         return endings.cannot_go_on(self.file, why)
 
 
@@ -264,7 +264,7 @@ class Recorder(Written, Generic[AnySpec]):
         self.await_first_run()
 
     def await_first_run(self) -> None:
-        """What is started from here on may be a server, until a run has ended."""
+        """Until a run has ended, treat what is started as a possible server."""
         Launcher.when_slow = None if self.progress.said_slow else self._say_slow
 
     def _say_slow(self) -> None:

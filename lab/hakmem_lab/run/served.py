@@ -37,7 +37,7 @@ def why(image: Image) -> str:
 
 
 def unserved(images: Sequence[Image]) -> list[Image]:
-    """One of each program, with the processor time of all its processes; the one that used most comes first."""
+    """One image for each program, with the processor time of all its processes, in descending order."""
     found: dict[str, Image] = {}
     for each in (image for image in images if image.lost):
         known = found.get(each.program)
@@ -76,7 +76,7 @@ def refusal(arm: Arm, images: Sequence[Image]) -> str | None:
 
 
 def warning(arm: Arm, images: Sequence[Image]) -> str | None:
-    """What is to be said with figures of a run like this."""
+    """Warning to print with the figures of such a run."""
     whole = sum(image.cpu_s for image in images) or 1.0
     lost = [each for each in unserved(images) if each.lost in LOSSES or each.cpu_s / whole >= SAID_SHARE]
     if not lost:

@@ -75,7 +75,7 @@ class Session(Recorder[AnyBlockSpec]):
         self.runner.close()
 
     def watch(self, arms: Sequence[Arm]) -> None:
-        """From now on, the files that these arms depend on must not change."""
+        """Begin to check that the files of these arms do not change."""
         self._watch = Watch(files_under_test(self.workload, arms))
 
     def begin(self, folder: Path, source: str, blocks: tuple[int, int]) -> None:
@@ -280,7 +280,7 @@ class Session(Recorder[AnyBlockSpec]):
         return " ".join(self.workload_on(arm).argv)
 
     def _place(self) -> str:
-        """What leads a message: the workload, of a suite's session."""
+        """Prefix of a message: the workload, in a suite's session."""
         return "".join(f"{what} '{name}': " for what, name in self.tag.items())
 
     def _look_for_load(self, runs: dict[str, list[dict]]) -> None:

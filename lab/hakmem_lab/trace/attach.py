@@ -96,7 +96,7 @@ def start_sampling(pid: int, mean_bytes: int) -> bool:
 
 
 def _within_a_thread(pid: int, found: Reach, work: Callable[[Process, Calls], int]) -> int:
-    """What work answers, done by a thread that holds no lock. Raises LabError."""
+    """Result of `work`, done by a thread that holds no lock. Raises LabError."""
     deadline = time.monotonic() + LIMIT_S
     with Process(pid) as memory:
         while time.monotonic() < deadline:
@@ -186,7 +186,7 @@ def _inject(pid: int, found: Reach, library: Path, socket: Path) -> None:
 
 
 def _load(pid: int, found: Reach, memory: Process, calls: Calls, library: Path) -> int:
-    """Where its function is, of which the rest takes care."""
+    """Address of the recorder's function, which does the rest."""
     handle = calls.function(found.calls["dlopen"], calls.text(os.fsencode(library) + b"\0"), RTLD_NOW_NODELETE)
     if handle == 0:
         said = calls.function(found.calls["dlerror"])

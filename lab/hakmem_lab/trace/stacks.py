@@ -1,4 +1,4 @@
-"""By stack: who allocates most, what is freed at once, what is live at the peak, what stays, what grows."""
+"""Stacks that allocate most, free at once, are live at the peak, stay live or grow."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -62,7 +62,7 @@ def _row(frames: list, points: int) -> dict[str, Any]:
 
 
 def without_plumbing(stacks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """What libraries of languages do between is left out; stacks that are the same without it are one row."""
+    """Stacks without the frames of language runtimes; stacks that then are equal form one row."""
     found: dict[tuple[str, ...], dict[str, Any]] = {}
     for each in stacks:
         frames = tuple(one for one in each["frames"] if not one.startswith(PLUMBING)) or tuple(each["frames"])

@@ -175,7 +175,7 @@ class WalshAverages:
 
 @lru_cache(maxsize=8)
 def _pair_indices(n: int) -> tuple[np.ndarray, np.ndarray]:
-    """By their greater index, so that those of fewer values come first: few powers of two serve every n."""
+    """Index pairs, ordered by the greater index, so that one array serves every smaller n."""
     return np.tril_indices(n)
 
 

@@ -52,7 +52,7 @@ class Pool:
 
 
 def pool(blocks: Sequence[Mapping[float, int]]) -> Pool:
-    """From value -> count of every block."""
+    """Build it from a map value -> count for every block."""
     values = np.array(sorted({value for block in blocks for value in block}), dtype=float)
     counts = np.zeros((len(blocks), values.size))
     for row, block in zip(counts, blocks, strict=True):

@@ -85,7 +85,7 @@ class _Procedure:
         return float(means[np.arange(len(d)), ends.argmax(axis=1)].mean())
 
     def _asked(self) -> np.ndarray:
-        """After which blocks anybody looks."""
+        """Blocks after which there is a look."""
         return np.full(self._counts.shape, True)
 
     def _shown(self, d: np.ndarray, centre: float, side: int, two_sided: bool) -> np.ndarray:
@@ -104,7 +104,7 @@ class _Procedure:
 
 
 class _AtLooks(_Procedure):
-    """One that nobody looks at between the planned looks."""
+    """A plan without looks between the planned ones."""
 
     def _asked(self) -> np.ndarray:
         return np.isin(self._counts, self._plan.looks)

@@ -198,7 +198,7 @@ def _laid_out(arm: Arm, path: Path, seed: int) -> Arm:
 
 
 def analyse(header: dict, records: Sequence[dict], judge: Analyse) -> dict:
-    """What `judge` says of the units, told in blocks and builds."""
+    """The result of `judge` on the units, with numbers of blocks and builds."""
     each, pairs = header[KEY]["each"], header[KEY]["pairs"]
     result = judge(unit_header(header), unit_records(records, each))
     # Before the first look there is nothing to be seen of single pairs either.

@@ -200,7 +200,7 @@ class Pools:
         self._made: dict[tuple[str, tuple[int, ...]], Requests] = {}
 
     def arm(self, name: str, beside: str | None = None, count: int | None = None) -> Requests:
-        """In all blocks in which it took part, and `beside` too; of these the first `count`."""
+        """Requests of the first `count` blocks in which this arm and `beside` both ran."""
         rows = [place for place, block in enumerate(self.blocks) if name in block and (beside or name) in block]
         key = name, tuple(rows[:count])
         if key not in self._made:
@@ -233,7 +233,7 @@ class Pair:
         return compared(*self._sampled(metric, count), statistic(metric), levels)
 
     def spread(self, metric: str) -> float:
-        """What a block adds to the uncertainty of the log-ratio of all requests."""
+        """One block's part in the uncertainty of the log-ratio of all requests."""
         return spread(*self._sampled(metric, None), statistic(metric))
 
     def log_ratios(self, metric: str) -> list[float]:

@@ -55,7 +55,7 @@ def _runs(found: np.ndarray) -> list[tuple[int, int]]:
 
 
 def _least(points: np.ndarray, noise: float) -> np.ndarray:
-    """By how much each point has to lie above those before: more than noise, and than a ramp makes of it there."""
+    """Rise that counts as a step at each point: more than noise, and more than a ramp would give."""
     from scipy.ndimage import median_filter  # loading it takes longer than the command that shows a result
 
     over = np.concatenate([np.zeros(WIDEST), points[WIDEST:] - points[:-WIDEST]])

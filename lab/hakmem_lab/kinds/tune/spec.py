@@ -98,7 +98,7 @@ def _check_arm(text: str) -> None:
 
 
 def is_large(spec: "Spec", space: Space) -> bool:
-    """Whether there are more combinations than are all tried."""
+    """Whether there are too many combinations to try them all."""
     return spec.combine and space.size() > LARGE
 
 
