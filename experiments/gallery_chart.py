@@ -1,10 +1,12 @@
-"""docs/gallery/overview.svg: time and peak memory of every program of the gallery, on four allocators beside glibc.
+"""The charts of the gallery: docs/gallery/overview.svg for README.md, and a narrow one for each question of the site.
 
-The lines of README.md that quote the gallery come from the same rows.
+The lines that README.md and the site quote come from the same rows.
 """
 
+from collections.abc import Sequence
 from statistics import median
 
+from matplotlib.axes import Axes
 from panels import Panels
 
 from hakmem_lab.show import gallery
@@ -16,10 +18,16 @@ PAGE = gallery.PAGES / "overview.svg"
 SUBJECT, NAMES = "hakmem", {"hakmem": "hakmem", "jemalloc5": "jemalloc 5.3", "mimalloc3": "mimalloc 3.3",
                             "google-tcmalloc": "Google's tcmalloc"}  # fmt: skip
 TITLE = "Real programs on four allocators, as multiples of glibc"
-PANELS = Panels(0.18, 2.75, 0.75, 0.45, (0.36, 3.4), (0.5, 0.7, 1, 1.4, 2, 3), " ×")
+LIMITS, TICKS = (0.36, 3.4), (0.5, 0.7, 1, 1.4, 2, 3)
+PANELS = Panels(0.18, 2.75, 0.75, 0.45, LIMITS, TICKS, " ×")
+NARROW = Panels(
+    0.18, 1.95, 0.85, 0.45, LIMITS, (0.5, 1, 2, 3), " ×", width_in=4.4
+)  # a phone shows it without shrinking it much
+
+Cost = tuple[float, float, float]
 
 
-def costs(measure: Measure, arm: str) -> tuple[float, float, float] | None:
+def costs(measure: Measure, arm: str) -> Cost | None:
     """(estimate, low, high) as a multiple of glibc's cost: below 1 is better."""
     record = measure.by_reference.get(arm)
     if not record or not record.get("ratio"):
@@ -27,42 +35,75 @@ def costs(measure: Measure, arm: str) -> tuple[float, float, float] | None:
     return 1 / record["ratio"], 1 / record["ci_high"], 1 / record["ci_low"]
 
 
+def column(rows: list[Row], which: int, arm: str = SUBJECT) -> list[tuple[Cost, Row]]:
+    """The costs of one measure, of the rows that have it."""
+    return [(cost, row) for row in rows if which < len(row.measures) and (cost := costs(row.measures[which], arm))]
+
+
 def draw(rows: list[Row]) -> str:
-    """A standalone SVG in the colours of the reports. Dots are estimates; hakmem has its interval too."""
+    """A standalone SVG in the colours of the reports: time and peak memory of every row."""
+    return _document(rows, "overview", PANELS, (0, 1), 30)
+
+
+def question(rows: list[Row], which: int) -> str:
+    """One measure alone, the lowest cost first."""
+    chosen = [row for _, row in sorted(column(rows, which), key=lambda found: found[0])]
+    return _document(chosen, f"question-{which}", NARROW, (which,), 21)
+
+
+def _document(rows: list[Row], name: str, panels: Panels, measures: Sequence[int], letters: int) -> str:
     with svg.drawing():
-        titles = ("time, × glibc (left is better)", "peak memory, × glibc (left is better)")
-        figure, axes = PANELS.draw([svg.label(row.title.partition(",")[0], 30) for row in rows], titles)
-        for column, axis in enumerate(axes):
-            for place, arm in reversed(list(enumerate(NAMES))):
-                found = [(line, costs(row.measures[column], arm)) for line, row in enumerate(rows)]
-                points = [(line, cost) for line, cost in found if cost]
-                own = arm == SUBJECT
-                axis.plot([cost[0] for _, cost in points], [line for line, _ in points], svg.arm_marker(place),
-                          color=svg.arm_colour(place), markersize=6 if own else 4, label=NAMES[arm])  # fmt: skip
-                for line, (_, low, high) in points if own else []:
-                    axis.plot((low, high), (line, line), color=svg.arm_colour(place))
+        heads = ("time, ", "peak memory, ") if len(measures) > 1 else ("",)
+        titles = [f"{head}× glibc (left is better)" for head in heads]
+        figure, axes = panels.draw([svg.label(row.title.partition(",")[0], letters) for row in rows], titles)
+        for axis, which in zip(axes, measures, strict=True):
+            _dots(axis, rows, which)
         handles, labels = axis.get_legend_handles_labels()
-        figure.legend(handles[::-1], labels[::-1], loc="upper center", ncols=len(NAMES))
-        picture = svg.Picture("overview", TITLE, " ".join(lines(rows)), figure, Table(TITLE, [], []))
-        return svg.document(picture.inlined("overview").svg)
+        figure.legend(handles[::-1], labels[::-1], loc="upper center", ncols=4 if panels is PANELS else 2)
+        told = " ".join(lines(rows) if panels is PANELS else [sentence(rows, measures[0])])
+        picture = svg.Picture(name, TITLE, told, figure, Table(TITLE, [], []))
+        return svg.document(picture.inlined(name).svg)
+
+
+def _dots(axis: Axes, rows: list[Row], which: int) -> None:
+    """Estimates; hakmem's with the interval, hollow where that includes no difference. An arrow: it goes on."""
+    for place, arm in reversed(list(enumerate(NAMES))):
+        points = [(rows.index(row), cost) for cost, row in column(rows, which, arm)]
+        colour, own = svg.arm_colour(place), arm == SUBJECT
+        axis.plot([cost[0] for _, cost in points], [line for line, _ in points], svg.arm_marker(place),
+                  color=colour, markersize=6 if own else 4, label=NAMES[arm])  # fmt: skip
+        for line, (middle, low, high) in points if own else []:
+            axis.plot((max(low, LIMITS[0]), min(high, LIMITS[1])), (line, line), color=colour)
+            if low < 1 < high:
+                axis.plot(middle, line, svg.arm_marker(place), color=colour, markersize=6,
+                          markerfacecolor=svg.SENTINELS["paper"])  # fmt: skip
+            for edge, shape, past in ((LIMITS[0], "<", low < LIMITS[0]), (LIMITS[1], ">", high > LIMITS[1])):
+                if past:
+                    axis.plot(edge, line, shape, color=colour, markersize=5, clip_on=False)
 
 
 def lines(rows: list[Row]) -> list[str]:
-    """What README.md quotes: the best and the worst of time, and memory, against glibc, each with its interval."""
-    timed = [(cost, row) for row in rows if (cost := costs(row.measures[0], SUBJECT))]
-    times = sorted(timed, key=lambda found: found[0][2])
-    memory = [(cost, row) for row in rows if (cost := costs(row.measures[1], SUBJECT))]
-    gains, losses = sum(cost[2] < 1 for cost, _ in times), sum(cost[1] > 1 for cost, _ in times)
-    (best, winner), (worst, loser) = times[0], max(memory, key=lambda found: found[0][1])
-    middle = {arm: median(cost[0] for row in rows if (cost := costs(row.measures[1], arm))) for arm in NAMES}
+    """What README.md quotes: time and memory against glibc, the largest gain and the largest loss, with intervals."""
+    best, winner = min(column(rows, 0), key=lambda found: found[0][2])
+    worst, loser = max(column(rows, 1), key=lambda found: found[0][1])
+    middle = {arm: median(cost[0] for cost, _ in column(rows, 1, arm)) for arm in NAMES}
     others = ", ".join(f"{name} {middle[arm]:.2f} ×" for arm, name in NAMES.items() if arm != SUBJECT)
     return [
-        f"**Time**: {gains} of {len(rows)} programs are surely faster than on glibc, {losses} surely slower;"
-        f" for {len(times) - gains - losses} the interval includes no difference."
-        f" The largest gain is {short(winner)}, {interval(best)}.",
+        f"**Time**: {sentence(rows, 0)} The largest gain is {short(winner)}, {interval(best)}.",
         f"**Peak memory**: {middle[SUBJECT]:.2f} × glibc in the median ({others}).",
         f"**The largest loss**: {short(loser)}, {interval(worst)} of glibc's peak memory.",
     ]
+
+
+def sentence(rows: list[Row], which: int) -> str:
+    """How many rows are surely better or worse than on glibc in a measure."""
+    better, worse = (("faster", "slower"), ("smaller", "larger"), ("lower", "higher"))[which]
+    found = column(rows, which)
+    gains, losses = sum(cost[2] < 1 for cost, _ in found), sum(cost[1] > 1 for cost, _ in found)
+    return (
+        f"{gains} of {len(found)} programs are surely {better} than on glibc, {losses} surely {worse};"
+        f" for {len(found) - gains - losses} the interval includes no difference."
+    )
 
 
 def short(row: Row) -> str:

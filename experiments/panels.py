@@ -1,4 +1,4 @@
-"""Two panels side by side, with one row for each name: what both charts of costs are drawn on."""
+"""Panels side by side, with one row for each name: what the charts of costs are drawn on."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from matplotlib.ticker import FixedLocator, NullLocator
 
 from hakmem_lab.show.report import svg
 
-WIDTH_IN, GAP_IN = 9.6, 0.25
+GAP_IN = 0.25
 
 
 @dataclass(frozen=True)
@@ -24,17 +24,18 @@ class Panels:
     limits: tuple[float, float]
     ticks: Sequence[float]
     unit: str = ""
+    width_in: float = 9.6
 
-    def draw(self, names: Sequence[str], titles: tuple[str, str]) -> tuple[Figure, list[Axes]]:
+    def draw(self, names: Sequence[str], titles: Sequence[str]) -> tuple[Figure, list[Axes]]:
         height = self.top_in + self.bottom_in + self.row_in * len(names)
-        figure = Figure(figsize=(WIDTH_IN, height))
+        figure = Figure(figsize=(self.width_in, height))
         FigureCanvasSVG(figure)
-        each = (WIDTH_IN - self.left_in - 2 * GAP_IN) / 2
+        each = (self.width_in - self.left_in - len(titles) * GAP_IN) / len(titles)
         axes = []
         for column, title in enumerate(titles):
-            left = (self.left_in + column * (each + GAP_IN)) / WIDTH_IN
+            left = (self.left_in + column * (each + GAP_IN)) / self.width_in
             inner = 1 - (self.top_in + self.bottom_in) / height
-            axis = figure.add_axes((left, self.bottom_in / height, each / WIDTH_IN, inner))
+            axis = figure.add_axes((left, self.bottom_in / height, each / self.width_in, inner))
             axis.set(xscale="log", xlim=self.limits, ylim=(len(names) - 0.5, -0.5))
             axis.xaxis.set_major_locator(FixedLocator(self.ticks))
             axis.xaxis.set_minor_locator(NullLocator())

@@ -13,6 +13,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import should
+
 from hakmem_lab.show import gallery
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -112,27 +114,6 @@ def prose(comment: str) -> str:
     return "\n".join(lines)
 
 
-def should() -> str:
-    rows = gallery.rows()
-    where = "[the gallery](docs/gallery/README.md), which has every allocator, interval and a command for each row"
-    lines = ["# Should I use it?", "", f"What hakmem does to real programs, by {where}. Losses first.", ""]
-    lines += ["![Time and peak memory of real programs, as multiples of glibc](docs/gallery/overview.svg)", ""]
-    for standing in gallery.STANDINGS:
-        chosen = [row for row in rows if row.standing() == standing]
-        if chosen:
-            lines += [f"## {standing}", ""]
-        for row in chosen:
-            lines += [
-                f"**[{row.title}](docs/gallery/{row.key}.md)**",
-                "",
-                *(f"- {told}" for told in row.sentences()),
-                "",
-            ]
-    left = len(gallery.names()) - len(rows)
-    lines += [f"{left} of {left + len(rows)} rows are not measured yet.", ""] if left else []
-    return "\n".join([*lines, "What may go wrong: [risks and limits](docs/risks.md)."]) + "\n"
-
-
 def targets(page: Path) -> list[Path]:
     """Files of the repository that a page links to."""
     text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
@@ -174,7 +155,16 @@ def main() -> None:
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(OWN, folder)
     overview = (ROOT / "README.md").read_text(encoding="utf-8")  # MkDocs would take a README for its index
-    made = {"overview.md": overview, "options.md": options(library), "api.md": interface(), "should.md": should()}
+    rows = gallery.rows()
+    start = (OWN / "index.md").read_text(encoding="utf-8")
+    figures = "\n".join(f"- {line}" for line in should.gallery_chart.lines(rows))
+    made = {
+        "overview.md": overview,
+        "options.md": options(library),
+        "api.md": interface(),
+        "should.md": should.page(rows, folder),
+        "index.md": start.replace("FIGURES", figures),
+    }
     for name, text in made.items():
         (folder / name).write_text(text, encoding="utf-8")
     for leaf in leaves(NAVIGATION):

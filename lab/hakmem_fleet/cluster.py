@@ -30,7 +30,7 @@ PATIENCE_S = 20.0
 
 @contextlib.contextmanager
 def connected(spec: FleetSpec) -> Iterator[Any]:
-    """A client of the cluster that is there, or of one of so many processes on this machine. Raises LabError."""
+    """A client of the given cluster, or of a local one with this number of processes. Raises LabError."""
     if (spec.workers is None) == (spec.scheduler is None):
         raise LabError(
             "dask: name the cluster, --scheduler ADDRESS, or try it on this machine, --workers N: one of the two"
@@ -91,7 +91,7 @@ class Fleet:
         self._known: set[str] = set()
 
     def run(self) -> None:
-        """Until every block is counted. Raises LabError or Stopped where no host can measure any more."""
+        """Work until every block is counted. Raises LabError or Stopped where no host can measure."""
         alive_s = time.monotonic()
         try:
             while not self._done():
@@ -130,7 +130,7 @@ class Fleet:
         )
 
     def _look(self) -> None:
-        """Who has come, and who has gone."""
+        """Record the hosts that have joined or left."""
         now = set(self._client.nthreads())
         for address in sorted(self._known - now):
             self._known.discard(address)

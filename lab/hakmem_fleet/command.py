@@ -1,4 +1,4 @@
-"""`hak fleet`: a spec of the kind ab on many hosts, through an engine that is there."""
+"""`hak fleet`: runs a spec of the kind ab on many hosts, through an existing engine."""
 
 import shlex
 from pathlib import Path
@@ -24,20 +24,28 @@ FLAGS = {
     "engine": option(
         str | None, help="dask, slurm or kubernetes", autocompletion=lambda incomplete: beginning(incomplete, ENGINES)
     ),
-    "workers": option(int | None, help="dask: try it with so many workers on this machine", min=1),
-    "scheduler": option(str | None, metavar="ADDRESS", help="dask: of the cluster, such as tcp://head:8786"),
-    "output": option(
-        Path | None, "-o", "--output", metavar="DIR", help="slurm, kubernetes: a folder that all hosts see"
+    "workers": option(int | None, help="dask: try it with this number of workers on this machine", min=1),
+    "scheduler": option(
+        str | None, metavar="ADDRESS", help="dask: address of the cluster's scheduler, such as tcp://head:8786"
     ),
-    "shares": option(int | None, help="slurm, kubernetes: on so many hosts", min=1),
+    "output": option(
+        Path | None,
+        "-o",
+        "--output",
+        metavar="DIR",
+        help="slurm, kubernetes: a folder that every host can read and write",
+    ),
+    "shares": option(int | None, help="slurm, kubernetes: number of hosts", min=1),
     "image": option(str | None, help="kubernetes: a container image with hak and the program"),
     "claim": option(str | None, help="kubernetes: a PersistentVolumeClaim that several nodes may write"),
-    "merge": option(Path | None, metavar="DIR", help="What is there of a job: the result; may be repeated"),
-    "close": option(bool, "--close", help="With --merge: nothing more will come, judge what is there"),
+    "merge": option(Path | None, metavar="DIR", help="Combine the shares that a job has finished; may be repeated"),
+    "close": option(bool, "--close", help="With --merge: no share will follow; judge those present"),
     "measure_": option(
-        Path | None, "--measure", metavar="DIR", help="What a task of Slurm or Kubernetes does: a share"
+        Path | None, "--measure", metavar="DIR", help="Measure one share, as a task of Slurm or Kubernetes"
     ),
-    "share": option(int | None, help="With --measure: which one (default: the engine's own number)", min=0),
+    "share": option(
+        int | None, help="With --measure: number of the share (default: the one the scheduler gives the task)", min=0
+    ),
 }
 
 
@@ -84,7 +92,7 @@ def _spec_of(params: dict[str, Any]) -> tuple[str, Any]:
 
 
 def _measured(source: str, spec: Any, store: Path | None, quiet: bool) -> dict:
-    """On a Dask cluster."""
+    """Measure on a Dask cluster."""
     from hakmem_lab import kinds
     from hakmem_lab.run.conduct import Context
     from hakmem_lab.run.endings import Progress, told
@@ -104,7 +112,7 @@ def _write(
 
     if output is None or shares is None:
         flag = "-o DIR, a folder that all hosts see," if output is None else "--shares N, on how many hosts,"
-        raise LabError(f"{flag} is missing: {spec.engine} gets files")
+        raise LabError(f"{flag} is missing: {spec.engine} writes files into that folder")
     if spec.engine == "kubernetes":
         folders.check_kubernetes(image, claim)
     else:
@@ -118,7 +126,7 @@ def _write(
 
 
 def _share(path: Path, share: int | None, quiet: bool) -> None:
-    """What a task does."""
+    """Measure one share, as a task of Slurm or Kubernetes."""
     from hakmem_fleet.folder import Folder, share_here
     from hakmem_lab.run.endings import Progress
 

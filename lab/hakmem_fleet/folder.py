@@ -81,7 +81,7 @@ class Folder:
         return sorted(self.parts.glob("*.jsonl"))
 
     def finished(self, blocks: Iterable[int]) -> set[int]:
-        """Those of these blocks that some part has finished."""
+        """Which of these blocks some part has finished."""
         wanted = set(blocks)
         found: set[int] = set()
         for path in self.files():

@@ -75,7 +75,7 @@ class Ledger(Written):
         return self._parts[header["id"]]
 
     def add(self, collected: Iterable[tuple[int, Sequence[dict]]]) -> None:
-        """What was collected at once: (number of a part, its records in their order)."""
+        """Records collected together: (number of a part, its records in order)."""
         attempts: list[Attempt] = []
         for part, records in collected:
             own: list[dict] = []

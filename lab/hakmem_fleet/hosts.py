@@ -37,7 +37,7 @@ class Host:
     n: int
 
     def interval(self, level: float) -> Interval:
-        """Of the effect on this host."""
+        """Interval of the effect on this host."""
         freedom = PRIOR_BLOCKS + self.n - 1
         return Interval.of_student(self.estimate, math.sqrt(self.variance), freedom, level, self.n)
 
@@ -70,13 +70,13 @@ class Fleet:
     blocks: int
 
     def interval(self, level: float) -> Interval:
-        """Of the mean effect; unlimited for one host."""
+        """Interval of the mean effect over hosts; unlimited for one host."""
         if self.hosts < 2:
             return Interval(self.estimate, -math.inf, math.inf, level, self.blocks)
         return Interval.of_student(self.estimate, self.error, self.hosts - 1, level, self.blocks)
 
     def differ_p(self) -> float:
-        """How probable as large a q is where all hosts have one effect."""
+        """p-value of q under one common effect of all hosts."""
         return float(chdtrc(self.hosts - 1, self.q)) if self.hosts > 1 else 1.0
 
     def prediction(self, level: float) -> tuple[float, float]:

@@ -12,7 +12,7 @@ Spec = FleetSpec
 
 
 def run(spec: FleetSpec, context) -> dict:
-    """On a Dask cluster. Raises LabError or Stopped."""
+    """Run on a Dask cluster. Raises LabError or Stopped."""
     check(spec, context.source)
     job, file = Job.of(spec, spec.seed), context.resume
     if file is not None:

@@ -96,7 +96,7 @@ BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 def host_name() -> str:
-    """As the engine calls this host, else as it calls itself."""
+    """The engine's name of this host, else the host's own name."""
     return next((os.environ[name] for name in HOST_NAMES if os.environ.get(name)), socket.gethostname())
 
 

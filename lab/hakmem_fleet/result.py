@@ -123,7 +123,7 @@ def _secondary(header: dict, by_host: Mapping[str, Blocks], pair: Pair) -> list[
 
 
 def kind_of(host: dict) -> str:
-    """What hosts are of one kind by: processor, how many of them, kernel."""
+    """Key of a kind of host: processor model, number of processors, kernel."""
     facts = host.get("machine") or {}
     return f"{facts.get('cpu')}, {facts.get('processors')} processors, Linux {facts.get('kernel')}"
 
@@ -170,7 +170,7 @@ def _missing(records: Sequence[dict]) -> dict:
 
 
 def _unlike(header: dict, records: Sequence[dict]) -> list[str]:
-    """What hosts do not have in common, and should."""
+    """Warn of properties that should be equal on all hosts but are not."""
     entered = [record for record in records if record["type"] == HOST]
     texts = []
     for position, arm in enumerate(header["arms"]):

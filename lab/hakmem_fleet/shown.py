@@ -25,7 +25,7 @@ class Line(NamedTuple):
 
     @property
     def reading(self) -> str:
-        """What is shown of it."""
+        """The change in one word."""
         return {1: "gains", -1: "loses", 0: "open"}[self.change.sure]
 
 
@@ -58,7 +58,7 @@ def _further(result: Record) -> tuple[Record, Change] | None:
 
 
 def spread(result: Record) -> str:
-    """How far hosts lie apart."""
+    """Spread of the hosts."""
     fleet = result["fleet"]
     if len(fleet.get("hosts") or []) < 2:
         return ""

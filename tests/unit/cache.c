@@ -156,8 +156,8 @@ static void a_flush_can_be_requested(void) {
   bins_free(&mine, large);
 }
 
-/* A thread that frees small blocks of others, and allocates none, keeps the first of them apart and passes them on;
- * then it counts as one that only frees, and its bin is as any. */
+/* A thread that only frees small blocks of other threads passes on the first full buffer of them. From then on it
+ * counts as a thread that only frees, and its bin works normally. */
 static void closed_bins_pass_on_what_others_made(void) {
   const uint32_t cls = hak_class_of(32);
   open_both();

@@ -23,7 +23,7 @@ static void blocks_are_aligned_and_counted(void) {
   nothing_is_left();
 }
 
-/* Up to a chunk, slices of one; beyond, whole chunks and the slices that are needed of the next. */
+/* A block up to one chunk takes slices of one chunk; a larger one takes whole chunks, then slices of the next. */
 static void no_more_slices_are_used_than_needed(void) {
   static const size_t sizes[] = {MIB + 1, 2 * MIB, 2 * MIB + 1, 3 * MIB, 4 * MIB, 4 * MIB + 1, 7 * MIB + 77};
   for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {

@@ -1,4 +1,4 @@
-/* Programs that rise to the same height again and again: of each, two rounds fault at most. */
+/* Programs that repeatedly grow to the same size: each faults in at most two rounds. */
 #include "child.h"
 #include "retention.h"
 

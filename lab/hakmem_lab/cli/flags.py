@@ -105,7 +105,7 @@ FLAGS: Mapping[str, Any] = {
     "looks": option(int | None, help="Planned interim analyses"),
     "max_blocks": option(int | None, help="Most blocks"),
     "detect": option(str | None, help="Run as many blocks as show a difference of this size, like 2%"),
-    "rare": option(str | None, help="Run enough blocks to see what happens to this share of runs, like 1%"),
+    "rare": option(str | None, help="Run enough blocks to see an event that this share of runs meets, like 1%"),
     "beside_load": option(bool | None, "--beside-load", help="The verdict again, beside two busy neighbours"),
     "precondition": option(bool | None, "--precondition", help="The verdict again, on a heap that was in use before"),
     "history": option(
@@ -123,7 +123,9 @@ FLAGS: Mapping[str, Any] = {
     "also": option(list[str] | None, metavar="METRIC", help="Measured, but not judged; repeatable"),
     "seed": option(int | None, help="Seed of the schedule"),
     "guardrail": option(
-        list[str] | None, metavar="METRIC=PERCENT", help="A limit: must not get worse by more; repeatable"
+        list[str] | None,
+        metavar="METRIC=PERCENT",
+        help="A limit: the metric must not get worse by more than this; repeatable",
     ),
     "builds": option(int | None, help="Builds of each side, with their functions in random places"),
     "env": option(list[str] | None, metavar="NAME=VALUE", help="A variable for every side; repeatable"),
@@ -132,15 +134,13 @@ FLAGS: Mapping[str, Any] = {
     "server": option(
         str | None, metavar="COMMAND", help="A server that the command is a client of; {port} is its port in both"
     ),
-    "setup": option(str | None, metavar="LINE", help="For the shell, once before the first run"),
-    "prepare": option(str | None, metavar="LINE", help="For the shell, before every run; not measured"),
-    "cleanup": option(str | None, metavar="LINE", help="For the shell, once after the last run"),
+    "setup": option(str | None, metavar="LINE", help="Shell command to run once, before the first run"),
+    "prepare": option(str | None, metavar="LINE", help="Shell command to run before every run; not measured"),
+    "cleanup": option(str | None, metavar="LINE", help="Shell command to run once, after the last run"),
     "scan_": option(
         list[str] | None, "--scan", metavar="NAME=V,V...", help="One measurement for every value of {NAME}"
     ),
-    "commands": option(
-        list[str] | None, metavar="CMD CMD", help="Compare these commands, on the allocators that they bring"
-    ),
+    "commands": option(list[str] | None, metavar="CMD CMD", help="Compare these commands, each on its own allocator"),
     "store": StoreFolder,
     "json": JsonFile,
     "format_": Format,
@@ -169,5 +169,5 @@ def command(names: str, run: Callable[[dict[str, Any]], None], **own: Any) -> Ca
 
 
 def _unless_given(kind: Any) -> Any:
-    """What may be left out is None, or a switch that is off."""
+    """The value of an option that was not given: None for an optional one, False for a switch."""
     return False if kind is bool else None if NoneType in get_args(kind) else inspect.Parameter.empty

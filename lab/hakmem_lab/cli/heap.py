@@ -34,13 +34,14 @@ def explain(
     subject: Annotated[str, typer.Argument(metavar="PID | CORE", help="A process, a core file, or a reading (--json)")],
     json: JsonFile = None,
     stop: Annotated[
-        bool, typer.Option("--stop", help="Hold the process still meanwhile, for an exact picture")
+        bool, typer.Option("--stop", help="Stop the process while it is read, for an exact picture")
     ] = False,
     diff: Annotated[
         Path | None, typer.Option("--diff", help="What has changed since this reading, which --json wrote")
     ] = None,
     block: Annotated[
-        str | None, typer.Option("--block", metavar="ADDR", help="Which block is there: its class, live or free")
+        str | None,
+        typer.Option("--block", metavar="ADDR", help="Describe the block at this address: its class, live or free"),
     ] = None,
     html: Annotated[Path | None, typer.Option("--html", help="Write the pictures there: an HTML file")] = None,
 ) -> None:
@@ -85,11 +86,11 @@ def profile(
     ] = Path("heap.pb.gz"),
     rate: Annotated[str, typer.Option(metavar="BYTES", help="Mean bytes between samples; 1: every block")] = "512K",
     seconds: Annotated[
-        float, typer.Option(help="Of a process that does not sample yet: so long", min=0, callback=seconds)
+        float, typer.Option(help="Seconds to sample a process that does not sample yet", min=0, callback=seconds)
     ] = 10,
     allocator: Annotated[str, typer.Option(help="ALLOCATOR[,NAME=VALUE...]", autocompletion=arms)] = "hakmem",
     diff: Annotated[
-        tuple[Path, Path] | None, typer.Option(metavar="A B", help="What is other in profile B than in A; both *.pb.gz")
+        tuple[Path, Path] | None, typer.Option(metavar="A B", help="Show how profile B differs from A; both *.pb.gz")
     ] = None,
 ) -> None:
     """Which stacks allocated what is in use: a heap profile of a process, or of a command when it ends."""
@@ -145,9 +146,7 @@ def metrics(
     pid: Annotated[int, typer.Argument(metavar="PID", help="A process")],
     listen: Annotated[
         str | None,
-        typer.Option(
-            metavar="[HOST:]PORT", help="Answer a scraper there, at /metrics, for as long as the process runs"
-        ),
+        typer.Option(metavar="[HOST:]PORT", help="Serve /metrics at this address while the process runs"),
     ] = None,
 ) -> None:
     """The heap of a process as OpenMetrics text; read from outside, the process does nothing."""

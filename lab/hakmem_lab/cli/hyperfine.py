@@ -20,15 +20,17 @@ from hakmem_lab.errors import LabError
 OF_A_SHELL = re.compile(r"[|&;<>()$`*?\[\]~\n]")
 ANY_EXIT = ",".join(map(str, range(256)))
 OPTIONS: dict[str, Any] = {
-    "warmup": option(int | None, "-w", "--warmup", min=0, help="Commands: runs of each that do not count"),
+    "warmup": option(int | None, "-w", "--warmup", min=0, help="Commands: warm-up runs of each"),
     "runs": option(int | None, "-r", "--runs", min=1, help="Commands: runs of each"),
     "min_runs": option(int | None, "-m", "--min-runs", min=1, help="Commands: fewest runs of each"),
     "max_runs": option(int | None, "-M", "--max-runs", min=1, help="Commands: most runs of each"),
     "setup": option(str | None, "-s", "--setup", metavar="LINE", help=FLAGS["setup"].__metadata__[0].help),
     "prepare": option(str | None, "-p", "--prepare", metavar="LINE", help=FLAGS["prepare"].__metadata__[0].help),
     "cleanup": option(str | None, "-c", "--cleanup", metavar="LINE", help=FLAGS["cleanup"].__metadata__[0].help),
-    "no_shell": option(bool | None, "-N", help="Commands: never by a shell (default: where they need one)"),
-    "ignore_failure": option(bool | None, "-i", "--ignore-failure", help="Commands: any exit status is well"),
+    "no_shell": option(
+        bool | None, "-N", help="Commands: never use a shell (default: use one where a command needs it)"
+    ),
+    "ignore_failure": option(bool | None, "-i", "--ignore-failure", help="Commands: accept any exit status"),
     "parameter_list": option(
         list[str] | None, "-L", "--parameter-list", metavar="NAME=V,V", help="Commands: one for every value of {NAME}"
     ),

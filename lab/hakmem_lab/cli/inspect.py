@@ -34,7 +34,7 @@ def _store(folder: Path | None):
 
 def resume(
     run: RunName = "last",
-    more: Annotated[int, typer.Option(help="So many blocks beyond those planned; also where a verdict stands")] = 0,
+    more: Annotated[int, typer.Option(help="Blocks beyond those planned; also after a verdict")] = 0,
     store: StoreFolder = None, json: JsonFile = None, format_: Format = None, require: Require = None,
     quiet: Quiet = False,
 ) -> None:  # fmt: skip
@@ -162,7 +162,7 @@ def report(
 
 def decide(
     run: RunName,
-    text: Annotated[str, typer.Argument(help="What was decided and why, such as 'adopt: simpler code'")],
+    text: Annotated[str, typer.Argument(help="The decision and its reason, such as 'adopt: simpler code'")],
     store: StoreFolder = None,
     json: JsonFile = None,
 ) -> None:

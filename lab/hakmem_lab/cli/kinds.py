@@ -195,12 +195,12 @@ DEFAULT_ARM = "hakmem"
 def _register_baseline(app: typer.Typer) -> None:
     group = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Keep a build to compare later ones with.")
     group.command("save")(_save)
-    group.command("compare", help="An A/B of the baseline and an allocator of today, both run now, block by block.")(
+    group.command("compare", help="Compare the baseline with an allocator of today; both run now, block by block.")(
         command(
             f"file words treatment metric higher_is_better margin max_blocks looks repeat seed set_ {RESULT}",
             _compare,
             file=File,
-            treatment=option(str | None, metavar="SIDE", help="What came after it (default: hakmem)"),
+            treatment=option(str | None, metavar="SIDE", help="The allocator to compare with it (default: hakmem)"),
         )
     )
     app.add_typer(group, name="baseline")
@@ -266,20 +266,22 @@ OWN: dict[str, dict[str, Any]] = {
     "sweep": {"words": _words("SPEC.toml", "The spec")},
     "tune": {
         "least": option(
-            str | None, metavar="METRIC", help="What to have the least of: wall, rss, p99 …", autocompletion=metrics
+            str | None, metavar="METRIC", help="Metric to minimise: wall, rss, p99 …", autocompletion=metrics
         ),
-        "most": option(str | None, metavar="METRIC", help="What to have the most of: a figure that it prints"),
+        "most": option(str | None, metavar="METRIC", help="Metric to maximise: a figure that the program prints"),
         "subject_to": option(
-            list[str] | None, metavar="METRIC=+N%", help="May grow by so much; of a rate -N%: may fall; repeatable"
+            list[str] | None,
+            metavar="METRIC=+N%",
+            help="Limit on another metric: how much it may grow, or, as -N%, how far a rate may fall; repeatable",
         ),
         "read": option(
             list[str] | None, metavar="NAME=regex:PATTERN", help="A figure that the program prints; repeatable"
         ),
         "allocators": option(
-            list[str] | None, help="Those whose options are tried, or sides as they are", autocompletion=arms
+            list[str] | None, help="Allocators whose options are tried, or fixed sides", autocompletion=arms
         ),
         "default": option(str | None, metavar="SIDE", help="What it runs on now", autocompletion=arms),
-        "combine": option(bool | None, "--combine", help="Also several options of an allocator at once"),
+        "combine": option(bool | None, "--combine", help="Also try several options of an allocator at once"),
         "budget": option(str | None, help="Time for all of it, such as 30m"),
     },
     "judge": {
@@ -288,27 +290,27 @@ OWN: dict[str, dict[str, Any]] = {
         ],
         "only": option(str | None, metavar="PATTERN", help="Benchmarks whose names match"),
         "metric": option(str | None, metavar="NAME", help="wall, cpu, or as the tool calls it: B/op, allocs/op …"),
-        "interleaved": option(bool | None, "--interleaved", help="The runs of both took turns: judged in pairs"),
+        "interleaved": option(bool | None, "--interleaved", help="The runs of both alternated: judge them in pairs"),
         "header": option(
             bool,
             "--header",
             callback=_say_header,
             is_eager=True,
-            help="Print hak_pairs.h, by which a program pairs two sides of a library in itself",
+            help="Print hak_pairs.h, with which a program compares two sides of a library in itself",
         ),
     },
     "suite": {"words": _words("SPEC.toml", "The suite"), "only": ONLY, "budget": ROUNDS},
     "replay": {
         "words": _words("TRACE|SPEC.toml", "What hak record wrote"),
         "touch": option(
-            str | None, metavar="recorded|all|none", help="What is written to of each block: as recorded, ..."
+            str | None, metavar="recorded|all|none", help="How much of each block to write: as recorded, ..."
         ),
         "processes": option(
-            str | None, metavar="N,N", help="Of a tree, these alone (default: all with 1 % of the operations)"
+            str | None, metavar="N,N", help="Only these processes of a tree (default: all with 1 % of the operations)"
         ),
-        "by": option(str | None, metavar="stack", help="Of what --stacks recorded: which code gains from which"),
-        "live": option(bool | None, "--live", help="Run the recorded command, too: prediction beside truth"),
-        "pace": option(str | None, metavar="fast|recorded", help="recorded: rest where the program did"),
+        "by": option(str | None, metavar="stack", help="By recorded stack: which code gains from which allocator"),
+        "live": option(bool | None, "--live", help="Also run the recorded command, and compare it with the prediction"),
+        "pace": option(str | None, metavar="fast|recorded", help="recorded: pause where the program paused"),
     },
 }
 RUN: dict[str, Callable[[dict[str, Any]], None]] = {

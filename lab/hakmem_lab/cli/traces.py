@@ -25,7 +25,7 @@ def record(
     subject: Annotated[list[str], typer.Argument(metavar="PID | -- CMD", help="A process, or a program after --")],
     output: Annotated[Path, typer.Option("-o", "--output", metavar="TRACE", help="The file to write")],
     seconds: Annotated[
-        float | None, typer.Option(help="So long; the program goes on", min=0.01, callback=seconds)
+        float | None, typer.Option(help="Seconds to record; the program then goes on", min=0.01, callback=seconds)
     ] = None,
     allocator: Annotated[
         str, typer.Option(help="ALLOCATOR[,NAME=VALUE...] that serves CMD", autocompletion=arms)
@@ -68,7 +68,7 @@ def _say(found: Any, trace: Path, json: Path | None) -> None:
 
 
 def _end_like(status: int) -> None:
-    """As the program did: by its status, or by the signal that ended it, without a second core file."""
+    """End as the program did: with its status, or by the same signal, without a second core file."""
     if status < 0:
         with contextlib.suppress(OSError, ValueError):  # SIGKILL has no handler
             resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
@@ -85,7 +85,7 @@ def trace(
     ] = None,
     by: Annotated[
         str | None,
-        typer.Option(metavar="stack|pages", help="Of what --stacks recorded: who allocates, keeps; who keeps pages"),
+        typer.Option(metavar="stack|pages", help="By recorded stack: who allocates, who keeps blocks, who keeps pages"),
     ] = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="By stack: *.pb.gz: pprof; *.folded; *.txt")
@@ -93,11 +93,13 @@ def trace(
     html: Annotated[Path | None, typer.Option("--html", help="By stack: flame graphs and a timeline")] = None,
     without: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="By pages: test the stacks that have such a function, together"),
+        typer.Option(metavar="NAME", help="By pages: test together the stacks that contain a function of this name"),
     ] = None,
-    at: Annotated[str, typer.Option(metavar="end|peak|SECONDS", help="By pages: whose blocks survive then")] = "end",
+    at: Annotated[
+        str, typer.Option(metavar="end|peak|SECONDS", help="By pages: the moment at which blocks must still be live")
+    ] = "end",
     allocator: Annotated[
-        str, typer.Option(help="By pages: ALLOCATOR[,NAME=VALUE...] that is replayed on", autocompletion=arms)
+        str, typer.Option(help="By pages: ALLOCATOR[,NAME=VALUE...] to replay on", autocompletion=arms)
     ] = "hakmem",
 ) -> None:
     """What is in a trace: operations, sizes, lifetimes, threads, hand-overs; by stack, who allocates what."""

@@ -134,7 +134,7 @@ def _same(program: str, path: Path) -> bool:
 
 
 def _script(path: Path, images: Sequence[Image]) -> list[Check]:
-    """Of a script: what reads it, and what it becomes or starts."""
+    """Check a script: its interpreter, and the programs that it becomes or starts."""
     readers = interpreters(path)
     if not readers:
         return []

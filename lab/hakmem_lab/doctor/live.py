@@ -178,7 +178,7 @@ def _bound(process: Process) -> tuple[dict[str, set[str]], str | None]:
     own = readable(process.executable)
     if own is None or any(own.defines(name) for name in MALLOC):
         return bound, None
-    # A program at a fixed address answers with its own jump slot, which leads where its slot does.
+    # In a program at a fixed address, a function's address may be its own jump slot; follow that slot.
     itself = {path for path in binary.objects(process.maps) if process.root / path.lstrip("/") == process.executable}
     return {path: left for path, targets in bound.items() if (left := targets - itself)}, None
 
@@ -266,7 +266,7 @@ def options(process: Process, arm: Arm) -> Check:
 
 
 def mechanisms(process: Process) -> list[Check]:
-    """Of the hardened profile, as the process has them; nothing of another profile, or where it cannot be read."""
+    """Mechanisms of the hardened profile in the process; empty under another profile, or where unreadable."""
     try:
         with memory.Process(process.pid) as found:
             itself = layout.find(found)

@@ -44,7 +44,7 @@ KNOBS = (
 
 
 def check(root: Path = ROOT) -> list[Check]:
-    """One line a setting, and what else the machine does now."""
+    """One line for each setting, and the present load of the machine."""
     found = []
     for knob in KNOBS:
         values = knob.values(root)

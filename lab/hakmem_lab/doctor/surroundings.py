@@ -1,7 +1,7 @@
 """Checks of what is around a program. Of what bounds a process: limits, control groups, filters of system calls, who
 may look into it; of the machine: what every program on it meets.
 
-A command that has not been started inherits all of the former from us: its folder is that of `self`.
+A command that was not started yet will inherit these from this process, so `self` is examined.
 """
 
 import os
@@ -190,7 +190,7 @@ def of_machine(
 
 
 def auxiliary(path: Path) -> dict[int, int]:
-    """What the kernel told the program at its start; empty where that is not for us."""
+    """Auxiliary vector of a process; empty where it may not be read."""
     try:
         data = path.read_bytes()
     except OSError:

@@ -201,7 +201,7 @@ def _threads(heap: Heap, names: Mapping[int, str]) -> list[dict]:
 
 
 def between(before: Mapping, after: Mapping) -> dict:
-    """Of two readings: each row and class with its change."""
+    """The change of each row and class between two readings."""
     earlier = Counter({row["owner"]: row["kib"] for row in before["rows"]})
     later = Counter({row["owner"]: row["kib"] for row in after["rows"]})
     names = [name for name in OWNERS if name in earlier or name in later]

@@ -29,12 +29,12 @@ from hakmem_lab.inside.layout import (
 from hakmem_lab.inside.memory import Memory, Unreadable, word
 
 WRITABLE = 2  # of a piece of a leaf
-LINKED_MAX = 1 << 20  # objects of which each leads to the next
+LINKED_MAX = 1 << 20  # objects of a linked list
 WORD = 8
 
 
 class Mapped:
-    """Where anything is mapped: nothing outside is believed to be of the heap."""
+    """The mapped ranges; an address outside them cannot belong to the heap."""
 
     def __init__(self, memory: Memory):
         self._starts, self._ends = list[int](), list[int]()
@@ -96,7 +96,7 @@ class Reader:
         return {name: self.word(root + self.layout[prefix + name]) for name in names}
 
     def _linked(self, at: int, next_at: int, size: int) -> Iterator[tuple[int, bytes]]:
-        """(address, bytes) of objects of which each leads to the next. next_at: where in an object that address is."""
+        """(address, bytes) of the objects in a linked list. next_at: offset of the link in an object."""
         seen = set[int]()
         while at and at not in seen and len(seen) < LINKED_MAX:
             seen.add(at)
@@ -122,7 +122,7 @@ class Reader:
         return {int(i): (int(table[i]) + (int(i) << shift)) & mask for i in np.flatnonzero(table)}
 
     def _pointers(self, leaf: int, pieces: bytes) -> np.ndarray:
-        """Of the leaf's chunks: a descriptor, or 0. Pieces that were never written are not read."""
+        """A descriptor or 0 for each chunk of the leaf. Pieces that were never written are not read."""
         layout, size = self.layout, self.layout["HAK_LEAF_PIECE_BYTES"]
         first = layout["hak_leaf_t.chunks"]
         count = 1 << layout["HAK_LEAF_SHIFT"] - layout["HAK_CHUNK_SHIFT"]
@@ -296,7 +296,7 @@ class Reader:
     # Free blocks outside the slabs
 
     def _array(self, slots: int, count: int) -> np.ndarray:
-        """The oldest blocks of a magazine, so many. In a process that runs it may be another one's meanwhile."""
+        """The `count` oldest blocks of a magazine. In a process that runs it may be another one's meanwhile."""
         try:
             if not self._mapped.has(slots, (count + 1) * WORD):
                 raise Unreadable(f"a magazine at {slots:#x}")

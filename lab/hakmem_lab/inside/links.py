@@ -82,7 +82,7 @@ class Linked:
         return self._memory.read(self.strings, self._tags.get(DT_STRSZ, 0))
 
     def _rows(self, first: int, last: int) -> np.ndarray:
-        """Of the table of symbols."""
+        """Rows first..last of the symbol table."""
         size = SYMBOL.itemsize
         data = self._memory.read(self._place(DT_SYMTAB) + size * first, size * (last - first + 1))
         return np.frombuffer(data, SYMBOL)
@@ -134,7 +134,7 @@ class Linked:
             (index,) = self._words(table + 8 + 4 * (buckets + index), 1)
 
     def slots(self, names: Iterable[str]) -> list[Slot]:
-        """Those that functions of these names fill."""
+        """Slots that the dynamic linker fills with functions of these names."""
         found = []
         kinds = TYPES[platform.machine()]
         for table, size in ((DT_RELA, DT_RELASZ), (DT_JMPREL, DT_PLTRELSZ)):
@@ -166,12 +166,12 @@ class Linked:
 
 
 def auxiliary(data: bytes) -> dict[int, int]:
-    """Of /proc/PID/auxv."""
+    """Entries of /proc/PID/auxv, by type."""
     return dict(struct.iter_unpack("<QQ", data[: len(data) // 16 * 16]))
 
 
 def objects(memory: Memory, base: int) -> list[Linked]:
-    """As the dynamic linker at `base` searches them, the program first; empty where it has none yet."""
+    """Loaded objects in the search order of the dynamic linker at `base`, the program first; empty before it runs."""
     linker = Linked.at(memory, base)
     place = linker.defined("_r_debug") if linker else 0
     if linker and not place and (pointer := linker.defined("_dl_debug_addr")):  # musl's

@@ -155,7 +155,7 @@ class Process:
             refuse(self.pid, error)
 
     def text(self, name: str) -> str:
-        """Of one of its files below /proc."""
+        """Contents of one of the process's files below /proc."""
         try:
             with open(f"/proc/{self.pid}/{name}", encoding="utf-8", errors="surrogateescape") as file:
                 return file.read()
@@ -184,7 +184,7 @@ class Process:
         return found
 
     def stack_pointers(self) -> list[int]:
-        """Of the threads that sleep; one that runs does not tell."""
+        """Stack pointers of the sleeping threads; the kernel does not show that of a running one."""
         found = []
         for task in self._tasks():
             with suppress(LabError):
@@ -239,7 +239,7 @@ def word(memory: Memory, address: int, size: int = 8) -> int:
 
 
 def mappings(text: str) -> list[Mapping]:
-    """Of /proc/PID/maps, in the order of addresses."""
+    """Mappings in /proc/PID/maps, in the order of addresses."""
     return [mapping(line) for line in text.splitlines()]
 
 

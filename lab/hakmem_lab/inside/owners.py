@@ -22,7 +22,7 @@ CELLS = 1 << 20  # blocks looked at together
 
 @dataclass
 class Occupancy:
-    """Of one class. The arrays bytes[5] and blocks[5] are by state; the others have a row a slab."""
+    """Memory of one class. The arrays bytes[5] and blocks[5] are by state; the others have a row for each slab."""
 
     cls: int
     slabs: np.ndarray  # their numbers
@@ -49,12 +49,12 @@ class Residency:
         self._first = np.cumsum([0, *(len(each) for each in self.found)])
 
     def _places(self, starts: np.ndarray) -> np.ndarray:
-        """Of addresses within the heap's chunks: where their pages are in `_flat`."""
+        """Indices in `_flat` of the pages at these addresses, which lie within the heap's chunks."""
         index = np.searchsorted(self._starts, starts, side="right") - 1
         return self._first[index] + (starts - self._starts[index]) // self.page
 
     def of(self, start: int, size: int) -> np.ndarray:
-        """Of whole pages within the heap's chunks."""
+        """Resident flags of whole pages within the heap's chunks."""
         first = int(self._places(np.array([start]))[0])
         return self._flat[first : first + size // self.page]
 
@@ -302,7 +302,7 @@ def _add_slices(rows: Counter, heap: Heap, residency: Residency) -> None:
 
 
 def _add_rounding(reading: Reading, heap: Heap) -> None:
-    """Of live blocks, what is beyond the sizes that were asked for: an estimate, from their mean."""
+    """Add the bytes of live blocks beyond the requested sizes: an estimate from the mean request."""
     means = mean_asked(heap.caches, len(heap.layout.class_sizes))
     live = {cls: int(each.bytes[LIVE]) for cls, each in reading.classes.items()}
     live |= {cls: found[0] for cls, found in reading.runs.items() if cls < len(means)}

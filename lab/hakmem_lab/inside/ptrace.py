@@ -216,7 +216,7 @@ class Thread:
         return data.value
 
     def go(self, request: int) -> int:
-        """Until it stops of itself; the signal."""
+        """Let the thread run until it stops by itself; returns the signal."""
         while True:
             ptrace(request, self.tid)
             while True:

@@ -46,7 +46,7 @@ class Setting:
 
 
 def changeable(memory: Process, layout: Layout) -> list[Setting]:
-    """Those that may be changed at any time."""
+    """Options that may be changed at any time."""
     found = []
     for number, option in enumerate(layout.options):
         if option.when == "ANY":

@@ -105,7 +105,7 @@ def _word(result: Record) -> tuple[str, str]:
 
 
 def _of_several(result: Record) -> tuple[str, str]:
-    """Of comparisons without one verdict for all: a winner, better and worse ones, or nothing decided."""
+    """Headline of comparisons without a common verdict: a winner, better and worse arms, or nothing decided."""
     found = {str(row.get("verdict") or "") for row in primary(result)} - {""}
     effects = [words.sure(row) for row in result.get("effects") or []]
     if "GO" in found:
@@ -190,7 +190,7 @@ def _pair(result: Record, row: Record) -> Said:
 
 
 def _shown(result: Record, row: Record, found: Change, treatment: str, control: str) -> Said:
-    """A direction, its price, and whether it is as much as matters."""
+    """A direction, its price, and whether it exceeds the margin."""
     failed, said = _rails(result, row, "failed"), words.sentence(treatment, control, found)
     costs = [cost.text for rail in failed if (cost := change_of(result, rail)) is not None]
     if costs and found.sure > 0:
@@ -370,7 +370,7 @@ def _sized(result: Record, row: Record) -> str:
 
 
 def _not_decided(result: Record, rows: Sequence[Record]) -> list[str]:
-    """Of every open arm, what its interval leaves possible and what is in the way."""
+    """For every undecided arm: what its interval leaves possible, and what prevents a decision."""
     parts = []
     for row in rows:
         found = change_of(result, row) if row.get("verdict") == "INCONCLUSIVE" else None

@@ -43,7 +43,7 @@ def gone(records: Iterable[dict]) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Failing:
-    """Of two arms that did not fail equally often: who failed more often; text: how often, and how the last one did."""
+    """Two arms that failed at different rates: the worse arm; text: how often, and how its last failure ended."""
 
     arm: str
     text: str
@@ -75,7 +75,7 @@ def times(count: int) -> str:
 
 
 def forbids(found: Failing | None, verdict: str | None, first: str, second: str) -> bool:
-    """Whether this verdict on the second arm against the first praises, or calls level, who failed more often."""
+    """Whether this verdict calls better, or level, the arm that failed more often."""
     praised = {"GO": (second,), "NO-GO": (first,), "NEUTRAL": (first, second)}
     return found is not None and found.arm in praised.get(str(verdict), ())
 

@@ -77,7 +77,7 @@ def _matrix(result: Record) -> list[str]:
 
 
 def _effects(result: Record, rows: list[Record]) -> list[str]:
-    """Of two factors each one's effect at both levels of the other, then how they interact; of more, what interacts."""
+    """For two factors, each effect at both levels of the other, and their interaction; for more, interactions."""
     simple = [row for row in rows if row.get("kind") == "simple"]
     both = [row for row in rows if row.get("kind") == "interaction"]
     few = len(simple) <= len("AABB")
@@ -127,7 +127,7 @@ def _tune(result: Record) -> list[str]:
 
 # What a replay predicts
 def replay(result: Record) -> list[str]:
-    """Of the program, which is what was asked, in the metric of the run."""
+    """Findings on the whole program, in the metric of the run."""
     found, metric = result["replay"], (result.get("metric") or {}).get("name")
     quantity = next((each for each in found.get("quantities") or [] if each["name"] == metric), None)
     if quantity is None:

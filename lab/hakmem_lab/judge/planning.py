@@ -48,7 +48,7 @@ def least_blocks(records: Sequence[dict]) -> int:
 
 
 def ending(header: dict, records: Sequence[dict], count: int, settled: bool) -> dict:
-    """Whether a run is over after so many blocks: keys of its result. settled: nothing that is asked is open."""
+    """Whether a run ends after this number of blocks, as keys of its result. settled: every question is decided."""
     ended = settled or count >= most_blocks(header, records)
     return {"settled": settled, "final": ended and count >= least_blocks(records)}
 
@@ -60,7 +60,7 @@ def by_block(records: Sequence[dict]) -> list[str]:
 
 
 def reserve(records: Sequence[dict]) -> float:
-    """Of alpha, what a latency run keeps for blocks beyond its planned looks."""
+    """The part of alpha that a latency run reserves for blocks beyond its planned looks."""
     found = events(records, BY_BLOCK)
     return found[0].get("reserve", 0.0) if found else 0.0
 

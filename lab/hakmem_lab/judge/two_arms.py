@@ -99,5 +99,5 @@ def guardrails_judged(header: dict, blocks: Blocks, plan: Plan | None = None) ->
 
 
 def guardrail_rows(found: Mapping[str, Sequence[Guardrail]]) -> list[dict]:
-    """As a result states them, each with its arm."""
+    """Rows in a result's form, each with its arm."""
     return [each.row() | {"arm": name} for name, own in found.items() for each in own]

@@ -99,7 +99,7 @@ def fewer_and_fewer(
 
 
 def decisions(header: dict, blocks: Blocks, plan: Plan, *only: str) -> dict[str, verdict.Decision]:
-    """Of every arm, or of these, against the baseline, from the blocks in which it took part; the comparisons share
+    """Compare every arm, or these alone, with the baseline in the blocks in which both ran. The comparisons share
     alpha."""
     first, *others = (arm["name"] for arm in header["arms"])
     there = [name for name in only or others if two_arms.shared(blocks, first, name)]

@@ -63,7 +63,7 @@ Pair = tuple[str, Benchmark, Benchmark]  # what it is called, control, treatment
 
 
 def _named(spec: Spec, files: list[File]) -> list[dict[str, Benchmark]]:
-    """Of each file, those that are asked for."""
+    """The requested benchmarks of each file."""
     return [{name: b for name, b in file.benchmarks.items() if re.search(spec.only, name)} for file in files]
 
 
@@ -177,7 +177,7 @@ def _judged(spec: dict, names: tuple[str, str], runs: tuple[list, list], failed:
 
 
 def whole(verdicts: list[str]) -> str:
-    """Of several benchmarks: what is worse, or open, is not outweighed by what is better."""
+    """One verdict for several benchmarks: a better one does not outweigh a worse or open one."""
     order = (Verdict.NO_GO, Verdict.INCONCLUSIVE, Verdict.GO, Verdict.NEUTRAL)
     return str(next(word for word in order if word in verdicts))
 
@@ -187,7 +187,7 @@ def _said(few: dict[str, str]) -> list[str]:
 
 
 def _sides(runs: list[dict], first: str, name: str) -> tuple[list[dict], list[dict]]:
-    """Of a pair, by the name of its treatment: the control's runs, the treatment's."""
+    """Runs of the control and of the treatment of one pair, which the treatment names."""
     own = [run for run in runs if run["workload"] == name]
     return [run for run in own if run["arm"] == first], [run for run in own if run["arm"] == name]
 

@@ -36,7 +36,7 @@ from hakmem_lab.store.query import Blocks, events
 
 
 def logs(header: dict, blocks: Blocks) -> tuple[list[list[float]], list[list[int]]]:
-    """Of every block a row of cells, higher is better, and a row of their places."""
+    """For every block, a row of log values (higher is better) and a row of the places at which they ran."""
     metric = metric_of(header)
     sign = 1.0 if metric.higher_is_better else -1.0
     names = [arm["name"] for arm in header["arms"]]
@@ -133,14 +133,14 @@ def _ending(found: Sequence[_Judged], count: int, header: dict, records: list[di
 
 
 def _failed(header: dict, records: Sequence[dict]) -> dict[str, float]:
-    """Effect -> by how much its cells failed unequally, as a contrast: above 0, fewer failures with the factor."""
+    """Effect -> contrast of the failed runs of its cells; above 0 where fewer runs failed with the factor."""
     cells = [-float(len(failing.failed_runs(records, arm["name"]))) for arm in header["arms"]]
     asked = factorial.questions([cells], list(header["spec"]["factors"]))
     return {question.name: float(question.d[0]) for question in asked}
 
 
 def _forbidden(reading: object, fewer: float) -> bool:
-    """Whether it calls better, or equal, what failed more often; how failures interact says nothing of either."""
+    """Whether the reading calls the setting that failed more often better or equal. Interactions are exempt."""
     return bool(fewer) and (reading, fewer > 0) not in (("better", True), ("worse", False))
 
 

@@ -42,7 +42,7 @@ class Library:
 
 @cache
 def file_sha256(path: Path) -> str:
-    """Of a file that takes long to read, that of its size, the time of its last change, and parts of it."""
+    """A file's hash. For a large file, the hash of its size, its time of change and parts of it."""
     with open(path, "rb") as file:
         info = os.fstat(file.fileno())
         if info.st_size <= WHOLE_BYTES:
@@ -122,7 +122,7 @@ def hakmem_library() -> Library:
 
 
 def lacking(allocators: Iterable[str]) -> list[str]:
-    """Those of these names that are known, but neither installed nor built."""
+    """Known allocators among these that are neither installed nor built."""
 
     def there(name: str) -> bool:
         if name in DEBIAN:

@@ -218,7 +218,7 @@ def seeds(seed: int, count: int) -> list[int]:
 
 
 def _digest(folder: Path) -> str:
-    """Of everything that decides what is compiled: sources, compiler, flags of the caller."""
+    """Hash of everything that decides the build: sources, compiler, flags of the caller."""
     digest = hashlib.sha256(compiler_version().encode())
     digest.update(os.environ.get("CFLAGS", "").encode())
     for name in SOURCES:

@@ -48,7 +48,7 @@ def row_block(arms: Sequence[str], seed: int, index: int) -> Block:
 
 
 def runs_of_each(arms: int) -> int:
-    """Runs that each of so many arms has in a block."""
+    """Runs of each arm in a block with this number of arms."""
     return 2 if arms == 2 else 1
 
 

@@ -112,7 +112,7 @@ class Guardrail(Model):
 
     @model_serializer
     def _shortest(self) -> float | dict:
-        """As it is written, so that a stored spec says the same in the same words."""
+        """The short form in which users write it, so that a stored spec looks like theirs."""
         return {"limit": self.limit, "higher-is-better": True} if self.higher_is_better else self.limit
 
 
@@ -276,7 +276,7 @@ class AbSpec(CommandsSpec):
 
 
 class BaselineSpec(BlockSpec):
-    """Of several allocators, each against one of them."""
+    """Compares several allocators with one of them, the baseline."""
 
     allocators: Annotated[list[str], Field(min_length=2)] = ["hakmem", "glibc", "mimalloc", "jemalloc", "tcmalloc"]
     baseline: str | None = None
@@ -352,6 +352,6 @@ def guardrails_of(stored: dict) -> dict[Metric, float]:
 
 
 def spec_hash(spec: BaseModel) -> str:
-    """Of what is measured: a better name for a metric makes no other question."""
+    """Hash of what is measured; names of metrics do not count."""
     asked = {key: value for key, value in normalised(spec).items() if key not in NAMING}
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()

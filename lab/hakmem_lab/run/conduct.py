@@ -35,7 +35,7 @@ PILOT_BLOCKS = 6
 
 
 def plan_rare(session: Session) -> None:
-    """As many blocks as would see what happens to so small a share of the runs, whenever the verdict stands."""
+    """Plan enough blocks to see an event of this rare share of runs, even where the verdict comes earlier."""
     compared = 2 if KINDS[session.spec.kind].confirms else len(session.arms)
     rare, runs_of_a_block = session.spec.rare, schedule.runs_of_each(compared)
     if rare is not None and not events(session.records(), planning.MORE):

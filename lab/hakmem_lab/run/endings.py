@@ -103,7 +103,7 @@ class Progress:
         self.limits: list[str] = []  # by what a user sets how long one execution may take
 
     def warn_early(self, text: str) -> None:
-        """Of what may spoil the figures of a run that has no file yet."""
+        """Keep a warning for a run that has no file yet."""
         self.early.append(text)
         self.say(f"warning: {text}")
 

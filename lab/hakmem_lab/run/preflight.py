@@ -137,7 +137,7 @@ class Seen:
         return next((line for line in self.said.splitlines() if "cannot be preloaded" in line), None)
 
     def unseen(self) -> Path | None:
-        """What a starter became without the dynamic linker telling us, as it was started without our variables."""
+        """The program that a starter became without our variables, so that the dynamic linker reported nothing."""
         if self.last is None or self.beginning or not (self.chain and is_starter(self.chain[-1].name)):
             return None
         starter = shutil.which(self.chain[-1].name)
@@ -166,7 +166,7 @@ def look(argv: Sequence[str], env: Mapping[str, str], workload: Workload) -> See
 
 
 def _until_main(running: Running, log: Path) -> None:
-    """Until a program's own code begins that is no starter, the process has ended, or nothing more begins."""
+    """Wait until a program other than a starter begins its own code, the process ends, or nothing new begins."""
     deadline = quiet = time.monotonic() + START_S
     text, begun, seen = "", 0, 0
     with contextlib.ExitStack() as opened:

@@ -121,7 +121,7 @@ AnySpec = TypeVar("AnySpec", bound=Model)
 
 
 def folder_hash() -> str:
-    """Of the current folder, which relative paths in commands depend on; a record need not say where that is."""
+    """Hash of the current folder, because relative paths depend on it and a record must not contain the path."""
     return hashlib.sha256(str(Path.cwd()).encode()).hexdigest()[:16]
 
 
@@ -188,7 +188,7 @@ class Written:
 
     @property
     def file(self) -> RunFile:
-        """Of a run that has begun."""
+        """The file of a run that has begun."""
         assert self._file is not None
         return self._file
 
@@ -212,7 +212,7 @@ class Written:
         self.append({"type": "event", "time": now_utc(), "what": what, "text": text, **more})
 
     def stopped(self, why: object) -> Stopped:
-        """For a run that cannot go on, but can be continued later; says how."""
+        """End a run that can be continued later, and say how."""
         return endings.cannot_go_on(self.file, why)
 
 
@@ -264,7 +264,7 @@ class Recorder(Written, Generic[AnySpec]):
         self.await_first_run()
 
     def await_first_run(self) -> None:
-        """What is started from here on may be a server, until a run has ended."""
+        """Until a run has ended, treat what is started as a possible server."""
         Launcher.when_slow = None if self.progress.said_slow else self._say_slow
 
     def _say_slow(self) -> None:
@@ -275,7 +275,7 @@ class Recorder(Written, Generic[AnySpec]):
         self.progress.say(f"the first run has not ended after {SLOW_S:g} s.{self._ask_for_server()}{limit}")
 
     def _ask_for_server(self) -> str:
-        """Of what may be a server: it has none yet, and what replays a trace is none."""
+        """Advise a `[server]` where the command may be one; a spec with one, or with a trace, needs no advice."""
         kind = getattr(self.spec, "kind", "")
         if self.workload.server or kind == "replay":
             return ""
@@ -292,7 +292,7 @@ class Recorder(Written, Generic[AnySpec]):
         return self.workload.on(arm)
 
     def written_files(self) -> list[Path]:
-        """Of the files that the commands name those that the trials have changed: they are no inputs."""
+        """Files named by the commands that the trials have changed, so they are outputs, not inputs."""
         return [path for path, before in self._stamps.items() if stamp(path) != before]
 
     def create(self, folder: Path, source: str, **more: object) -> None:

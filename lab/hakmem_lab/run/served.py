@@ -37,7 +37,7 @@ def why(image: Image) -> str:
 
 
 def unserved(images: Sequence[Image]) -> list[Image]:
-    """One of each program, with the processor time of all its processes; the one that used most comes first."""
+    """One image for each program, with the processor time of all its processes, in descending order."""
     found: dict[str, Image] = {}
     for each in (image for image in images if image.lost):
         known = found.get(each.program)
@@ -47,7 +47,7 @@ def unserved(images: Sequence[Image]) -> list[Image]:
 
 
 def share(images: Sequence[Image]) -> float:
-    """Of the processor time, that of programs that were not served."""
+    """Share of processor time that programs which were not served used."""
     whole = sum(image.cpu_s for image in images)
     return sum(image.cpu_s for image in images if image.lost) / whole if whole else 0.0
 
@@ -76,7 +76,7 @@ def refusal(arm: Arm, images: Sequence[Image]) -> str | None:
 
 
 def warning(arm: Arm, images: Sequence[Image]) -> str | None:
-    """What is to be said with figures of a run like this."""
+    """Warning to print with the figures of such a run."""
     whole = sum(image.cpu_s for image in images) or 1.0
     lost = [each for each in unserved(images) if each.lost in LOSSES or each.cpu_s / whole >= SAID_SHARE]
     if not lost:
@@ -90,7 +90,7 @@ def warning(arm: Arm, images: Sequence[Image]) -> str | None:
 def followed(
     argv: Sequence[str], env: Mapping[str, str], arm: Arm, limit_s: float, cwd: str | None = None
 ) -> list[Image]:
-    """Runs a command for so long at most, and follows it. Its output is thrown away."""
+    """Runs a command for at most this time, and follows it. Its output is thrown away."""
     if arm.library.path is None:
         return []
     with follower.Report(arm.library.path) as report, Launcher() as launcher:

@@ -75,7 +75,7 @@ class Session(Recorder[AnyBlockSpec]):
         self.runner.close()
 
     def watch(self, arms: Sequence[Arm]) -> None:
-        """From now on, the files that these arms depend on must not change."""
+        """Begin to check that the files of these arms do not change."""
         self._watch = Watch(files_under_test(self.workload, arms))
 
     def begin(self, folder: Path, source: str, blocks: tuple[int, int]) -> None:
@@ -94,7 +94,7 @@ class Session(Recorder[AnyBlockSpec]):
         self.warm_up()
 
     def runs_until(self, blocks: int) -> int:
-        """Runs that so many blocks of all arms take, with those before them."""
+        """Number of runs in this number of blocks of all arms, warm-ups included."""
         count = len(self.arms)
         rounds = 1 + len(conditions.asked(normalised(self.spec)))
         return count * (rounds * blocks * schedule.runs_of_each(count) + self.spec.warm_up)
@@ -280,7 +280,7 @@ class Session(Recorder[AnyBlockSpec]):
         return " ".join(self.workload_on(arm).argv)
 
     def _place(self) -> str:
-        """What leads a message: the workload, of a suite's session."""
+        """Prefix of a message: the workload, in a suite's session."""
         return "".join(f"{what} '{name}': " for what, name in self.tag.items())
 
     def _look_for_load(self, runs: dict[str, list[dict]]) -> None:

@@ -106,7 +106,7 @@ def _unjudged(result: dict) -> Iterator[Judgement]:
 
 
 def _each(result: dict) -> Iterator[Judgement]:
-    """Of several arms or benchmarks against one, each has a verdict of its own."""
+    """The verdict of each arm or benchmark that is compared with the baseline."""
     for row in result.get("comparisons") or []:
         if row.get("verdict") and (not result["verdict"] or _several(result)):
             name = f"{row['name']}: {figures.metric(result, row)}"
@@ -136,7 +136,7 @@ def github(results: Sequence[dict]) -> str:
 
 
 def _data(words: str) -> str:
-    """As a command's message is written: a line, percent signs escaped."""
+    """Text of a workflow command: one line, with percent signs escaped."""
     return one_line(words).replace("%", "%25")
 
 

@@ -47,7 +47,7 @@ class Measure:
         return figures.standing(record, self.memory)
 
     def arms(self, sure: int) -> list[str]:
-        """Those than which the subject is surely better (1) or worse (-1), the greatest difference first."""
+        """Arms to which the subject is surely better (1) or worse (-1), the greatest difference first."""
         words = (LEANER if self.memory else FASTER)[0 if sure > 0 else 1]
         found = [arm for arm, record in self.against.items() if record["word"] == words]
         return sorted(found, key=lambda arm: self.against[arm]["ratio"], reverse=sure > 0)
@@ -138,6 +138,6 @@ def data(key: str) -> Path:
 
 
 def rows() -> list[Row]:
-    """Those that are published: by standing, the worst first, and in each by the greatest sure loss."""
+    """Published rows by standing, the worst first; within a standing, the greatest sure loss first."""
     found = [read(key, RunFile(data(key))) for key in names() if data(key).exists()]
     return sorted(found, key=lambda row: (STANDINGS.index(row.standing()), row.losses()[:1]))

@@ -131,7 +131,7 @@ class Run:
 
     @property
     def samples(self) -> Table:
-        """Of a soak: its memory and throughput, a row a sample."""
+        """Memory and throughput of a soak, one row for each sample."""
         return self.table("samples")
 
     @property

@@ -139,6 +139,6 @@ def between(value: Any, low: Any, high: Any, unit: Any) -> str:
 
 
 def plain_measure(value: float, unit: Any) -> str:
-    """As `measure`, without trailing zeros: for the ticks of an axis."""
+    """Like `measure`, without trailing zeros, for the ticks of an axis."""
     head, joint, tail = measure(float(value), unit).partition(JOIN)
     return plain(head) + joint + tail

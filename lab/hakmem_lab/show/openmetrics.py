@@ -117,8 +117,8 @@ CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 STATES = {"live": ("live_blocks",), "cached": ("cached_blocks", "depot_blocks"), "free": ("free_blocks",)}
 # name -> (value of a reading, help)
 GAUGES = {
-    "allocated": ("_allocated", "In blocks that are handed out, as large as their class."),
-    "active": ("used_kib", "In slabs and blocks, with all their free space."),
+    "allocated": ("_allocated", "Live blocks, counted by the size of their class."),
+    "active": ("used_kib", "Slabs and large blocks, including their free space."),
     "dirty": ("dirty_kib", "Free, and perhaps resident: what may go back to the system."),
     "metadata": ("metadata", "Resident, of the allocator's own objects."),
     "resident": ("_resident", "Resident, of the heap: measured."),

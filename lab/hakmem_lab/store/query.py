@@ -68,7 +68,7 @@ def runs_of(blocks: Blocks, arm: str) -> list[dict]:
 
 
 def finished_blocks(records: Iterable[dict], phase: str) -> Blocks:
-    """Of every block that ended well and of which every run can be read, in order: the runs of each arm."""
+    """The runs of each arm in every block that ended well and is readable, in order."""
     runs: dict[tuple[int, int], dict[str, list[dict]]] = {}
     done: dict[int, dict[str, list[dict]]] = {}
     for record in records:

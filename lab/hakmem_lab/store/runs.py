@@ -199,7 +199,7 @@ class RunFile:
 
 
 def readable(files: Iterable[RunFile]) -> Iterator[RunFile]:
-    """Those of the store's files that are runs; the others are named on standard error."""
+    """Files of the store that are runs; the others are named on standard error."""
     for file in files:
         try:
             file.header(*DESCRIBED)

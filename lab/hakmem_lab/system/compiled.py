@@ -54,7 +54,7 @@ def compiled(
 
 
 def _compiler(purpose: str, needs: Mapping[str, str]) -> str:
-    """One that finds all these headers. Raises LabError, which names what is to be installed."""
+    """A C compiler that finds all these headers. Raises LabError, which names the missing packages."""
     compiler = next((found for each in ("cc", "gcc", "clang") if (found := shutil.which(each))), None)
     if compiler is None:
         packages = " ".join(dict.fromkeys(["gcc", *needs.values()]))

@@ -53,7 +53,7 @@ def _umask() -> int:
 
 
 def text(path: Path | str) -> str | None:
-    """Of a small file, without blanks at its ends; None where there is no such file, or it is not for us."""
+    """Stripped text of a small file; None where it does not exist or may not be read."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read().strip()
@@ -67,13 +67,13 @@ def number(path: Path) -> int | None:
 
 
 def rows(path: Path | str) -> dict[str, str]:
-    """Of a file of lines `name: value` or `name value`; empty as above."""
+    """Values by name of a file with lines `name: value` or `name value`; empty where it cannot be read."""
     pairs = (line.replace(":", " ", 1).partition(" ") for line in (text(path) or "").splitlines())
     return {name: value.strip() for name, _, value in pairs}
 
 
 def no_process(pid: int, root: Path = Path("/")) -> str:
-    """Why nothing can be read of a process of which nothing could."""
+    """The reason why a process cannot be read."""
     folder = root / "proc" / str(pid)
     found = rows(folder / "status")
     if found.get("State", "?")[0] in "ZX":

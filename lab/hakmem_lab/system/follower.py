@@ -58,7 +58,7 @@ class Report:
         return self.words(str(round(limit_s * 1000)), *argv)
 
     def images(self) -> list[Image]:
-        """Of processes that have ended, in the order of their ends, then of those that have not."""
+        """Images of ended processes, in the order of their ends, then of running ones."""
         parts = os.fsdecode(Path(self._file.name).read_bytes()).split("\0")[:-1]
         found = []
         for at in range(0, len(parts) - FIELDS + 1, FIELDS):

@@ -31,7 +31,7 @@ def chosen(path: str) -> str:
 
 
 def _ticks() -> list[int]:
-    """Of all processors since the machine was started, by what they did; what guests did is in the first two."""
+    """Ticks of all processors since boot, by kind of work; time of guests is included in the first two."""
     return [int(word) for word in rows("/proc/stat").get("cpu", "0").split()[:8]]
 
 

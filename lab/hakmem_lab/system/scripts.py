@@ -109,7 +109,7 @@ class Elf:
         return None
 
     def functions(self, names: Iterable[str]) -> Functions:
-        """Those of the names that its symbol tables have; that of a stripped program has none that are kept."""
+        """Which of these names its symbol tables define, export or import; a stripped program has no `kept` ones."""
         defined: dict[int, set[str]] = {SYMTAB: set(), DYNSYM: set()}
         imported: set[str] = set()
         sections = self._sections()
@@ -123,7 +123,7 @@ class Elf:
         return Functions(frozenset(defined[SYMTAB] - exported), frozenset(exported), frozenset(imported))
 
     def texts(self, wanted: Iterable[bytes]) -> set[bytes]:
-        """Those that it holds anywhere."""
+        """Which of these byte strings the file contains."""
         return {text for text in wanted if self._data.find(text) >= 0}
 
     def _sections(self) -> list[tuple[int, int, int, int]]:
@@ -134,7 +134,7 @@ class Elf:
         return [self._read(fields, offset + i * size) for i in range(count)] if offset else []
 
     def _symbols(self, offset: int, size: int, strings: bytes, names: set[str]) -> tuple[set[str], set[str]]:
-        """Of a symbol table: (the functions of these names that it defines, the names that it wants defined)."""
+        """(functions of these names that a symbol table defines, names that it imports)."""
         places: dict[int, str] = {}
         for name in names:
             word, at = name.encode() + b"\0", -1

@@ -143,7 +143,7 @@ def die_with_parent() -> None:
 
 
 def children() -> set[int]:
-    """Of this process, whichever of its threads has started them."""
+    """Child processes of this process, started by any of its threads."""
     found: set[int] = set()
     for task in Path("/proc/self/task").iterdir():
         with contextlib.suppress(OSError):
@@ -164,7 +164,7 @@ def end(spared: Collection[int] = ()) -> None:
 
 @contextlib.contextmanager
 def limited(seconds: float) -> Iterator[None]:
-    """Raises TimeoutError after so long, in the main thread; other threads get no signals, and no limit."""
+    """Raises TimeoutError after this time in the main thread; other threads get no signal, so they have no limit."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

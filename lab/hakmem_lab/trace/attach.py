@@ -47,7 +47,7 @@ REASONS = (
 
 
 def process(pid: int, output: Path, seconds: float | None = None, stack_bytes: int = 0) -> Recorded:
-    """Until it ends, the seconds are over or a signal comes; the process goes on. Raises LabError."""
+    """Record a process until it ends, the time is over or a signal arrives; the process goes on. Raises LabError."""
     library = recorder()
     found = reach.of(pid, library)
     foreign = _user(pid) != os.geteuid()
@@ -96,7 +96,7 @@ def start_sampling(pid: int, mean_bytes: int) -> bool:
 
 
 def _within_a_thread(pid: int, found: Reach, work: Callable[[Process, Calls], int]) -> int:
-    """What work answers, done by a thread that holds no lock. Raises LabError."""
+    """Result of `work`, done by a thread that holds no lock. Raises LabError."""
     deadline = time.monotonic() + LIMIT_S
     with Process(pid) as memory:
         while time.monotonic() < deadline:
@@ -122,7 +122,7 @@ def _called(found: Reach, memory: Process, thread: Thread, work: Callable[[Proce
 
 
 def _threads(pid: int) -> list[int]:
-    """Those that wait, first."""
+    """Threads of a process, the waiting ones first."""
     try:
         found = [int(name) for name in os.listdir(f"/proc/{pid}/task")]
     except OSError:
@@ -131,7 +131,7 @@ def _threads(pid: int) -> list[int]:
 
 
 def _number(pid: int, tid: int) -> int:
-    """Of the system call that it sleeps in; -1: none."""
+    """Number of the system call in which a thread sleeps; -1: none."""
     with contextlib.suppress(OSError, ValueError):
         return int(Path(f"/proc/{pid}/task/{tid}/syscall").read_text().split()[0])
     return -1
@@ -186,7 +186,7 @@ def _inject(pid: int, found: Reach, library: Path, socket: Path) -> None:
 
 
 def _load(pid: int, found: Reach, memory: Process, calls: Calls, library: Path) -> int:
-    """Where its function is, of which the rest takes care."""
+    """Address of the recorder's function, which does the rest."""
     handle = calls.function(found.calls["dlopen"], calls.text(os.fsencode(library) + b"\0"), RTLD_NOW_NODELETE)
     if handle == 0:
         said = calls.function(found.calls["dlerror"])

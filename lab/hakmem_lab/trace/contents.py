@@ -1,6 +1,6 @@
 """What a trace says about itself, and the counts of what is in it.
 
-Whoever wrote it is not known: nothing in it is believed.
+The file is untrusted: every value is checked.
 """
 
 import json
@@ -89,7 +89,7 @@ def until_exec(end: Mapping[str, Any]) -> bool:
 
 
 def ended_early(end: Mapping[str, Any]) -> str | None:
-    """What ended the first process before its time; None: it ended in order, or goes on."""
+    """Why the first process ended early; None: it ended normally, or goes on."""
     first = next(iter(objects(end.get("processes"))), {})
     if type(number := first.get("signal")) is int:
         return f"it was killed by {signals.name(number)}"
@@ -109,12 +109,12 @@ def contents(path: Path) -> Contents:
 
 
 def counts(path: Path, process: int | None = None) -> dict[str, Any]:
-    """What is in it, of all processes or of one, as one object. Raises LabError as above."""
+    """Contents of the trace, for all processes or one, as one object. Raises LabError as above."""
     return asked(path, *([] if process is None else [str(process)]))
 
 
 def asked(path: Path, *options: str) -> dict[str, Any]:
-    """What the reader says of the processes that it is asked for."""
+    """Output of the reader for the requested processes."""
     found = _ask(path, *options)
     ended = found["end"] is not None
     found["info"], found["end"] = _object(path, found["info"]), _object(path, found["end"])
@@ -130,7 +130,7 @@ def asked(path: Path, *options: str) -> dict[str, Any]:
 
 
 def _recorded(end: Mapping[str, Any]) -> dict[int, dict[str, int]]:
-    """By process, what was counted where it was recorded: without the blocks that a forked one begins with."""
+    """Counts by process, as recorded: a forked process's counts exclude the blocks that it inherits."""
     known = [row for row in objects(end.get("processes")) if type(row.get("process")) is int]
     return {row["process"]: {key: value for key, value in row.items() if type(value) is int} for row in known}
 

@@ -111,7 +111,7 @@ def _state(pid: int) -> None:
 
 
 def _filters(rows: dict[str, str]) -> int:
-    """How many decide about its system calls; strict mode allows none."""
+    """Number of seccomp filters of the process; strict mode allows none."""
     mode = int(rows.get("Seccomp", "0"))
     return 1 << 20 if mode == 1 else int(rows.get("Seccomp_filters", mode))
 
@@ -208,7 +208,7 @@ def _decide(pid: int, memory: Process, listed: Sequence[Linked], library: Path, 
 
 
 class _Code:
-    """Where files are mapped to be run."""
+    """Executable file mappings."""
 
     def __init__(self, memory: Process):
         self._maps = memory.maps()
@@ -244,7 +244,7 @@ def _first(listed: Sequence[Linked], name: str, allocator: Linked) -> int:
 
 
 def _loader(each: Linked, libc: Linked) -> int:
-    """Of the C library, or of the part of it that a program may not have loaded. An allocator may have its own."""
+    """Address of dlopen in the C library or libdl alone, because an allocator may define one, too."""
     if each is libc:
         return each.defined("dlopen") or each.defined("__libc_dlopen_mode")
     return each.defined("dlopen") if os.path.basename(each.name).startswith("libdl.so") else 0
@@ -254,7 +254,7 @@ def _check_slots(
     pid: int, listed: Sequence[Linked], recorders: Sequence[Linked], same: Sequence[Linked],
     functions: dict[str, int], slots: Sequence[Slot],
 ) -> None:  # fmt: skip
-    """That it calls its allocator where it can be led elsewhere, and is not led elsewhere already."""
+    """Raise Refused unless it calls its allocator through slots that can be redirected and are not redirected yet."""
     own = {each.defined(name) for each in recorders if each not in same for name in functions}
     if any(slot.value in own for slot in slots):
         raise Refused(pid, "another version of hak records it already")

@@ -124,7 +124,7 @@ class Collector:
             self._process.stdin.flush()
 
     def wait(self) -> Recorded:
-        """Until all that was recorded has ended, or it was told to stop, and the trace is written."""
+        """Wait until all recorded processes have ended, or a stop was requested, and the trace is written."""
         assert self._process.stdout
         line = self._process.stdout.readline()
         self._close()
@@ -241,7 +241,7 @@ def _run(words: Sequence[str], program: str, env: dict[str, str], collector: Col
 
 
 def stopped_after(collector: Collector, seconds: float | None) -> contextlib.AbstractContextManager[None]:
-    """The recording ends after so long, if not before; None: it does not."""
+    """Longest time of the recording in seconds; None: no limit."""
     if seconds is None:
         return contextlib.nullcontext()
     return _after(min(seconds, threading.TIMEOUT_MAX), partial(collector.tell, "stop"))

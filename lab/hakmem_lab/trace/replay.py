@@ -91,7 +91,7 @@ class Used:
         )
 
     def record(self, nodes: Collection[int] = ()) -> dict:
-        """For the store, without the pictures, and of the stacks with these nodes alone."""
+        """The report for the store: without pictures, and with these nodes of the stacks only."""
         kept = [{key: value for key, value in each.items() if key != "series"} for each in self.processes]
         for each in kept:
             each["stacks"] = [row for row in each["stacks"] if row[0] in nodes]

@@ -10,7 +10,7 @@ from hakmem_lab.trace import attach, stacks
 
 
 def profiled(pid: int, mean_bytes: int, seconds: float) -> HeapProfile:
-    """What it allocated meanwhile: what was there before is not known. Raises LabError."""
+    """Allocations of a process while it was sampled; earlier ones are unknown. Raises LabError."""
     started = time.time_ns()
     with tempfile.TemporaryDirectory(prefix="hak-profile-") as folder:
         path = Path(folder) / "sampled.trace"

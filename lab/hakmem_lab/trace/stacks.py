@@ -1,4 +1,4 @@
-"""By stack: who allocates most, what is freed at once, what is live at the peak, what stays, what grows."""
+"""Stacks that allocate most, free at once, are live at the peak, stay live or grow."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -26,7 +26,7 @@ def mean_bytes(path: Path) -> int:
 
 
 def by_stack(path: Path, process: int | None = None) -> tuple[dict[str, Any], HeapProfile]:
-    """Of one process, the busiest where none is named: (its counts, with `stacks`; the same for other tools). What has
+    """(counts with `stacks`, the same as a profile for other tools) of one process, by default the busiest. What has
     the same functions is one row. Raises LabError."""
     mean = mean_bytes(path)
     found = asked(path, "stacks", str(mean), *([] if process is None else [str(process)]))
@@ -62,7 +62,7 @@ def _row(frames: list, points: int) -> dict[str, Any]:
 
 
 def without_plumbing(stacks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """What libraries of languages do between is left out; stacks that are the same without it are one row."""
+    """Stacks without the frames of language runtimes; stacks that then are equal form one row."""
     found: dict[tuple[str, ...], dict[str, Any]] = {}
     for each in stacks:
         frames = tuple(one for one in each["frames"] if not one.startswith(PLUMBING)) or tuple(each["frames"])
@@ -74,7 +74,7 @@ def without_plumbing(stacks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]
 
 
 class _Places:
-    """The tree of a process's stacks, from the texts of a trace: nothing in them is believed."""
+    """The tree of a process's stacks, from the texts of a trace, which are untrusted."""
 
     def __init__(self, path: Path, texts: list[Any]):
         self._files, self._nodes = list[tuple[str, str]](), list[tuple[int, int, int]]()

@@ -33,7 +33,7 @@ class Page:
 
 
 def blocks(older, head, count, slots=SLOTS, size=SIZE):
-    """(the blocks of a bin that has `count`, how much was broken)."""
+    """(blocks of a bin with this `count`, how many inconsistencies were found)."""
     reader = Reader(Page(older), Layout(ROWS, [], (), 0, ""))
     top = (slots + 8 * count - 8) % (1 << 64)
     found = reader._stacks(np.array([(head, top)], STACK), np.array([(slots, size)], MAGAZINE))

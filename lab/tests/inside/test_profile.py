@@ -282,7 +282,7 @@ def test_names_come_from_the_table_of_symbols(sites, made):
 
 @pytest.mark.parametrize("build_id", ["sha1", "none"])
 def test_a_program_that_was_replaced_meanwhile(here, start, made, tmp_path, build_id):
-    """Its names are those of the file that runs, or none, but never those of the file that has its name now."""
+    """Symbols come from the running file or are missing; they never come from a newer file at the same path."""
     flags = (*FLAGS, f"-Wl,--build-id={build_id}")
     old, new = made("sites.c", *flags, name=f"old-{build_id}"), made("sites.c", *flags, "-Dhot=lie", "-Dcold=wrong",
                                                                    name=f"new-{build_id}")  # fmt: skip

@@ -12,7 +12,7 @@ TIME = np.linspace(0, 1, SAMPLES)
 
 
 def course(rng, rate, size=lambda rng, n: np.full(n, SIZE_KIB), noise_kib=40.0):
-    """An hour in which steps come at random, so many on average."""
+    """An hour with random steps; `rate` is their mean number."""
     count = rng.poisson(rate)
     at, sizes = rng.random(count), size(rng, count)
     return (sizes * (TIME[:, None] > at)).sum(axis=1) + rng.normal(0, noise_kib, SAMPLES)

@@ -110,6 +110,32 @@ def test_it_can_be_searched_from_the_disk(browser, pages):
     WebDriverWait(browser.driver, 20).until(lambda _: browser.script(results) > 0)
 
 
+def test_every_program_is_in_one_table_that_sorts_and_is_whole_on_a_phone(pages, browser):
+    from hakmem_lab.show import gallery
+
+    browser.size(*PHONE)
+    browser.open(SITE / "should.html")
+    links = browser.script(
+        "return [...document.querySelectorAll('.programs tbody a')].map(a => a.getAttribute('href'))"
+    )
+    assert len(links) == len(gallery.rows())
+    assert [link for link in links if not (SITE / link).exists()] == []
+    beyond = "each => each.getBoundingClientRect().right > innerWidth"
+    assert (
+        browser.script(f"return [...document.querySelectorAll('.questions *, .programs *')].filter({beyond}).length")
+        == 0
+    )
+    browser.size(1280, 900)
+    sort = "document.querySelectorAll('.programs button')[{}].click()"
+    cells = "return [...document.querySelectorAll('.programs td:nth-child({})')].map(cell => +cell.dataset.sort)"
+    for column in (1, 2, 3):
+        for descending in (False, True):
+            browser.script(sort.format(column))
+            known = [value for value in browser.script(cells.format(column + 1)) if value is not None]
+            assert known == sorted(known, reverse=descending)
+            assert len(known) >= 5
+
+
 def shell_blocks(page: Path) -> list[str]:
     return re.findall(r"^```sh\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
 

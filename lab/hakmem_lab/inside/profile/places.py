@@ -75,7 +75,7 @@ class HeapProfile:
         return {place for stack in self.values for place in stack if isinstance(place, Place)}
 
     def join(self, other: "HeapProfile") -> None:
-        """Of another process: what has the same places is counted together."""
+        """Add another process's profile; equal stacks are counted together."""
         for stack, values in other.values.items():
             self.add(stack, values)
         self.period = self.period or other.period
@@ -109,7 +109,7 @@ def return_addresses(memory: Memory, found: Layout) -> np.ndarray:
 
 
 def places_of(memory: Memory, pcs: Iterable[int]) -> dict[int, Place]:
-    """Of the calls, which are before the addresses to which they return."""
+    """Places of the calls that return to these addresses; a call lies just before its return address."""
     files = sorted(memory.files())
     starts, ids = [start for start, *_ in files], dict[int, str]()
     bases, latest = [], dict[str, int]()  # where the file's beginning is mapped
@@ -133,7 +133,7 @@ def places_of(memory: Memory, pcs: Iterable[int]) -> dict[int, Place]:
 
 
 def _mapped_build_id(memory: Memory, base: int, path: str) -> str:
-    """Of the file that is mapped: another may have its name by now, or have it where we are."""
+    """Build id read from the mapped file: its path may lead to another file now, or in our mount namespace."""
     try:
         return _build_id_at(memory, base)
     except (Unreadable, struct.error):
@@ -302,7 +302,7 @@ def _demangled(names: list[str]) -> list[str]:
 
 
 def _lines(path: str, addresses: Sequence[int]) -> dict[int, list[Name]]:
-    """As addr2line tells them; nothing where there is none."""
+    """Source lines from addr2line; empty where it is not installed."""
     if shutil.which(ADDR2LINE) is None or not addresses:
         return {}
     text = _ask([ADDR2LINE, "-a", "-f", "-i", "-C", "-e", path], "\n".join(f"{each:#x}" for each in addresses))

@@ -60,7 +60,7 @@ def of_process(pid: int, mean_bytes: int, seconds: float, start: Callable[[int, 
 
 
 def snapshot(pid: int) -> HeapProfile | None:
-    """Of one that samples, at this moment; None: it does not, or cannot be read."""
+    """The present profile of a sampling process; None where it does not sample or cannot be read."""
     with suppress(LabError, OSError), Process(pid) as memory:
         found = layout.find(memory)
         if "&hak_sites" in found and (mean := _request(memory, found)):
@@ -113,7 +113,7 @@ def _unwinder(memory: Process, found: Layout) -> Iterator[None]:
 
 
 def _word(memory: Memory, found: Layout) -> tuple[int, bool, int]:
-    """Of the request: (its number, whether blocks are guarded, the mean; 0: no sampling)."""
+    """Fields of the request word: (its number, whether blocks are guarded, the mean; 0: no sampling)."""
     bits = found["HAK_SAMPLE_MEAN_BITS"]
     asked = word(memory, found.root("hak_sample_request"))
     return asked >> bits, bool(asked >> (bits - 1) & 1), asked & ((1 << bits - 1) - 1)
@@ -212,7 +212,7 @@ def _add_resident(profile: HeapProfile, stacks: Mapping[int, Stack], heap: Heap,
 
 
 def _held(cls: int, heap: Heap, reading: Reading) -> tuple[int, int]:
-    """Of a class: (bytes resident, but those that threads cache; bytes of its live blocks)."""
+    """(resident bytes of a class without thread caches, bytes of its live blocks)."""
     if (each := reading.classes.get(cls)) is not None:
         resident = int(each.resident_in.sum() - each.bytes[CACHED] - each.bytes[DEPOT])
         return resident, int(each.blocks[LIVE]) * heap.layout.class_sizes[cls]

@@ -173,7 +173,7 @@ def _state(rate: float, bound: float, bias: _Bias | None, margin: float, alpha: 
 
 
 def _quantile(level: float, count: int, share: float) -> int:
-    """Of the binomial distribution. The one of scipy.stats takes a second to load."""
+    """A quantile of the binomial distribution. Importing scipy.stats would take a second."""
     return int(np.searchsorted(bdtr(np.arange(count + 1), count, share), level))
 
 

@@ -44,8 +44,8 @@ def ratio_of_means(
     level: float = 0.95,
     words: tuple[str, str] = ("better", "worse"),
 ) -> Means | None:
-    """From the runs of every block, values above 0; None with fewer than 4 blocks. `words`: for sentences, such as
-    faster and slower. The seed is fixed."""
+    """Compare means over the runs of every block, values above 0; None with fewer than 4 blocks. `words` are used in
+    sentences, such as faster and slower. The seed is fixed."""
     if len(control) != len(treatment):
         raise ValueError(f"both sides need the same blocks, got {len(control)} and {len(treatment)}")
     if len(control) < LEAST_BLOCKS:

@@ -79,7 +79,7 @@ class Interval:
         return replace(self, estimate=as_ratio(self.estimate), low=as_ratio(self.low), high=as_ratio(self.high))
 
     def ends(self) -> dict:
-        """As a result states it, without its level: ratios minus one."""
+        """The interval in a result's form, without its level: ratios minus one."""
         ratio = self.ratio()
         return {"estimate": ratio.estimate, "ci_low": ratio.low, "ci_high": ratio.high}
 
@@ -175,7 +175,7 @@ class WalshAverages:
 
 @lru_cache(maxsize=8)
 def _pair_indices(n: int) -> tuple[np.ndarray, np.ndarray]:
-    """By their greater index, so that those of fewer values come first: few powers of two serve every n."""
+    """Index pairs, ordered by the greater index, so that one array serves every smaller n."""
     return np.tril_indices(n)
 
 

@@ -256,7 +256,7 @@ class Plan:
         return shown["above"], shown["below"], shown["more"] & shown["less"]
 
     def levels(self, alpha: float) -> list[tuple[int, float, float]]:
-        """Of every look: its count, the level of its interval, and of the one for equivalence."""
+        """For every look: its number of blocks, and the levels of its two-sided and its equivalence interval."""
         two_sided, one_sided = (
             obrien_fleming_levels(self.looks, alpha * (1 - self.share), sides) for sides in (True, False)
         )

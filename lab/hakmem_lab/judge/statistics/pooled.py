@@ -52,7 +52,7 @@ class Pool:
 
 
 def pool(blocks: Sequence[Mapping[float, int]]) -> Pool:
-    """From value -> count of every block."""
+    """Build it from a map value -> count for every block."""
     values = np.array(sorted({value for block in blocks for value in block}), dtype=float)
     counts = np.zeros((len(blocks), values.size))
     for row, block in zip(counts, blocks, strict=True):
@@ -143,7 +143,7 @@ def flip_p(control: Pool, treatment: Pool, what: float | str) -> float:
 
 
 def flip_p_of(differences: np.ndarray) -> np.ndarray:
-    """Of rows of blocks: how probable as large a sum is, had chance given every difference its sign."""
+    """p-value of each row's sum of differences under random signs."""
     sums = np.abs(differences @ _flips(differences.shape[1]).T)
     return (sums >= np.abs(differences.sum(axis=1, keepdims=True)) * (1 - ROUNDING)).mean(axis=1)
 
@@ -158,7 +158,7 @@ def widened(pooled: Interval, always: Interval) -> Interval:
 
 
 def spread(control: Sampled, treatment: Sampled, what: float | str) -> float:
-    """Of a block in the log-ratio of all requests: what resampled blocks do to it, times the root of their number."""
+    """Standard deviation of one block in the log-ratio of all requests: that of resampled blocks times root n."""
     differences = control.replicates[control.whats.index(what)] - treatment.replicates[treatment.whats.index(what)]
     blocks = control.pool.blocks
     return float(differences.std()) * blocks / math.sqrt(blocks - 1) if blocks > 1 else math.inf

@@ -49,7 +49,7 @@ def spread(d: Values) -> float:
 
 
 def standard_error(sigma: float, blocks: int) -> float:
-    """Standard error (log domain) of the Hodges–Lehmann estimate of so many blocks."""
+    """Standard error (log domain) of the Hodges–Lehmann estimate from this number of blocks."""
     return _EFFICIENCY * sigma / math.sqrt(blocks)
 
 

@@ -74,7 +74,7 @@ class _Procedure:
         self._plan, self._alpha = plan, alpha
 
     def mean_estimate(self, effect: float, margin: float) -> float:
-        """Of the running means at which the procedure ends when this is the true effect."""
+        """Mean of the running estimates at which the procedure stops if this is the true effect."""
         d = self._noise + effect
         means = np.cumsum(d, axis=1) / self._counts
         up, down = self._shown(d, 0.0, 1, two_sided=True), self._shown(d, 0.0, -1, two_sided=True)
@@ -85,7 +85,7 @@ class _Procedure:
         return float(means[np.arange(len(d)), ends.argmax(axis=1)].mean())
 
     def _asked(self) -> np.ndarray:
-        """After which blocks anybody looks."""
+        """Blocks after which there is a look."""
         return np.full(self._counts.shape, True)
 
     def _shown(self, d: np.ndarray, centre: float, side: int, two_sided: bool) -> np.ndarray:
@@ -104,7 +104,7 @@ class _Procedure:
 
 
 class _AtLooks(_Procedure):
-    """One that nobody looks at between the planned looks."""
+    """A plan without looks between the planned ones."""
 
     def _asked(self) -> np.ndarray:
         return np.isin(self._counts, self._plan.looks)

@@ -50,7 +50,7 @@ class Guardrail:
         return cls(name, limit, status(interval, limit), interval)
 
     def row(self) -> dict:
-        """As a result states it: ratios minus one."""
+        """The row in a result's form: ratios minus one."""
         return {"metric": self.name, "limit": self.limit, **self.interval.row(), "status": str(self.status)}
 
 
@@ -91,7 +91,7 @@ def _judged_intervals(d: Sequence[float], alpha: float, plan: Plan | None) -> Ju
 def guardrail(
     d: Sequence[float], limit: float, alpha: float = 0.05, name: str = "guardrail", plan: Plan | None = None
 ) -> Guardrail:
-    """Judge a second metric from its per-block log-ratios (positive = treatment better).
+    """Judge a second metric by its per-block log-ratios (positive = treatment better).
 
     failed: the whole interval is worse than `limit`; held: none of it is; open otherwise. Either word is wrong with
     a probability of at most alpha. `limit` is the tolerated worsening as a ratio minus one, from 0.
@@ -100,7 +100,7 @@ def guardrail(
 
 
 def status(interval: Interval, limit: float) -> GuardrailStatus:
-    """Of an interval in the log domain, positive = better; `limit` as a ratio minus one."""
+    """Status of an interval in the log domain, positive = better. limit: a ratio minus one."""
     if limit < 0:
         raise ValueError(f"a guardrail's limit is the tolerated worsening, at least 0, got {limit}")
     if interval.high < -as_log(limit):
@@ -188,7 +188,7 @@ def sequential_verdict(d: Sequence[float], plan: Plan, margin: float = 0.01, alp
 
 
 def settling_count(d: Sequence[float], plan: Plan, margin: float = 0.01, alpha: float = 0.05) -> int:
-    """After how many of these blocks a run would have ended; their number where nothing settles it."""
+    """Number of these blocks after which a run would have ended; all where it stays undecided."""
     return _settled(d, plan, margin, alpha)[0]
 
 

@@ -89,7 +89,7 @@ def record_look(session: Session, decision: verdict.Decision, pair: tuple[str, s
 
 
 def look_rows(header: dict, blocks: Blocks, pair: tuple[str, str], plan: Plan) -> list[dict]:
-    """What the planned looks that were reached said, and the last block, where it lies between them."""
+    """Decisions of the planned looks so far, and of the last block where it lies between two looks."""
     counts = [count for count in plan.looks if count <= len(blocks)]
     if header.get("anytime"):
         counts = sorted({*counts, len(blocks)})
@@ -120,7 +120,7 @@ def verdict_parts(header: dict, blocks: Blocks, pair: tuple[str, str], plan: Pla
 
 
 def looked_at(blocks: Blocks, plan: Plan) -> Blocks:
-    """What may be judged: by planned looks alone, the blocks up to the last one that was reached."""
+    """Blocks that may be judged: with planned looks alone, those up to the last look."""
     if plan.share:
         return blocks
     return blocks[: max((count for count in plan.looks if count <= len(blocks)), default=0)]

@@ -44,7 +44,7 @@ def unit_header(header: dict) -> dict:
 
 
 def plan_of(pairs: int, wanted: int, alpha: float) -> Plan:
-    """As many looks as are wanted, or one at the end where so few pairs could not give a verdict otherwise."""
+    """The wanted number of looks, or one at the end where several leave too little of alpha to so few pairs."""
     plan = Plan(tuple(planned_looks(pairs, wanted)))
     return plan if pairs >= plan.least_blocks(alpha) else Plan((pairs,))
 
@@ -80,7 +80,7 @@ def unit_records(records: Sequence[dict], each: int) -> list[dict]:
 
 
 def run(spec: AbSpec, context, arms: Sequence[Arm], measure: Callable[[Session], None], analyse: Analyse) -> dict:
-    """As the kind ab does it, on pairs of builds. Raises LabError, Stopped or Interrupted."""
+    """Run an A/B on pairs of builds. Raises LabError, Stopped or Interrupted."""
     plan = plan_of(spec.builds, spec.looks, spec.alpha)
     check(spec, arms, context.source, plan)
     each = spec.max_blocks // spec.builds
@@ -198,7 +198,7 @@ def _laid_out(arm: Arm, path: Path, seed: int) -> Arm:
 
 
 def analyse(header: dict, records: Sequence[dict], judge: Analyse) -> dict:
-    """What `judge` says of the units, told in blocks and builds."""
+    """The result of `judge` on the units, with numbers of blocks and builds."""
     each, pairs = header[KEY]["each"], header[KEY]["pairs"]
     result = judge(unit_header(header), unit_records(records, each))
     # Before the first look there is nothing to be seen of single pairs either.

@@ -70,7 +70,7 @@ def percentile_us(histogram: HdrHistogram, name: str) -> float:
 
 @lru_cache(maxsize=50_000)
 def added_percentile_us(texts: tuple[str, ...], name: str) -> float:
-    """Of the sum of encoded histograms; asked again after every block, and decoded once."""
+    """A percentile of the sum of encoded histograms; cached, because it is needed again after every block."""
     total = empty()
     for text in texts:
         total.decode_and_add(text.encode())
@@ -147,7 +147,7 @@ LEAST_REQUESTS_BEYOND = 10
 
 @dataclass(frozen=True)
 class Requests:
-    """Of one arm: its series, `response` and, where the program prints it in every run, `service`."""
+    """One arm's series: `response`, and `service` where the program prints it in every run."""
 
     name: str
     series: dict[str, Sampled]
@@ -200,7 +200,7 @@ class Pools:
         self._made: dict[tuple[str, tuple[int, ...]], Requests] = {}
 
     def arm(self, name: str, beside: str | None = None, count: int | None = None) -> Requests:
-        """In all blocks in which it took part, and `beside` too; of these the first `count`."""
+        """Requests of the first `count` blocks in which this arm and `beside` both ran."""
         rows = [place for place, block in enumerate(self.blocks) if name in block and (beside or name) in block]
         key = name, tuple(rows[:count])
         if key not in self._made:
@@ -233,11 +233,11 @@ class Pair:
         return compared(*self._sampled(metric, count), statistic(metric), levels)
 
     def spread(self, metric: str) -> float:
-        """What a block adds to the uncertainty of the log-ratio of all requests."""
+        """One block's part in the uncertainty of the log-ratio of all requests."""
         return spread(*self._sampled(metric, None), statistic(metric))
 
     def log_ratios(self, metric: str) -> list[float]:
-        """Of every block: from the percentiles of its own requests, those of its runs together."""
+        """A log-ratio for every block, from percentiles over the requests of all its runs."""
         return [
             math.log(_of_block(block[self.control], metric) / _of_block(block[self.treatment], metric))
             for block in self.blocks

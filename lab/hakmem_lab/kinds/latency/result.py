@@ -47,7 +47,7 @@ def cause(_response: int, faults: int, waits: int, preempted: int) -> str:
 
 
 def cause_rows(arms: Mapping[str, Requests], runs: Mapping[str, Sequence[dict]]) -> list[dict]:
-    """Of each arm and percentile, by the requests beyond it: shares of causes. Left out where too few are known."""
+    """Causes of the requests beyond each percentile, as shares, by arm. Left out where too few causes are known."""
     found = []
     for percentile in CAUSED:
         for name, arm in arms.items():
@@ -96,7 +96,7 @@ def key(percentile: str) -> str:
 
 
 def _series(arm: Requests, prefix: str) -> dict | None:
-    """Of all requests, with the intervals from resampled blocks; None where the program does not print this series."""
+    """Percentiles over all requests, with intervals from resampled blocks; None where no such series is printed."""
     if not arm.known(prefix + MEAN):
         return None
     out: dict = {"intervals": {}}

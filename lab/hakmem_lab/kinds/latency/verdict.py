@@ -3,9 +3,9 @@
 When a latency run may be judged, and which interval then holds. Pure.
 
 Where a block has requests enough for a percentile (ten beyond it, on every arm), each block gives a log-ratio of its
-own requests, and the rule of an A/B holds of these after every block. The interval is that of all requests, widened by
-what these blocks do not exclude: a direction is said only where both say so. So the rule of the blocks bounds the error
-of the whole run, and what only few blocks have, which resampled blocks see, holds a verdict back.
+own requests, and the rule of an A/B holds for these after every block. The shown interval contains that of all requests
+and that of the blocks, so both must agree on a direction. The rule of the blocks bounds the error of the whole run;
+resampled blocks hold a verdict back where few blocks have long waits.
 
 Where a block has too few, its own percentile says little. All requests are then looked at after 1/2, 3/4 and all of the
 planned blocks, at O'Brien–Fleming levels. Simulated with the test of flipped signs, 12, 20 and 40 blocks: arms that are
@@ -47,7 +47,7 @@ class Rule:
         return self.often.looks[-1]
 
     def intervals(self, pair: Pair, metric: str, alpha: float) -> tuple[Interval, Interval]:
-        """Of one percentile: the interval, and the narrower one that leaves alpha on each side."""
+        """The interval of one percentile, and the narrower one that leaves alpha on each side."""
         if metric in self.by_block:
             judged = self.often.judged(pair.log_ratios(metric), alpha)
             pooled = pair.against(metric, [1 - alpha, 1 - 2 * alpha])
@@ -69,7 +69,7 @@ class Rule:
     def _narrowed(
         self, pair: Pair, metric: str, alpha: float, looked: tuple[Interval, Interval]
     ) -> tuple[Interval, Interval]:
-        """By what all blocks show, whose bets may be read at any time; unlimited where the two exclude each other."""
+        """The anytime-valid interval of all blocks; unlimited where the two sides exclude each other."""
         pooled = pair.against(metric, [1 - alpha, 1 - 2 * alpha])
         bets, tail = Bets(pair.log_ratios(metric)), alpha * self.seldom.share
         found = []
@@ -96,17 +96,17 @@ def _unlimited(interval: Interval) -> Interval:
 
 
 def looks_at(blocks: int) -> tuple[int, ...]:
-    """The planned looks of so many blocks, the last one at their end."""
+    """The planned looks in this number of blocks, the last at the end."""
     return tuple(sorted({max(1, round(blocks * share)) for share in LOOKS}))
 
 
 def of_blocks(blocks: int, by_block: Sequence[str] = (), reserve: float = RESERVE) -> Rule:
-    """That of a new run of so many blocks."""
+    """The plan of a new run with this number of blocks."""
     return Rule(Plan((blocks,)), Plan(looks_at(blocks), share=reserve), frozenset(by_block))
 
 
 def recorded(header: dict, records: Sequence[dict]) -> Rule:
-    """The one that the run promised; runs that promised nothing are looked at once, at their end."""
+    """The rule in the run's header; a run without one has a single look, at its end."""
     planned, share = planning.planned_blocks(header, records), header.get("anytime", 0.0)
     if not share:
         return Rule(Plan((planned,), share=0.0), Plan((planned,), share=0.0), frozenset())
@@ -120,7 +120,7 @@ BUILT_IN = {"p99.9": 0.25}
 
 @dataclass(frozen=True)
 class Asked:
-    """What is wanted to be known of every pair of arms, and by which rule."""
+    """The questions about every pair of arms, and the rule that decides them."""
 
     spec: dict
     rule: Rule

@@ -44,7 +44,7 @@ QUANTITIES = (
 
 @dataclass(frozen=True)
 class Column:
-    """Of one arm, a value of each block: of its replays, and of its live runs if there are any."""
+    """One arm's value in each block, for its replays and for its live runs, if any."""
 
     replays: Sequence[float]
     lives: Sequence[float]
@@ -61,7 +61,7 @@ def offsets(recorded: Sequence[Mapping], base_runs: Sequence[Mapping]) -> dict[i
 
 
 def peak(processes: Sequence[Mapping], beside: Mapping[int, float]) -> float:
-    """Of the largest process with what it holds besides."""
+    """Peak of the largest process, including the memory that is not in the trace."""
     return max(each["rss_peak_kib"] + beside.get(each["process"], 0.0) for each in processes)
 
 
@@ -126,7 +126,7 @@ def doubt(columns: Mapping[str, Column], base: str, quantity: Quantity, level: f
 def half_width(
     noise: Sequence[float], change: float, level: float, quantity: Quantity, others: Sequence[float]
 ) -> float:
-    """Of the interval of a prediction; others: by how much the model was off for the other arms."""
+    """Half the width of a prediction's interval. others: errors of the model for the other arms."""
     model = SIGMAS * math.hypot(quantity.of_level * level, quantity.of_change * change) if change else 0.0
     if len(others) >= LEAST_OTHERS:
         off = math.sqrt(statistics.fmean(each**2 for each in others))

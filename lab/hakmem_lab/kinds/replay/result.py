@@ -46,12 +46,12 @@ def chosen(path: Path, spec: CompareSpec, process: int | None) -> dict[str, Any]
 def judged(
     columns: Mapping[Key, Sequence[float]], tests: int, margin: float, alpha: float
 ) -> dict[Key, verdict.Decision]:
-    """Of per-block log-ratios (positive = better); `tests`: as many as could have been made share alpha."""
+    """Decide on per-block log-ratios (positive = better). tests: number of possible comparisons, which share alpha."""
     return {key: verdict.decide(d, margin, alpha / tests) for key, d in columns.items()}
 
 
 def block_ns(runs: Sequence[Mapping], process: int, nodes: set[int]) -> list[float]:
-    """Of each run: of a block of these stacks from its allocation to its free. Empty where a replay had none."""
+    """Mean nanoseconds for a block of these stacks, in each run. Empty where a replay had no such block."""
     found = []
     for run in runs:
         rows = [row for each in run["replay"]["processes"] if each["process"] == process
@@ -187,7 +187,7 @@ def _replay(header: dict, own: dict, blocks: Blocks) -> dict:
 
 
 def refusals(blocks: Blocks, names: Sequence[str]) -> list[str]:
-    """Of arms on which the allocator refused allocations: what they did not do took them no time and no memory."""
+    """Warn of arms whose allocator refused allocations: the missing work took no time and no memory."""
     counts = {name: max((sum(each["failed"] for each in run["replay"]["processes"])
                          for run in runs_of(blocks, name) if run.get("replay")), default=0)
               for name in names}  # fmt: skip
@@ -196,12 +196,12 @@ def refusals(blocks: Blocks, names: Sequence[str]) -> list[str]:
 
 
 def _lives(blocks: Blocks, names: list[str], quantity: Quantity) -> dict[str, list[list[float]]]:
-    """Of each arm, block by block: what its live runs used."""
+    """What the live runs of each arm used, block by block."""
     return {name: [[run[quantity.field] for run in block[name + LIVE]] for block in blocks] for name in names}
 
 
 def _replayed(blocks: Blocks, names: list[str]) -> dict:
-    """Of the last run of the first arm: which processes were replayed, how much of the trace was left out."""
+    """Which processes the first arm's last run replayed, and how much of the trace it left out."""
     run: dict = next((block[name][-1] for block in reversed(blocks) for name in names if block.get(name)), {})
     return {key: (run.get("replay") or {}).get(key) for key in ("processes", "left_out", "left_out_operations")}
 

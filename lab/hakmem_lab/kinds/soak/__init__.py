@@ -212,7 +212,7 @@ class _Segment:
     client_failed: str | None = None
 
     def run(self) -> None:
-        """Where it is interrupted, the process has been ended and its end recorded."""
+        """On an interruption, the process is ended and its end recorded before this returns."""
         spec, workload = self.spec, self.recorder.workload
         left_s = spec.duration - self.offset_s
         workload = replace(workload, timeout_s=left_s + spec.timeout)

@@ -195,7 +195,7 @@ class Segment:
         return steps(self.course, self.duration_s / HOUR_S)
 
     def stays_risen(self, rss: Slope, budget_mib_per_h: float) -> bool:
-        """Whether what this slope says was taken was not given back."""
+        """Whether the growth that this slope implies was kept."""
         steady_kib_h = self.steady_s / HOUR_S * KIB_PER_MIB
         rise = np.asarray(rss.slope_per_s * steady_kib_h)
         return bool(stays_risen(self.course, rise, budget_mib_per_h * steady_kib_h))
@@ -297,7 +297,7 @@ def segments(records: Iterable[dict], warm_up_s: float = 0.0) -> list[Segment]:
 
 
 def epochs(samples: Sequence[dict]) -> list[dict]:
-    """One row for every stay in a phase; without phases, for twelve equal parts."""
+    """One row for every period in a phase; without phases, for twelve equal parts."""
     phases = phases_of(samples)
     parts = stays(phases)
     if len(set(phases)) == 1:

@@ -160,7 +160,7 @@ def _threads(samples: Sequence[dict]) -> dict:
 
 
 def _service(samples: Sequence[dict]) -> dict:
-    """Of each percentile of the service time in one sample: the median sample, and the worst."""
+    """For each percentile of the service time in one sample: the median over the samples, and the worst."""
     found = {name: analysis.column(samples, name)[1].tolist() for name in analysis.SERVICE_TIMES}
     return {
         name: {"median": statistics.median(values), "worst": max(values)} if values else None

@@ -55,7 +55,7 @@ def _runs(found: np.ndarray) -> list[tuple[int, int]]:
 
 
 def _least(points: np.ndarray, noise: float) -> np.ndarray:
-    """By how much each point has to lie above those before: more than noise, and than a ramp makes of it there."""
+    """Rise that counts as a step at each point: more than noise, and more than a ramp would give."""
     from scipy.ndimage import median_filter  # loading it takes longer than the command that shows a result
 
     over = np.concatenate([np.zeros(WIDEST), points[WIDEST:] - points[:-WIDEST]])
@@ -63,7 +63,7 @@ def _least(points: np.ndarray, noise: float) -> np.ndarray:
 
 
 def steps(y: np.ndarray, hours: float) -> Steps:
-    """Of a course of resident memory in KiB."""
+    """Find the steps in a series of resident memory in KiB."""
     points = _means(np.asarray(y, dtype=float))
     if points.size < NEARBY:
         return Steps(np.empty(0), np.empty(0), hours)

@@ -107,7 +107,7 @@ def sheet_rows(sheet: Sheet) -> list[dict]:
 
 
 def milestones_of(spec: SuiteSpec, sheets: Sequence[Sheet], rows: Sequence[dict]) -> list[dict]:
-    """Those whose workload was measured; at the end, where every workload was, how many bars are reached.
+    """Milestones whose workload was measured; the last counts the bars reached, once all workloads were measured.
 
     A milestone is met only where the whole interval is beyond its bar.
     """

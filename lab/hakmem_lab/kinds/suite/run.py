@@ -315,7 +315,7 @@ class Suite(Recorder):
         return time.monotonic() - self.begun + sum(rounds_s) / len(rounds_s) > self.spec.budget
 
     def _part_done(self, blocks: int, timed: Sequence[WorkloadSpec], started: float) -> float:
-        """Of the blocks, or of the time until the budget ends it, whichever is further."""
+        """Finished share of the blocks or of the time budget, whichever is larger."""
         planned = sum(self.spec.blocks_of(row) for row in timed)
         if self.spec.budget is None:
             return blocks / planned

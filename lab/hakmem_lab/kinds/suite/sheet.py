@@ -134,7 +134,7 @@ class Sheet:
         return failing.unequal(self.records, first, second)
 
     def arms(self) -> list[str]:
-        """Those that took part in every block."""
+        """Arms that took part in every block."""
         everyone = [*self.spec.allocators, *self.row.arms]
         return [arm for arm in everyone if all(arm in block for block in self.blocks)]
 

@@ -263,7 +263,7 @@ class WorkloadSpec(Model):
         return list(dict.fromkeys([self.metric, *memory, *self.also.values(), *named]))
 
     def rates(self) -> set[str]:
-        """The metrics of which more is better."""
+        """The metrics whose larger value is better."""
         of_bars = {self.named(bar.metric) for bar in self.bars if bar.higher_is_better}
         of_guardrails = {self.named(name) for name, guardrail in self.guardrails.items() if guardrail.higher_is_better}
         return of_bars | of_guardrails | ({self.metric} if self.higher_is_better else set())
@@ -355,7 +355,7 @@ def checked_defaults(values: Any) -> dict:
     known = [field.alias or name for name, field in WorkloadSpec.model_fields.items() if name not in OWN_KEYS]
     for name in values:
         if name in OWN_KEYS:
-            raise ValueError(f"defaults: '{name}' is each workload's own")
+            raise ValueError(f"defaults: '{name}' must be set for each workload")
         if name not in known:
             raise ValueError(f"defaults: unknown key '{name}': {nearest(name, known)}")
     return values

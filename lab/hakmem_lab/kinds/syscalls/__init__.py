@@ -182,7 +182,7 @@ class Execution:
     seed: int
 
     def argv(self, words: Sequence[str]) -> list[str]:
-        """With what {ops} and {seed} stand for."""
+        """The command with the values of {ops} and {seed}."""
         length = OPS if self.ops is None else str(self.ops)
         return [word.replace(OPS, length).replace(SEED, str(self.seed)) for word in words]
 
@@ -237,7 +237,7 @@ def run(spec: Spec, context: Context) -> dict:
 
 
 def _count(spec: Spec, executions: Sequence[Execution], counter: Counter, recorder: Recorder) -> None:
-    """What is not in the store yet. Raises Stopped at the first execution that fails."""
+    """Measure the executions that the store lacks. Raises Stopped at the first one that fails."""
     records = [record for record in recorder.records() if record["type"] == "run"]
     done = {record["block"] for record in records if record["ok"]}
     attempts = {record["block"]: record["attempt"] + 1 for record in records}

@@ -21,7 +21,7 @@ def upper_bound(events: float, alpha: float = ALPHA, together: float = 1.0) -> f
 
 
 def burst(events: float, counts: Sequence[Sequence[float]]) -> float:
-    """How many calls may have come at once: what the counts of several different executions vary by, over their mean.
+    """Mean size of a burst of calls: the variance of the counts of different executions over their mean.
     Of fewer than three it is not known, and all that were seen may have been one burst."""
     if min(len(each) for each in counts) < LEAST_DIFFERENT:
         return max(1.0, events)
@@ -29,7 +29,7 @@ def burst(events: float, counts: Sequence[Sequence[float]]) -> float:
 
 
 def seen(short: Sequence[float], long: Sequence[float], each_differs: bool) -> float:
-    """Calls that so many operations more made. Of different executions all above the least short one count: a burst in
+    """System calls of the additional operations. Of unlike executions all above the least short one count: a burst in
     one of three is not in the median, and one in a short run takes nothing off."""
     middle = statistics.median(long) - statistics.median(short)
     return max(len(long) * middle, sum(long) - len(long) * min(short)) if each_differs else middle

@@ -91,7 +91,7 @@ def groups_of(header: dict, records: Sequence[dict]) -> tuple[list[list[str]], i
 
 
 def state_of(header: dict, records: Sequence[dict]) -> search.Course:
-    """How far the choice has come; header: as it is stored."""
+    """Progress of the choice; header: as stored."""
     gone = {event["arm"]: event["block"] for event in events(records, GONE)}
     blocks, (groups, wanted) = finished_blocks(records, SELECT), groups_of(header, records)
     first, over = header["spec"]["select-blocks"], bool(events(records, OVER))
@@ -143,7 +143,7 @@ def _course(header: dict, records: Sequence[dict], state: search.Course) -> dict
 
 
 def _runner_up(header: dict, blocks: Blocks, state: search.Course) -> dict | None:
-    """Who was in the last rung beside the chosen one, if its blocks promise as much as matters, and keep the limits."""
+    """The other arm of the last rung, if its blocks promise a gain above the margin and keep the limits."""
     if not state.rungs:
         return None
     aim = aim_of(header)
@@ -171,7 +171,7 @@ def _rows(header: dict, blocks: Blocks, chosen: str) -> list[dict]:
 
 
 def _concluded(header: dict, result: dict, chosen: str, brought: bool) -> dict:
-    """With what follows from the verdict: the arm to use and its line, or to stay with what there is."""
+    """Add the advice that follows from the verdict: an arm with its command line, or no change."""
     spec, tune = header["spec"], result["tune"]
     if result["verdict"] == "GO":
         arms = {arm["name"]: arm for arm in header["arms"]}

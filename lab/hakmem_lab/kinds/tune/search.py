@@ -1,4 +1,4 @@
-"""Which combinations of options are tried where there are too many to try all: Optuna's TPE sampler, asked and told.
+"""Which combinations of options are tried where there are too many to try all: Optuna's TPE sampler.
 
 Every group of candidates is asked for anew, from the scores of all before it and a seed of its own, so that a run that
 was interrupted asks the same questions.
@@ -70,7 +70,7 @@ class Course:
 
 @dataclass(frozen=True)
 class Score:
-    """Of one candidate: log-ratios, positive = better. slack: how far its worst limit is from being broken."""
+    """One candidate's log-ratios, positive = better. slack: distance of its worst metric from the limit."""
 
     estimate: float
     slack: float

@@ -66,7 +66,7 @@ class Space:
 
 
 def space_of(spec: "Spec") -> Space:
-    """Raises LabError where a name is none of an allocator."""
+    """Raises LabError where a name is not that of an allocator."""
     options: dict[str, list[Option]] = {}
     fixed: list[str] = []
     left_out: dict[str, str] = {}
@@ -98,7 +98,7 @@ def _check_arm(text: str) -> None:
 
 
 def is_large(spec: "Spec", space: Space) -> bool:
-    """Whether there are more combinations than are all tried."""
+    """Whether there are too many combinations to try them all."""
     return spec.combine and space.size() > LARGE
 
 
@@ -202,7 +202,7 @@ class Spec(BlockSpec):
         )
 
     def percentiles(self) -> list[str]:
-        """Those that are read from the latencies that the program prints."""
+        """Names of the metrics that are percentiles of the latencies which the program prints."""
         names = (self.metric, *self.guardrails)
         return [name for name in dict.fromkeys(names) if name in PERCENTILES and name not in self.readings]
 

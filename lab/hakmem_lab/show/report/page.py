@@ -26,7 +26,7 @@ _LINK_SCHEMES = ("", "file", "http", "https")
 
 
 def templates() -> jinja2.Environment:
-    """Of the pages; what is put into them is escaped, and must be there."""
+    """Templates of the pages: values are escaped, and a missing one is an error."""
     return jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).with_name("templates")),
         autoescape=True,

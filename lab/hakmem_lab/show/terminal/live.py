@@ -25,7 +25,7 @@ HELP = "c classes  t threads  o options  u undo  q quit"
 
 
 def show(watch: Watch, interval: float) -> None:
-    """Until a key or the process ends it."""
+    """Refresh the display until a key is pressed or the process ends."""
     console = Console(highlight=False)
     with _keys() as keys, Live(console=console, screen=True, auto_refresh=False) as live:
         while not watch.ended():

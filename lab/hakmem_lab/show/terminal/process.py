@@ -110,7 +110,7 @@ def classes(result: Mapping):
 
 
 def class_cells(row: Mapping) -> list[str]:
-    """Of one class: its size, slabs, blocks that are live, cached and free, what was asked for, KiB of these."""
+    """Cells of one class: size, slabs, live, cached and free blocks, mean request, KiB live, rounded up, resident."""
     blocks = (row["slabs"], row["live_blocks"], row["cached_blocks"] + row["depot_blocks"], row["free_blocks"])
     asked = f"{row['mean_asked']:,.0f}" if row["mean_asked"] else "-"
     sizes = (row["live_kib"], row["rounding_kib"], row["resident_kib"])

@@ -241,7 +241,7 @@ def margin_of(run: LoadedRun) -> float:
 
 
 def effects(run: LoadedRun) -> Picture | None:
-    """What the settings of a matrix do, at each level of the others first; the interaction has its own shape."""
+    """The effects of a matrix's settings, first at each level of the others; interactions have their own marker."""
     records = [e for e in run.result.get("effects") or [] if finite(e.get("estimate")) is not None]
     if not records:
         return None

@@ -15,7 +15,7 @@
 
 #include "pack.h"
 
-#define PACK_THREADS_MOST (1u << 20) // of one process: the width of a block's owner
+#define PACK_THREADS_MOST (1u << 20) // threads of a process; a block's owner fits in 20 bits
 
 // An address is kept without its lowest three bits, as in a word. Address 0: no block here.
 typedef struct {
