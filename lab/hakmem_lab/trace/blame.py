@@ -1,5 +1,5 @@
-"""Which stacks' survivors keep how much memory, by cause: the pages that they have alone, and their bytes on pages that
-they share, are the prediction, and a replay in which their blocks are never allocated is the test of it.
+"""Which stacks' survivors keep how much memory, by cause. The prediction is the pages that they have alone, and their
+bytes on pages that they share. The test of it is a replay in which their blocks are never allocated.
 
 A block survives that is live at the moment asked about. Both replays give free memory back there, where the allocator
 has a function for it: what remains resident is what blocks hold in place.

@@ -21,7 +21,7 @@ LESS = {1: 64, 2: 174, 3: 0, 5: 125}
 
 @pytest.fixture
 def asked(monkeypatch):
-    """by_pages on replays of these figures; what they were given."""
+    """by_pages on replays with the figures above; what the replays were given."""
     calls = []
 
     class Replays:
