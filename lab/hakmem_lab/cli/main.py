@@ -18,11 +18,16 @@ from hakmem_lab.errors import EXIT_BAD_INPUT, EXIT_SIGNAL, EXIT_STOPPED, Interru
 from hakmem_lab.system import signals
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")  # read when numpy or scipy is loaded
 COMPLETION = "_HAK_COMPLETE"  # set by a shell that asks what may follow
 
 
 def main() -> None:
     signals.listen()
+    # Threads of a library for linear algebra would spin on the processors of what is measured. os.environ stays as the
+    # caller's, from which every program gets its own.
+    for name in ONE_THREAD:
+        os.putenv(name, "1")
     # Closed by whoever started us: what is written is for nobody.
     sys.stdout = sys.stdout or _nowhere()
     sys.stderr = sys.stderr or _nowhere()

@@ -1,5 +1,5 @@
-"""Which stacks' survivors keep how much memory, by cause: what a replay counts on their pages alone is the prediction,
-and a replay in which their blocks are never allocated is the test of it.
+"""Which stacks' survivors keep how much memory, by cause. The prediction is the pages that they have alone, and their
+bytes on pages that they share. The test of it is a replay in which their blocks are never allocated.
 
 A block survives that is live at the moment asked about. Both replays give free memory back there, where the allocator
 has a function for it: what remains resident is what blocks hold in place.
@@ -107,10 +107,10 @@ def confirmed(row: Mapping[str, Any]) -> bool:
 
 def answer(tested: Sequence[Mapping[str, Any]], moment: str) -> str:
     if not tested:
-        return f"No stack's survivors keep {LEAST_KIB} KiB of pages to themselves {moment}"
+        return f"No stack's survivors keep {LEAST_KIB} KiB resident {moment}"
     first = tested[0]
     said = "confirms" if confirmed(first) else "does not confirm"
     return (
-        f"The survivors of {first['frames'][0]} keep {first['predicted_kib'] / 1024:.1f} MiB of pages to themselves "
+        f"The survivors of {first['frames'][0]} keep {first['predicted_kib'] / 1024:.1f} MiB resident "
         f"{moment}; a replay without them holds {first['observed_kib'] / 1024:.1f} MiB less, which {said} it"
     )

@@ -361,13 +361,13 @@ HEAD = "#define _GNU_SOURCE\n#include <stdio.h>\n#include <stdlib.h>\n#include <
 
 
 @pytest.mark.parametrize("kind", SOURCES)
-def test_what_cannot_be_recorded_is_refused_and_goes_on(hak, path, tmp_path, kind):
+def test_what_cannot_be_recorded_is_refused_and_goes_on(here, path, tmp_path, kind):
     flag, source, why = SOURCES[kind]
     words = ["cc", "-w", "-fno-builtin", flag, "-o", tmp_path / kind, "-x", "c", "-"]
     subprocess.run(words, input=HEAD + source, text=True, check=True)
     with running(tmp_path / kind) as program:
         before = Path(f"/proc/{program.pid}/maps").read_text()
-        answer = hak("record", "-o", path, str(program.pid))
+        answer = here("record", "-o", path, str(program.pid))
         assert answer.status == 2
         assert why in answer.message()
         assert not path.exists()
@@ -375,26 +375,26 @@ def test_what_cannot_be_recorded_is_refused_and_goes_on(hak, path, tmp_path, kin
         assert program.poll() is None
 
 
-def test_one_that_is_stopped_or_is_none_is_refused(hak, path, until):
+def test_one_that_is_stopped_or_is_none_is_refused(here, path, until):
     sleeps = (
         "import threading, time; threading.Thread(target=time.sleep, args=(600,)).start(); print('going', flush=True)"
     )
     with running("/usr/bin/python3", "-c", sleeps) as server:
         server.send_signal(signal.SIGSTOP)
         until(lambda: "\nState:\tT" in Path(f"/proc/{server.pid}/status").read_text())
-        assert f"kill -CONT {server.pid}" in hak("record", "-o", path, str(server.pid)).message()
+        assert f"kill -CONT {server.pid}" in here("record", "-o", path, str(server.pid)).message()
         server.send_signal(signal.SIGCONT)
         tid = next(int(each) for each in os.listdir(f"/proc/{server.pid}/task") if int(each) != server.pid)
-        assert f"its process is {server.pid}" in hak("record", "-o", path, str(tid)).message()
-    assert "is not there" in hak("record", "-o", path, "4194999").message()
+        assert f"its process is {server.pid}" in here("record", "-o", path, str(tid)).message()
+    assert "is not there" in here("record", "-o", path, "4194999").message()
 
 
-def test_one_with_files_of_its_own_is_refused(hak, path, tmp_path):
+def test_one_with_files_of_its_own_is_refused(here, path, tmp_path):
     mount = ["unshare", "-rm", "sh", "-c", "mount -t tmpfs none /tmp && echo going && exec sleep 600"]
     if subprocess.run([*mount[:4], "mount -t tmpfs none /tmp"], capture_output=True, check=False).returncode:
         pytest.skip("this user can mount nothing")
     with running(*mount) as other:
-        answer = hak("record", "-o", path, str(other.pid))
+        answer = here("record", "-o", path, str(other.pid))
         assert answer.status == 2
         assert "files of its own" in answer.message()
         assert other.poll() is None

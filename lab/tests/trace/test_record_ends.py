@@ -107,8 +107,8 @@ def test_standard_input_and_output_are_the_programs(hak, path):
     assert read(path).info["command"] == ["sh", "-c", "cat; echo no >&2"]
 
 
-def test_a_place_that_cannot_be_written_is_said_before_the_start(hak, tmp_path):
-    answer = hak("record", "-o", tmp_path / "none" / "x.trace", "--", "touch", tmp_path / "ran")
+def test_a_place_that_cannot_be_written_is_said_before_the_start(here, tmp_path):
+    answer = here("record", "-o", tmp_path / "none" / "x.trace", "--", "touch", tmp_path / "ran")
     assert answer.status == 2
     assert "is in no folder" in answer.message()
     assert not (tmp_path / "ran").exists()
@@ -125,9 +125,9 @@ def test_a_wait_for_what_the_command_left_running_is_said(begin, path, marker, p
 
 
 @pytest.mark.parametrize("flags", [(), ("--force",)])
-def test_a_trace_that_is_there_is_overwritten_by_force_only(hak, path, tmp_path, flags):
+def test_a_trace_that_is_there_is_overwritten_by_force_only(here, path, tmp_path, flags):
     path.write_text("of an hour")
-    answer = hak("record", "-o", path, *flags, "--", "touch", tmp_path / "ran")
+    answer = here("record", "-o", path, *flags, "--", "touch", tmp_path / "ran")
     assert answer.status == (0 if flags else 2)
     assert (tmp_path / "ran").exists() == bool(flags)
     if flags:
@@ -154,17 +154,17 @@ def test_a_collector_that_is_killed_leaves_a_partial_trace_and_the_program(begin
     assert "operation" not in said
 
 
-def test_a_process_that_has_ended_or_is_recorded_already_is_refused(begin, hak, program, path, tmp_path):
+def test_a_process_that_has_ended_or_is_recorded_already_is_refused(begin, here, program, path, tmp_path):
     ended = subprocess.Popen(["true"])
     os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
-    answer = hak("record", "-o", path, str(ended.pid))
+    answer = here("record", "-o", path, str(ended.pid))
     ended.wait()
     assert answer.status == 2
     assert "has ended" in answer.message()
     running = begin("record", "-o", path, "--", program, "endless")
     assert running.stdout.readline() == "going\n"
     (recorded,) = (int(pid) for pid in children_of(running.pid) if "recorded" in os.readlink(f"/proc/{pid}/exe"))
-    answer = hak("record", "-o", tmp_path / "other.trace", str(recorded))
+    answer = here("record", "-o", tmp_path / "other.trace", str(recorded))
     assert answer.status == 2
     assert "it is recorded already" in answer.message()
     running.send_signal(signal.SIGTERM)

@@ -159,10 +159,10 @@ def test_a_full_disk_ends_the_recording_and_not_the_program(small_disk, program,
     assert found.partial.endswith(": No space left on device")
 
 
-def test_two_recordings_do_not_write_into_one_file(begin, hak, path, until):
+def test_two_recordings_do_not_write_into_one_file(begin, here, path, until):
     first = begin("record", "-o", path, "--", "sh", "-c", "echo going; exec sleep 30")
     assert first.stdout.readline() == "going\n"
-    refused = hak("record", "-o", path, "--force", "--", "true")
+    refused = here("record", "-o", path, "--force", "--", "true")
     assert refused.status == 2
     assert "another recording is writing" in refused.message()
     first.send_signal(signal.SIGTERM)
@@ -171,10 +171,10 @@ def test_two_recordings_do_not_write_into_one_file(begin, hak, path, until):
 
 
 @pytest.mark.parametrize(("kind", "what"), [("fifo", "no regular file"), ("folder", "is a folder")])
-def test_only_a_file_can_be_written_to(hak, tmp_path, kind, what):
+def test_only_a_file_can_be_written_to(here, tmp_path, kind, what):
     target = tmp_path / "target"
     os.mkfifo(target) if kind == "fifo" else target.mkdir()
-    answer = hak("record", "-o", target, "--", "true")
+    answer = here("record", "-o", target, "--", "true")
     assert answer.status == 2
     assert what in answer.message()
 

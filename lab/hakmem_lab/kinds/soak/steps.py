@@ -34,7 +34,7 @@ class Steps:
         nothing of larger ones that are still to come."""
         at, sizes, hours = self.at, self.sizes, self.hours * (1 - WARM_UP)
         late = at > (1 + WARM_UP) / 2
-        if sizes.size and bdtr(int(late.sum()), sizes.size, 0.5) < UNEVEN / 2:
+        if bdtr(int(late.sum()), sizes.size, 0.5) < UNEVEN / 2:
             sizes, hours = sizes[late], hours / 2
         if not sizes.size or hours <= 0:
             return None

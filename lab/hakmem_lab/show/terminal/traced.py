@@ -223,7 +223,7 @@ def show_pages(result: Mapping[str, Any]) -> None:
         observed = f"{number(row['observed_kib'], 'KiB')}{'' if confirmed(row) else ', not confirmed'}"
         cells.append((called(row["frames"]), *figures, observed, error))
     if cells:
-        heads = ("where", "survivors", "bytes", "pages of theirs alone", "less without them", "error")
+        heads = ("where", "survivors", "bytes", "predicted", "less without them", "error")
         console.print(table_of("Which stacks keep pages, and what a replay without them holds less", heads, cells))
     if result["untested"]:
         console.print(f"{many(result['untested'], 'more stack')} not tested; --without NAME tests one", soft_wrap=True)

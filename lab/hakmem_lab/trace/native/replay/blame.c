@@ -1,5 +1,6 @@
-// Which group of stacks keeps which pages: a page that blocks of one group alone lie on goes when they go. And the test
-// of that: a replay in which the blocks of one group are never allocated.
+// Which group of stacks keeps how much: a page that blocks of one group alone lie on goes when they go; on a page that
+// several groups share, others take the place of its bytes. And the test of that: a replay in which the blocks of one
+// group are never allocated.
 #include <dlfcn.h>
 #include <malloc.h>
 #include <stdio.h>
@@ -12,11 +13,11 @@
 
 typedef struct {
   uint64_t page;
-  uint32_t group;
+  uint32_t group, bytes; // of one block, on this page
 } place_t;
 
 typedef struct {
-  uint64_t blocks, bytes, pages;
+  uint64_t blocks, bytes, held; // held: bytes that go with them
 } kept_t;
 
 void replay_blame_begin(void) {
@@ -112,9 +113,11 @@ static size_t list_places(place_t *places, kept_t *kept, uint32_t *groups) {
       }
       replay_mark_t mark = w->marks[slot];
       size_t bytes = malloc_usable_size(block), page = replay.page_bytes;
-      uint64_t first = (uintptr_t)block / page, last = ((uintptr_t)block + (bytes ? bytes : 1) - 1) / page;
+      uint64_t begin = (uintptr_t)block, end = begin + (bytes ? bytes : 1);
+      uint64_t first = begin / page, last = (end - 1) / page;
       for (uint64_t at = first; places != NULL && at <= last; at++) {
-        places[count + at - first] = (place_t){at, mark.stack};
+        uint64_t from = at == first ? begin : at * page, to = at == last ? end : (at + 1) * page;
+        places[count + at - first] = (place_t){at, mark.stack, (uint32_t)(to - from)};
       }
       count += last - first + 1;
       *groups = mark.stack > *groups ? mark.stack : *groups;
@@ -129,20 +132,24 @@ static size_t list_places(place_t *places, kept_t *kept, uint32_t *groups) {
 
 static uint64_t count_pages(const place_t *places, size_t count, kept_t *kept) {
   uint64_t pages = 0;
+  size_t page = replay.page_bytes;
   for (size_t i = 0, next; i < count; i = next) {
     bool alone = true;
     for (next = i; next < count && places[next].page == places[i].page; next++) {
       alone = alone && places[next].group == places[i].group;
     }
     size_t found = 0;
-    resident_bytes((const void *)(places[i].page * replay.page_bytes), replay.page_bytes, &found);
+    resident_bytes((const void *)(places[i].page * page), page, &found);
     pages += found != 0;
-    kept[places[i].group].pages += alone && found != 0;
+    for (size_t each = i; each < next && found != 0 && !alone; each++) {
+      kept[places[each].group].held += places[each].bytes;
+    }
+    kept[places[i].group].held += alone && found != 0 ? page : 0;
   }
   return pages;
 }
 
-// "settled_kib": what the process holds, without the replay's own; "kept": [group, blocks, bytes, KiB of pages].
+// "settled_kib": what the process holds, without the replay's own; "kept": [group, blocks, bytes, KiB that go with it].
 void replay_blame_report(uint64_t image_kib) {
   if (replay.groups == NULL) {
     return;
@@ -165,7 +172,7 @@ void replay_blame_report(uint64_t image_kib) {
   for (uint32_t group = 0; group <= groups; group++) {
     if (kept[group].blocks != 0) {
       printf("%s[%u, %llu, %llu, %llu]", between, group, (unsigned long long)kept[group].blocks,
-             (unsigned long long)kept[group].bytes, (unsigned long long)(kept[group].pages * kib));
+             (unsigned long long)kept[group].bytes, (unsigned long long)(kept[group].held >> 10));
       between = ", ";
     }
   }

@@ -1,0 +1,29 @@
+"""What computes in `hak` has one thread, and the program that it runs has the variables that the caller gave."""
+
+import os
+import subprocess
+import sys
+
+COUNT = """
+import os, sys
+from hakmem_lab.cli.main import main
+try:
+    main()
+except SystemExit:
+    import numpy.linalg, scipy.linalg
+print(len(os.listdir("/proc/self/task")), file=sys.stderr)
+"""
+
+
+def test_linear_algebra_starts_no_threads():
+    env = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
+    words = [sys.executable, "-c", COUNT, "--version"]
+    done = subprocess.run(words, env=env, capture_output=True, text=True, check=True)
+    assert done.stderr == "1\n"
+
+
+def test_the_program_has_the_callers_variable(hak, monkeypatch):
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "7")
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    shown = hak("run", "--allocator", "glibc", "--", "sh", "-c", "echo $OPENBLAS_NUM_THREADS,$OMP_NUM_THREADS")
+    assert shown.out == "7,\n"
