@@ -22,5 +22,5 @@ def test_what_one_of_the_two_leaves_out_the_other_runs() -> None:
 
 @pytest.mark.xdist_group("kept")
 def test_a_group_stays_with_one_worker(request: pytest.FixtureRequest) -> None:
-    """pytest-xdist sends tests to the same worker by the end of their names, which pytest 9.2 does not let it change."""
+    """pytest-xdist keeps a group together by the end of its names, which pytest 9.2 does not let it change."""
     assert request.node.nodeid.endswith("@kept") == request.config.getoption("loadgroup", False)
