@@ -9,20 +9,20 @@ enum { SCALE_MAX = 1000, CYCLES_LIMIT = 1000000 };
 uint32_t scale_percent = PERCENT;
 uint32_t forced_rounds;
 
-static const pattern_t *const tables[] = {saw_patterns,     service_patterns, cache_patterns,
-                                          program_patterns, data_patterns,    thread_patterns};
+static const pattern_t *const tables[] = {
+    saw_patterns, service_patterns, cache_patterns, program_patterns, data_patterns, thread_patterns, NULL};
 
 static const pattern_t *pattern_find(const char *name) {
-  for (size_t table = 0; table < sizeof tables / sizeof *tables; table++)
-    for (const pattern_t *pattern = tables[table]; pattern->name != NULL; pattern++)
+  for (const pattern_t *const *table = tables; *table != NULL; table++)
+    for (const pattern_t *pattern = *table; pattern->name != NULL; pattern++)
       if (strcmp(pattern->name, name) == 0)
         return pattern;
   return NULL;
 }
 
 static int list_patterns(void) {
-  for (size_t table = 0; table < sizeof tables / sizeof *tables; table++)
-    for (const pattern_t *pattern = tables[table]; pattern->name != NULL; pattern++)
+  for (const pattern_t *const *table = tables; *table != NULL; table++)
+    for (const pattern_t *pattern = *table; pattern->name != NULL; pattern++)
       printf("%-18s %s\n", pattern->name, pattern->what);
   return 0;
 }
