@@ -3,6 +3,7 @@
 The lines of README.md that quote the gallery come from the same rows.
 """
 
+import re
 from statistics import median
 
 from panels import Panels
@@ -13,7 +14,7 @@ from hakmem_lab.show.report import svg
 from hakmem_lab.show.report.model import Table
 
 PAGE = gallery.PAGES / "overview.svg"
-SUBJECT, NAMES = "hakmem", {"hakmem": "hakmem", "jemalloc5": "jemalloc 5.3", "mimalloc3": "mimalloc 3.3",
+SUBJECT, NAMES = "hakmem", {"hakmem": "hakmem", "jemalloc5": "jemalloc", "mimalloc3": "mimalloc",
                             "google-tcmalloc": "Google's tcmalloc"}  # fmt: skip
 TITLE = "Real programs on four allocators, as multiples of glibc"
 PANELS = Panels(0.18, 2.75, 0.75, 0.45, (0.36, 3.4), (0.5, 0.7, 1, 1.4, 2, 3), " ×")
@@ -27,8 +28,18 @@ def costs(measure: Measure, arm: str) -> tuple[float, float, float] | None:
     return 1 / record["ratio"], 1 / record["ci_high"], 1 / record["ci_low"]
 
 
+def named(rows: list[Row]) -> dict[str, str]:
+    """Arm -> what it is called, with every version that the rows were measured with."""
+    found: dict[str, set[str]] = {arm: set() for arm in NAMES}
+    for arm in (arm for row in rows for arm in row.header["arms"] if arm["name"] in NAMES):
+        number = re.match(r"(\d+\.\d+)", str(arm["version"]))
+        found[arm["name"]] |= {number[1]} if number and arm["name"] != SUBJECT else set()
+    return {arm: " ".join([NAMES[arm], " and ".join(sorted(found[arm]))]).strip() for arm in NAMES}
+
+
 def draw(rows: list[Row]) -> str:
     """A standalone SVG in the colours of the reports. Dots are estimates; hakmem has its interval too."""
+    called = named(rows)
     with svg.drawing():
         titles = ("time, × glibc (left is better)", "peak memory, × glibc (left is better)")
         figure, axes = PANELS.draw([svg.label(row.title.partition(",")[0], 30) for row in rows], titles)
@@ -38,7 +49,7 @@ def draw(rows: list[Row]) -> str:
                 points = [(line, cost) for line, cost in found if cost]
                 own = arm == SUBJECT
                 axis.plot([cost[0] for _, cost in points], [line for line, _ in points], svg.arm_marker(place),
-                          color=svg.arm_colour(place), markersize=6 if own else 4, label=NAMES[arm])  # fmt: skip
+                          color=svg.arm_colour(place), markersize=6 if own else 4, label=called[arm])  # fmt: skip
                 for line, (_, low, high) in points if own else []:
                     axis.plot((low, high), (line, line), color=svg.arm_colour(place))
         handles, labels = axis.get_legend_handles_labels()
@@ -55,7 +66,7 @@ def lines(rows: list[Row]) -> list[str]:
     gains, losses = sum(cost[2] < 1 for cost, _ in times), sum(cost[1] > 1 for cost, _ in times)
     (best, winner), (worst, loser) = times[0], max(memory, key=lambda found: found[0][1])
     middle = {arm: median(cost[0] for row in rows if (cost := costs(row.measures[1], arm))) for arm in NAMES}
-    others = ", ".join(f"{name} {middle[arm]:.2f} ×" for arm, name in NAMES.items() if arm != SUBJECT)
+    others = ", ".join(f"{name} {middle[arm]:.2f} ×" for arm, name in named(rows).items() if arm != SUBJECT)
     return [
         f"**Time**: {gains} of {len(rows)} programs are surely faster than on glibc, {losses} surely slower;"
         f" for {len(times) - gains - losses} the interval includes no difference."
