@@ -25,12 +25,12 @@ PLACES = {"postgres": "/usr/lib/postgresql/15/bin/postgres", "mariadb": "/usr/sb
 INDEX_TOP = """\
 # Which allocator for which program?
 
-Each program runs on ten allocators or settings: glibc, hakmem with two of its profiles, and seven others in their
-current releases, configured as their documentation suggests ([peers](../../bench/peers/README.md); if yours is
-configured wrongly, correct its row). They run in randomised blocks. The intervals of one measure hold for all of them
-at once, at 95 %. A difference that is certainly below 5 % counts as the same. Programs that hakmem loses come first.
-Where no difference is shown, more blocks would decide. Figures are of the machine and the day that a page names; its
-warnings say what else that machine did.
+Each program runs on ten allocators or settings: glibc, hakmem with two of its profiles, and seven others in the
+releases that its page names, configured as their documentation suggests ([peers](../../bench/peers/README.md); if
+yours is configured wrongly, correct its row). They run in randomised blocks. The intervals of one measure hold for
+all of them at once, at 95 %. A difference that is certainly below 5 % counts as the same. Programs that hakmem loses
+come first. Where no difference is shown, more blocks would decide. Figures are of the machine and the day that a page
+names; its warnings say what else that machine did.
 
 ![Time and peak memory of every program, as multiples of glibc](overview.svg)
 
@@ -101,6 +101,7 @@ def page(row: Row, version: str) -> str:
     lines += table(["allocator", *labels], cells(row, "by_reference"))
     lines += ["## hakmem against everything", ""]
     lines += table(["against", *labels], cells(row, "against"))
+    lines += repeated(row)
     lines += ["## Medians of this session", ""]
     lines += table(["allocator", *labels], medians)
     lines += ["## What was measured", "", *commands(row), "", conditions(row, version), ""]
@@ -111,6 +112,19 @@ def page(row: Row, version: str) -> str:
     raw = f"data/{row.key}.jsonl.gz"
     lines += [f"To repeat it: `hak bench {row.key}`. Raw data: [`{raw}`]({raw}); `hak show {PAGES}/{raw}` reads them."]
     return "\n".join(lines) + "\n"
+
+
+def repeated(row: Row) -> list[str]:
+    """hakmem against everything, alone and under the other conditions of the run."""
+    if not row.conditions:
+        return []
+    lines = []
+    for place, measure in enumerate(row.measures):
+        columns = {"alone": measure} | {title: measures[place] for title, measures in row.conditions.items()}
+        arms = [[f"`{arm}`", *(each.cell(each.against[arm]) for each in columns.values())] for arm in measure.against]
+        lines += [f"## {measure.label[:1].upper()}{measure.label[1:]} under other conditions", ""]
+        lines += table(["hakmem against", *columns], arms)
+    return lines
 
 
 def commands(row: Row) -> list[str]:
@@ -187,10 +201,13 @@ def due() -> list[str]:
 
 
 def renew(words: list[str]) -> None:
+    """Flags are those of hak bench, such as --beside-load."""
+    flags = [word for word in words if word.startswith("-")]
+    words = [word for word in words if word not in flags]
     chosen = words if words and not words[0].isdecimal() else due()[: int(words[0]) if words else 3]
     for key in chosen:
         if subprocess.run(
-            [".venv/bin/hak", "bench", "gallery", key, "--quiet"], stdout=subprocess.DEVNULL, check=False
+            [".venv/bin/hak", "bench", "gallery", key, *flags, "--quiet"], stdout=subprocess.DEVNULL, check=False
         ).returncode:
             print(f"gallery: row '{key}' could not be measured", file=sys.stderr)
             continue
@@ -208,7 +225,7 @@ def main() -> None:
             write_all()
             print(*gallery_chart.lines(gallery.rows()), sep="\n")
         case _:
-            sys.exit("usage: experiments/gallery renew [N | KEY...] | publish KEY [RUN] | pages")
+            sys.exit("usage: experiments/gallery renew [FLAG...] [N | KEY...] | publish KEY [RUN] | pages")
 
 
 if __name__ == "__main__":

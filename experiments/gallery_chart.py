@@ -3,6 +3,7 @@
 The lines that README.md and the site quote come from the same rows.
 """
 
+import re
 from collections.abc import Sequence
 from statistics import median
 
@@ -15,7 +16,7 @@ from hakmem_lab.show.report import svg
 from hakmem_lab.show.report.model import Table
 
 PAGE = gallery.PAGES / "overview.svg"
-SUBJECT, NAMES = "hakmem", {"hakmem": "hakmem", "jemalloc5": "jemalloc 5.3", "mimalloc3": "mimalloc 3.3",
+SUBJECT, NAMES = "hakmem", {"hakmem": "hakmem", "jemalloc5": "jemalloc", "mimalloc3": "mimalloc",
                             "google-tcmalloc": "Google's tcmalloc"}  # fmt: skip
 TITLE = "Real programs on four allocators, as multiples of glibc"
 LIMITS, TICKS = (0.36, 3.4), (0.5, 0.7, 1, 1.4, 2, 3)
@@ -38,6 +39,15 @@ def costs(measure: Measure, arm: str) -> Cost | None:
 def column(rows: list[Row], which: int, arm: str = SUBJECT) -> list[tuple[Cost, Row]]:
     """The costs of one measure, of the rows that have it."""
     return [(cost, row) for row in rows if which < len(row.measures) and (cost := costs(row.measures[which], arm))]
+
+
+def named(rows: list[Row]) -> dict[str, str]:
+    """Arm -> what it is called, with every version that the rows were measured with."""
+    found: dict[str, set[str]] = {arm: set() for arm in NAMES}
+    for arm in (arm for row in rows for arm in row.header["arms"] if arm["name"] in NAMES):
+        number = re.match(r"(\d+\.\d+)", str(arm["version"]))
+        found[arm["name"]] |= {number[1]} if number and arm["name"] != SUBJECT else set()
+    return {arm: " ".join([NAMES[arm], " and ".join(sorted(found[arm]))]).strip() for arm in NAMES}
 
 
 def draw(rows: list[Row]) -> str:
@@ -67,11 +77,12 @@ def _document(rows: list[Row], name: str, panels: Panels, measures: Sequence[int
 
 def _dots(axis: Axes, rows: list[Row], which: int) -> None:
     """Estimates; hakmem's with the interval, hollow where that includes no difference. An arrow: it goes on."""
+    called = named(rows)
     for place, arm in reversed(list(enumerate(NAMES))):
         points = [(rows.index(row), cost) for cost, row in column(rows, which, arm)]
         colour, own = svg.arm_colour(place), arm == SUBJECT
         axis.plot([cost[0] for _, cost in points], [line for line, _ in points], svg.arm_marker(place),
-                  color=colour, markersize=6 if own else 4, label=NAMES[arm])  # fmt: skip
+                  color=colour, markersize=6 if own else 4, label=called[arm])  # fmt: skip
         for line, (middle, low, high) in points if own else []:
             axis.plot((max(low, LIMITS[0]), min(high, LIMITS[1])), (line, line), color=colour)
             if low < 1 < high:
@@ -87,7 +98,7 @@ def lines(rows: list[Row]) -> list[str]:
     best, winner = min(column(rows, 0), key=lambda found: found[0][2])
     worst, loser = max(column(rows, 1), key=lambda found: found[0][1])
     middle = {arm: median(cost[0] for cost, _ in column(rows, 1, arm)) for arm in NAMES}
-    others = ", ".join(f"{name} {middle[arm]:.2f} ×" for arm, name in NAMES.items() if arm != SUBJECT)
+    others = ", ".join(f"{name} {middle[arm]:.2f} ×" for arm, name in named(rows).items() if arm != SUBJECT)
     return [
         f"**Time**: {sentence(rows, 0)} The largest gain is {short(winner)}, {interval(best)}.",
         f"**Peak memory**: {middle[SUBJECT]:.2f} × glibc in the median ({others}).",

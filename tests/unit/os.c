@@ -249,7 +249,7 @@ static void random_bits_differ(void) {
 
 /* Also at the same moment, in the same place; and nothing is read of the seed of libc's guards. */
 static void without_the_kernels_they_differ_too(void) {
-  static const unsigned char seed[16] = "another seed ...";
+  static const unsigned char seed[16] = "another seed ..";
   system_refuse(SYSTEM_GETRANDOM, 0, SYSTEM_ALL);
   random_bits_differ();
   system_set_clock_ms(1);

@@ -19,7 +19,7 @@ WHAT = (
     "The project's own suites: the scorecard, the demo, the gallery of real programs; or workloads of them by name. "
     "With commands in quotes: these, by the options of hyperfine, with memory and a verdict."
 )
-FLAGS = "words allocators only budget set_ max_blocks seed store json format_ require quiet"
+FLAGS = "words allocators only beside_load precondition budget set_ max_blocks seed store json format_ require quiet"
 
 
 def spec_of(suite: str) -> Path:

@@ -57,7 +57,7 @@ COMMANDS = {
     ),
     "suite": (
         'Workloads of your own on several allocators, with bars to reach: see "A suite of your own" in docs/lab.md.',
-        f"words allocators only budget set_ {BLOCKS}",
+        f"words allocators only beside_load precondition budget set_ {BLOCKS}",
     ),
     "replay": (
         "What other allocators would make of a recorded program: time in the allocator, memory, predictions.",

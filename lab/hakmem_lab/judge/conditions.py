@@ -41,6 +41,8 @@ def sentences(result: Mapping[str, Any]) -> list[str]:
         apart = [f"{name}: {a} without, {b} {title}" for name, (a, b) in pairs.items() if a != b and OPEN not in (a, b)]
         unknown = [name for name, pair in pairs.items() if OPEN in pair]
         found.append(f"{title[:1].upper()}{title[1:]}, by {each['blocks']} blocks: {each['headline']}.")
+        if "suite" in each:  # whose bars are judged under each condition
+            continue
         if apart:
             found.append(f"The verdict depends on it ({'; '.join(apart)}).")
         elif unknown or not pairs:

@@ -8,7 +8,7 @@ from hakmem_lab.judge.conditions import MEASURE, TITLES, asked, only
 from hakmem_lab.judge.explain import explain
 
 Record = dict[str, Any]
-KEPT = ("verdict", "final", "blocks", "comparisons", "failed")
+KEPT = ("verdict", "final", "blocks", "comparisons", "failed", "suite")
 
 
 def repeated(analyse: Callable[[Record, list[Record]], Record]) -> Callable[[Record, list[Record]], Record]:

@@ -28,8 +28,13 @@ def in_turn(session: Session, measure: Callable[[str], None], write_history: Wri
     measure(MEASURE)
     for name in asked(normalised(session.spec)):
         session.progress.say(f"the same {TITLES[name]}:")
-        with _AROUND[name](session, write_history):
+        with under(name, session, write_history):
             measure(name)
+
+
+def under(phase: str, session: Session, write_history: WriteHistory | None = None) -> AbstractContextManager[None]:
+    """The condition that a phase is of; nothing where blocks are measured alone."""
+    return contextlib.nullcontext() if phase == MEASURE else _AROUND[phase](session, write_history)
 
 
 @contextlib.contextmanager
@@ -48,12 +53,12 @@ def _neighbours(session: Session, _: object = None) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _used_heap(session: Session, write_history: WriteHistory) -> Iterator[None]:
+def _used_heap(session: Session, write_history: WriteHistory | None) -> Iterator[None]:
     """Before `main`, a library gives every arm the same past."""
-    fresh, trace = session.arms, session.spec.history
+    fresh, trace = session.arms, getattr(session.spec, "history", None)
     with tempfile.TemporaryDirectory(prefix="hak-") as folder:
         file = Path(folder) / "history" if trace else None
-        if trace and file:
+        if write_history and trace and file:
             write_history(Path(trace), file)
         session.arms = {name: on_used_heap(arm, file) for name, arm in fresh.items()}
         try:
@@ -62,7 +67,7 @@ def _used_heap(session: Session, write_history: WriteHistory) -> Iterator[None]:
             session.arms = fresh
 
 
-_AROUND: dict[str, Callable[[Session, WriteHistory], AbstractContextManager[None]]] = {
+_AROUND: dict[str, Callable[[Session, WriteHistory | None], AbstractContextManager[None]]] = {
     "beside-load": _neighbours,
     "precondition": _used_heap,
 }

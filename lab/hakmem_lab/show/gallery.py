@@ -4,7 +4,7 @@ A row is a workload of experiments/gallery.toml; its run, a suite of that worklo
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +65,8 @@ class Measure:
 
 @dataclass(frozen=True)
 class Row:
-    """A program. measures: its time or rate first, then memory, then further ones; empty where it has no page yet."""
+    """A program. measures: its time or rate first, then memory, then further ones; empty where it has no page yet.
+    conditions: the title of each under which it was measured too -> the same measures there."""
 
     key: str
     title: str
@@ -73,6 +74,7 @@ class Row:
     header: dict[str, Any]
     result: dict[str, Any]
     measures: tuple[Measure, ...]
+    conditions: dict[str, tuple[Measure, ...]] = field(default_factory=dict)
 
     @property
     def reference(self) -> str:
@@ -113,11 +115,18 @@ def read(key: str, file: RunFile) -> Row:
     analyse = kinds.module("suite").analyse
     result = analyse(header, records)
     of_subject = analyse(header | {"spec": header["spec"] | {"table": "subject"}}, records)
-    measures = [
+    others = zip(of_subject.get("conditions", ()), result.get("conditions", ()), strict=True)
+    conditions = {theirs["title"]: _measures(mine, theirs) for mine, theirs in others}
+    measures = _measures(of_subject, result)
+    return Row(key, rows[0]["title"], rows[0]["group"], header, result, measures, conditions)
+
+
+def _measures(of_subject: dict[str, Any], of_reference: dict[str, Any]) -> tuple[Measure, ...]:
+    """Of the same blocks, the subject against every arm and every arm against the reference."""
+    return tuple(
         Measure(mine["metric"], mine["unit"], mine["arms"], theirs["arms"], theirs["medians"])
-        for mine, theirs in zip(of_subject["suite"]["rows"], result["suite"]["rows"], strict=True)
-    ]
-    return Row(key, rows[0]["title"], rows[0]["group"], header, result, tuple(measures))
+        for mine, theirs in zip(of_subject["suite"]["rows"], of_reference["suite"]["rows"], strict=True)
+    )
 
 
 def top() -> Path:

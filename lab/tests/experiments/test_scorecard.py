@@ -11,11 +11,16 @@ MAX_WORDS = 1200
 
 
 @pytest.fixture(scope="module")
-def chart():
+def scorecard():
     sys.path.insert(0, str(ROOT / "experiments"))
-    import scorecard_chart as module  # a script beside the specs, no module of the package
+    import scorecard as module  # a script beside the specs, no module of the package
 
     return module
+
+
+@pytest.fixture(scope="module")
+def chart(scorecard):
+    return scorecard.scorecard_chart
 
 
 @pytest.mark.parametrize("name", ["scorecard", "sixteen"])
@@ -36,3 +41,33 @@ def test_every_loss_of_time_stands_in_the_page(chart):
 def test_charts_come_first_and_the_page_is_short():
     assert PAGE.index("![") < PAGE.index("\n## ")
     assert len(PAGE.split()) <= MAX_WORDS
+
+
+def row(metric: str, unit: str, medians: dict[str, float], best: str, **ratios: float) -> dict:
+    arms = {arm: {"ratio": ratio, "ci_low": ratio / 1.25, "ci_high": ratio * 2} for arm, ratio in ratios.items()}
+    return {"workload": "a mix", "key": "mix", "metric": metric, "unit": unit, "medians": medians, "arms": arms,
+            "best_peer": best}  # fmt: skip
+
+
+def test_costs_are_multiples_of_the_best_of_the_others_and_losses_come_first(scorecard):
+    time = row("speed", "op/s", {"hakmem": 80, "glibc": 40, "a": 100}, "a", a=0.8, glibc=2)
+    memory = row("peak RSS", "KiB", {"hakmem": 10, "glibc": 5, "a": 20}, "a", a=2, glibc=0.5)
+    found = scorecard.line(time, memory)
+    assert found == ["a mix", "mix", "1.25", "0.62", "1.56", "a", "0.50", "a", "0.50", "2.00"]
+    worse = ["worse", "w", "1.50", "", "", "b", "1.00", "a", "1", "1"]
+    level = ["level", "l", "1.01", "0.90", "1.10", "b", "1.00", "a", "1", "1"]
+    assert scorecard.losses([found, worse, level]) == [
+        ["worse (`w`)", "1.50 (b)", "1.00 (a)"],
+        ["a mix (`mix`)", "1.25 [0.62, 1.56] (a)", "0.50 (a)"],
+    ]
+    assert scorecard.means([(time, memory)]) == [
+        ["a", "1.00", "1.0", "4.00"],
+        ["hakmem", "1.25", "1.2", "2.00"],
+        ["glibc", "2.50", "2.5", "1.00"],
+    ]
+
+
+def test_a_table_is_replaced_where_its_columns_stand(scorecard):
+    page = "a\n\n| x | y |\n|---|---|\n| old | 1 |\n| old | 2 |\n\nb\n"
+    assert scorecard.with_table(page, ("x", "y"), [["new", "3"]]) == "a\n\n| x | y |\n|---|---|\n| new | 3 |\n\nb\n"
+    assert scorecard.with_table(PAGE, scorecard.LOSSES, []) != PAGE != scorecard.with_table(PAGE, scorecard.MEANS, [])

@@ -77,6 +77,24 @@ def test_the_workloads_take_turns(here, card, records):
     assert {key for index, key in turns if index == 0} == {"first", "second"}
 
 
+def test_every_round_has_a_block_of_each_workload_under_each_condition(here, card, records):
+    path = card(rate_workload("first"), rate_workload("second", max_blocks=2))
+    both = ("--beside-load", "--precondition")
+    found = here("suite", path, *both, "--max-blocks", "3", "--quiet", "--json", "-").result()
+    assert found["final"] and found["blocks"] == 5
+    assert [(each["name"], each["blocks"]) for each in found["conditions"]] == [("beside-load", 5), ("precondition", 5)]
+    blocks = [(block["block"], block["workload"], block["phase"]) for block in records("block", ok=True)]
+    phases = {"measure", "beside-load", "precondition"}
+    assert len(blocks) == 15 and {(key, phase) for index, key, phase in blocks if index == 0} == {
+        (key, phase) for key in ("first", "second") for phase in phases
+    }
+    for each in found["conditions"]:
+        (row,) = [row for row in each["suite"]["rows"] if (row["key"], row["metric"]) == ("first", "speed")]
+        assert row["arms"]["glibc"]["ratio"] == pytest.approx(2.2)
+    shown = here("show").out
+    assert "against each, on a used heap, and below it" in " ".join(shown.split())
+
+
 def test_an_arm_that_crashes_in_its_trial_takes_no_part_and_the_others_do(here, card):
     path = card(rate_workload("first", '[ "$RATE" = 900 ] && kill -SEGV $$; ' + SCRIPT))
     answer = here("suite", path, "--quiet", "--json", "-")

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from hakmem_lab.judge.analysis import begun, identity
 from hakmem_lab.judge.explain import explained
+from hakmem_lab.judge.repeated import repeated
 from hakmem_lab.judge.statistics.paired import least_count
 from hakmem_lab.kinds.suite import history as suite_history
 from hakmem_lab.kinds.suite.run import WORKLOAD_FAILED, rates
@@ -194,6 +195,7 @@ def failed_workloads(records: list[dict]) -> list[str]:
     return [record["text"] for record in events(records[resumed:], WORKLOAD_FAILED)]
 
 
+@repeated
 @explained
 def analyse(header: dict, records: list[dict]) -> dict:
     """Rows, means, milestones and history from the records of one suite; earlier ones are in its records."""

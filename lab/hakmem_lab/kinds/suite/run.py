@@ -18,6 +18,7 @@ from pydantic import ValidationError
 
 from hakmem_lab.errors import LabError
 from hakmem_lab.judge import fitness
+from hakmem_lab.judge.conditions import MEASURE, asked
 from hakmem_lab.judge.statistics.paired import rate_interval
 from hakmem_lab.kinds.suite import history
 from hakmem_lab.kinds.suite.sheet import Figure
@@ -27,8 +28,8 @@ from hakmem_lab.kinds.syscalls.result import upper_bound
 from hakmem_lab.plan import model, project
 from hakmem_lab.plan.arms import Arm, need_all, parse_arm
 from hakmem_lab.plan.peers import file_sha256
-from hakmem_lab.plan.spec import BlockSpec
-from hakmem_lab.run import endings
+from hakmem_lab.plan.spec import BlockSpec, normalised
+from hakmem_lab.run import conditions, endings
 from hakmem_lab.run.conduct import Context
 from hakmem_lab.run.recorder import Recorder, changed_input, check_unchanged, input_hashes
 from hakmem_lab.run.session import ArmFailed, Session
@@ -137,6 +138,7 @@ class Suite(Recorder):
         check_names(spec, context.source)
         self.begun, self.context = time.monotonic(), context
         self._warned_of_load = False
+        self.phases = [MEASURE, *asked(normalised(spec))]
         self.places = Places.of(context.source)
         need_all(map(self.places.arm, spec.allocators), "allocators")
         common = [parse_arm(self.places.arm(text), text, "allocators") for text in spec.allocators]
@@ -251,12 +253,12 @@ class Suite(Recorder):
         """Says how long it will take, by the trials."""
         seconds, runs = 0.0, 0
         for row in self.spec.chosen():
-            twice = 2 if len(trials[row.key]) == 2 else 1
-            executions = twice * self.spec.blocks_of(row) * self.sessions[row.key].repeat
+            turns = (2 if len(trials[row.key]) == 2 else 1) * len(self.phases)
+            executions = turns * self.spec.blocks_of(row) * self.sessions[row.key].repeat
             if row.ops is not None:
                 executions = 1 + row.ops[1] / row.ops[0]
             seconds += executions * sum(trial["wall_s"] for trial in trials[row.key])
-            runs += twice * self.spec.blocks_of(row) * len(trials[row.key])
+            runs += turns * self.spec.blocks_of(row) * len(trials[row.key])
         time_s = f"about {endings.duration(seconds)}" if seconds >= LEAST_SAID_S else "less than a minute"
         text = f"run {self.file.id}: {time_s} for {runs:,} runs"
         left = self.spec.budget - (time.monotonic() - self.begun) if self.spec.budget else seconds
@@ -276,37 +278,40 @@ class Suite(Recorder):
                     count_all(self.sessions[row.key], row, records)
                 except CannotCount as error:
                     self.sessions[row.key].tell(WORKLOAD_FAILED, str(error))
-        timed = [row for row in self.spec.chosen() if row.ops is None]
+        timed = [(row, phase) for row in self.spec.chosen() if row.ops is None for phase in self.phases]
         done, made = {}, {}
-        for row in timed:
+        for row, phase in timed:
             own = [record for record in records if record.get("workload") == row.key]
-            done[row.key] = len(finished_blocks(own, "measure"))
-            made[row.key] = attempts_made(own, "measure")
+            done[row.key, phase] = len(finished_blocks(own, phase))
+            made[row.key, phase] = attempts_made(own, phase)
         rounds_s: list[float] = []
         started = time.monotonic()
-        for index in range(max((self.spec.blocks_of(row) for row in timed), default=0)):
-            todo = [row for row in timed if done[row.key] <= index < self.spec.blocks_of(row)]
+        for index in range(max((self.spec.blocks_of(row) for row, _ in timed), default=0)):
+            todo = [each for each in timed if done[each[0].key, each[1]] <= index < self.spec.blocks_of(each[0])]
             if self._over_budget(index, rounds_s):
                 self.event("budget", f"{index} rounds: another would exceed the budget")
                 break
             begun = time.monotonic()
-            for row in random.Random(f"round {self.seed} {index}").sample(todo, len(todo)):
+            for row, phase in random.Random(f"round {self.seed} {index}").sample(todo, len(todo)):
+                if (row, phase) not in timed:
+                    continue
                 self.progress.share(self._part_done(sum(done.values()), timed, started), row.title)
                 try:
-                    self._block(self.sessions[row.key], index, made[row.key].get(index, 0))
-                    done[row.key] += 1
+                    self._block(self.sessions[row.key], phase, index, made[row.key, phase].get(index, 0))
+                    done[row.key, phase] += 1
                 except ArmFailed as failed:
                     text = f"workload '{row.key}': {failed.arm} failed too often in block {index} ({failed.why})"
                     self.sessions[row.key].tell(WORKLOAD_FAILED, text)
-                    timed.remove(row)
+                    timed = [each for each in timed if each[0] is not row]
             rounds_s += [time.monotonic() - begun] if todo else []
         self.progress.share(1.0)
         self.progress.restart()
 
-    def _block(self, session: Session, index: int, attempt: int) -> None:
+    def _block(self, session: Session, phase: str, index: int, attempt: int) -> None:
         """A block of one workload; what one session has warned of, the others need not."""
         session.warned_of_load = self._warned_of_load
-        session.block_of_those_left("measure", list(session.arms), index, attempt)
+        with conditions.under(phase, session):
+            session.block_of_those_left(phase, list(session.arms), index, attempt)
         self._warned_of_load = session.warned_of_load
 
     def _over_budget(self, rounds: int, rounds_s: Sequence[float]) -> bool:
@@ -314,9 +319,9 @@ class Suite(Recorder):
             return False
         return time.monotonic() - self.begun + sum(rounds_s) / len(rounds_s) > self.spec.budget
 
-    def _part_done(self, blocks: int, timed: Sequence[WorkloadSpec], started: float) -> float:
+    def _part_done(self, blocks: int, timed: Sequence[tuple[WorkloadSpec, str]], started: float) -> float:
         """Finished share of the blocks or of the time budget, whichever is larger."""
-        planned = sum(self.spec.blocks_of(row) for row in timed)
+        planned = sum(self.spec.blocks_of(row) for row, _ in timed)
         if self.spec.budget is None:
             return blocks / planned
         left_s = self.spec.budget - (started - self.begun)

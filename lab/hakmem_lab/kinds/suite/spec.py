@@ -280,8 +280,9 @@ class SuiteSpec(Model):
 
     table: whether the ratios shown are the subject's to every other arm or every arm's to the reference. margin: what
     is inside of it all the way is called the same. budget: no further round of blocks begins when it would be exceeded,
-    after the first two. defaults: keys of every workload that does not have them itself; they are filled in, and not
-    kept. only: keys and groups. history: the ratios stand beside those of earlier runs in the store.
+    after the first two. beside_load, precondition: every round also has a block of each workload under that condition.
+    defaults: keys of every workload that does not have them itself; they are filled in, and not kept. only: keys and
+    groups. history: the ratios stand beside those of earlier runs in the store.
     """
 
     kind: Literal["suite"] = "suite"
@@ -294,6 +295,8 @@ class SuiteSpec(Model):
     alpha: Alpha = 0.05
     max_blocks: Annotated[int, Field(ge=1, le=100_000)] = 10
     budget: Duration | None = None
+    beside_load: bool = False
+    precondition: bool = False
     seed: Seed | None = None
     only: Keys = Field(default_factory=list)
     history: bool = False

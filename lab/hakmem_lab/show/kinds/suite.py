@@ -46,7 +46,8 @@ UNDECIDED = ("same", "open")
 
 def tables(result: Record) -> Iterator:
     card = result["suite"]
-    yield from _ratios(card)
+    for under, each in _cards(result):
+        yield from _ratios(each, under)
     # What was stored before there were any has no means.
     arms = row_arms(means := card.get("means") or [])
     rows = [[_whose(mean), *(_cell(mean["arms"].get(arm), mean) for arm in arms)] for mean in means]
@@ -94,7 +95,7 @@ def _amount(value: float | None, unit: str) -> str:
     return f"{value / 1e6:.1f} M{unit}" if unit.endswith("/s") and value >= 1e6 else number(value, unit)
 
 
-def _ratios(card: dict) -> Iterator:
+def _ratios(card: dict, under: str) -> Iterator:
     rows = [row for row in card["rows"] if len(row["arms"]) > 1 or (row["medians"] and row["arms"])]
     if not rows:
         return
@@ -106,7 +107,7 @@ def _ratios(card: dict) -> Iterator:
         for row in part:
             base = [_amount(row["medians"].get(card["reference"]), row["unit"])] if by_reference else []
             cells.append([_name(row), *base, *(_cell(row["arms"].get(arm), row) for arm in arms)])
-        yield from filled(f"{group}{against(card)}, and below it the interval", heads, cells)
+        yield from filled(f"{group}{against(card)}{under}, and below it the interval", heads, cells)
     if margin := card.get("margin"):
         yield (
             f"same: surely within {100 * margin:g} %. open: the interval holds no change, and more than "
@@ -139,6 +140,12 @@ def _changes(card: dict) -> Iterator:
             yield f"- {key}: a new level since {where} ({before:.2f}, then {after:.2f})"
 
 
+def _cards(result: Record) -> list[tuple[str, Record]]:
+    """(what to add to a title, the suite) as it was measured alone, and under each condition."""
+    others = [(f", {each['title']}", each["suite"]) for each in result.get("conditions") or []]
+    return [("", result["suite"]), *others]
+
+
 def against(card: Record) -> str:
     if card.get("table") == "reference":
         return f"Against {card.get('reference')}"
@@ -147,26 +154,16 @@ def against(card: Record) -> str:
 
 def findings(result: Record) -> Iterator[Table]:
     card = result["suite"]
-    rows = card.get("rows") or []
-    arms = row_arms(rows)
+    arms = row_arms(card.get("rows") or [])
     milestones: list[list[str | Cell]] = [
         [text_of(m.get("name")), _plain(m.get("target")), _plain(m.get("value")), Cell(*_MET[_met(m)])]
         for m in card.get("milestones") or []
     ]
     yield Table("Milestones", ["Milestone", "Target", "Value", "Met"], milestones)
-    body: list[list[str | Cell]] = [
-        [
-            row_name(row),
-            *(_heat((row.get("arms") or {}).get(arm) or {}, row) for arm in arms),
-            text_of(row.get("best_peer")),
-            text_of(row.get("to_reach") or (ratio_text(row["bar"]) if row.get("bar") else None)),
-            text_of(row.get("measured")),
-            verdict_cell(row.get("verdict")),
-        ]
-        for row in rows
-    ]
-    caption = f"{against(card)} (▲ better, ▼ worse, ≈ not shown, ? too few blocks for an interval)"
-    yield Table(caption, ["Workload", *arms, "Best peer", "To reach", "Reached", "Verdict"], body)
+    for under, each in _cards(result):
+        caption = f"{against(card)}{under} (▲ better, ▼ worse, ≈ not shown, ? too few blocks for an interval)"
+        heads = ["Workload", *arms, "Best peer", "To reach", "Reached", "Verdict"]
+        yield Table(caption, heads, [_heats(row, arms) for row in each.get("rows") or []])
     arms = row_arms(means := card.get("means") or [])
     means_body = [
         [
@@ -178,6 +175,17 @@ def findings(result: Record) -> Iterator[Table]:
         for mean in means
     ]
     yield Table("Geometric means of the ratios", ["Group", "Of", "Workloads", *arms], means_body)
+
+
+def _heats(row: Record, arms: list[str]) -> list[str | Cell]:
+    return [
+        row_name(row),
+        *(_heat((row.get("arms") or {}).get(arm) or {}, row) for arm in arms),
+        text_of(row.get("best_peer")),
+        text_of(row.get("to_reach") or (ratio_text(row["bar"]) if row.get("bar") else None)),
+        text_of(row.get("measured")),
+        verdict_cell(row.get("verdict")),
+    ]
 
 
 def _plain(value: object) -> str:

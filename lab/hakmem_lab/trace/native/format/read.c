@@ -174,7 +174,7 @@ static bool open_file(trace_t *trace, const char *path, char *error, size_t erro
   trace_header_t header;
   trace->bytes = (uint64_t)status.st_size;
   if (trace->bytes < sizeof header || !file_read(trace, &header, sizeof header, 0) ||
-      memcmp(header.magic, TRACE_MAGIC, sizeof header.magic) != 0) {
+      memcmp(header.magic, (char[])TRACE_MAGIC, sizeof header.magic) != 0) {
     snprintf(error, error_bytes, "%s is not a trace of hak record", path);
     return false;
   }

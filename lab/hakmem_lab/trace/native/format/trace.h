@@ -19,8 +19,9 @@
 
 #include <stdint.h>
 
-#define TRACE_MAGIC "HAKTRACE"
-#define TRACE_VERSION 2u // 1: without stacks
+#define TRACE_MAGIC \
+  { 'H', 'A', 'K', 'T', 'R', 'A', 'C', 'E' } // without a NUL
+#define TRACE_VERSION 2u                     // 1: without stacks
 #define TRACE_COLUMNS 5
 #define TRACE_CHUNK_OPERATIONS (64u << 10) // at most
 #define TRACE_CHUNK_BYTES (4u << 20)       // of an unpacked payload, at most

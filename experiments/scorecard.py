@@ -1,0 +1,121 @@
+"""The scorecard's figures in docs/measured: experiments/scorecard.py publish [RUN], or pages, from the raw data.
+
+From a stored run of `hak bench scorecard` follow docs/measured/scorecard.jsonl.gz, its table of all rows, both tables
+of docs/measured.md that hold them, and the chart. What stands around the tables is a person's.
+"""
+
+import csv
+import gzip
+import math
+import sys
+from pathlib import Path
+from statistics import geometric_mean
+from typing import Any
+
+import scorecard_chart
+
+from hakmem_lab import kinds
+from hakmem_lab.errors import LabError
+from hakmem_lab.store.runs import RunFile, Store, default_folder
+
+FOLDER = scorecard_chart.FOLDER
+PAGE, DATA, TABLE = FOLDER.parent / "measured.md", FOLDER / "scorecard.jsonl.gz", FOLDER / "scorecard.csv"
+LOSSES = ("workload", "time, × the best", "peak RSS, × the leanest")
+MEANS = ("allocator", "time", "its worst row", "peak RSS")
+LOST = 1.01
+Row = dict[str, Any]
+
+
+def cost(record: Row) -> tuple[str, str, str]:
+    """(estimate, low, high) of hakmem's cost as a multiple of another's; no ends where there are too few blocks."""
+    ends = (record.get("ci_high"), record.get("ci_low"))
+    shown = [f"{1 / end:.2f}" if end and math.isfinite(end) else "" for end in ends]
+    return f"{1 / record['ratio']:.2f}", shown[0], shown[1]
+
+
+def read(file: Path) -> list[tuple[Row, Row]]:
+    """(time, peak memory) of every workload that has both."""
+    stored = RunFile(file)
+    result = kinds.module("suite").analyse(stored.header(), list(stored.records()))
+    found: dict[str, list[Row]] = {}
+    for row in result["suite"]["rows"]:
+        if row["best_peer"] and not row["metric"].startswith("CPU"):
+            found.setdefault(row["key"], []).append(row)
+    return [(rows[0], rows[1]) for rows in found.values() if len(rows) > 1]
+
+
+def line(time: Row, memory: Row) -> list[str]:
+    best, leanest = time["best_peer"], memory["best_peer"]
+    return [time["workload"], time["key"], *cost(time["arms"][best]), best, cost(memory["arms"][leanest])[0], leanest,
+            cost(time["arms"]["glibc"])[0], cost(memory["arms"]["glibc"])[0]]  # fmt: skip
+
+
+def losses(lines: list[list[str]]) -> list[list[str]]:
+    """The rows that are slower than the best, the largest loss first."""
+    lost = sorted((each for each in lines if float(each[2]) > LOST), key=lambda each: -float(each[2]))
+    return [
+        [f"{title} (`{key}`)", f"{time} [{low}, {high}] ({best})" if low else f"{time} ({best})", f"{rss} ({leanest})"]
+        for title, key, time, low, high, best, rss, leanest, *_ in lost
+    ]
+
+
+def times_best(row: Row) -> dict[str, float]:
+    """Each allocator's cost ÷ that of the best of all."""
+    medians = {arm: value for arm, value in row["medians"].items() if arm in {*row["arms"], "hakmem"}}
+    rate = row["unit"].endswith("/s")
+    best = (max if rate else min)(medians.values())
+    return {arm: best / value if rate else value / best for arm, value in medians.items()}
+
+
+def means(rows: list[tuple[Row, Row]]) -> list[list[str]]:
+    columns = [[times_best(row) for row in column] for column in zip(*rows, strict=True)]
+    arms = [arm for arm in columns[0][0] if all(arm in each for column in columns for each in column)]
+    found = [(geometric_mean(each[arm] for each in columns[0]), max(each[arm] for each in columns[0]),
+              geometric_mean(each[arm] for each in columns[1]), arm) for arm in arms]  # fmt: skip
+    return [[arm, f"{time:.2f}", f"{worst:.1f}", f"{memory:.2f}"] for time, worst, memory, arm in sorted(found)]
+
+
+def with_table(page: str, heads: tuple[str, ...], rows: list[list[str]]) -> str:
+    """The page with these rows in the table that has these columns."""
+    lines = page.split("\n")
+    first = lines.index(f"| {' | '.join(heads)} |") + 2
+    end = next(place for place in range(first, len(lines) + 1) if not "".join(lines[place : place + 1]).startswith("|"))
+    return "\n".join([*lines[:first], *(f"| {' | '.join(row)} |" for row in rows), *lines[end:]])
+
+
+def pages() -> None:
+    rows = read(DATA)
+    lines = [line(*row) for row in rows]
+    with open(TABLE, encoding="utf-8", newline="") as file:
+        heads = next(csv.reader(file))
+    with open(TABLE, "w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([heads, *lines])
+    page = with_table(PAGE.read_text(encoding="utf-8"), LOSSES, losses(lines))
+    PAGE.write_text(with_table(page, MEANS, means(rows)), encoding="utf-8")
+    scorecard_chart.main()
+
+
+def publish(file: RunFile) -> None:
+    """Raises LabError where the run is of another suite."""
+    if file.header()["kind"] != "suite" or "ws400" not in {row["key"] for row in file.header()["spec"]["workload"]}:
+        raise LabError(f"run {file.id} is not of the scorecard: hak bench scorecard")
+    with gzip.GzipFile(DATA, "wb", mtime=0) as packed:
+        packed.write(file.path.read_bytes().replace(f"{Path.cwd()}/".encode(), b""))
+    pages()
+
+
+def main() -> None:
+    match sys.argv[1:]:
+        case ["publish", *rest] if len(rest) < 2:
+            publish(Store(default_folder()).find(rest[0] if rest else "last"))
+        case ["pages"]:
+            pages()
+        case _:
+            sys.exit("usage: experiments/scorecard.py publish [RUN] | pages")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except LabError as error:
+        sys.exit(f"scorecard: {error}")
