@@ -110,11 +110,21 @@ static uintptr_t plain_pc(uintptr_t pc) {
 #endif
 }
 
-/* The library's frames, and the return address into the caller, are on the running stack, wherever it is. Returns the
- * frame that the caller's own link points to. */
-READS_FRAMES static const frame_t *leave_library(const frame_t *frame, uintptr_t *pc) {
+/* Whether a frame of the caller's may be there: aligned, above the last one, on the stack. */
+static bool is_frame(uintptr_t at, uintptr_t low, uintptr_t end) {
+  return at % sizeof(uintptr_t) == 0 && at > low && at < end && end - at >= sizeof(frame_t);
+}
+
+/* The library's frames, and the return address into the caller, are on the running stack, wherever it is. A compiler may
+ * omit a frame; then what the link holds is the program's, and the search ends. Returns the frame that the caller's own
+ * link points to. */
+READS_FRAMES static const frame_t *leave_library(const frame_t *frame, uintptr_t end, uintptr_t *pc) {
   int left = OWN_FRAMES;
   while (hak_modules_is_mine(*pc = plain_pc(frame->pc)) && left-- > 0) {
+    uintptr_t caller = (uintptr_t)frame->caller;
+    if (end != 0 && !is_frame(caller, (uintptr_t)frame, end)) {
+      break;
+    }
     frame = frame->caller;
   }
   return frame->caller;
@@ -124,7 +134,7 @@ READS_FRAMES static const frame_t *leave_library(const frame_t *frame, uintptr_t
 HAK_INLINE size_t follow(const frame_t *frame, uintptr_t pcs[HAK_UNWIND_MAX], bool checked) {
   size_t count = 0;
   uintptr_t low = (uintptr_t)frame, end = stack_end(low), pc = 0;
-  frame = leave_library(frame, &pc);
+  frame = leave_library(frame, end, &pc);
   if (pc == 0) {
     return 0;
   }
@@ -134,7 +144,7 @@ HAK_INLINE size_t follow(const frame_t *frame, uintptr_t pcs[HAK_UNWIND_MAX], bo
   pcs[count++] = pc;
   while (count < HAK_UNWIND_MAX) {
     uintptr_t at = (uintptr_t)frame;
-    if (at % sizeof(uintptr_t) != 0 || at <= low || at >= end || end - at < sizeof *frame) {
+    if (!is_frame(at, low, end)) {
       break;
     }
     pc = plain_pc(frame->pc);
