@@ -115,9 +115,9 @@ static bool is_frame(uintptr_t at, uintptr_t low, uintptr_t end) {
   return at % sizeof(uintptr_t) == 0 && at > low && at < end && end - at >= sizeof(frame_t);
 }
 
-/* The library's frames, and the return address into the caller, are on the running stack, wherever it is. A compiler may
- * omit a frame; then what the link holds is the program's, and the search ends. Returns the frame that the caller's own
- * link points to. */
+/* The library's frames, and the return address into the caller, are on the running stack, wherever it is. A compiler
+ * may omit a frame; then what the link holds is the program's, and the search ends. Returns the frame that the caller's
+ * own link points to. */
 READS_FRAMES static const frame_t *leave_library(const frame_t *frame, uintptr_t end, uintptr_t *pc) {
   int left = OWN_FRAMES;
   while (hak_modules_is_mine(*pc = plain_pc(frame->pc)) && left-- > 0) {

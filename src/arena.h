@@ -54,6 +54,10 @@ void hak_arena_discard_behind(void *block, size_t bytes, size_t usable);
  * changed. */
 void *hak_arena_grow_chunks(void *base, size_t chunks, bool may_move);
 
+/* Slices (4 MiB). A caller purges at most this much beyond a few times its own free, so that none waits for long. A
+ * small surplus is batched up to this size, so that system calls are rare. */
+enum { HAK_PURGE_STEP = 256 };
+
 /* Purge free slices until at most `keep` of them stay resident. True: some were purged. */
 bool hak_arena_purge(size_t keep);
 

@@ -72,7 +72,8 @@ HAK_INLINE void hak_pause(void) {
 #ifdef __clang__
 #define HAK_TAIL_CALL
 #else
-#define HAK_TAIL_CALL __attribute__((optimize("O2", "no-omit-frame-pointer"))) /* the level alone would undo the latter */
+#define HAK_TAIL_CALL \
+  __attribute__((optimize("O2", "no-omit-frame-pointer"))) /* the level alone would undo the latter */
 #endif
 
 /* The minimal build omits optional parts. Options keep their defaults, nothing is printed at exit, and blocks of other

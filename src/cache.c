@@ -14,10 +14,9 @@
 #include "slab.h"
 
 enum {
-  REMOTE_BATCH = 64,     /* blocks that a remote-free buffer collects */
-  EVENTS_PER_CHECK = 64, /* refills and overflows after which a thread looks around */
-  SCAVENGES = 4,         /* in a decay time, by a thread with few events; */
-  BUSY_SCAVENGES = 64,   /* at most, by others */
+  REMOTE_BATCH = HAK_SLOW_START_BYTES / HAK_CACHE_LINE, /* blocks that a remote-free buffer collects */
+  EVENTS_PER_CHECK = 64,                                /* refills and overflows after which a thread looks around */
+  SCAVENGES = 16,                                       /* in a window */
 };
 
 static _Atomic uint32_t flush_epoch;
@@ -194,8 +193,8 @@ static void return_idle(hak_heap_t *heap) {
   }
 }
 
-static bool is_due(const hak_heap_t *heap, int scavenges) {
-  return hak_os_now_ms() - heap->scavenged_ms >= (uint64_t)hak_option(HAK_OPTION_DECAY) / (uint64_t)scavenges;
+static bool is_due(const hak_heap_t *heap) {
+  return hak_os_now_ms() - heap->scavenged_ms >= (uint64_t)hak_option(HAK_OPTION_DECAY) / SCAVENGES;
 }
 
 static void scavenge(hak_heap_t *heap) {
@@ -205,7 +204,7 @@ static void scavenge(hak_heap_t *heap) {
 }
 
 void hak_cache_scavenge_if_due(hak_heap_t *heap) {
-  if (is_due(heap, SCAVENGES)) {
+  if (is_due(heap)) {
     scavenge(heap);
   }
 }
@@ -219,14 +218,14 @@ void hak_cache_look_around(hak_heap_t *heap) {
   }
   hak_background_ensure();
   hak_arena_purge_step();
-  bool often = ++heap->events % EVENTS_PER_CHECK == 0;
-  if (often || is_due(heap, SCAVENGES)) {
+  bool due = is_due(heap);
+  if (++heap->events % EVENTS_PER_CHECK == 0 || due) {
     heap->heap_shrinks = hak_arena_has_fallen();
     if (heap->heap_shrinks) {
       hak_depot_flush(true);
     }
     hak_slab_sweep_step();
-    if (is_due(heap, often ? BUSY_SCAVENGES : SCAVENGES)) {
+    if (due) {
       scavenge(heap);
     }
     heap->cached_bytes = hak_bins_bytes(heap);

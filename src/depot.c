@@ -5,10 +5,7 @@
 #include "large.h"
 #include "slab.h"
 
-enum {
-  BYTES_MAX = 256 << 10, /* of a class and shard, for blocks of slabs */
-  BATCH = 8,             /* blocks that a flush takes out at a time */
-};
+enum { BATCH = 8 }; /* blocks that a flush takes out at a time */
 
 hak_depot_t hak_depots[HAK_DEPOTS];
 /* Number of shards of each class in use. It grows under the lock of hak_depots[0], which serves no class. */
@@ -26,7 +23,7 @@ uint32_t hak_depots_open(void) {
 
 static uint32_t capacity_of(uint32_t cls) {
   /* the largest run has a place */
-  return (hak_class_is_run(cls) ? hak_class_sizes[HAK_CLASS_COUNT - 1] : BYTES_MAX) / hak_class_sizes[cls];
+  return (hak_class_is_run(cls) ? hak_class_sizes[HAK_CLASS_COUNT - 1] : HAK_DEPOT_BYTES) / hak_class_sizes[cls];
 }
 
 static uint32_t count_of(const hak_depot_t *depot) {

@@ -6,19 +6,14 @@
 #include "depot.h"
 #include "options.h"
 
-/* docs/design.md has a row for each number: what it bounds, and why. */
+/* policy.h has two more. */
 enum {
-  /* A bound called shared holds in full for a few threads. More threads share as much, but each has this part of it,
-   * since any of them may go to sleep. */
-  FEW_THREADS = 16,
-  LEAST_PART = 8,
-
-  SLOW_START_BYTES = 4 << 10, /* capacity of a class that has shown no need; it doubles once. Blocks above this size are
-                               * large: they have a budget of their own */
-  LEAST_BYTES = 1 << 10,      /* the first refill, shared; and the capacity of a thread that only frees */
-  BATCH_BYTES = 32 << 10,     /* the same while other threads take the blocks, shared; a refill fetches half of it */
-  PROVEN_AFTER = 3,           /* so many refills or overflows in a row show that a thread allocates, or only frees */
-  BUDGET_BYTES = 1 << 20,     /* small blocks in a cache, whatever the program has in use; shared */
+  FEW_THREADS = 16,      /* a bound called shared holds in full for so many; more threads share as much */
+  LEAST_BYTES = 1 << 10, /* the first refill, shared; and the capacity of a thread that only frees */
+  BATCH_BYTES = HAK_DEPOT_BYTES /
+                HAK_LEAST_PART, /* the same while other threads take the blocks, shared; a refill fetches half of it */
+  PROVEN_AFTER = 3,             /* so many refills or overflows in a row show that a thread allocates, or only frees */
+  BUDGET_BYTES = 1 << 20,       /* small blocks in a cache, whatever the program has in use; shared */
   /* A cache may hold so many times what its thread has in use, in small blocks and as much in large ones. Less causes
    * page faults. Of runs it is half of the use, since cached slices are of no use to other sizes. */
   CACHED_TIMES = 2,
@@ -41,12 +36,12 @@ static uint32_t blocks_within(size_t bytes, uint32_t cls, uint32_t low, uint32_t
 }
 
 static size_t shared(size_t bytes) {
-  size_t share = bytes * FEW_THREADS / hak_caches_open(), least = bytes / LEAST_PART;
+  size_t share = bytes * FEW_THREADS / hak_caches_open(), least = bytes / HAK_LEAST_PART;
   return share < least ? least : share < bytes ? share : bytes;
 }
 
 static bool is_large(uint32_t cls) {
-  return hak_class_sizes[cls] > SLOW_START_BYTES;
+  return hak_class_sizes[cls] > HAK_SLOW_START_BYTES;
 }
 
 static size_t *budget_of(hak_heap_t *heap, uint32_t cls) {
@@ -153,7 +148,7 @@ static size_t all_budgets_bytes(void) {
 /* Whether the caches hold their part of the memory limit. */
 static bool at_limit(void) {
   size_t limit = hak_option_size(HAK_OPTION_MEMORY_LIMIT);
-  return limit > 0 && all_budgets_bytes() > limit / LEAST_PART;
+  return limit > 0 && all_budgets_bytes() > limit / HAK_LEAST_PART;
 }
 
 /* Estimate the memory that a thread has in use: its share of all memory in use outside the caches. Without the
@@ -202,7 +197,7 @@ static uint32_t towards_batch(hak_heap_t *heap, uint32_t cls, uint32_t capacity)
   if (capacity >= batch) {
     return capacity / 2 > batch ? capacity / 2 : batch;
   }
-  uint32_t more = capacity > 0 ? capacity : blocks_within(SLOW_START_BYTES, cls, 1, UINT32_MAX);
+  uint32_t more = capacity > 0 ? capacity : blocks_within(HAK_SLOW_START_BYTES, cls, 1, UINT32_MAX);
   more = batch - capacity < more ? batch - capacity : more;
   bool allowed = (size_t)(capacity + more) * hak_class_sizes[cls] <= hak_option_size(HAK_OPTION_CACHE_BYTES);
   size_t kept = heap->budget_bytes + heap->large_budget_bytes;
@@ -214,10 +209,10 @@ static uint32_t towards_batch(hak_heap_t *heap, uint32_t cls, uint32_t capacity)
 static bool slow_start(hak_heap_t *heap, uint32_t cls) {
   hak_bin_info_t *info = &heap->info[cls];
   size_t size = hak_class_sizes[cls], capacity = hak_bin_capacity(info), has = capacity * size;
-  size_t wanted = capacity == 0 ? blocks_within(SLOW_START_BYTES, cls, 1, UINT32_MAX) * size : 2 * has;
-  if (has != info->slow_start_bytes || size > BATCH_BYTES || has > SLOW_START_BYTES ||
+  size_t wanted = capacity == 0 ? blocks_within(HAK_SLOW_START_BYTES, cls, 1, UINT32_MAX) * size : 2 * has;
+  if (has != info->slow_start_bytes || size > BATCH_BYTES || has > HAK_SLOW_START_BYTES ||
       wanted > hak_option_size(HAK_OPTION_CACHE_BYTES) ||
-      heap->slow_start_bytes + wanted - has > shared(BUDGET_BYTES) / LEAST_PART) {
+      heap->slow_start_bytes + wanted - has > shared(BUDGET_BYTES) / HAK_LEAST_PART) {
     return false;
   }
   heap->slow_start_bytes += wanted - has;

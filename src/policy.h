@@ -5,6 +5,13 @@
 
 #include "bin.h"
 
+/* docs/design.md has a row for each number: what it bounds, and why. */
+enum {
+  HAK_SLOW_START_BYTES = 4 << 10, /* capacity of a class that has shown no need; it doubles once. Blocks above this size
+                                   * are large: they have a budget of their own */
+  HAK_LEAST_PART = 8, /* a bound for many threads leaves each this part, since any of them may go to sleep */
+};
+
 /* Number of caches that have a thread, as the owner of their list reports it. The second function returns at least 1.
  */
 void hak_cache_set_open(size_t caches);

@@ -6,10 +6,6 @@
 #include "lock.h"
 #include "types.h"
 
-/* Slices (4 MiB). A caller purges at most this much beyond a few times its own free, so that none waits for long. A
- * small surplus is batched up to this size, so that system calls are rare. */
-enum { HAK_PURGE_STEP = 256 };
-
 /* State of adaptive retention, in slices; see retain.c. A window is HAKMEM_DECAY_MS of activity. */
 typedef struct hak_retention {
   size_t fetched, purged;     /* since the start: used + free dirty == fetched - purged */

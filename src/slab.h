@@ -99,9 +99,10 @@ HAK_INLINE bool hak_slab_is_whole(const hak_slab_t *slab) {
 /* A slab is sparse if at most one handed-out block in 16 is in use, or a single one. It must also be at most one per
  * page of 4 KiB, since otherwise hardly a page is free. Slabs of two or three blocks never count as sparse: they change
  * too quickly for system calls to pay. */
+enum { HAK_SPARSE_PART = 16 };
 HAK_INLINE uint32_t hak_slab_sparse_from(uint32_t bump) {
-  enum { CARVED_MIN = 4, OUT_PART = 16, OUT_MAX = 16 };
-  uint32_t out = bump / OUT_PART < OUT_MAX ? bump / OUT_PART : OUT_MAX;
+  enum { CARVED_MIN = 4, OUT_MAX = 16 };
+  uint32_t out = bump / HAK_SPARSE_PART < OUT_MAX ? bump / HAK_SPARSE_PART : OUT_MAX;
   return bump < CARVED_MIN ? UINT32_MAX : bump - (out > 0 ? out : 1);
 }
 

@@ -6,11 +6,9 @@
 #include "pagemap.h"
 #include "seal.h"
 
-enum {
-  WORTH_SLABS = 64, /* a sweep of fewer sparse slabs (4 MiB) is not worth its calls; */
-  WORTH_PART = 16,  /* nor is one of a smaller part of the memory in use */
-  STEP_SLABS = 32,
-};
+/* Slabs of one step. A sweep of fewer, or of a smaller part of the memory in use than makes a slab sparse, is not worth
+ * its calls. */
+enum { STEP_SLABS = HAK_PURGE_STEP / HAK_SLAB_SLICES };
 
 static _Atomic size_t most_full; /* peak use in slabs' worth since the last sweep */
 
@@ -101,7 +99,7 @@ bool hak_slab_discard_all(void) {
 static bool stay_sparse(hak_slab_class_t *class) {
   hak_lock(&class->lock);
   size_t sparse = class->sparse;
-  bool stay = sparse < WORTH_SLABS || class->left < sparse - sparse / WORTH_PART;
+  bool stay = sparse < STEP_SLABS || class->left < sparse - sparse / HAK_SPARSE_PART;
   hak_unlock(&class->lock);
   return stay;
 }
@@ -148,7 +146,8 @@ static size_t full_slabs(void) {
  * shrunk, or when half of the memory in use is sparse. */
 static void became_sparse(void) {
   size_t full = full_slabs(), most = atomic_load_explicit(&most_full, memory_order_relaxed);
-  size_t part = full / WORTH_PART, worth = part > WORTH_SLABS ? part : WORTH_SLABS, sparse = listed(HAK_SLABS_SPARSE);
+  size_t part = full / HAK_SPARSE_PART, worth = part > STEP_SLABS ? part : STEP_SLABS,
+         sparse = listed(HAK_SLABS_SPARSE);
   if (full > most) {
     atomic_store_explicit(&most_full, full, memory_order_relaxed);
     most = full;
@@ -181,7 +180,7 @@ void hak_slab_decay(void) {
   for (int c = 1; c < kinds(); c++) {
     forget_half(&hak_slab_classes[c]);
   }
-  if (listed(HAK_SLABS_SPARSE) > full_slabs() / WORTH_PART) {
+  if (listed(HAK_SLABS_SPARSE) > full_slabs() / HAK_SPARSE_PART) {
     begin_sweep(full_slabs());
   }
 }
