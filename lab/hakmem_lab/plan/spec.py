@@ -20,7 +20,7 @@ from pydantic import (
     model_validator,
 )
 
-from hakmem_lab.errors import LabError, nearest
+from hakmem_lab.errors import nearest
 from hakmem_lab.plan import model
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.plan.model import Model
@@ -231,7 +231,7 @@ class CommandsSpec(BlockSpec):
         if not isinstance(value, dict) or not isinstance(trace := value.get("history"), str):
             return value
         if not Path(trace).is_file():
-            raise LabError(f"history: there is no trace '{trace}'; one is made by: hak record -o {trace} -- COMMAND")
+            raise ValueError(f"history: there is no trace '{trace}'; one is made by: hak record -o {trace} -- COMMAND")
         return value | {"precondition": True, "history": str(Path(trace).absolute())}
 
     @model_validator(mode="before")

@@ -49,7 +49,7 @@ MILESTONE = "[[milestone]]\nname='M'\nworkload='quick'\nagainst='best'\nat-least
         (WORKLOAD.replace("command", "#"), ["workload 'quick': 'command' is missing"]),
         ("[defaults]\ntimout = '3s'" + WORKLOAD, ["defaults: unknown key 'timout'", "'timeout'"]),
         ("[defaults]\ntimeout = 'soon'" + WORKLOAD, ["defaults: timeout", "90s"]),
-        ("[defaults]\nkey = 'a'" + WORKLOAD, ["defaults: 'key' is each workload's own"]),
+        ("[defaults]\nkey = 'a'" + WORKLOAD, ["defaults: 'key' must be set for each workload"]),
         ('subject = "hakmen"' + WORKLOAD, ["subject", "hakmen", "hakmem"]),
         ('only = ["quik"]' + WORKLOAD, ["only: there is no workload 'quik'", "'quick'"]),
         ('only = ["databas"]' + WORKLOAD + 'group = "database"', ["workload or group 'databas'", "'database'"]),
