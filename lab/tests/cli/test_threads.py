@@ -23,7 +23,9 @@ def test_linear_algebra_starts_no_threads():
 
 
 def test_the_program_has_the_callers_variable(hak):
-    env = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"} | {"OPENBLAS_NUM_THREADS": "7"}
+    env = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"} | {
+        "OPENBLAS_NUM_THREADS": "7"
+    }
     words = ("run", "--allocator", "glibc", "--", "sh", "-c", "echo $OPENBLAS_NUM_THREADS,$OMP_NUM_THREADS")
     shown = hak(*words, env=env)
     assert shown.out == "7,\n"

@@ -79,7 +79,10 @@ def test_what_the_pages_and_the_navigation_name_is_there(made):
 
 def test_every_path_in_a_script_exists():
     folders = [ROOT / "scripts", ROOT / "packaging", ROOT / "docs" / "site"]
-    files = [ROOT / "Makefile", *(path for folder in folders for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc")]
+    files = [
+        ROOT / "Makefile",
+        *(path for folder in folders for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc"),
+    ]
     missing = []
     for file in files:
         named = set(NAMED.findall(file.read_text(encoding="utf-8", errors="replace"))) - OTHERS
