@@ -76,7 +76,7 @@ static void put_idle(hak_heap_t *heap) {
 
 /* The heap of an ended thread is parked with its blocks, if they are few. The next thread starts with them, instead of
  * a first refill for each class. */
-enum { PARKED_BYTES = 2 << 20 }; /* of all heaps; each may have the least part of it */
+enum { PARKED_BYTES = 2 << 20 /* of all heaps */, PARKED_HEAPS = 4 /* a quarter each at most */ };
 
 static bool may_park(const hak_heap_t *heap) {
   bool counted = false; /* other threads need its share of the sampler quota */
@@ -84,7 +84,7 @@ static bool may_park(const hak_heap_t *heap) {
     counted |= heap->info[c].batch_magazine.size > 0;
   }
   /* after a fall in use, a few cached blocks could keep otherwise empty slabs */
-  return !counted && !hak_hard.on && heap->parked_bytes <= PARKED_BYTES / HAK_LEAST_PART && !hak_arena_has_fallen();
+  return !counted && !hak_hard.on && heap->parked_bytes <= PARKED_BYTES / PARKED_HEAPS && !hak_arena_has_fallen();
 }
 
 /* False: it holds too much. While it is verified its blocks do not look free, so no child of a fork may see it then. */
