@@ -1,8 +1,8 @@
 """Blocks on the workers of a Dask cluster, handed out one at a time, handed back as each is finished.
 
-A host measures with one worker; further workers of the same host stand by for the day when that one dies. Every host
-gets the same number of blocks, as far as hosts do not come and go. A block that a worker did not live to hand back goes
-to whoever is free.
+A host measures with one worker; further workers of the same host take over if that one dies. Every host gets the same
+number of blocks, unless hosts join or leave. If a worker dies before it hands its block back, a free host measures that
+block again.
 """
 
 import contextlib
@@ -22,9 +22,9 @@ from hakmem_lab.run.endings import Progress
 
 CONNECT_S = 10.0
 POLL_S = 0.25
-# An answer is fetched from the worker; of one that dies at that moment it would never come.
+# Limit on fetching an answer from a worker: a worker that dies at that moment never sends it.
 ANSWER_S = 2.0
-# So long a fleet without any host waits for one, such as a worker that its nanny starts again.
+# How long a fleet without a host waits for one, for instance for a worker that its nanny restarts.
 PATIENCE_S = 20.0
 
 
@@ -38,7 +38,7 @@ def connected(spec: FleetSpec) -> Iterator[Any]:
     extras.need("fleet", "hak fleet --engine dask")
     import distributed
 
-    for name in ("distributed", "asyncio"):  # what they say of workers that die is said here, in one line
+    for name in ("distributed", "asyncio"):  # this module reports a dead worker itself, in one line
         logging.getLogger(name).setLevel(logging.CRITICAL)
     with contextlib.ExitStack() as stack:
         address: Any = spec.scheduler
@@ -61,10 +61,10 @@ def connected(spec: FleetSpec) -> Iterator[Any]:
 
 @dataclass
 class Host:
-    """A host, by the name under which its blocks are kept. workers: addresses; the first one measures.
+    """A host, under the name with which its blocks are stored. workers: addresses; the first one measures.
 
-    part: the number of its part, once there is one, and file: where it keeps it. job: what it is doing now: a block's
-    place, or BEGINNING.
+    part: the number of its part, once it has begun one; file: the part's file on that host. job: what the host is doing
+    now: the number of a block, or BEGINNING.
     """
 
     name: str
@@ -161,7 +161,7 @@ class Fleet:
         if measuring:
             if host.future is not None:
                 self._client.cancel([host.future], force=True)
-            if host.part is not None and Path(host.file).is_file():  # what it finished and did not hand back any more
+            if host.part is not None and Path(host.file).is_file():  # blocks that it finished but did not hand back
                 self._gathering.collect([Path(host.file)])
             host.future, host.part = None, None
             self._gathering.leave_out(host.name, "its worker has died; its finished blocks are kept", LOST)
@@ -203,12 +203,12 @@ class Fleet:
                 self._take(host)
 
     def _take(self, host: Host) -> None:
-        """What a host hands back: its part's beginning, a block, or why there is neither."""
+        """Take what a host hands back: the beginning of its part, a block, or the reason for having neither."""
         future, host.future = host.future, None
         if future.status == "finished":
             try:
                 answer = future.result(timeout=host.patience_s)
-            except TimeoutError:  # it is dead, which is seen soon, or slow
+            except TimeoutError:  # the worker is slow, or dead: then _look notices soon
                 host.future, host.patience_s = future, 2 * host.patience_s
                 return
             if host.job == BEGINNING:
@@ -219,11 +219,11 @@ class Fleet:
                 self._leave_out(host, answer["why"])
         elif future.status == "error":
             error = future.exception()
-            if type(error).__name__ != "KilledWorker":  # that its worker is gone is seen soon
+            if type(error).__name__ != "KilledWorker":  # _look notices a dead worker soon
                 self._leave_out(host, str(error) or type(error).__name__)
 
     def _end(self) -> None:
-        """Nothing that was started on the hosts is left; what a host is measuring now is its last."""
+        """Cancel what is pending and end every host's part; a block that is being measured is finished first."""
         addresses = [host.workers[0] for host in self._hosts.values() if host.workers and host.part is not None]
         with contextlib.suppress(Exception):
             busy = [host.future for host in self._hosts.values() if host.future is not None]

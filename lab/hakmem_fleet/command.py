@@ -10,7 +10,7 @@ from hakmem_lab.cli.flags import beginning, command, option
 from hakmem_lab.cli.measure import check_output, finish, overrides
 from hakmem_lab.errors import LabError, nearest
 
-OF_THE_SPEC = ("engine", "workers", "scheduler", "set_", "max_blocks", "seed")  # parameters that are keys of a spec
+OF_THE_SPEC = ("engine", "workers", "scheduler", "set_", "max_blocks", "seed")  # parameters that are keys of the spec
 ENGINES = ("dask", "slurm", "kubernetes")
 OVERVIEW = (
     "a spec on many hosts: a verdict about all of them, and which gain, which lose",

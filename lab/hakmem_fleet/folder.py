@@ -1,13 +1,13 @@
-"""A folder that all hosts see: the job in it, and a file of every part that has begun.
+"""A folder that all hosts see: it holds the job, and one file for every part that has begun.
 
     job.json            what is measured: spec, seed, shares
-    parts/*.jsonl       append-only, one a part; nobody writes to another's
+    parts/*.jsonl       one file for each part, append-only; only that part writes to it
     parts/*.left        a host that could not take part, with the reason
 
-A share is a range of the fleet's blocks. Whoever measures it looks first at what is finished of it: a share that is
-begun again, on the same host or another one, goes on where the earlier parts had come to.
+A share is a range of the fleet's blocks. A task first looks up which blocks of its share are finished. So a share that
+is started again, on the same host or another one, continues where the earlier parts stopped.
 
-`slurm` and `kubernetes` write the files that these take: every task measures a share of the job in the folder.
+`slurm` and `kubernetes` write the files that these two schedulers take: every task measures one share of the job.
 """
 
 import contextlib
@@ -40,7 +40,7 @@ SHARE_VARIABLES = ("SLURM_ARRAY_TASK_ID", "JOB_COMPLETION_INDEX")
 
 
 def shares_of(blocks: int, shares: int) -> list[range]:
-    """The blocks of every share, as even as can be."""
+    """The blocks of every share; the numbers of blocks differ by at most one."""
     ends = [blocks * index // shares for index in range(shares + 1)]
     return [range(first, last) for first, last in itertools.pairwise(ends)]
 
@@ -93,7 +93,7 @@ class Folder:
         return found & wanted
 
     def measure(self, share: int, progress: Progress) -> int:
-        """The blocks of a share that are not finished yet; how many that were. Raises LabError or Stopped."""
+        """Measure the blocks of a share that are not finished yet; return their number. Raises LabError or Stopped."""
         if not 0 <= share < self.shares:
             raise LabError(f"--share: there is no share {share}; they are 0 to {self.shares - 1}")
         blocks = shares_of(self.job.blocks, self.shares)[share]
@@ -116,14 +116,14 @@ class Folder:
         return len(left)
 
     def _leave(self, host: str, share: int, why: object) -> None:
-        """A note for who collects."""
+        """Leave a note for `collect`."""
         note = {"job": self.job.id, "host": host, "share": share, "why": one_line(str(why))}
         path = self.parts / f"{share}-{secrets.token_hex(4)}{LEFT}"
         with contextlib.suppress(OSError):
             path.write_text(json.dumps(note) + "\n", encoding="utf-8")
 
     def left(self) -> list[tuple[str, str]]:
-        """(host, why) of those that could not take part."""
+        """(host, why) for each host that could not take part."""
         found: dict[tuple[str, str], None] = {}
         for path in sorted(self.parts.glob(f"*{LEFT}")):
             with contextlib.suppress(OSError, ValueError, KeyError):
@@ -134,7 +134,7 @@ class Folder:
 
 
 def share_here() -> int | None:
-    """The share that the engine has given this process; None where there is no engine."""
+    """The share that the engine has given to this process; None outside of an engine."""
     for name in SHARE_VARIABLES:
         with contextlib.suppress(KeyError, ValueError):
             return int(os.environ[name])
@@ -156,7 +156,7 @@ def _write(path: Path, text: str) -> Path:
 
 
 def _hak() -> list[str]:
-    """The command that is running now."""
+    """The words that start this installation's `hak`."""
     found = shutil.which("hak")
     beside = Path(os.path.abspath(sys.executable)).with_name("hak")
     if beside.is_file():
@@ -165,14 +165,14 @@ def _hak() -> list[str]:
 
 
 def check_slurm(place: Path) -> None:
-    """Raises LabError where a path could not stand in a script of Slurm's."""
+    """Raises LabError if a path cannot be written into a Slurm script."""
     for path in (place.resolve(), Path.cwd()):
         if any(sign in str(path) for sign in '"\\\n'):
             raise LabError(f"-o: Slurm takes no quote, backslash or line break in a path: {path}")
 
 
 def slurm(folder: Folder) -> Path:
-    """A job array, a task a share, alone on its node; one whose node dies is queued again, and goes on."""
+    """A job array: one task for each share, alone on its node. If the node dies, Slurm requeues the task."""
     place = folder.path.resolve()
     logs = place / LOGS
     measure = shlex.join([*_hak(), "fleet", "--measure", str(place)])
@@ -196,7 +196,7 @@ exec {measure}
 
 
 def check_kubernetes(image: str | None, claim: str | None) -> None:
-    """Raises LabError where one of the two is missing, or none that Kubernetes takes."""
+    """Raises LabError if one of the two is missing, or is a name that Kubernetes rejects."""
     missing = [flag for flag, value in (("--image", image), ("--claim", claim)) if not value]
     if missing:
         raise LabError(
@@ -213,7 +213,7 @@ def check_kubernetes(image: str | None, claim: str | None) -> None:
 
 
 def kubernetes(folder: Folder, image: str | None, claim: str | None) -> Path:
-    """An Indexed Job, a pod a share and a node, and the job as a ConfigMap; parts are kept in a claim."""
+    """An Indexed Job with one pod for each share, each on its own node; the claim keeps the parts."""
     name = f"hak-fleet-{folder.job.id}"
     job = (folder.path / JOB).read_text(encoding="utf-8")
     objects = [
@@ -231,12 +231,12 @@ def kubernetes(folder: Folder, image: str | None, claim: str | None) -> Path:
             },
         },
     ]
-    # YAML contains JSON; a line of hyphens at the start tells kubectl that it is YAML.
+    # JSON is valid YAML; the leading line of hyphens makes kubectl read the file as YAML.
     return _write(folder.path / MANIFEST, "".join(f"---\n{json.dumps(each, indent=2)}\n" for each in objects))
 
 
 def _pod(name: str, image: str, claim: str) -> dict:
-    """A pod that measures one share; of one job never two on a node. What it finishes is in the claim at once."""
+    """A pod that measures one share. Pods of one job never share a node. Finished blocks are in the claim at once."""
     job, parts = "job", "parts"
     alone = {"labelSelector": {"matchLabels": {"app": name}}, "topologyKey": "kubernetes.io/hostname"}
     return {
@@ -267,14 +267,14 @@ def _pod(name: str, image: str, claim: str) -> dict:
 def earlier(store: Path, job: str) -> RunFile | None:
     """The run of an earlier collection of the same job."""
     for file in [file for file in Store(store).runs() if "-fleet-" in file.id]:
-        with contextlib.suppress(LabError):  # of a damaged run
+        with contextlib.suppress(LabError):  # the run's file is damaged
             if file.header("job")["job"]["id"] == job:
                 return file
     return None
 
 
 def collect(path: Path, store: Path, progress: Progress, close: bool = False) -> dict:
-    """The result. close: nothing more will come, what is there is judged. Raises LabError where nothing is there."""
+    """The result. close: judge the blocks present, since no more will come. Raises LabError if there are none."""
     folder = Folder(path)
     gathering = Gathering(folder.spec, folder.job, store, folder.source, earlier(store, folder.job.id))
     with gathering:

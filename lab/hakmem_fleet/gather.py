@@ -1,12 +1,11 @@
-"""A fleet's run: its file begins with the first host that can measure, and ends with what all of them say.
+"""The file of a fleet's run. It is created with the first host that can measure, and ends with the fleet's result.
 
-The file of a fleet's run: every record of every host once, every block counted once.
+The file holds every record of every host once, and counts every block once.
 
-A record is known by its part and its serial number in it: one that comes twice is written once. A block is known by its
-place among those of the whole fleet. What is counted is its first attempt that ended well: of several that are
-collected at once, the one that ended first; one that comes later, when the block is counted already, is kept under the
-phase `again`, and counts for nothing. An attempt is written when it is whole; one that a host did not live to end is
-not, and the block is measured again.
+A record is identified by its part and its serial number in that part; a duplicate is not written. A block is identified
+by its number in the whole fleet. The first successful attempt at a block counts; of several that are collected at once,
+the one that ended first. A later attempt is stored under the phase `again` and is not counted. Only complete attempts
+are written: if a host dies during one, the block is measured again.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -21,7 +20,7 @@ from hakmem_lab.run.recorder import Written, asked_header, with_earlier
 from hakmem_lab.store.runs import RunFile
 from hakmem_lab.system import signals
 
-ATTEMPTS_OF_A_PART = 1000  # attempt = that times the part's number + its own
+ATTEMPTS_OF_A_PART = 1000  # attempt in the run's file = part * this + attempt in the part
 AGAIN = "again"
 HOST = "host"
 LEFT, LOST, CLOSED = "host-left-out", "host-lost", "collection-closed"  # events
@@ -30,7 +29,7 @@ OF_A_HOST = ("machine", "arms", "command", "repeat", "lab_version", "git", "crea
 
 @dataclass
 class Attempt:
-    """The records of one attempt at a block, its closing one last."""
+    """The records of one attempt at a block; the last one is the block's own record."""
 
     part: int
     records: list[dict]
@@ -44,7 +43,7 @@ class Attempt:
 
 
 class Ledger(Written):
-    """Writes to one run's file, and knows what is in it already."""
+    """Writes to one run's file, and keeps track of the records that it already holds."""
 
     def __init__(self, file: RunFile):
         super().__init__(file)
@@ -65,7 +64,7 @@ class Ledger(Written):
             self.counted[record["block"]] = self._hosts[record["part"]]
 
     def part(self, header: dict) -> int:
-        """The number of a part, by its own header; one that is not known yet is entered."""
+        """The number of the part with this header; an unknown part is entered first."""
         about = header["fleet"]
         if header["id"] not in self._parts:
             number = len(self._parts)
@@ -75,7 +74,7 @@ class Ledger(Written):
         return self._parts[header["id"]]
 
     def add(self, collected: Iterable[tuple[int, Sequence[dict]]]) -> None:
-        """Records collected together: (number of a part, its records in order)."""
+        """Add records that were collected together: (number of a part, its records in order)."""
         attempts: list[Attempt] = []
         for part, records in collected:
             own: list[dict] = []
@@ -110,7 +109,7 @@ OF_THE_FIRST_HOST = ("arms", "command", "inputs", "git", "build")
 
 
 class Gathering:
-    """A context manager: on leaving, the run's file is closed, and an interruption is said in it."""
+    """A context manager: on leaving, it records an interruption, if any, and closes the run's file."""
 
     def __init__(self, spec: FleetSpec, job: Job, folder: Path, source: str, file: RunFile | None = None):
         self.spec, self.job, self._folder, self._source = spec, job, folder, source
@@ -145,7 +144,7 @@ class Gathering:
         return self.ledger.counted if self._ledger else {}
 
     def part(self, header: dict) -> int:
-        """The number of a host's part; with the first one the file begins. Raises LabError."""
+        """The number of a host's part; the first part creates the run's file. Raises LabError."""
         if self._ledger is None:
             own = asked_header(self.spec, self._source, self.job.seed) | {"job": self.job.plain()}
             own |= {key: header.get(key) for key in OF_THE_FIRST_HOST}
@@ -157,9 +156,9 @@ class Gathering:
         return self.ledger.part(header)
 
     def collect(self, files: Iterable[Path]) -> list[str]:
-        """What these files of parts hold and the run has not yet; what cannot be read, each with the reason.
+        """Add the records of these parts that the run lacks; return an error for each file that cannot be read.
 
-        Parts of other jobs are left alone. Raises LabError where the run's file cannot be created.
+        Parts of other jobs are ignored. Raises LabError if the run's file cannot be created.
         """
         found, unreadable = [], []
         for path in sorted(files):

@@ -1,16 +1,17 @@
-"""Many hosts: the effect on average over a fleet, and how far hosts lie apart.
+"""Many hosts: the average effect over a fleet, and how much the effect differs between hosts.
 
-Duty: from the log-ratios of every host's blocks to the mean effect of the fleet that these hosts were drawn from, with
-its interval, and to what a further host may expect. May import NumPy, SciPy and `paired`.
+Duty: from the log-ratios of every host's blocks, estimate the mean effect over the fleet that these hosts were drawn
+from, with its interval, and predict the effect on a further host. May import NumPy, SciPy and `paired`.
 
-Model: a host's effect is the fleet's plus a part of its own, of variance tau², and what its blocks say of it has an
-error: y = mu + u + e. tau² is estimated by restricted maximum likelihood. The interval of mu is Hartung's and Knapp's,
-with Student's t of one degree of freedom less than there are hosts, and never narrower than tau² alone makes it (the
-factor is at least 1). So it is the hosts that are counted, not the blocks: a thousand blocks on two hosts say little
-about a third one.
+Model: y = mu + u + e. A host's estimate y is the fleet's mean effect mu, plus the host's own deviation u, of variance
+tau², plus an estimation error e. tau² is estimated by restricted maximum likelihood. The interval of mu is that of
+Hartung and Knapp, with Student's t of (hosts - 1) degrees of freedom. Their factor is kept at 1 or more, so the
+interval is never narrower than tau² alone makes it. So the number of hosts matters more than the number of blocks: a
+thousand blocks on two hosts say little about a third one.
 
-A host's estimate is Hodges–Lehmann's. Its error is that of a mean, from the spread of its own blocks, drawn towards the
-median spread of all hosts as if that were `PRIOR_BLOCKS` further blocks: of a few blocks the spread is hardly known.
+A host's effect is estimated by Hodges–Lehmann. Its error is the standard error of a mean, from the spread of its own
+blocks. A few blocks hardly determine that spread, so it is shrunk towards the median spread of all hosts, which weighs
+as much as `PRIOR_BLOCKS` blocks.
 """
 
 import math
@@ -24,13 +25,13 @@ from hakmem_lab.judge.statistics.special import chdtrc, stdtrit
 
 LEAST_HOSTS = 3
 PRIOR_BLOCKS = 4
-NO_VARIANCE = 1e-18  # what never varied is given the error of rounding
+NO_VARIANCE = 1e-18  # smallest variance: that of rounding, for values that never vary
 LOOKED_AT, LOOKED_AT_DECADES, CLOSE = 200, 10, 1e-9
 
 
 @dataclass(frozen=True)
 class Host:
-    """What one host says. variance: of the estimate's error; n: blocks."""
+    """The estimate of one host. variance: of the estimate's error; n: number of blocks."""
 
     estimate: float
     variance: float
@@ -43,7 +44,7 @@ class Host:
 
 
 def of_blocks(columns: Mapping[str, Sequence[float]]) -> dict[str, Host]:
-    """Every host by its blocks' log-ratios, at least one each."""
+    """The estimate of every host, from the log-ratios of its blocks: at least one for each host."""
     arrays = {name: checked(d) for name, d in columns.items()}
     own = [float(array.var(ddof=1)) for array in arrays.values() if array.size > 1]
     typical = float(np.median(own)) if own else 0.0
@@ -57,8 +58,8 @@ def of_blocks(columns: Mapping[str, Sequence[float]]) -> dict[str, Host]:
 
 @dataclass(frozen=True)
 class Fleet:
-    """estimate: the mean effect (a log-ratio), error: the standard error of it. tau2: the variance of hosts' effects;
-    q: Cochran's; variance: of hosts' estimates; i2: the share of it that is more than their errors explain."""
+    """estimate: the mean effect (a log-ratio); error: its standard error. tau2: the variance of the hosts' effects;
+    variance: of their estimates; q: Cochran's Q; i2: the share of the variance that their errors do not explain."""
 
     estimate: float
     error: float
@@ -76,21 +77,21 @@ class Fleet:
         return Interval.of_student(self.estimate, self.error, self.hosts - 1, level, self.blocks)
 
     def differ_p(self) -> float:
-        """p-value of q under one common effect of all hosts."""
+        """p-value of q, if all hosts had the same effect."""
         return float(chdtrc(self.hosts - 1, self.q)) if self.hosts > 1 else 1.0
 
     def prediction(self, level: float) -> tuple[float, float]:
-        """Where the effect on one further host lies; unlimited for fewer than three hosts."""
+        """The range in which the effect on one further host lies; unlimited for fewer than three hosts."""
         if self.hosts < LEAST_HOSTS:
             return -math.inf, math.inf
-        # Of few hosts likelihood sees less than they differ by; what they vary by, noise and all, is not too little.
+        # With few hosts, likelihood underestimates tau². The variance of the estimates, which includes noise, does not.
         spread = max(self.tau2 + self.error**2, self.variance * (1 + 1 / self.hosts))
         half = -float(stdtrit(self.hosts - 2, (1 - level) / 2)) * math.sqrt(spread)
         return self.estimate - half, self.estimate + half
 
 
 def fleet(hosts: Sequence[Host]) -> Fleet:
-    """The mean over the fleet that these hosts, at least one, were drawn from."""
+    """The mean over the fleet that these hosts were drawn from. hosts: at least one."""
     if not hosts:
         raise ValueError("a fleet has at least one host")
     y, v = np.array([host.estimate for host in hosts]), np.array([host.variance for host in hosts])
@@ -109,14 +110,14 @@ def fleet(hosts: Sequence[Host]) -> Fleet:
 
 
 def _typical_variance(weights: np.ndarray) -> float:
-    """Higgins's and Thompson's: what the errors of all hosts amount to."""
+    """The typical variance of a host's error, after Higgins and Thompson."""
     return float((weights.size - 1) * weights.sum() / (weights.sum() ** 2 - (weights**2).sum()))
 
 
 def _tau2(y: np.ndarray, v: np.ndarray) -> float:
-    """Restricted maximum likelihood; never below 0. Looked for everywhere first: where errors are very unlike, steps
-    along the slope may go to and fro for ever, or end at the lower one of two maxima."""
-    from scipy.optimize import minimize_scalar  # loading it takes long, and most runs are on one host
+    """tau² by restricted maximum likelihood; never below 0. A grid over the whole range is searched first: if the
+    hosts' errors are very unequal, following the slope may oscillate, or end at the lower of two maxima."""
+    from scipy.optimize import minimize_scalar  # slow to load, and most runs are on one host
 
     def deviance(tau2: np.ndarray | float) -> np.ndarray:
         spread = v + np.asarray(tau2)[..., np.newaxis]
@@ -136,7 +137,7 @@ def _tau2(y: np.ndarray, v: np.ndarray) -> float:
 
 
 def together(hosts: Sequence[Host], level: float) -> Interval:
-    """The mean effect on these hosts alone, whatever others would show: each weighs by its error."""
+    """The mean effect on these hosts only, without a claim about others. The weight of a host is 1/variance."""
     weights = np.array([1 / host.variance for host in hosts])
     mean = float(weights @ np.array([host.estimate for host in hosts]) / weights.sum())
     return Host(mean, float(1 / weights.sum()), sum(host.n for host in hosts)).interval(level)

@@ -1,9 +1,9 @@
 """A host's part of a fleet: preflight, calibration and warm-up once, then the blocks that it is given.
 
-A part is an ordinary session in a file of its own. Every record has a serial number, so that part and serial number
-are its identity wherever it is copied to. Only one part measures at a time on a machine: whoever measures holds a lock
-that ends with its process. What it is told, as every host of a fleet, is the `Job`: the spec, the seed, and the name
-under which its blocks come back.
+A part is an ordinary session in a file of its own. Every record has a serial number: part and serial number identify
+the record wherever it is copied. Only one part measures at a time on a machine. It holds a lock, which is released when
+its process ends. Every host of a fleet receives the same `Job`: the spec, the seed, and the job's id, which the parts
+carry.
 """
 
 import contextlib
@@ -40,7 +40,7 @@ OF_A_FLEET = ("engine", "workers", "scheduler")
 class FleetSpec(AbSpec):
     """A spec of the kind ab, and where its hosts come from. max_blocks: of all hosts together.
 
-    workers: so many processes of this machine, each counted as a host; scheduler: of a cluster that is there.
+    workers: number of processes on this machine, each counted as a host; scheduler: address of an existing cluster.
     """
 
     kind: Literal["fleet"] = "fleet"  # type: ignore[assignment]
@@ -57,7 +57,7 @@ class FleetSpec(AbSpec):
 
 
 def check(spec: FleetSpec, source: str) -> None:
-    """Raises LabError where the spec asks for what a fleet has not."""
+    """Raises LabError if the spec has a key that a fleet does not support."""
     refused = {
         "builds": (spec.builds > 1, "several builds are for one machine; leave it out"),
         "detect": (spec.detect is not None, "a fleet measures max-blocks blocks in all; give that"),
@@ -72,7 +72,7 @@ def check(spec: FleetSpec, source: str) -> None:
 
 @dataclass(frozen=True)
 class Job:
-    """id: of this one asking; blocks: of all hosts. What a host needs to know, as plain values."""
+    """The job as plain values, for every host. id: unique, even for the same spec; blocks: of all hosts together."""
 
     id: str
     spec: dict
@@ -96,12 +96,12 @@ BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 def host_name() -> str:
-    """The engine's name of this host, else the host's own name."""
+    """The engine's name for this host, else the host's own name."""
     return next((os.environ[name] for name in HOST_NAMES if os.environ.get(name)), socket.gethostname())
 
 
 def node() -> str:
-    """The same for all that run under one kernel, whatever they are called."""
+    """Key of the machine: the same for all hosts that run under one kernel, whatever their names."""
     with contextlib.suppress(OSError):
         return hashlib.sha256(BOOT.read_bytes()).hexdigest()[:12]
     return socket.gethostname()
@@ -109,7 +109,7 @@ def node() -> str:
 
 @contextlib.contextmanager
 def alone() -> Iterator[None]:
-    """Nobody else of this user's fleets measures on this machine meanwhile."""
+    """Meanwhile no other fleet of this user measures on this machine."""
     path = Path(tempfile.gettempdir()) / f"hakmem-lab-fleet-{os.getuid()}.lock"
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -149,12 +149,12 @@ class Part(Session[AbSpec]):
         self._fresh.append(numbered)
 
     def taken(self) -> list[dict]:
-        """The records since the last time."""
+        """The records since the last call."""
         records, self._fresh = self._fresh, []
         return records
 
     def measure(self, index: int, attempt: int = 0) -> str | None:
-        """One block, by its place among those of the whole fleet; why it could not be measured, else None."""
+        """Measure one block, by its number in the whole fleet; return the reason if that failed, else None."""
         control, treatment = ab.names(self.spec)
         try:
             with alone():
@@ -168,7 +168,7 @@ def begin(job: Job, host: str, folder: Path | None = None) -> Part:
     """Raises LabError where this host cannot take part."""
     if job.lab_version != __version__:
         raise LabError(f"hak is {__version__} here, and {job.lab_version} where the fleet was started")
-    peers.file_sha256.cache_clear()  # a worker may be older than what it measures
+    peers.file_sha256.cache_clear()  # the worker may have started before the library was rebuilt
     part = Part(job, host, folder or default_folder() / "fleet" / job.id)
     try:
         part.start()
@@ -195,14 +195,14 @@ def begin_in_worker(job: dict, host: str, folder: str | None) -> dict:
 
 
 def measure_in_worker(job: str, index: int) -> dict:
-    """One block: its records, and why it could not be measured, else None."""
+    """Measure one block: its records, and the reason if it could not be measured, else None."""
     own = _parts[job]
     why = own.measure(index)
     return {"records": own.taken(), "why": why}
 
 
 def end_in_worker() -> None:
-    """Nothing that a part has started is left."""
+    """End the part of this worker, and everything that it has started."""
     while _parts:
         with contextlib.ExitStack() as stack:
             stack.enter_context(_parts.popitem()[1])

@@ -27,7 +27,7 @@ def hosts(run: LoadedRun) -> Picture | None:
         panels.append(panel_of(rows, how, margin, group))
     bounds = min(panel.bounds[0] for panel in panels), max(panel.bounds[1] for panel in panels)
     for panel in panels:
-        panel.bounds = bounds  # one axis for all, so that they can be compared
+        panel.bounds = bounds  # the same axis for all panels, so that they can be compared
     table = shown.hosts_table(run.result)
     caption = (
         "The intervals of all hosts hold together, and so do those of all kinds. A further host's interval is where "

@@ -19,12 +19,12 @@ from hakmem_lab.plan.spec import guardrails_of
 from hakmem_lab.store.query import Blocks, events
 
 Pair = tuple[str, str]
-ONE_SIGMA = 0.6827  # the level of an interval of one standard error to each side
+ONE_SIGMA = 0.6827  # level of an interval that reaches one standard error to each side
 
 
 @explained
 def analyse(header: dict, records: list[dict]) -> dict:
-    """The verdict, once every block is there or nothing more will come; before that, what there is."""
+    """The verdict, once all blocks are present or the collection is closed; before that, figures without a verdict."""
     blocks = measured(records)
     result = base_result(header, records, blocks) | {"comparisons": [], "guardrails": [], "looks": []}
     result["warnings"] += _unlike(header, records)
@@ -39,7 +39,7 @@ def analyse(header: dict, records: list[dict]) -> dict:
     result |= _judged(header, by_host, found)
     result["comparisons"] += _secondary(header, by_host, (first, second))
     planned, closed = header["spec"]["max-blocks"], bool(events(records, CLOSED))
-    complete = closed or len(blocks) >= planned  # closed: somebody has said that nothing more will come
+    complete = closed or len(blocks) >= planned  # closed by --close: no more blocks will come
     if not complete:
         result |= {"verdict": None, "withheld": f"No verdict yet: {len(blocks)} of {planned} planned blocks"}
         result["comparisons"][0]["verdict"] = None
@@ -57,7 +57,7 @@ def _by_host(blocks: Blocks) -> dict[str, Blocks]:
 
 
 def _columns(by_host: Mapping[str, Blocks], pair: Pair, metric: Metric) -> dict[str, Host]:
-    """What every host says of a metric; nothing where it is missing from a run."""
+    """Every host's estimate for a metric; empty if a host lacks the metric."""
     columns = {name: log_ratios(blocks, *pair, metric) for name, blocks in by_host.items()}
     known = {name: d for name, d in columns.items() if d}
     return hosts.of_blocks(known) if len(known) == len(columns) else {}
@@ -90,7 +90,7 @@ def _judged(header: dict, by_host: Mapping[str, Blocks], found: Mapping[str, Hos
 
 
 def _mean_of_means(by_host: Mapping[str, Blocks], pair: Pair, metric: Metric, level: float) -> Interval | None:
-    """The other average: the ratio of the means of every host's runs; None where a host has too few blocks for one."""
+    """The other average, from the ratio of means on every host; None if a host has too few blocks for it."""
     found = []
     for blocks in by_host.values():
         means = two_arms.means_of(blocks, pair, metric, ONE_SIGMA)
@@ -102,7 +102,7 @@ def _mean_of_means(by_host: Mapping[str, Blocks], pair: Pair, metric: Metric, le
 
 
 def _guardrail(metric: Metric, limit: float, found: Mapping[str, Host], alpha: float) -> Guardrail:
-    """On average over the fleet; one host on which it surely fails leaves it open, however well the others do."""
+    """The limit's status on average over the fleet; it stays open if the limit surely fails on any one host."""
     interval = hosts.fleet(list(found.values())).interval(1 - 2 * alpha)
     on_average = Guardrail.of(metric.name, interval, limit)
     each = [verdict.status(host.interval(1 - 2 * alpha / len(found)), limit) for host in found.values()]
@@ -129,7 +129,10 @@ def kind_of(host: dict) -> str:
 
 
 def _differences(header: dict, records: Sequence[dict], found: Mapping[str, Host]) -> dict:
-    """Every host, every kind of host, how far they lie apart; the intervals of each of the two hold together."""
+    """Every host, every kind of host, and the differences between hosts.
+
+    The intervals of all hosts hold simultaneously, and so do those of all kinds.
+    """
     alpha, whole = header["spec"]["alpha"], hosts.fleet(list(found.values()))
     entered = {record["host"]: record for record in records if record["type"] == HOST}
     kinds: dict[str, list[Host]] = {}

@@ -1,4 +1,4 @@
-"""What the laboratory has to know of the kind."""
+"""The kind `fleet`, as the laboratory registers it."""
 
 from hakmem_lab.plan.kind import Kind
 

@@ -1,4 +1,4 @@
-"""A fleet: what is claimed of it, what a further host may expect, which kinds of host gain and which lose."""
+"""A fleet's result as lines and tables: the effect on every host, on every kind of host, and on a further host."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ OF_HOSTS, OF_KINDS, OF_A_FURTHER = "Hosts", "Kinds of host", "A further host"
 
 
 class Line(NamedTuple):
-    """One host, one kind of host, or what a further host may expect. record: an estimate with its interval."""
+    """One host, one kind of host, or a further host. record: an estimate with its interval."""
 
     group: str
     name: str

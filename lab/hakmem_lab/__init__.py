@@ -14,7 +14,7 @@ __all__ = ["LabError", "Run", "Table", "__version__", "load", "load_all"]
 
 
 def __getattr__(name: str) -> Any:
-    """What `library` offers, imported at its first use: the command starts without it."""
+    """A name of `library`, imported at its first use, so that the command `hak` starts without it."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from hakmem_lab.show import library

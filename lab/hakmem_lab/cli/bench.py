@@ -1,4 +1,4 @@
-"""`hak bench [scorecard|demo|gallery] [NAME...]`: the project's own suites, and workloads of them by name."""
+"""`hak bench [scorecard|demo|gallery] [NAME...]`: the project's own suites, or some of their workloads by name."""
 
 import sys
 from functools import partial
@@ -13,7 +13,7 @@ from hakmem_lab.cli.kinds import ROUNDS
 from hakmem_lab.cli.measure import measure
 from hakmem_lab.errors import LabError, nearest
 
-SUITES = ("gallery", "scorecard", "demo")  # files of experiments/; a name alone is looked for in this order
+SUITES = ("gallery", "scorecard", "demo")  # files of experiments/; a workload's name is looked up in this order
 DEFAULT = "scorecard"
 WHAT = (
     "The project's own suites: the scorecard, the demo, the gallery of real programs; or workloads of them by name. "
@@ -34,7 +34,7 @@ def spec_of(suite: str) -> Path:
 
 
 def workloads(suite: str) -> list[str]:
-    """Its keys and groups. Raises LabError."""
+    """The keys and groups of a suite's workloads. Raises LabError."""
     from hakmem_lab.plan.model import read_toml
 
     rows = read_toml(spec_of(suite))["workload"]
@@ -42,7 +42,7 @@ def workloads(suite: str) -> list[str]:
 
 
 def names(incomplete: str) -> list[str]:
-    """On the Tab key."""
+    """Names that the Tab key offers."""
     try:
         return beginning(incomplete, dict.fromkeys([*SUITES, *(name for suite in SUITES for name in workloads(suite))]))
     except LabError:
@@ -58,7 +58,7 @@ Names = Annotated[
 
 
 def _chosen(given: list[str]) -> tuple[str, list[str]]:
-    """(the suite, its workloads that are named). Raises LabError for a name of none."""
+    """(the suite, the workloads named on the command line). Raises LabError for a name that no suite has."""
     if not given or given[0] in SUITES:
         suites, wanted = given[:1] or [DEFAULT], given[1:]
     else:
@@ -93,7 +93,7 @@ def bench(params: dict[str, Any]) -> None:
 
 
 def _formerly(suite: str, params: dict[str, Any]) -> None:
-    """The name that a suite's own command had."""
+    """`hak scorecard` and `hak gallery`: deprecated names of `hak bench scorecard` and `hak bench gallery`."""
     print(f"hak: hak {suite} is called hak bench {suite} now, and goes with the next minor version", file=sys.stderr)
     spec = [] if (params["words"] or [""])[0].endswith(".toml") else [suite]
     bench(params | {"words": [*spec, *(params["words"] or [])]})

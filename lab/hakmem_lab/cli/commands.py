@@ -83,7 +83,7 @@ commands, flags, sides and runs on the Tab key."""
 
 
 def overview(every: bool = False) -> str:
-    """What most users need, or all commands in their groups."""
+    """The help text: the commands that most users need, or all commands in their groups."""
     known = {name: text for commands in GROUPS.values() for name, text in commands.items()}
     lines = [ABOUT]
     for title, names in GROUPS.items() if every else [("Begin with", FIRST)]:
@@ -96,7 +96,7 @@ def overview(every: bool = False) -> str:
 
 
 class Commands(TyperGroup):
-    """The group of all commands, whose help is the overview of the first ones."""
+    """The group of all commands. Its help is the overview, which shows the first ones."""
 
     def format_help(self, ctx, formatter) -> None:
         formatter.write(overview() + "\n")
@@ -137,13 +137,13 @@ def _options(
         bool, typer.Option("--version", callback=_say_version, is_eager=True, help="The version")
     ] = False,
 ) -> None:
-    """What `hak` takes before the name of a command."""
+    """The options that `hak` accepts before the name of a command."""
 
 
 def chosen(words: Sequence[str]) -> typer.Typer:
-    """The app with the one command that the words begin with: the parsers of all take as long as importing typer.
+    """The app with only the command that the words name: to build every parser takes as long as to import typer.
 
-    Without such a command the app is whole, because its messages name the others.
+    If the words name no command, the app has all of them, because the error message suggests names.
     """
     named = [info for info in app.registered_commands if words and _name(info) == words[0]]
     if not named:

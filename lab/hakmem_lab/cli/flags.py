@@ -1,5 +1,6 @@
-"""The flags of the commands, a row each, and commands made of them; and what a shell offers on the Tab key: arms,
-metrics, verdicts, stored runs. Where nothing fits, it offers files.
+"""The flags of all commands, one row for each; commands made of these flags; and completion on the Tab key.
+
+Completion offers arms, metrics, verdicts and stored runs; if none matches, the shell offers files.
 """
 
 import inspect
@@ -26,7 +27,7 @@ def arms(incomplete: str) -> list[str]:
 
 
 def _words(ctx: typer.Context, incomplete: str) -> list[str]:
-    """`--allocators A B C`: every word after the first is one that has no flag before it."""
+    """Completes `--allocators A B C`: to the parser, every word after the first is a word without a flag."""
     return arms(incomplete) if ctx.params.get("allocators") else []
 
 
@@ -51,7 +52,7 @@ def runs(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def seconds(value: float | None) -> float | None:
-    """A time that can be waited for: neither `nan` nor `inf`, which the parser takes for numbers."""
+    """Reject `nan`, `inf` and very long times, which the parser accepts as numbers."""
     from hakmem_lab.plan.spec import LONGEST_S
 
     if value is not None and not value <= LONGEST_S:
@@ -60,7 +61,7 @@ def seconds(value: float | None) -> float | None:
 
 
 def option(kind: Any, *names: str, **details: Any) -> Any:
-    """A flag; without names it is called as the parameter is."""
+    """A flag; without names, it is named after its parameter."""
     return Annotated[kind, typer.Option(*names, **details)]
 
 
@@ -82,7 +83,7 @@ Require = Annotated[
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress")]
 
-# Parameter -> its flag. A parameter is a key of the spec, with an underscore behind it where the word is taken.
+# Parameter -> its flag. A parameter is named after a key of the spec; a name that Python uses gets a final underscore.
 FLAGS: Mapping[str, Any] = {
     "words": Annotated[
         list[str] | None,
@@ -150,8 +151,8 @@ FLAGS: Mapping[str, Any] = {
 
 
 def command(names: str, run: Callable[[dict[str, Any]], None], **own: Any) -> Callable[..., None]:
-    """A command that has these parameters, in this order, and hands their values on by name. own: flags that are this
-    command's alone, or another one's under the same name."""
+    """A command with these parameters, in this order, which passes their values to `run` by name. own: flags that only
+    this command has, or that replace the flag of the same name in FLAGS."""
 
     def started(**values: Any) -> None:
         run(values)

@@ -1,8 +1,8 @@
 """Where did the memory go?
 
-`hak explain`: every resident kilobyte of a process, or of a core file, by owner. `hak profile`: which stacks allocated
-what is in use. `hak top`: memory by owner, class and thread, live; and options, changed with a preview. `hak metrics`:
-the heap as OpenMetrics text, once or for a scraper.
+`hak explain`: every resident kilobyte of a process, or of a core file, by owner. `hak profile`: the call stacks that
+allocated the blocks in use. `hak top`: memory by owner, class and thread, live; it can also change options, with a
+preview. `hak metrics`: the heap as OpenMetrics text, once or for a scraper.
 """
 
 import socket
@@ -20,7 +20,7 @@ from hakmem_lab.errors import LabError, refused
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 MEAN_MOST = 1 << 30
 PATHS = ("/metrics", "/")
-PATIENCE_S = 5  # with a scraper that says nothing: others wait meanwhile
+PATIENCE_S = 5  # limit on waiting for a silent scraper: the others wait meanwhile
 
 
 def register(app: typer.Typer) -> None:
@@ -68,7 +68,7 @@ def explain(
 
 
 def mean_of(text: str) -> int:
-    """What --rate says."""
+    """The number of bytes that --rate gives. Raises LabError."""
     digits, unit = (text[:-1], UNITS[text[-1].upper()]) if text[-1:].upper() in UNITS else (text, 1)
     mean = int(digits) * unit if digits.isascii() and digits.isdecimal() else 0
     if not 1 <= mean <= MEAN_MOST:
@@ -156,7 +156,7 @@ def metrics(
     def read() -> str:
         return openmetrics.heap_text(reading.process(pid))
 
-    first = read()  # before anybody asks, what cannot be read is said here
+    first = read()  # reports an unreadable process before the server starts
     if listen is None:
         sys.stdout.write(first)
         return
@@ -186,7 +186,7 @@ def _serve(address: tuple[str, int], read: Callable[[], str], content_type: str)
                 body, status = read().encode(), 200
             except LabError as error:
                 body, status = f"{error}\n".encode(errors="replace"), 503
-                if isinstance(error, Gone):  # else the next reading may do
+                if isinstance(error, Gone):  # after any other error the next reading may succeed
                     self.server.ended = error  # type: ignore[attr-defined]
             self.send_response(status)
             self.send_header("Content-Type", content_type if status == 200 else "text/plain; charset=utf-8")
@@ -195,14 +195,14 @@ def _serve(address: tuple[str, int], read: Callable[[], str], content_type: str)
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:
-            """Nothing: a scraper asks for ever."""
+            """Log nothing: a scraper repeats its request forever."""
 
     class Server(http.server.HTTPServer):
         address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         ended: LabError | None = None
 
         def handle_error(self, request: object, client_address: object) -> None:
-            """Nothing: a scraper has hung up."""
+            """Do nothing: a scraper has closed the connection."""
 
     with refused(f"--listen: {address[0]}:{address[1]} cannot be used"):
         server = Server(address, Handler)

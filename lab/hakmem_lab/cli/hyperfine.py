@@ -1,5 +1,7 @@
-"""`hak bench` with a command line of hyperfine's: commands in quotes and its common options. What it adds is memory,
-CPU time and page faults, runs that take turns, and a verdict; one command alone is compared on hakmem.
+"""`hak bench` with a command line as for hyperfine: commands in quotes and hyperfine's common options.
+
+Unlike hyperfine, it also measures memory, CPU time and page faults, alternates the commands' runs, and gives a verdict.
+A single command is compared on its default allocator and on hakmem.
 """
 
 import math
@@ -36,11 +38,11 @@ OPTIONS: dict[str, Any] = {
     ),
     "export_json": option(Path | None, "--export-json", metavar="FILE", help="Commands: hyperfine's JSON"),
 }
-RUNS = 30  # of each at most, where nobody says; a verdict ends them sooner
+RUNS = 30  # default limit for each command; a verdict may end the run sooner
 
 
 def spread_parameters(words: Sequence[str]) -> list[str]:
-    """`-L NAME V,V`, which takes two words, as `-L NAME=V,V`."""
+    """Rewrite hyperfine's `-L NAME V,V`, an option with two words, as `-L NAME=V,V`."""
     found, rest = list[str](), iter(words)
     for word in rest:
         found.append(word)
@@ -51,7 +53,7 @@ def spread_parameters(words: Sequence[str]) -> list[str]:
 
 
 def is_for(words: Sequence[str], own: dict[str, Any], known: Sequence[str]) -> bool:
-    """Whether these are commands: by an option that only they have, or since no suite and no workload is named so."""
+    """Whether the words are commands: an option for commands is given, or a word is no suite and no workload."""
     given = any(value not in (None, [], (), False) for value in own.values())
     return bool(words) and (given or any(_is_command(word) for word in words if word not in known))
 
@@ -61,7 +63,7 @@ def _is_command(word: str) -> bool:
 
 
 def run(words: Sequence[str], own: dict[str, Any], params: dict[str, Any]) -> None:
-    """Measures the commands, and exports the run."""
+    """Measure the commands and export the run."""
     commands = expanded(words, own["parameter_list"]) if own["parameter_list"] else list(dict.fromkeys(words))
     every = [shlex.join(_direct(command, own["no_shell"])) for command in commands]
     several = len(every) > 1
@@ -73,21 +75,21 @@ def run(words: Sequence[str], own: dict[str, Any], params: dict[str, Any]) -> No
     keys |= {"expect_exit": ANY_EXIT if own["ignore_failure"] else None, **_blocks(len(every) if several else 2, own)}
     try:
         measure("compare", keys | arms)
-    except typer.Exit:  # a verdict that was not the required one
+    except typer.Exit:  # the verdict is not the one that --require names
         _export(own["export_json"], params["store"])
         raise
     _export(own["export_json"], params["store"])
 
 
 def _direct(command: str, no_shell: bool | None) -> list[str]:
-    """Its words; a shell's where it is written for one."""
+    """The command's words; a command that needs a shell becomes `sh -c COMMAND`."""
     if not command.strip():
         raise LabError("a command is empty")
     return shlex.split(command) if no_shell or not OF_A_SHELL.search(command) else ["sh", "-c", command]
 
 
 def _blocks(count: int, own: dict[str, Any]) -> dict[str, Any]:
-    """How many blocks give so many runs; at least those without which there is no verdict."""
+    """max_blocks and rare for the requested number of runs; at least as many blocks as a verdict needs."""
     from hakmem_lab.judge.statistics.plan import Plan
     from hakmem_lab.judge.unseen import RUNS_FOR_ONE
     from hakmem_lab.plan import schedule

@@ -1,5 +1,5 @@
-"""`hak init KIND -- PROGRAM`: a spec with comments, for the program given. A line that begins with `# name =` is a key
-with a value that makes sense: remove the sign to use it."""
+"""`hak init KIND -- PROGRAM`: writes a commented spec for the program. A line that begins with `# name =` is an
+optional key with a sensible value: remove the `#` to use it."""
 
 import json as codec
 from pathlib import Path
@@ -40,7 +40,7 @@ _SERVER = """
 _ARMS = """
 allocators = ["glibc", "hakmem"]          # an arm is ALLOCATOR[,NAME=VALUE...]
 """
-# Kind -> (the question, a flag that fits, what follows the head). Words that the command has to have: see NEEDS.
+# Kind -> (the question, an example of a flag, the spec below its head). NEEDS: words that the command must contain.
 TEMPLATES = {
     "ab": (
         "Is the treatment better than the control?", "--max-blocks 20",
@@ -106,7 +106,7 @@ def init(
 
 
 def text_of(kind: str, words: list[str], file: Path) -> str:
-    """The spec; strings of JSON are strings of TOML."""
+    """The text of the spec. A JSON string is also a valid TOML string."""
     question, flag, body = TEMPLATES[kind]
     command, title = codec.dumps(words, ensure_ascii=False), codec.dumps(" ".join(words), ensure_ascii=False)[1:-1]
     return (_HEAD + body).format(kind=kind, file=file, flag=flag, question=question, command=command, title=title)

@@ -1,4 +1,4 @@
-"""The commands that measure or judge by a kind: a row each; what is a command's own below it, in its order."""
+"""The commands that measure or judge, one for each kind: a table of them, then the special handling of some."""
 
 import tomllib
 from collections.abc import Callable, Iterable
@@ -78,7 +78,7 @@ def _ab(params: dict[str, Any]) -> None:
 
 
 def _count_instructions(params: dict[str, Any], ops: str | None) -> None:
-    """`hak ab --callgrind`: nothing is stored, since the same count can be had again at any time."""
+    """`hak ab --callgrind`. Nothing is stored: counting again gives the same result."""
     from hakmem_lab import kinds
     from hakmem_lab.run import callgrind
     from hakmem_lab.run.endings import told
@@ -144,7 +144,7 @@ def _tune(params: dict[str, Any]) -> None:
 
 
 def _once(flag: str, pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """The pairs by name. Raises LabError where a name comes twice."""
+    """The pairs as a dict. Raises LabError if a name is given twice."""
     found: dict[str, Any] = {}
     for name, value in pairs:
         if name in found:
@@ -161,7 +161,7 @@ def _reading(text: str) -> tuple[str, str]:
 
 
 def limit(text: str) -> tuple[str, dict]:
-    """(metric, guardrail) of METRIC=+2% or, of what must not fall, METRIC=-2%. Raises LabError."""
+    """(metric, guardrail) for METRIC=+2%, or for METRIC=-2% if the metric must not fall. Raises LabError."""
     name, equals, change = text.rpartition("=")
     sign, size = change[:1], change[1:].removesuffix("%").strip()
     try:
@@ -186,7 +186,7 @@ def _replay(params: dict[str, Any]) -> None:
     measure("replay", params, {} if spec else {"trace": words[0]})
 
 
-# hak baseline: what a change is compared with, kept as a file
+# hak baseline: keeps an allocator's build in a file, to compare later builds with it
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The baseline, such as main.baseline")]
 DEFAULT_ARM = "hakmem"
@@ -238,11 +238,11 @@ def _compare(params: dict[str, Any]) -> None:
 
 
 def workloads(ctx: typer.Context, incomplete: str) -> list[str]:
-    """On the Tab key: keys and groups of the suite, for the last of several words that commas separate."""
+    """Completes the last of several comma-separated words with the keys and groups of the suite."""
     from hakmem_lab.plan.model import read_toml
 
     before, comma, last = incomplete.rpartition(",")
-    # Where the flag has no value yet, the parser leaves the spec among the words that it has not taken.
+    # While the flag has no value yet, the parser leaves the spec among its remaining words (ctx.args).
     named = [word for word in (*(ctx.params.get("words") or ()), *ctx.args) if word.endswith(".toml")]
     try:
         spec = read_toml(Path(named[0]))
@@ -259,8 +259,8 @@ def _words(metavar: str, what: str) -> Any:
 
 ONLY = option(str | None, metavar="KEY,KEY...", help="These workloads or groups alone", autocompletion=workloads)
 ROUNDS = option(str | None, help="No further round of blocks beyond this time, such as 10m")
-# Flags that are a command's own, or other ones there: tables of arms stand in specs alone; what would be asked in vain
-# is not shown, but answered.
+# Flags that only one command has, or that mean something else there. A flag that a command cannot honour is hidden, but
+# still parsed, so that it gets an error message of its own.
 OWN: dict[str, dict[str, Any]] = {
     "matrix": {"words": _words("SPEC.toml", "The spec"), "require": option(str | None, hidden=True)},
     "sweep": {"words": _words("SPEC.toml", "The spec")},

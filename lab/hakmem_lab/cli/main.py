@@ -1,8 +1,12 @@
 """Entry point of `hak`: errors and signals as one line, exit statuses.
 
-Exit status: 0 done (whatever the verdict), 1 `--require` not met or, of `hak doctor`, not served, or, of
-`hak system check`, disturbed, 2 bad input, 3 the measurement could not be completed, 128 and the number of the
-signal that ended it; `hak run` ends as the program does.
+Exit status:
+    0           done, whatever the verdict
+    1           `--require` is not met; `hak doctor`: not served; `hak system check`: disturbed
+    2           bad input
+    3           the measurement could not be completed
+    128 + N     ended by signal N
+`hak run` ends as the program does.
 """
 
 import contextlib
@@ -19,19 +23,19 @@ from hakmem_lab.system import signals
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")  # read when numpy or scipy is loaded
-COMPLETION = "_HAK_COMPLETE"  # set by a shell that asks what may follow
+COMPLETION = "_HAK_COMPLETE"  # set by a shell that asks for completions
 
 
 def main() -> None:
     signals.listen()
-    # Threads of a library for linear algebra would spin on the processors of what is measured. os.environ stays as the
-    # caller's, from which every program gets its own.
+    # A linear algebra library's threads would spin on the processors that are measured. putenv leaves os.environ as the
+    # caller set it, and the measured programs get their environment from os.environ.
     for name in ONE_THREAD:
         os.putenv(name, "1")
-    # Closed by whoever started us: what is written is for nobody.
+    # The caller may have closed these streams; output is then discarded.
     sys.stdout = sys.stdout or _nowhere()
     sys.stderr = sys.stderr or _nowhere()
-    # Words of commands may hold bytes that are no UTF-8.
+    # A command's words may hold bytes that are not UTF-8.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
@@ -39,7 +43,7 @@ def main() -> None:
         sys.stdout.flush()
     except BrokenPipeError:
         status = _read_no_further()
-    except SystemExit as end:  # the command line's parser takes it for an error
+    except SystemExit as end:  # the parser turns a BrokenPipeError into SystemExit
         if not isinstance(end.__context__, BrokenPipeError):
             raise
         status = _read_no_further()
@@ -55,12 +59,12 @@ def _nowhere() -> TextIO:
 
 
 def _drop_output() -> None:
-    """What is left in buffers."""
+    """Discard what is left in the buffers of standard output."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def _read_no_further() -> int:
-    """The status of a program that a closed pipe ends."""
+    """The exit status of a program that ends by SIGPIPE."""
     _drop_output()
     return EXIT_SIGNAL + signal.SIGPIPE
 
@@ -70,7 +74,7 @@ def _run(words: Sequence[str]) -> int | None:
         os.getcwd()
     except FileNotFoundError:
         raise LabError("the folder that hak was started in is gone: change to another one") from None
-    # Slow to import: a signal that comes meanwhile ends in one line, too.
+    # Imported here because it is slow: main() also reports a signal that arrives meanwhile in one line.
     from hakmem_lab.cli import commands, hyperfine, measure
 
     if not words and COMPLETION not in os.environ:
@@ -82,18 +86,18 @@ def _run(words: Sequence[str]) -> int | None:
 
 
 def _said(text: object, status: int) -> int:
-    """One line, whatever the text quotes."""
+    """Print the message in one line, even if it quotes text of several lines; return the status."""
     with contextlib.suppress(OSError):  # the terminal may be gone
         print(f"hak: {one_line(str(text))}", file=sys.stderr, flush=True)
     return status
 
 
 def _known(error: BaseException) -> int | None:
-    """The exit status for what is no defect of ours, once it is said; else None."""
+    """Report an error that is not a defect of hak, and return its exit status; None for any other error."""
     if isinstance(error, signals.INTERRUPTS):
         error = Interrupted("interrupted", signals.number_of(error))
     if isinstance(error, Interrupted):
-        signals.end()  # such as the compilers of a build
+        signals.end()  # child processes, such as a build's compilers
         status = _said(error, EXIT_SIGNAL + error.number)
         signals.ignore()
         return status
@@ -104,7 +108,7 @@ def _known(error: BaseException) -> int | None:
     if isinstance(error, OSError) and error.errno in FULL and error.filename is None:
         _drop_output()
         return _said(f"standard output cannot be written: {error.strerror}", EXIT_STOPPED)
-    if hasattr(error, "format_message"):  # of the command line's parser
+    if hasattr(error, "format_message"):  # an error of the command line's parser
         return _said(error.format_message(), EXIT_BAD_INPUT)
     return None
 

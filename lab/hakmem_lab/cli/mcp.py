@@ -1,7 +1,7 @@
 """`hak mcp`: the laboratory for agents, by the Model Context Protocol over standard input and output.
 
-A tool is a command of `hak` with its --json, in a process of its own: it says what a user reads, and refuses in the
-same line. A run that is cancelled is interrupted like any other, to be resumed.
+Each tool runs a command of `hak` with --json in a process of its own. So an agent gets the same answers and the same
+error messages as a user. Cancelling a tool interrupts its run like any other; it can be resumed.
 """
 
 import json
@@ -53,7 +53,7 @@ async def _hak(*words: str) -> dict[str, Any]:
 
 
 def _flags(metric: str | None, margin: str, quick: bool, limits: Words) -> Words:
-    """What the questions have in common."""
+    """The flags that is_better and compare_allocators share."""
     found = ["--json", "-", "--quiet", "--margin", margin, *(["--quick"] if quick else [])]
     found += ["--metric", metric] if metric else []
     return found + [word for limit in limits for word in ("--guardrail", limit)]
@@ -67,8 +67,8 @@ async def is_better(
 
     Without command: before and after are two command lines, such as './old args' and './new args'. With command (a
     list of words): before and after are allocators that it runs on, such as glibc, hakmem, jemalloc, ./lib.so or
-    hakmem,NAME=VALUE. metric: wall (default), cpu, rss, faults or regex:PATTERN on the output. limits: 'rss=10%' and
-    the like, what must not get worse by more. quick: a first estimate within 30 s in place of a verdict.
+    hakmem,NAME=VALUE. metric: wall (default), cpu, rss, faults or regex:PATTERN on the output. limits: metrics that
+    must not get worse by more, such as 'rss=10%'. quick: a first estimate within 30 s in place of a verdict.
     """
     words = ["ab", *_flags(metric, margin, quick, limits or []), "--max-blocks", str(max_blocks)]
     words += ["--higher-is-better"] if higher_is_better else []

@@ -1,10 +1,10 @@
 """From the flags of a command to its result: every flag is a key of the kind's spec, and the other way round.
 
-`hak KIND SPEC.toml [flags]` runs a spec, flags replacing its keys; `hak KIND [flags] -- COMMAND` needs no spec.
+`hak KIND SPEC.toml [flags]` runs a spec; flags replace its keys. `hak KIND [flags] -- COMMAND` needs no spec.
 
-`--scan N=1,2,4`: the same question for every value, `{N}` in the commands standing for it. A value is a run of its own,
-whose arms stand in the same blocks; of a compare with --commands, and of the one command of an A/B, an arm of one run.
-The values share alpha, so that a scan of any length calls something wrongly better or worse as seldom as one run.
+`--scan N=1,2,4` asks the same question for every value; `{N}` in the commands stands for it. Usually each value is
+measured in a run of its own. With `--commands` (other than the two of an A/B), each value is an arm of one run instead.
+The runs of a scan share alpha, so a long scan is no likelier to give a wrong verdict than a single run.
 """
 
 import contextlib
@@ -28,8 +28,8 @@ SPREAD = {"--allocators": "SIDE", "--commands": "COMMAND"}
 
 
 def spread_allocators(words: list[str]) -> list[str]:
-    """`--allocators A B C`, and `--commands`, as the parser wants it: the flag before each word, up to the next flag.
-    Raises LabError."""
+    """Rewrite `--allocators A B C` as `--allocators A --allocators B --allocators C`, which the parser needs; the same
+    for `--commands`. Raises LabError."""
     end = words.index("--") if "--" in words else len(words)
     spread, taking = list[str](), ""
     for word, following in itertools.pairwise([*words[:end], "--"]):
@@ -60,7 +60,7 @@ def overrides(params: dict[str, Any]) -> dict[str, Any]:
     if keys.get("server"):
         keys["server"] = {"command": keys["server"]}
     _say_no_shell(params.get("commands") or [])
-    if params.get("guardrail"):  # the pattern of a metric may hold an equals sign, a limit cannot
+    if params.get("guardrail"):  # rpartition: a metric's pattern may contain an equals sign
         keys["guardrails"] = _pairs(params["guardrail"], "--guardrail", "METRIC=PERCENT", str.rpartition)
     if params.get("env"):
         keys["env"] = _pairs(params["env"], "--env")
@@ -73,7 +73,7 @@ def overrides(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def separated(text: str) -> list[str]:
-    """`glibc,hakmem` as two arms; a variable belongs to the name before it: `glibc,hakmem,NAME=VALUE`."""
+    """The arms of `glibc,hakmem,NAME=VALUE`: a variable belongs to the allocator before it, here to hakmem."""
     names, equals, _ = text.partition("=")
     alone = names.split(",")[: -2 if equals else None]
     own = text[len("".join(f"{name}," for name in alone)) :]
@@ -84,9 +84,9 @@ OF_A_SHELL = {"<", ">", ">>", "2>", "2>&1", "|", "&&", "||", ";", "&"}
 
 
 def _say_no_shell(commands: Sequence[str]) -> None:
-    """A hint where a command has what only a shell understands."""
+    """Print a hint if a command has a word that only a shell understands."""
     for command in commands:
-        with contextlib.suppress(ValueError):  # of quotes that do not close, which is said elsewhere
+        with contextlib.suppress(ValueError):  # unclosed quotes, which are reported elsewhere
             if found := OF_A_SHELL.intersection(words := shlex.split(command)):
                 first = next(word for word in words if word in found)
                 hint = "--input FILE is its standard input; sh -c '...' runs a shell"
@@ -94,7 +94,7 @@ def _say_no_shell(commands: Sequence[str]) -> None:
 
 
 def measure(kind: str, params: dict[str, Any], below: Mapping[str, Any] = MappingProxyType({})) -> None:
-    """A run by flags; below: keys of a spec that flags and the command replace."""
+    """Measure and show the result. below: keys of the spec, which the flags and the command override."""
     from hakmem_lab import kinds
     from hakmem_lab.run.conduct import Context
     from hakmem_lab.run.endings import Progress, told
@@ -127,7 +127,7 @@ def measure(kind: str, params: dict[str, Any], below: Mapping[str, Any] = Mappin
 
 
 def limits(params: Mapping[str, Any], spec: Any) -> list[str]:
-    """By what one execution gets a time limit: the flags that the command has, and the key of the spec."""
+    """How a user can limit the time of one execution: by a flag, if the command has one, or by a key of the spec."""
     if spec.kind == "suite":
         return ["the workload's timeout"]
     if "timeout" not in type(spec).model_fields:
@@ -137,9 +137,9 @@ def limits(params: Mapping[str, Any], spec: Any) -> list[str]:
 
 
 def with_those_there(spec: Any, source: str, params: Mapping[str, Any], warn: Callable[[str], None]) -> Any:
-    """The spec without the allocators that nobody here has named and that are not here, which is said once.
+    """The spec without the allocators that are not installed, with a warning, unless the user has named them.
 
-    Nobody has named those of a kind's default, and those of the checkout's own suites.
+    The user has not named the allocators of a kind's default or of the checkout's own suites.
     """
     from hakmem_lab.plan import peers, project
 
@@ -159,7 +159,7 @@ def with_those_there(spec: Any, source: str, params: Mapping[str, Any], warn: Ca
 
 
 def _finish_scan(results: Sequence[dict], params: dict[str, Any]) -> None:
-    """One line a value; in JSON a list of results."""
+    """Show the results of a scan: one line for each value, or in JSON a list. Raises Exit for --require."""
     from hakmem_lab.judge import explain
     from hakmem_lab.show import formats
     from hakmem_lab.store.runs import plain
@@ -178,23 +178,23 @@ def _finish_scan(results: Sequence[dict], params: dict[str, Any]) -> None:
 
 
 def meet(result: dict, require: str | None) -> None:
-    """Raises Exit where another verdict was required."""
+    """Raises Exit if the result has another verdict than the required one."""
     if require is not None and result.get("verdict") != require:
         print(f"hak: the verdict is {result.get('verdict')}, not {require}", file=sys.stderr)
         raise typer.Exit(1)
 
 
 def _with_input(spec: Any, context: Any) -> Any:
-    """The spec, to which what hak itself was given as standard input is added. Raises LabError."""
+    """The spec; if it names no input, hak's own standard input becomes the program's. Raises LabError."""
     if getattr(spec, "stdin", "") is not None:
         return spec
-    if getattr(spec, "setup", None) is None:  # which may make the program
-        spec.program()  # before a copy is kept for a program that is not there
+    if getattr(spec, "setup", None) is None:  # setup may build the program
+        spec.program()  # raises if there is no program, before the input is copied
     return spec.model_copy(update={"stdin": inherited(context.folder, context.progress.say)})
 
 
 def named(error: LabError, source: str) -> LabError:
-    """The error, led by the spec's file where a spec is what can be put right."""
+    """The error, with the spec's file in front if the user can correct it there."""
     if not source.endswith(".toml") or isinstance(error, StoreError) or str(error).startswith(f"{source}: "):
         return error
     return LabError(f"{source}: {error}")
@@ -223,7 +223,7 @@ def spec_of(kind: str, words: list[str], keys: dict[str, Any]) -> tuple[str, Any
 
 
 def check_output(json_file: Path | None, format_: str | None, require: str | None) -> None:
-    """Raises LabError where a result could not be handed over, or compared, as these flags want it."""
+    """Raises LabError if these flags ask for an unknown verdict or format, or for a file that cannot be written."""
     if require is not None and require not in VERDICTS:
         raise LabError(f"--require: there is no verdict '{require}': {nearest(require, VERDICTS)}")
     if json_file is not None and str(json_file) != "-" and (why := unwritable(json_file)):
@@ -232,7 +232,7 @@ def check_output(json_file: Path | None, format_: str | None, require: str | Non
 
 
 def check_verdict(spec: Any) -> None:
-    """Raises LabError where a run of this spec has no verdict of its own that --require could be about."""
+    """Raises LabError if a run of this spec will not have one verdict to compare with --require."""
     kind, why = spec.kind, None
     arms = getattr(spec, "commands", ()) or getattr(spec, "allocators", ())
     if KINDS[kind].each_arm and len(arms) > 2:
@@ -246,7 +246,7 @@ def check_verdict(spec: Any) -> None:
 
 
 def check_format(name: str | None, json_file: Path | None = None) -> None:
-    """Raises LabError for an unknown format, and where two things would stand on standard output."""
+    """Raises LabError for an unknown format, or if two outputs would go to standard output."""
     from hakmem_lab.show import formats
 
     if name is not None and name not in formats.FORMATS:
@@ -256,12 +256,12 @@ def check_format(name: str | None, json_file: Path | None = None) -> None:
 
 
 def write_result(result: dict, json_file: Path | None, format_: str | None) -> None:
-    """To the file, and on standard output in the format, or as tables."""
+    """Write the result to the file, and to standard output in the format or as tables."""
     from hakmem_lab.show import formats
     from hakmem_lab.show.terminal import render
 
     check_format(format_, json_file)
-    if json_file is not None:  # first: whoever reads the terminal's lines may stop reading
+    if json_file is not None:  # first: writing to standard output may fail on a closed pipe
         formats.write_json(result, json_file)
     if format_ is not None:
         formats.write_format([result], format_)
@@ -298,7 +298,7 @@ def title(values: Mapping[str, str]) -> str:
 
 
 def filled(written: Any, values: Mapping[str, str]) -> Any:
-    """A word, or whatever holds words, with the values in their places."""
+    """A string, or a list or mapping of strings, with the values in place of their names."""
     if isinstance(written, str):
         for name, value in values.items():
             written = written.replace(f"{{{name}}}", value)
@@ -309,12 +309,12 @@ def filled(written: Any, values: Mapping[str, str]) -> Any:
 
 
 def expanded(commands: Sequence[str], scans: Sequence[str]) -> list[str]:
-    """Every command with every value, each once: they are arms of one run."""
+    """Every command with every combination of values, without duplicates; they become the arms of one run."""
     return list(dict.fromkeys(filled(command, values) for command in commands for values in combinations(scans)))
 
 
 def specs(spec: Any, scans: Sequence[str]) -> list[tuple[Values, Any]]:
-    """(the values, the spec with them) of every combination; without a scan the spec as it is. Raises LabError."""
+    """(values, the spec with these values) for every combination; without a scan, the spec alone. Raises LabError."""
     if not scans:
         return [({}, spec)]
     every = combinations(scans)

@@ -1,10 +1,10 @@
-"""`hak system check | tune | undo`: the machine's settings, made quiet for measuring, and back as they were.
+"""`hak system check | tune | undo`: checks the machine's settings, tunes them for measuring, and restores them.
 
-`hak run`: a program on an allocator that is checked to serve it. Replaces this process with the program; one beside it
-says at the end what of it was not served.
+`hak run`: runs a program on an allocator, after a check that the allocator serves it. The program replaces this
+process. A second process reports at the end which processes of the program were not served.
 
-`hak doctor`: is this program served by the allocator, and if not, why not, and what to do? Exit status: 0 all of it is
-served, 1 it is not, or in part, 2 bad input.
+`hak doctor`: does the allocator serve this program, and if not, why not, and what to do? Exit status: 0 fully served,
+1 not served, or only in part, 2 bad input.
 """
 
 import os
@@ -74,20 +74,20 @@ def run(
     check_arm(arm, workload, env)
     if callgrind:
         raise typer.Exit(_counted(workload.argv, env))
-    signals.adopt(False)  # which outlives the change to the program
+    signals.adopt(False)  # execve keeps this setting
     served.follow_this(arm)
     with refused(f"command: {workload.argv[0]} cannot be started"):
         os.execve(workload.argv[0], list(workload.argv), env)
 
 
 def _counted(argv: Sequence[str], env: Mapping[str, str]) -> int:
-    """Runs the program in the foreground, says on standard error what it needed; its exit status."""
+    """Run the program in the foreground, print its instructions on standard error, and return its exit status."""
     from hakmem_lab.run.callgrind import total, traced
     from hakmem_lab.system import signals
 
     with tempfile.TemporaryDirectory(prefix="hak-") as folder:
         words = traced(argv, Path(folder))
-        with signals.held():  # until there is somebody to hand them on to
+        with signals.held():  # until there is a process to forward them to
             process = subprocess.Popen(words, env=env, preexec_fn=signals.die_with_parent)  # noqa: PLW1509 (there are no threads)
             with signals.handed_on(process.pid):
                 status = process.wait()

@@ -1,5 +1,4 @@
-"""Record once, ask later. `hak record`: what a program asks of its allocator, into a file; `hak trace`: what is in
-it."""
+"""`hak record` writes a program's requests to its allocator into a file; `hak trace` shows what the file contains."""
 
 import contextlib
 import os
@@ -59,7 +58,7 @@ def record(
 
 
 def _say(found: Any, trace: Path, json: Path | None) -> None:
-    """What was recorded; the program's own output may stand on standard output."""
+    """Report what was recorded, on standard error: standard output may hold the program's own output."""
     from hakmem_lab.show import formats
 
     if json is not None:
