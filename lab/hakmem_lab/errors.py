@@ -1,4 +1,4 @@
-"""The one error that a user can put right, and two ends of a run that no mistake has caused."""
+"""LabError, for errors that a user can correct; Stopped and Interrupted, for runs that end early; message texts."""
 
 import difflib
 import re
@@ -10,7 +10,7 @@ from typing import TypeVar
 Found = TypeVar("Found")
 EXIT_BAD_INPUT, EXIT_STOPPED = 2, 3
 EXIT_SIGNAL = 128
-CLOSE = 0.7  # of two names, the share of their letters that must agree for one to be taken for the other
+CLOSE = 0.7  # least similarity of two names (difflib's ratio) for one to be suggested for the other
 
 
 class LabError(Exception):
@@ -18,7 +18,7 @@ class LabError(Exception):
 
 
 class StoreError(LabError):
-    """The place where runs are kept cannot be used: nothing that a spec says is wrong."""
+    """The folder of the stored runs cannot be used; the spec is not at fault."""
 
 
 class Stopped(Exception):
@@ -26,7 +26,7 @@ class Stopped(Exception):
 
 
 class Interrupted(Exception):
-    """A signal has ended it; what it has measured is in the store."""
+    """A signal has ended the run; what it has measured is in the store."""
 
     def __init__(self, text: str, number: int = signal.SIGINT):
         super().__init__(text)
@@ -35,7 +35,7 @@ class Interrupted(Exception):
 
 @contextmanager
 def refused(what: str, then: str = "", kind: type[LabError] = LabError) -> Iterator[None]:
-    """Around what the system may refuse: what cannot be done, why, and what follows becomes the user's error."""
+    """Turn an OSError of the block into the user's error. Its text is `what`, the reason, and `then`."""
     try:
         yield
     except OSError as error:
@@ -43,7 +43,7 @@ def refused(what: str, then: str = "", kind: type[LabError] = LabError) -> Itera
 
 
 def decoded(decode: Callable[[str], Found], text: str) -> Found:
-    """What the decoder (JSON's, TOML's) makes of the text. ValueError where it is damaged, or nested too deeply."""
+    """The text, decoded from JSON or TOML. Raises ValueError if the text is damaged or nested too deeply."""
     try:
         return decode(text)
     except RecursionError:
@@ -51,24 +51,24 @@ def decoded(decode: Callable[[str], Found], text: str) -> Found:
 
 
 def one_line(text: str) -> str:
-    """The text on one line and harmless to a terminal: what is not printable is shown as an escape."""
+    """The text on one line and harmless to a terminal: characters that cannot be printed become escapes."""
     return escaped(re.sub(r"\s*[\r\n]+\s*", " ", text).strip())
 
 
 def escaped(text: str, but: str = "") -> str:
-    """The text with what is not printable, but these characters, as escapes: no terminal obeys them then."""
+    """The text, harmless to a terminal: characters that cannot be printed become escapes, except those in `but`."""
     return "".join(c if c.isprintable() or c in but else c.encode("unicode_escape").decode() for c in text)
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that is most like this one, whatever their cases; None where none is near."""
+    """The known name that is most similar to this one, ignoring case; None if none is similar."""
     folded = {entry.casefold(): entry for entry in sorted(known)}
     found = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=CLOSE)
     return folded[found[0]] if found else None
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """A hint to append to a message: the nearest valid name, or the list of all where none is near."""
+    """A hint to append to a message: the most similar valid name, or all names if none is similar."""
     names = sorted(known)
     if near := closest(name, names):
         return f"did you mean '{near}'?"

@@ -1,6 +1,6 @@
-"""Packages and programs that only some commands need, and that are not installed with the others.
+"""Packages and programs that only some commands need, and that are not installed with hak itself.
 
-The table is that of pyproject.toml's extras: extra -> (module, package) of each.
+The table mirrors the extras of pyproject.toml: extra -> (module, package) of each package.
 """
 
 import importlib.util
@@ -26,13 +26,13 @@ def missing(extra: str) -> list[str]:
 
 
 def need(extra: str, what: str) -> None:
-    """Raises LabError, with the line that installs them, where packages of the extra are missing."""
+    """Raises LabError, with the command that installs them, if packages of the extra are missing."""
     if packages := missing(extra):
         raise LabError(f"{what} needs more than hak itself; install it: {install_line(packages)}")
 
 
 def tool(name: str, what: str) -> str:
-    """Where this program is. Raises LabError, with the line that installs it, where it is not."""
+    """The path of this program. Raises LabError, with the command that installs it, if it is missing."""
     found = shutil.which(name)
     if found is None:
         raise LabError(f"{what} needs {name}: install it (Debian: apt-get install {name})")

@@ -53,7 +53,7 @@ def spread_parameters(words: Sequence[str]) -> list[str]:
 
 
 def is_for(words: Sequence[str], own: dict[str, Any], known: Sequence[str]) -> bool:
-    """Whether the words are commands: an option for commands is given, or a word is no suite and no workload."""
+    """Whether the words are commands: an option for commands is given, or a word is a command and no known name."""
     given = any(value not in (None, [], (), False) for value in own.values())
     return bool(words) and (given or any(_is_command(word) for word in words if word not in known))
 

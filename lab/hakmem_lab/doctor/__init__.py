@@ -1,8 +1,8 @@
-"""Is a program served by the allocator, and if not, why not, and what to do? A command, or a process that runs.
+"""`hak doctor`: does the allocator serve a program, and if not, why not, and what to do? A command, or a live process.
 
-`examine` reports; `program`, `live`, `surroundings` are groups of checks, each of which makes one record, a line of the
-examination; `binary` reads what they rest on, small files of the kernel, below a root that tests can make up. `quiet`
-is `hak system`. What they share is here: the record, and the verdict that follows from all of them.
+`examine` conducts an examination. `program`, `live` and `surroundings` hold its checks; each check makes one record,
+which is one line of the report. `binary` reads ELF files. Files of the kernel are read below a root, which tests can
+replace. `quiet` is `hak system`. This module holds what they share: the record, and the verdict from all records.
 """
 
 from collections.abc import Sequence
@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 OK, NOTE, PROBLEM, UNKNOWN = "ok", "note", "problem", "unknown"
-# What a check says about being served: nothing of the program is, or only a part of it.
+# Check.served: the allocator serves nothing of the program, or only a part of it.
 NOTHING, PART = "nothing", "part"
-WHO = "who serves malloc"  # the line of a check that a command and a process both have
+WHO = "who serves malloc"  # name of the main check, of a command and of a process
 KIB = 1024
 
 
 @dataclass(frozen=True)
 class Check:
-    """One line. found: a clause with its figures; remedy: what to do or to type; served: NOTHING or PART where this
-    alone keeps malloc from the allocator; beside: it has memory that no malloc is asked for."""
+    """One line of the report. found: a clause with its figures; remedy: what to do or to type; served: NOTHING or PART
+    if this finding alone keeps malloc from the allocator; beside: a reservation that the verdict adds to "served"."""
 
     name: str
     state: str
@@ -34,7 +34,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Report:
-    """served: all that asks malloc gets the allocator; in_part: some of it does."""
+    """served: the allocator serves all calls of malloc; in_part: it serves some of them."""
 
     verdict: str
     served: bool
@@ -46,7 +46,7 @@ class Report:
 
 
 def report(allocator: str, checks: Sequence[Check]) -> Report:
-    """The verdict follows from the first check that stands in the way, in the order of the table."""
+    """The first check with `served` set decides the verdict; NOTHING comes before PART."""
     for kind, words in ((NOTHING, "not served"), (PART, "served in part")):
         for check in checks:
             if check.served == kind:
@@ -57,7 +57,7 @@ def report(allocator: str, checks: Sequence[Check]) -> Report:
 
 
 def amount(size_bytes: int) -> str:
-    """For people: '64 KiB', '1.5 GiB'."""
+    """A size for people to read: '64 KiB', '1.5 GiB'."""
     size, units = float(size_bytes), ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB"]
     while size >= KIB and len(units) > 1:
         size /= KIB
@@ -80,6 +80,6 @@ ROOT = Path("/")
 
 
 def kib(value: str | None) -> int | None:
-    """Bytes of '12 kB'."""
+    """The bytes in a value such as '12 kB'; None if there is no number."""
     words = (value or "").split()
     return int(words[0]) * 1024 if words and words[0].isdecimal() else None

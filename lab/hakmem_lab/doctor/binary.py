@@ -1,6 +1,6 @@
-"""The facts of one ELF file that decide who can serve malloc in it; and where the files are that a process has mapped.
+"""The facts of an ELF file that decide which allocator can serve it; and where to read the files that a process maps.
 
-pyelftools reads what is small; names in symbol tables, of which a program may have a million, are left to `Elf`.
+pyelftools reads the small tables. `Elf` reads the symbol tables, since a program may have a million symbols.
 """
 
 import mmap
@@ -15,9 +15,9 @@ from hakmem_lab.system.allocators import ALLOCATORS, NAMES
 from hakmem_lab.system.scripts import Damaged, Elf, Functions
 
 MAGIC = b"\x7fELF"
-# More than any file has: a damaged count ends here.
+# Limits beyond what any real file has, against damaged counts.
 MOST_SECTIONS, MOST_SEGMENTS, MOST_TAGS = 1 << 16, 1 << 12, 1 << 12
-# Where messages are, and what compilers say of themselves; a file without sections is read whole.
+# Sections with messages, and the one with compilers' versions. A file without sections is searched as a whole.
 TEXT_SECTIONS, COMMENT = (".rodata", ".data.rel.ro"), ".comment"
 MACHINES = {"EM_X86_64": "x86-64", "EM_386": "x86 (32 bit)", "EM_AARCH64": "aarch64", "EM_ARM": "arm (32 bit)",
             "EM_RISCV": "riscv", "EM_PPC64": "ppc64", "EM_S390": "s390", "EM_LOONGARCH": "loongarch"}  # fmt: skip
@@ -26,9 +26,9 @@ SYMBOLIC_FLAG, STATIC_TLS_FLAG = 0x2, 0x10
 
 @dataclass(frozen=True)
 class Binary:
-    """interpreter: the dynamic linker that it asks for; needed, search: libraries by name, folders that it names;
-    symbolic: linked so that its own functions come first; tls_bytes: thread-local variables; texts: allocators whose
-    messages it holds."""
+    """interpreter: path of its dynamic linker; needed, search: names of libraries, and folders to find them in;
+    symbolic: linked with -Bsymbolic, so that its own functions come first; tls_bytes: size of its thread-local
+    variables; texts: allocators whose messages it contains."""
 
     path: Path
     machine: str
@@ -75,7 +75,7 @@ def read(path: Path) -> Binary:
             facts = _facts(ELFFile(file))
         except OSError:
             raise
-        except Exception:  # tables that lead nowhere end in exceptions of every kind
+        except Exception:  # damaged tables make pyelftools raise exceptions of any kind
             raise Damaged("its ELF header or a table of it is damaged") from None
         places = facts.pop("places")
         texts, comment = _texts(file, places)
@@ -85,7 +85,7 @@ def read(path: Path) -> Binary:
 
 
 def readable(path: Path) -> Binary | None:
-    """None where it is none, or damaged, or not for us."""
+    """The file's facts; None if it is no ELF file, is damaged, or may not be read."""
     try:
         return read(path)
     except (Damaged, OSError):
@@ -93,7 +93,7 @@ def readable(path: Path) -> Binary | None:
 
 
 def _facts(elf: Any) -> dict:
-    """What headers and the dynamic section say; `places`: name -> (offset, size) of the sections with texts."""
+    """Facts from the headers and the dynamic section; `places`: name -> (offset, size) of the sections with texts."""
     found: dict[str, Any] = {
         "machine": MACHINES.get(str(elf["e_machine"]), str(elf["e_machine"]).removeprefix("EM_").lower()),
         "bits": elf.elfclass,
@@ -133,7 +133,7 @@ def _dynamic(segment: Any) -> dict:
 
 
 def _texts(file: Any, places: dict[str, tuple[int, int]]) -> tuple[frozenset[str], str]:
-    """(allocators whose messages it holds, what compilers wrote into it)."""
+    """(allocators whose messages the file contains, the compilers' comment)."""
     with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         ranges = [(at, at + size) for name, (at, size) in places.items() if name != COMMENT] or [(0, len(data))]
         found = {
@@ -146,7 +146,7 @@ def _texts(file: Any, places: dict[str, tuple[int, int]]) -> tuple[frozenset[str
 
 
 def objects(maps: Sequence[Mapping]) -> dict[str, Mapping]:
-    """File -> where its first page is mapped."""
+    """File -> the mapping of its beginning."""
     found: dict[str, Mapping] = {}
     for mapping in maps:
         if mapping.is_file and mapping.offset == 0:
@@ -155,8 +155,8 @@ def objects(maps: Sequence[Mapping]) -> dict[str, Mapping]:
 
 
 def file_of(mapping: Mapping, folder: Path, root: Path) -> Path:
-    """Where to read a mapped file. folder: of the process; root: where it has its files. One that has been deleted or
-    replaced since can be read through its mapping, with the rights that this takes."""
+    """The path to read a mapped file from. folder: the process's folder below /proc; root: the root of its file system.
+    A file that was deleted or replaced since is read through map_files, which needs more rights."""
     if mapping.path.endswith(DELETED):
         return folder / "map_files" / f"{mapping.start:x}-{mapping.end:x}"
     return root / mapping.path.lstrip("/")

@@ -1,11 +1,12 @@
-"""An examination, of a command or of a process that runs.
+"""The examination of a command or of a live process.
 
-A command: its files first; then, unless they forbid it, it is started to see who serves malloc, and ended as soon as
-its own code begins; a program that only starts another (a shell, `env`, `timeout`) runs until that one begins. What is
-served so far is run once more, to its end or for FOLLOW_S, and followed through every exec.
+A command: its files are checked first. Then, unless they rule out the allocator, the command is started to see which
+allocator serves it, and ended as soon as its own code begins. A program that only starts another one (a shell, `env`,
+`timeout`) runs until that other one begins. If the allocator serves it so far, the command is run once more, to its end
+or for FOLLOW_S, and followed through every exec.
 
-A process: what is mapped, what it was started with, and to what its calls of malloc are bound. Nothing is stopped, and
-nothing of the process is changed.
+A process: its mappings, its environment at the start, and the objects that its calls of malloc are bound to. The
+process is neither stopped nor changed.
 """
 
 import os
@@ -44,7 +45,7 @@ FOLLOW_S = 5.0
 
 
 def library_of(arm: Arm) -> Binary:
-    """Raises LabError where the allocator is no library that can be preloaded."""
+    """The allocator's library. Raises LabError if it cannot be preloaded."""
     if arm.library.path is None:
         raise LabError(f"--allocator: '{arm.text}' is no library; name an allocator, such as hakmem")
     try:
@@ -55,7 +56,10 @@ def library_of(arm: Arm) -> Binary:
 
 
 def command(words: Sequence[str], arm: Arm, follow: bool = True) -> Report:
-    """follow: run what is served so far to see all that it starts. Raises LabError where there is no such program."""
+    """Examine a command. follow: if it is served, run it again and follow the programs that it starts.
+
+    Raises LabError if there is no such program.
+    """
     library = library_of(arm)
     workload, env = Workload.of_command(words), arm.beside()
     path = Path(workload.argv[0])
@@ -86,7 +90,7 @@ def command(words: Sequence[str], arm: Arm, follow: bool = True) -> Report:
 
 
 def _program(path: Path, env: Mapping[str, str]) -> Program:
-    """The program itself, or what reads the script."""
+    """The program; for a script, its interpreter."""
     readers = interpreters(path)
     if not readers:
         return Program.of(path, env)
@@ -97,7 +101,7 @@ def _program(path: Path, env: Mapping[str, str]) -> Program:
 
 
 def _of_started(seen: preflight.Seen, subject: Program, env: Mapping[str, str], library: Binary) -> list[Check] | None:
-    """The checks of the program that it became or that it started, where that is another than what was named."""
+    """The checks of the program that the command became or started; None if that is the one named."""
     last = _at_work(seen)
     if last is None or not last.exists() or last.samefile(subject.path):
         return None
@@ -105,7 +109,7 @@ def _of_started(seen: preflight.Seen, subject: Program, env: Mapping[str, str], 
 
 
 def _at_work(seen: preflight.Seen) -> Path | None:
-    """What does the work: a starter's child where it has one, else what the process itself became."""
+    """The program that does the work: a child of a starter such as a shell, else what the process itself became."""
     if seen.chain and preflight.is_starter(seen.chain[-1].name) and seen.unseen() is None:
         for child in reversed(seen.children):
             if not preflight.is_starter(child.name) and (where := shutil.which(child.name)):
@@ -148,7 +152,7 @@ def _script(path: Path, images: Sequence[Image]) -> list[Check]:
 
 
 def _followed(images: Sequence[Image], arm: Arm) -> Check | None:
-    """Who serves malloc, after all that was started has been seen; None where that adds nothing."""
+    """Which allocator serves malloc in all programs that were started; None if that adds nothing."""
     if why := served.refusal(arm, images):
         return Check(WHO, PROBLEM, why, served=NOTHING)
     if said := served.warning(arm, images):
@@ -171,14 +175,14 @@ def _options(seen: preflight.Seen | None, env: Mapping[str, str]) -> Check:
 
 
 def process(pid: int, arm: Arm) -> Report:
-    """Raises LabError where there is no such process, or it is not for us."""
+    """Examine a process. Raises LabError if there is no such process, or it may not be read."""
     process = live.Process.of(pid)
     library = library_of(arm)
     env = process.environment or {}
     wanted = live.mapped(process, arm)
     who, refused = live.who(process, arm, wanted)
     running = Program.of(process.executable, env, process.files())
-    # The one that is mapped may be another build, for another C library.
+    # The process may have mapped another build of the allocator, for another C library.
     serving = next((each for each in running.needed if each.path.name.startswith(library.path.name)), library)
     files = program.checks(running, serving)
     itself = [live.secure(process), live.preload(process, arm, who, bool(wanted)), who, live.options(process, arm)]

@@ -1,4 +1,4 @@
-"""Checks of a process that runs, from its folder below /proc."""
+"""Checks of a live process, from its folder below /proc."""
 
 import contextlib
 import os
@@ -36,7 +36,7 @@ from hakmem_lab.system.allocators import ALLOCATORS, MALLOC, OWN
 
 LONGEST_COMMAND = 60
 HARDENED = 3  # HAK_PROFILE_HARDENED of src/options.h
-# Mechanisms of the profile that an option switches.
+# Mechanisms of the hardened profile: option -> description.
 MECHANISMS = {
     "HARDENED_ZERO": "zeroed and checked blocks",
     "HARDENED_DELAY": "delayed reuse",
@@ -47,11 +47,11 @@ MECHANISMS = {
     "HARDENED_GUARDS": "guard slabs",
     "HARDENED_EXIT": "check at exit",
 }
-UNTOLD = (memory.Unreadable, *memory.CONTRADICTIONS, struct.error)  # of memory that is not what it should be
+UNTOLD = (memory.Unreadable, *memory.CONTRADICTIONS, struct.error)  # errors from damaged or changing memory
 
 
 def _as_called(executable: Path, words: Sequence[str]) -> Path:
-    """A program by the name that it was started by, which may be a link: redis-server is one to redis-check-rdb."""
+    """The program under the name it was started with, which may be a link: redis-server links to redis-check-rdb."""
     first = words[0].split()[0] if words and words[0].split() else ""  # a server may write its state behind its name
     with contextlib.suppress(OSError):
         found = shutil.which(first) if first else None
@@ -62,8 +62,8 @@ def _as_called(executable: Path, words: Sequence[str]) -> Path:
 
 @dataclass(frozen=True)
 class Process:
-    """executable: its file, where it can be read; environment: as it was started with, None where that is not for us;
-    root: where it has its files, another than ours in a container."""
+    """executable: a path from which its program can be read; environment: as at its start, None if it may not be read;
+    root: the root of its file system, which differs from ours if it runs in a container."""
 
     pid: int
     folder: Path
@@ -75,7 +75,7 @@ class Process:
 
     @classmethod
     def of(cls, pid: int, root: Path = ROOT) -> "Process":
-        """Raises LabError where there is none, it has ended, or it is not for us."""
+        """Raises LabError if there is no such process, or it may not be read."""
         folder = root / "proc" / str(pid)
         try:
             maps = (folder / "maps").read_text(encoding="utf-8", errors="surrogateescape")
@@ -95,16 +95,16 @@ class Process:
         return [path for path in found if path != self.executable and _is_library(path)]
 
     def again(self) -> str:
-        """The line that starts it on the allocator."""
+        """The remedy that tells how to start the program on the allocator."""
         words = shlex.join(self.command)
-        # A program that renames itself overwrites its words.
+        # A program that renames itself overwrites its arguments in /proc.
         known = self.command and shutil.which(self.command[0])
         plain = known and len(words) <= LONGEST_COMMAND and words.isprintable()
         return f"start it by: hak run -- {words if plain else 'COMMAND'}"
 
 
 def _root(folder: Path, root: Path) -> Path:
-    """Ours, where the process sees the same files."""
+    """The root of the process's file system; `root` itself if the process sees the same files."""
     try:
         same = os.readlink(folder / "ns/mnt") == os.readlink(root / "proc/self/ns/mnt")
         return root if same and os.readlink(folder / "root") == "/" else folder / "root"
@@ -145,7 +145,8 @@ def mapped(process: Process, arm: Arm) -> list[str]:
 
 
 def who(process: Process, arm: Arm, wanted: Sequence[str]) -> tuple[Check, str | None]:
-    """(who serves malloc, why its memory cannot be read). wanted: where the allocator is mapped from."""
+    """(the check of which allocator serves malloc, why the process's memory cannot be read). wanted: the mapped files
+    that are the allocator."""
     bound, refused = _bound(process)
     if not wanted:
         return _not_mapped(process, arm, bound), refused
@@ -167,7 +168,7 @@ def who(process: Process, arm: Arm, wanted: Sequence[str]) -> tuple[Check, str |
 
 
 def _bound(process: Process) -> tuple[dict[str, set[str]], str | None]:
-    """(object -> what its malloc is bound to, why that cannot be read)."""
+    """(object -> the objects that its malloc is bound to, why that cannot be read)."""
     try:
         os.close(os.open(process.folder / "mem", os.O_RDONLY | os.O_CLOEXEC))
         begun = (process.folder / "auxv").read_bytes()
@@ -184,9 +185,12 @@ def _bound(process: Process) -> tuple[dict[str, set[str]], str | None]:
 
 
 def answers(found: memory.Memory, maps: Sequence[Mapping], linker: int) -> dict[str, set[str]]:
-    """Object -> the objects that its malloc, calloc, realloc, free lead to; as far as that can be read. linker: where
-    the dynamic linker lies. It has filled a slot with the function that it chose; one that still leads back into its
-    own object belongs to a function that has not been called yet. 64-bit processes of our own byte order."""
+    """Object -> the objects that its malloc, calloc, realloc and free lead to; what cannot be read is left out.
+
+    linker: address of the dynamic linker, which fills each slot with the function that it chose. A slot that still
+    leads into its own object belongs to a function that has not been called yet. For 64-bit processes of our own byte
+    order.
+    """
     bound: dict[str, set[str]] = {}
     with contextlib.suppress(*UNTOLD):
         for each in links.objects(found, linker) if linker else ():
@@ -214,7 +218,7 @@ def _not_mapped(process: Process, arm: Arm, bound: abc.Mapping[str, set[str]]) -
 
 
 def preload(process: Process, arm: Arm, served: Check, there: bool) -> Check:
-    """Why the library is not there, where it is not."""
+    """LD_PRELOAD, and why the library is not mapped, if it is not."""
     name = "preload"
     if not process.environment:
         why = "is not for us" if process.environment is None else "is empty, or the program has overwritten it"
@@ -282,8 +286,11 @@ def mechanisms(process: Process) -> list[Check]:
 
 
 def consistent(found: Sequence[Check], live: Sequence[Check], served: Check) -> list[Check]:
-    """found: what its files say, live: what it says itself. Where it is seen to be served, what its file made us expect
-    is only a note; where its file forbids it, starting it anew is no remedy."""
+    """All checks without contradictions. found: those of its files; live: those of the process itself.
+
+    If the process is seen to be served, an obstacle in its files becomes a note. If its files rule the allocator out,
+    starting the process anew is no remedy.
+    """
     if served.served != NOTHING:
         found = [replace(check, state=NOTE, served=None) if check.served == NOTHING else check for check in found]
     elif any(check.served == NOTHING for check in found):

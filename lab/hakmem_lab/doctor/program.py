@@ -1,5 +1,5 @@
-"""Checks of a program's file and of the libraries that it needs; nothing is started. The libraries are found as the
-dynamic linker finds them.
+"""Checks of a program's file and of the libraries that it needs, without starting it. The libraries are searched for
+as the dynamic linker does.
 """
 
 import functools
@@ -42,7 +42,7 @@ def _named(user: Binary) -> tuple[str, ...]:
 
 
 def _candidates(name: str, user: Binary, program: Binary, env: Mapping[str, str]) -> Iterator[Path]:
-    """Where a library may be that `user` needs, in the linker's order."""
+    """The paths at which a library that `user` needs may be, in the linker's order."""
     if "/" in name:
         yield Path(name)
         return
@@ -55,9 +55,9 @@ def _candidates(name: str, user: Binary, program: Binary, env: Mapping[str, str]
 
 
 def closure(program: Binary, env: Mapping[str, str]) -> tuple[list[Binary], list[str]]:
-    """(libraries, names of those that are not there): what the program needs, and what that needs in turn.
+    """(libraries, names of missing ones): all that the program needs, directly or through other libraries.
 
-    A file of another architecture is passed over, as the dynamic linker does.
+    Files of another architecture are skipped, as by the dynamic linker.
     """
     found: dict[str, Binary] = {}
     missing: list[str] = []
@@ -84,13 +84,13 @@ LINK = "link libhakmem.a into it: cc ... $(pkg-config --libs --static hakmem)"
 CAPABILITY = "security.capability"
 SYSTEM_LIBRARIES = ("libc.so", "libc-", "ld-linux", "libdl", "libpthread")
 KEPT_DEEPBIND = "HAKMEM_KEEP_DEEPBIND"
-# What glibc reserves for libraries that are loaded later and have static thread-local variables.
+# The bytes that glibc reserves for libraries with static thread-local variables that are loaded later.
 DEFAULT_SURPLUS, SURPLUS = 512, "glibc.rtld.optional_static_tls"
 
 
 @dataclass(frozen=True)
 class Program:
-    """path: what was named or runs; file: None where it is no readable ELF file, and then `why` says so."""
+    """path: the program that was named, or that runs; file: None if it is no readable ELF file; `why` says why not."""
 
     path: Path
     file: Binary | None
@@ -114,7 +114,7 @@ class Program:
 
 
 def checks(program: Program, allocator: Binary) -> list[Check]:
-    """allocator: the library that is to serve it."""
+    """All checks of a program. allocator: the library that is to serve it."""
     file = program.file
     if file is None:
         return [Check("program", PROBLEM, f"{program.path}: {program.why}", served=NOTHING)]
@@ -137,7 +137,7 @@ def describe(program: Program, file: Binary) -> Check:
 
 
 def privileges(path: Path) -> Check:
-    """The dynamic linker preloads nothing into what begins with more rights than its caller has."""
+    """The dynamic linker preloads nothing into a program that starts with more rights than its caller has."""
     name = "privileges"
     try:
         mode = path.stat().st_mode
@@ -169,7 +169,7 @@ def architecture(file: Binary, allocator: Binary) -> Check:
 
 
 def for_musl(allocator: Binary) -> str:
-    """What to preload there in the place of a library for glibc: a build's neighbour, or what is installed below it."""
+    """The remedy for a program on musl: a build for musl, beside the library or below it, or how to make one."""
     folder = allocator.path.resolve().parent
     for path in (folder.parent / "musl" / "libhakmem.so", folder / "musl" / "libhakmem.so"):
         if path.is_file():
@@ -204,7 +204,7 @@ def linking(file: Binary) -> Check:
 
 
 def sanitizer(program: Program, file: Binary) -> Check:
-    """One whose runtime and a preloaded allocator end the program between them, mostly without a word."""
+    """A sanitizer's runtime together with a preloaded allocator crashes the program, mostly without a message."""
     name = "sanitizer"
     for each in (file, *program.needed):
         functions = each.functions
@@ -218,7 +218,7 @@ def sanitizer(program: Program, file: Binary) -> Check:
 
 
 def own_malloc(file: Binary) -> Check:
-    """In a program's file. A library that exports one gives way to what is preloaded."""
+    """A malloc in the program's own file. One in a library is no obstacle: a preloaded library comes before it."""
     name = "own malloc"
     if file.interpreter is None or has_hakmem(file):
         return Check(name, OK, "none beside what is linked into it")
@@ -238,7 +238,7 @@ def own_malloc(file: Binary) -> Check:
 
 
 def _brought(file: Binary) -> dict[str, str]:
-    """Allocators that are inside of the file -> the sign that gave them away."""
+    """Allocator that is linked into the file -> the sign by which it was recognised."""
     found = {}
     for allocator, signs in allocators.ALLOCATORS.items():
         defined = [name for name in signs.functions if file.defines(name)]
@@ -277,7 +277,7 @@ def library_name(library: Binary | None) -> str | None:
 
 
 def other_allocators(program: Program, allocator: Binary) -> Check:
-    """Libraries with a malloc: what is preloaded comes before them, unless they keep theirs to themselves."""
+    """Libraries with a malloc: a preloaded library comes before theirs, unless their own calls are bound to it."""
     name, linked = "other allocators", []
     preloaded = program.env.get("LD_PRELOAD", "").replace(":", " ").split()
     not_these = {allocator.path.name, allocator.path.resolve().name, *(os.path.basename(word) for word in preloaded)}
@@ -322,7 +322,7 @@ def language(program: Program, file: Binary) -> Check:
 
 
 def deep_binding(program: Program, file: Binary, allocator: Binary) -> Check:
-    """Which flags dlopen is called with is not in a file; that it is called at all is."""
+    """A file shows whether it calls dlopen, but not with which flags."""
     name = "RTLD_DEEPBIND"
     users = [
         each.path.name

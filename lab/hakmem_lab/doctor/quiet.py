@@ -1,7 +1,8 @@
-"""Is the machine set up to measure, and made so: clock, boost, layout, huge pages, what else runs; and back as it was.
+"""`hak system`: checks whether the machine is set up to measure, tunes its settings, and restores them.
 
-What was there before is written to a file, through to the disk, before anything is changed: it survives a crash of
-`hak`. A restart of the machine takes all of it back by itself, and the file then only says so.
+The settings are clock, boost, memory layout and huge pages; the check also reports other load. Before a change, the old
+values are written to a file and synced to the disk, so they survive a crash of `hak`. A restart of the machine resets
+the settings by itself; values that were saved before the restart are then ignored.
 """
 
 import json
@@ -18,12 +19,12 @@ from hakmem_lab.system.files import text
 STATE, BOOT = Path("var/lib/hakmem-lab/system.json"), Path("proc/sys/kernel/random/boot_id")
 CPU = "sys/devices/system/cpu"
 BUSIEST, LEAST_SHARE = 3, 0.05
-BUSY = 0.5  # of one processor: a program that shares it with what is measured takes half of its time
+BUSY = 0.5  # processors busy: a program that shares a processor with the measured one takes half of its time
 
 
 @dataclass(frozen=True)
 class Knob:
-    """A setting of the machine. files: a pattern; quiet: the value that disturbs least; why: what another one does."""
+    """A setting of the machine. files: a pattern; quiet: the value that disturbs least; why: the effect of others."""
 
     name: str
     files: str
@@ -59,7 +60,7 @@ def check(root: Path = ROOT) -> list[Check]:
 
 
 def load(root: Path) -> Check:
-    """Processes that are at work now, and time that the hypervisor takes."""
+    """The processes that use the processors now, and the time that the hypervisor takes."""
     steal, before, begun = machine.StealMeter(), _ticks(root), time.monotonic()
     busy = machine.busy_processors()
     after, stolen = _ticks(root), steal.percent()
@@ -86,7 +87,7 @@ def _ticks(root: Path) -> dict[int, tuple[int, str]]:
 
 
 def _kept(root: Path) -> dict[str, str]:
-    """Path -> the value before the change, of this start of the machine. Raises LabError."""
+    """Path -> the value before the change; empty if the machine was restarted since. Raises LabError."""
     try:
         state = decoded(json.loads, (root / STATE).read_text(encoding="utf-8"))
         return state["before"] if state["boot"] == text(root / BOOT) else {}
@@ -103,7 +104,7 @@ def _changed(root: Path) -> list[Check]:
 
 
 def _may_write(paths: list[Path], root: Path, what: str) -> None:
-    """Raises LabError, before anything is changed."""
+    """Raises LabError if a file may not be written; called before anything is changed."""
     folder = next(path for path in (root / STATE).parents if path.exists())
     if refused := [path for path in [*paths, folder] if not os.access(path, os.W_OK)]:
         how = f"sudo hak system {what}" if os.geteuid() else "this container, or its host, does not let it"
@@ -111,13 +112,13 @@ def _may_write(paths: list[Path], root: Path, what: str) -> None:
 
 
 def tune(root: Path = ROOT) -> list[str]:
-    """A line for each change. Raises LabError."""
+    """Tune the machine; return a line for each change. Raises LabError."""
     wanted = {path: knob for knob in KNOBS for path, value in knob.values(root).items() if value != knob.quiet}
     if not wanted:
         return []
     _may_write([*wanted], root, "tune")
     now = {str(path): machine.chosen(str(path)) for path in wanted}
-    _keep(now | _kept(root), root)  # what was there before the first change is what undo goes back to
+    _keep(now | _kept(root), root)  # undo restores the values before the first change
     return [_set(path, knob.quiet, knob.name) for path, knob in wanted.items()]
 
 
@@ -146,7 +147,7 @@ def _write(path: Path, value: str) -> None:
 
 
 def undo(root: Path = ROOT) -> list[str]:
-    """A line for each setting that is put back. Raises LabError."""
+    """Restore the settings; return a line for each. Raises LabError."""
     kept = _kept(root)
     _may_write([Path(path) for path in kept], root, "undo")
     names = {str(path): knob.name for knob in KNOBS for path in knob.values(root)}

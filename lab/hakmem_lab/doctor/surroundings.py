@@ -1,7 +1,7 @@
-"""Checks of what is around a program. Of what bounds a process: limits, control groups, filters of system calls, who
-may look into it; of the machine: what every program on it meets.
+"""Checks of a program's surroundings. Of a process: limits, control groups, filters of system calls, and the right to
+read its memory. Of the machine: page sizes, overcommit and mappings, which affect every program.
 
-A command that was not started yet will inherit these from this process, so `self` is examined.
+A command inherits the former from this process, so `self` is examined for a command that was not started yet.
 """
 
 import os
@@ -16,13 +16,13 @@ from hakmem_lab.system.files import number, rows, text
 from hakmem_lab.system.machine import chosen
 
 MIB = KIB * KIB
-# What a small program needs at least.
+# The memory that even a small program needs.
 LEAST_DATA = 512 * KIB
 NEARLY = 0.9
 # (line of /proc/PID/limits, its name here, what is used of it, the flag of prlimit)
 LIMITS = (("Max address space", "address space", "VmSize", "--as"), ("Max data size", "data", "VmData", "--data"))
 UNLIMITED_V1 = 1 << 60
-# A process that sits below these names was put there by something that runs containers.
+# Names in the control group's path of a process that runs in a container.
 CONTAINER_WORDS = ("docker", "kubepods", "libpod", "lxc", "containerd", "crio")
 CONTAINER_FILES = (".dockerenv", "run/.containerenv")
 PTRACE = 19  # the number of the capability
@@ -36,7 +36,7 @@ def of_process(root: Path = ROOT, process: str = "self") -> list[Check]:
 
 
 def _soft(folder: Path) -> dict[str, int | None] | None:
-    """Limit -> bytes, None where there is none; None where the file is not for us."""
+    """Limit -> bytes, None for no limit; None instead of the dict if the file may not be read."""
     lines = text(folder / "limits")
     if lines is None:
         return None
@@ -66,13 +66,13 @@ def limits(folder: Path, status: dict[str, str], process: str) -> Check:
 
 
 def _folder(root: Path, process: str) -> tuple[Path, Path, int] | None:
-    """(the group's folder, where its hierarchy is mounted, version) of what limits memory."""
+    """(folder, mount point of its hierarchy, version) of the control group that limits memory."""
     proc = root / "proc"
     own = usage.own_folders(proc / "self", proc / process)
     for name, version in (("memory", 1), ("", 2)):
         if name in own:
             folder, mount = (root / os.path.normpath(path).lstrip("/") for path in own[name])
-            # Outside of what we see mounted, the group is not ours to read.
+            # A group outside of the mounted hierarchy cannot be read.
             if folder == mount or mount in folder.parents:
                 return folder, mount, version
     return None
@@ -82,7 +82,7 @@ def memory_group(root: Path, process: str) -> Check:
     name = "cgroup memory"
     try:
         found = _folder(root, process)
-    except (ValueError, IndexError):  # a line of another kernel's
+    except (ValueError, IndexError):  # an unknown format, of another kernel version
         found = None
     if found is None:
         return Check(name, UNKNOWN, "its control group is not mounted here")
@@ -100,7 +100,7 @@ def memory_group(root: Path, process: str) -> Check:
 
 
 def _version_1(folder: Path) -> tuple[int | None, int | None, int | None, int]:
-    """(limit, where it is slowed down, in use, processes killed); the limit is the least of all groups above."""
+    """(limit, threshold of throttling, in use, processes killed); the limit is the lowest of the group's ancestors."""
     stat = rows(folder / "memory.stat").get("hierarchical_memory_limit", "")
     limit = int(stat) if stat.isdecimal() else number(folder / "memory.limit_in_bytes")
     kills = rows(folder / "memory.oom_control").get("oom_kill", "0")
@@ -138,7 +138,7 @@ def seccomp(status: dict[str, str]) -> Check:
 
 
 def thp(folder: Path, status: dict[str, str]) -> Check:
-    """Whether the process has switched huge pages off for itself and what it starts."""
+    """Whether the process has switched huge pages off for itself and its children."""
     has = kib(rows(folder / "smaps_rollup").get("AnonHugePages")) if folder.name != "self" else None
     if status.get("THP_enabled") == "0":
         found = "prctl(PR_SET_THP_DISABLE) has switched huge pages off, those of 64 KiB too"
@@ -148,14 +148,14 @@ def thp(folder: Path, status: dict[str, str]) -> Check:
 
 
 def container(root: Path, process: str) -> bool:
-    """Whether signs of a container are seen; there may be none although it is one."""
+    """Whether there are signs of a container. A container may also show none."""
     groups = text(root / "proc" / process / "cgroup") or ""
     known = any((root / name).exists() for name in CONTAINER_FILES) if process == "self" else False
     return known or any(word in groups for word in CONTAINER_WORDS)
 
 
 def inspection(root: Path = ROOT, process: str = "self", refused: str | None = None) -> Check:
-    """May another process read its memory, as debuggers and profilers do? refused: why we could not, having tried."""
+    """May another process read its memory, as debuggers and profilers do? refused: why our own attempt failed."""
     name = "inspection"
     own = rows(root / "proc/self/status").get("CapEff", "0")
     capable = bool(int(own, 16) >> PTRACE & 1)
@@ -184,7 +184,8 @@ STRICT = 2
 def of_machine(
     env: Mapping[str, str], root: Path = ROOT, process: str = "self", mapped: int | None = None
 ) -> list[Check]:
-    """env: of the program, for its options; process: whose page size is read; mapped: how many mappings it has."""
+    """Checks of the machine. env: the program's environment, for its options; process: its page size is read;
+    mapped: the number of its mappings."""
     found = [page_size(root, process), huge_pages(env, root), middle_pages(env, root)]
     return [*found, overcommit(root), mappings(root, mapped)]
 
@@ -222,7 +223,7 @@ def huge_pages(env: Mapping[str, str], root: Path) -> Check:
 
 
 def middle_pages(env: Mapping[str, str], root: Path) -> Check:
-    """Multi-size pages, of which hakmem asks for 64 KiB."""
+    """Multi-size huge pages; hakmem asks for those of 64 KiB."""
     name = "multi-size pages"
     sizes = sorted((root / HUGE).glob("hugepages-*kB"), key=lambda path: int(path.name[10:-2]))
     if not any(path.name == MIDDLE for path in sizes):

@@ -1,5 +1,6 @@
-"""Which block is at an address: its class, whether it is live, and its neighbours; of a sampled one the stack on which
-it was allocated, the innermost function first, by name where a file tells.
+"""Which block is at an address: its class, whether it is live, and its neighbours.
+
+For a sampled block also the stack that allocated it: the innermost function first, with names if a file has them.
 """
 
 from collections.abc import Mapping
@@ -52,7 +53,7 @@ def find(memory: Memory, heap: Heap, address: int) -> dict:
 
 
 def _outside(heap: Heap) -> Mapping[int, str]:
-    """Where the blocks are that are free outside the slabs."""
+    """Address -> the depot or the cache that holds the free block there."""
     found = {int(each): "free, in the depot" for blocks in heap.depot.values() for each in blocks}
     for cache in heap.caches:
         where = f"free, in the cache of thread {cache.thread}" + ("" if cache.busy else ", which ended")
@@ -91,7 +92,7 @@ def _in_slab(memory: Memory, heap: Heap, row: int, outside: Mapping[int, str], a
 
 
 def _block(memory: Memory, address: int, what: str, base: int, size: int, state: str, **more: object) -> dict:
-    """more: what is known of its sort alone."""
+    """more: facts that only this sort of block has."""
     begins = None
     with suppress(Unreadable):
         begins = memory.read(base, min(size, SHOWN)).hex()
@@ -119,7 +120,7 @@ DEPTH_MAX = 1024
 
 
 def of_site(memory: Memory, layout: Layout, site: int) -> list[str]:
-    """Empty where nothing is known of it."""
+    """The stack of a call site; empty if it is unknown."""
     if not site:
         return []
     try:

@@ -1,6 +1,6 @@
 """A core file, read as if it were the process.
 
-What counts as resident there are the pages that hold something else than zeros: a core does not tell more.
+A core does not say which pages were resident, so every page that is not all zeros counts as resident.
 """
 
 import mmap
@@ -19,15 +19,15 @@ from hakmem_lab.inside.links import PAGE_SIZE, auxiliary
 from hakmem_lab.inside.memory import Mapping, Unreadable
 
 PROGRAM_PARTS = 3
-# Where the stack pointer is in elf_prstatus.
+# Offset of the stack pointer in elf_prstatus.
 STACK_POINTER = {"EM_X86_64": 112 + 19 * 8, "EM_AARCH64": 112 + 31 * 8}
 
 
 class _WithoutSections:
-    """A core file for the parser. The table of sections is at the end, which one that was cut short has lost; only one
-    of very many segments needs it."""
+    """A core file whose header names no table of sections, for the parser. The table is at the file's end, so a file
+    that was cut short has lost it. Only a core with very many segments needs it."""
 
-    FIELDS = ((40, 8), (60, 4))  # of the header: where it is; how many, and which has the names
+    FIELDS = ((40, 8), (60, 4))  # (offset, bytes) in the header: e_shoff; e_shnum and e_shstrndx
     COUNT_AT, MANY = 56, b"\xff\xff"
 
     def __init__(self, file):
@@ -49,11 +49,11 @@ class _WithoutSections:
 class Core:
     def __init__(self, path: Path):
         self.path, self.name, self.page = path, str(path), 4096
-        # Start, end, place and bytes in the file, permissions.
+        # Start, end, offset in the file, bytes in the file, permissions.
         self._segments: list[tuple[int, int, int, int, str]] = []
         self._files: list[tuple[int, int, str, int]] = []
         self._pointers: list[int] = []
-        self.lost = 0  # bytes that were to be in the file, which is cut short
+        self.lost = 0  # bytes that are missing because the file was cut short
         try:
             with open(path, "rb") as file:
                 self._data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -64,7 +64,7 @@ class Core:
             raise
         except ELFError as error:
             raise LabError(f"{path} is neither a process nor a core file: {error}") from None
-        except Exception as error:  # of a parser that trusts its input
+        except Exception as error:  # the parser trusts its input
             raise LabError(f"{path} is damaged: {type(error).__name__} in its headers") from None
         self._starts = [segment[0] for segment in self._segments]
 
@@ -125,7 +125,7 @@ class Core:
         return found
 
     def read(self, address: int, size: int) -> bytes:
-        """An object may lie across mappings, as the data of a library that begin as zeros and those that do not."""
+        """Read across segments: a library's initialised data and its zeroed data, for instance, are two mappings."""
         parts, at, left = [], address, size
         while left > 0:
             index = bisect_right(self._starts, at) - 1
@@ -157,7 +157,7 @@ class Core:
         return self._files
 
     def programs(self) -> set[str]:
-        """The note of the mapped files does not say which are run; what is a program is mapped in several parts."""
+        """The files mapped in several parts: the core's note does not say which files are executable."""
         counts = Counter(name for _, _, name, _ in self._files)
         return {name for name, count in counts.items() if count >= PROGRAM_PARTS}
 

@@ -1,8 +1,8 @@
 """`hak explain`: one reading of a process or a core file, as an object that JSON can hold. A number names a process; a
-file is a core, or a reading of before.
+file is a core, or an earlier reading.
 
-In it: the heap as cells, one a slab's place (64 KiB): who has it, and how full it is; what has changed from one reading
-to another; the ten largest wastes, and what to do about each.
+A reading contains the heap as cells of 64 KiB (the size of a slab), with their owner and how full they are; the changes
+since another reading; and the ten largest wastes, with a remedy for each.
 """
 
 import json
@@ -24,15 +24,15 @@ from hakmem_lab.inside.memory import Area, Process, doubted, parse
 from hakmem_lab.inside.owners import CACHED, DEPOT, FREE, LIVE, NEW, OWNERS, Reading, mean_asked
 from hakmem_lab.inside.ptrace import stopped
 
-CHUNKS_MAX = 4096  # 8 GiB; of a larger heap, the first
-# '0' .. '9': slabs by the share of their carved blocks that is live. The others:
+CHUNKS_MAX = 4096  # 8 GiB; the rest of a larger heap is not shown
+# Letters of the cells. '0' to '9': slabs, by the share of their carved blocks that is live. The others:
 NOBODY, RUN, HUGE, DIRTY, CLEAN, SAMPLED, OTHER = ".rhd-so"
 LETTERS = {layout.RUN: RUN, layout.HUGE: HUGE, layout.DIRTY: DIRTY, layout.CLEAN: CLEAN}
 LETTERS |= {layout.SAMPLED: SAMPLED, layout.UNKNOWN: OTHER}
 
 
 def cells(heap: Heap, reading: Reading) -> list[dict]:
-    """One row a chunk: its address and a letter for each 64 KiB."""
+    """One row for each chunk: its address, and a letter for each 64 KiB."""
     layout, chunks = heap.layout, heap.chunks
     per_chunk = 1 << layout["HAK_CHUNK_SHIFT"] - layout["HAK_SLAB_SHIFT"]
     shares: dict[int, int] = {}
@@ -61,15 +61,15 @@ def cells(heap: Heap, reading: Reading) -> list[dict]:
 SCHEMA = "hakmem-explain 3"
 KIB = 1024
 COUNTED = ("used_slices", "dirty_slices", "mapped_slices")
-PAIRS = ("ghosts", "most_used")  # one number of this window, and one of the window before
+PAIRS = ("ghosts", "most_used")  # counters with two values: of this window, and of the one before
 
 
 def process(pid: int, stop: bool = False) -> dict:
-    """Raises LabError where there is no such process, it is not for us, or it does not use the library."""
+    """Read a process. Raises LabError if it does not exist, may not be read, or does not use the library."""
     with Process(pid) as memory:
         found = layout.find(memory)
         started = time.monotonic()
-        # What follows the block is computed while the process goes on.
+        # After this block the process runs again; the rest is computed from what was read.
         with stopped(pid) if stop else nullcontext(), doubted(memory.name, "process"):
             reader = Reader(memory, found)
             before = reader.counters()
@@ -87,7 +87,7 @@ def process(pid: int, stop: bool = False) -> dict:
 
 
 def core(file: Core) -> dict:
-    """The same of a core file; its pages of zeros count as not resident."""
+    """Read a core file; its pages of zeros count as not resident."""
     found = layout.find(file)
     with doubted(file.name, "core"):
         heap = Reader(file, found).read()
@@ -98,7 +98,7 @@ def core(file: Core) -> dict:
 
 
 def _compared(found: Layout, before: Mapping[str, int], after: Mapping[str, int]) -> dict:
-    """How far two readings of the counters differ, one before and one after everything else."""
+    """The counters in KiB, and how much they changed during the reading."""
     slice_kib = (1 << found["HAK_SLICE_SHIFT"]) // KIB
     kib = {name.replace("_slices", "_kib"): after[name] * slice_kib for name in COUNTED}
     kib |= {f"{name}_kib": slices * slice_kib for name, slices in _retention(after).items()}
@@ -107,7 +107,7 @@ def _compared(found: Layout, before: Mapping[str, int], after: Mapping[str, int]
 
 
 def _retention(counters: Mapping[str, int]) -> dict[str, int]:
-    """What decides how much free memory stays resident, in slices; src/retain.c says what each is."""
+    """The counters that decide how much free memory stays resident, in slices; src/retain.c explains them."""
     pairs = {name: (counters[f"retention.{name}[0]"], counters[f"retention.{name}[1]"]) for name in PAIRS}
     balance = counters["retention.balance"]
     return {
@@ -142,7 +142,7 @@ def _result(heap: Heap, reading: Reading, names: Mapping[int, str]) -> dict:
 
 
 def _rows(reading: Reading) -> list[dict]:
-    """Whole KiB that add up as the bytes do: who is left with the largest rest gets the next KiB."""
+    """Whole KiB that add up to the sum of the bytes: the owners with the largest remainders are rounded up."""
     sizes = {name: reading.bytes[name] for name in owners.OWNERS}
     whole = {name: size // KIB for name, size in sizes.items()}
     missing = sum(sizes.values()) // KIB - sum(whole.values())
@@ -230,8 +230,8 @@ def _changed_classes(before: Sequence[Mapping], after: Sequence[Mapping]) -> lis
 Waste = tuple[str, int, str]  # what it is, KiB, what to do about it
 MOST = 10
 LEAST_KIB = 4
-LARGE_PART = 0.05  # of the RSS, from which on metadata is a waste worth a word
-# What to do about a waste: of classes, of threads, of others; and of each owner that may be one, what it is and that.
+LARGE_PART = 0.05  # share of the RSS above which metadata is reported as a waste
+# Remedies for wastes of classes, of threads, and outside the heap. OF_OWNERS: owner -> (description, remedy).
 WHOLE_PAGES = "hak_trim(0), or HAKMEM_PROFILE=lean, gives pages inside nearly empty slabs back"
 BESIDE_LIVE = (
     "hak profile shows who holds the live ones; blocks of one life, allocated together, leave whole pages free"
@@ -331,7 +331,7 @@ def _file(subject: str, stop: bool) -> Path:
 
 
 def load(path: Path, option: str) -> dict:
-    """A reading that --json wrote. Raises LabError where the file is no such one."""
+    """A reading that --json wrote. Raises LabError if the file is not such a reading."""
     try:
         with refused(f"{option}: {path} cannot be read"):
             found = decoded(json.loads, path.read_text(encoding="utf-8"))

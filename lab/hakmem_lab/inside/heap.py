@@ -1,7 +1,7 @@
 """Reads the objects of a heap.
 
-A process that runs changes them meanwhile: what does not fit together is left out, and nothing is believed that would
-lead far away.
+A live process changes them meanwhile, so inconsistent objects are left out, and pointers and counts are checked before
+they are followed.
 """
 
 from bisect import bisect_right
@@ -28,7 +28,7 @@ from hakmem_lab.inside.layout import (
 )
 from hakmem_lab.inside.memory import Memory, Unreadable, word
 
-WRITABLE = 2  # of a piece of a leaf
+WRITABLE = 2  # state of a piece of a leaf that may have been written
 LINKED_MAX = 1 << 20  # objects of a linked list
 WORD = 8
 
@@ -171,7 +171,7 @@ class Reader:
         return Chunks(rows["base"], rows["state"], count, dirty, nobodys, each), rows
 
     def _without_ends(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Without the last chunks of free extents, which have descriptors of their own; and nothing twice."""
+        """Drop the last chunks of free extents, which have their own descriptors; overlaps; and unmapped chunks."""
         keep, end = np.ones(len(rows), bool), 0
         sliced = self.layout["HAK_CHUNK_SLICED"]
         for i in np.argsort(rows["base"], kind="stable").tolist():
@@ -184,7 +184,7 @@ class Reader:
             end = base + chunks * self.chunk
         return rows[keep], np.flatnonzero(keep)
 
-    # What the slices are
+    # The owners of slices
 
     def _slabs(self, chunks: Chunks, descriptors: np.ndarray) -> tuple[Slabs, np.ndarray]:
         """The slabs, and for each the number of its chunk."""
@@ -218,7 +218,7 @@ class Reader:
         return slabs, np.concatenate(owner) if owner else np.zeros(0, int)
 
     def _slices(self, chunks: Chunks, descriptors: np.ndarray, slabs: Slabs, owner: np.ndarray) -> Runs:
-        """Writes who has each slice; returns the blocks that are whole slices."""
+        """Write the owner of each slice into chunks.slices; return the blocks of whole slices."""
         layout = self.layout
         masks = {
             name: np.unpackbits(descriptors[name], axis=1, bitorder="little").astype(bool)
@@ -239,7 +239,7 @@ class Reader:
         return self._runs(chunks, descriptors, sliced)
 
     def _sampled(self, chunks: Chunks, sliced: np.ndarray) -> None:
-        """Sampled blocks of whole slices: those of runs and huge blocks are as ever, others keep theirs."""
+        """Sampled runs and huge blocks get their class back, for `_runs`; smaller sampled blocks own their slices."""
         layout = self.layout
         place = {base: i for i, base in enumerate(chunks.base.tolist())}
         for address, sample in self._samples.items():
@@ -296,7 +296,7 @@ class Reader:
     # Free blocks outside the slabs
 
     def _array(self, slots: int, count: int) -> np.ndarray:
-        """The `count` oldest blocks of a magazine. In a process that runs it may be another one's meanwhile."""
+        """The `count` oldest blocks of a magazine. In a live process it may have been replaced meanwhile."""
         try:
             if not self._mapped.has(slots, (count + 1) * WORD):
                 raise Unreadable(f"a magazine at {slots:#x}")
@@ -309,8 +309,8 @@ class Reader:
         return found[fits]
 
     def _stacks(self, stacks: np.ndarray, magazines: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-        """(number, blocks) of those that have some: the newest is `head`, the others stand in the magazine up to
-        `top`. Amid a change these may be of two magazines, and tell nothing."""
+        """(number, blocks) of every stack that has blocks: the newest is `head`, the others are in the magazine up to
+        `top`. During a change, `head` and `top` may belong to two magazines; an impossible count is skipped."""
         counts = (stacks["top"] + np.uint64(WORD) - magazines["slots"]) // np.uint64(WORD)
         some = (counts > 0) & (counts <= magazines["size"]) & (stacks["head"] != self.layout.root("hak_no_block"))
         for i in np.flatnonzero(some).tolist():
@@ -358,7 +358,7 @@ class Reader:
         rows = self.structures(dtype, self.layout.root("hak_depots"), self.layout["HAK_DEPOTS"])
         slots, counts, classes = rows["magazine"]["slots"], rows["count"], self.layout["HAK_CLASS_COUNT"]
         blocks = dict[int, list[np.ndarray]]()
-        for i in np.flatnonzero(counts).tolist():  # a class has several
+        for i in np.flatnonzero(counts).tolist():  # a class has several depots
             blocks.setdefault(i % classes, []).append(self._array(int(slots[i]), int(counts[i])))
         return {cls: np.concatenate(each) for cls, each in blocks.items()}
 

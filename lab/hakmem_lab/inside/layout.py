@@ -1,8 +1,8 @@
-"""hak_layout, the library's own description of where everything lies, found in the memory of whoever uses it; and the
-objects of a heap, as arrays: chunks and their slices, slabs and their bits, caches, samples.
+"""hak_layout, the library's own description of its structures, read from the memory of a process that uses the library;
+and the objects of a heap, as arrays: chunks and their slices, slabs and their bits, caches, samples.
 
-The description is looked for in what is mapped from files, so a program that holds the library is served like one that
-loads it.
+The description is searched for in all mappings of files, so it is also found in a program that links the library
+statically.
 """
 
 import struct
@@ -20,7 +20,7 @@ ROW = struct.Struct("<40sQ")
 OPTION = struct.Struct("<24s8s8sqq")
 VERSION = 3
 ROWS_MAX, OPTIONS_MAX, CLASSES_MAX = 4096, 1024, 256
-LARGEST = 256 << 20  # of a mapping that is searched
+LARGEST = 256 << 20  # bytes of the largest mapping that is searched
 
 
 @dataclass(frozen=True)
@@ -56,12 +56,12 @@ class NotServed(LabError):
 
 
 def find(memory: Memory) -> Layout:
-    """Raises NotServed where there is no such library, LabError where it has another layout."""
+    """Find the layout. Raises NotServed if the library is not there, LabError if it has another layout."""
     for place, path in _places(memory):
         try:
             return _read(memory, place, path)
         except Unreadable:
-            continue  # a copy, or what only looks like one
+            continue  # a copy of a layout, or bytes that only resemble one
     named = [each.path for each in memory.maps() if "libhakmem" in each.path]
     if named:
         raise LabError(f"{memory.name} has {named[0]}, which tells nothing of its layout: it is older than this hak")
@@ -71,7 +71,7 @@ def find(memory: Memory) -> Layout:
 
 
 def _places(memory: Memory) -> Iterator[tuple[int, str]]:
-    """(address, file) of everything that may be a layout, the likeliest first."""
+    """(address, file) of every candidate for the layout, the likeliest first."""
     maps = readable(memory.maps())
     named = any(each.is_file for each in maps)  # a core need not say which files were mapped
     candidates = [each for each in maps if _may_hold(each, named)]
@@ -124,18 +124,18 @@ def _text(field: bytes) -> str:
     return field.partition(b"\0")[0].decode("ascii", "replace")
 
 
-# Who has a slice.
+# The owner of a slice.
 ABSENT, UNKNOWN, SLAB, RUN, HUGE, DIRTY, CLEAN, SAMPLED = range(8)
 
 
 @dataclass
 class Chunks:
-    """base, state; with a row each: slices[n, 128], who has them, and codes[n, 128], the classes in the page map."""
+    """One row for each chunk. slices[n, 128]: the owners of its slices; codes[n, 128]: the page map's classes."""
 
     base: np.ndarray
     state: np.ndarray
-    count: np.ndarray  # of chunks, where it stands for several
-    dirty: np.ndarray  # of a free extent
+    count: np.ndarray  # chunks, if the row stands for several
+    dirty: np.ndarray  # for a free extent
     slices: np.ndarray
     codes: np.ndarray
 
@@ -148,10 +148,10 @@ class Slabs:
     carved: np.ndarray
     blocks: np.ndarray
     zeroed: np.ndarray
-    bits: np.ndarray  # [n, bytes] bit i: block i lies free
+    bits: np.ndarray  # [n, bytes] bit i: block i is free
 
     def free(self, rows: np.ndarray, blocks: int) -> np.ndarray:
-        """[row, block]: 1 where it lies free, else 0."""
+        """[row, block]: 1 if the block is free, else 0."""
         return np.unpackbits(self.bits[rows, : -(-blocks // 8)], axis=1, count=blocks, bitorder="little")
 
 
@@ -161,13 +161,16 @@ class Runs:
 
     base: np.ndarray
     cls: np.ndarray
-    bytes: np.ndarray  # that may be used
-    held: np.ndarray  # bytes of the slices
+    bytes: np.ndarray  # usable size
+    held: np.ndarray  # size of the slices, in bytes
 
 
 @dataclass
 class Cache:
-    """What one thread keeps; or kept when it ended, for the next one (not busy). blocks: class -> addresses."""
+    """The free blocks in one thread's cache; if not busy, the cache of an ended thread, parked for the next one.
+
+    blocks: class -> addresses.
+    """
 
     thread: int
     busy: bool
@@ -179,7 +182,8 @@ class Cache:
 
 @dataclass(frozen=True)
 class Sample:
-    """A sampled live block. cls: its class otherwise; site: its call site; weight_bytes: what it stands for."""
+    """A sampled live block. cls: the class it would have unsampled; site: its call site; weight_bytes: the allocated
+    bytes that it stands for."""
 
     asked: int
     cls: int
@@ -196,8 +200,8 @@ class Heap:
     runs: Runs
     caches: list[Cache]
     depot: dict[int, np.ndarray]  # class -> addresses
-    pieces: list[tuple[int, int]]  # of metadata
+    pieces: list[tuple[int, int]]  # of metadata: (address, bytes)
     leaves: list[tuple[int, int]]
     counters: dict[str, int]
-    samples: dict[int, Sample]  # address -> what is known of the block there
-    broken: int = 0  # objects that could not be read, or did not fit
+    samples: dict[int, Sample]  # by the block's address
+    broken: int = 0  # number of objects that could not be read, or were inconsistent

@@ -1,8 +1,8 @@
-"""The objects that a live process has loaded, read from outside: what its dynamic linker's list says of them, which
-functions each defines, and where its slots of functions lead.
+"""The objects that a live process has loaded, read from outside: the dynamic linker's list of them, the functions that
+each defines, and the targets of its function slots.
 
-All is read from the memory of the process, so that it holds also where files were replaced since. 64 bit, of our own
-byte order.
+Everything is read from the process's memory, so it is right even if files were replaced since. Only for 64-bit
+processes of our own byte order.
 """
 
 import platform
@@ -15,12 +15,12 @@ import numpy as np
 
 from hakmem_lab.inside.memory import Memory
 
-PAGE_SIZE, BASE, SECURE = 6, 7, 23  # of the auxiliary vector
+PAGE_SIZE, BASE, SECURE = 6, 7, 23  # types of entries in the auxiliary vector
 PT_DYNAMIC = 2
 DT_PLTRELSZ, DT_HASH, DT_STRTAB, DT_SYMTAB, DT_RELA, DT_RELASZ, DT_STRSZ, DT_JMPREL = 2, 4, 5, 6, 7, 8, 10, 23
 DT_GNU_HASH = 0x6FFFFEF5
 TAGS_MOST, OBJECTS_MOST, NAME_BYTES = 4096, 5000, 4096
-# What fills a slot with the address of a function: the slot of a call, an address in code, a pointer in data.
+# Relocations that fill a slot with a function's address: a call's slot, an address in code, a pointer in data.
 SLOT, DATA, POINTER = "slot", "data", "pointer"
 TYPES = {"x86_64": {7: SLOT, 6: DATA, 1: POINTER}, "aarch64": {1026: SLOT, 1025: DATA, 257: POINTER}}
 RELOCATION = np.dtype([("offset", "<u8"), ("type", "<u4"), ("symbol", "<u4"), ("addend", "<i8")])
@@ -31,8 +31,8 @@ SYMBOL = np.dtype(
 
 @dataclass(frozen=True)
 class Slot:
-    """One that is filled with a function's address. defined: the object's own function of that name, else 0; stands:
-    what stands for the function in a program that is linked for fixed addresses, else 0."""
+    """A slot that is filled with a function's address. defined: the object's own function of that name, else 0;
+    stands: the function's PLT entry, which represents it in a program linked for fixed addresses, else 0."""
 
     name: str
     kind: str
@@ -42,7 +42,7 @@ class Slot:
 
 
 class Linked:
-    """One object. Every method raises Unreadable where the process's memory is not what it should be."""
+    """One object. Every method raises Unreadable if the process's memory does not hold what is expected."""
 
     def __init__(self, memory: Memory, base: int, dynamic: int, name: str = ""):
         self._memory, self.base, self.name = memory, base, name
@@ -55,7 +55,7 @@ class Linked:
 
     @classmethod
     def at(cls, memory: Memory, base: int) -> "Linked | None":
-        """By its headers, which lie at its base; None where it has no dynamic section."""
+        """The object whose headers are at `base`; None if it has no dynamic section."""
         head = memory.read(base, 64)
         if head[:6] != b"\x7fELF\x02\x01":
             return None
@@ -65,7 +65,7 @@ class Linked:
         return cls(memory, base, places[0]) if places else None
 
     def _place(self, tag: int) -> int:
-        """The dynamic linker has added the base already, or not."""
+        """The address in a tag. Some dynamic linkers add the base to it, others do not."""
         value = self._tags.get(tag, 0)
         return value + self.base if 0 < value < self.base else value
 
@@ -74,7 +74,7 @@ class Linked:
 
     @property
     def strings(self) -> int:
-        """An address in it, also where it is linked for fixed addresses and its base is 0."""
+        """Address of the string table: it lies in the object even if the object has fixed addresses and base 0."""
         return self._place(DT_STRTAB)
 
     @cached_property
@@ -187,7 +187,7 @@ def objects(memory: Memory, base: int) -> list[Linked]:
 
 
 def _text(memory: Memory, address: int) -> str:
-    """Up to its end, byte by byte of what is mapped."""
+    """The string at an address; no read crosses into the next page, which may not be mapped."""
     found = b""
     while address and len(found) < NAME_BYTES and b"\0" not in found:
         room = min(64, memory.page - address % memory.page)

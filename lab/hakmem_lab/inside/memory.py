@@ -1,8 +1,7 @@
 """The memory of another process: its mappings, its bytes, and which of its pages are resident.
 
-The process does nothing and is not stopped.
-
-What the kernel says about the mappings of a process: /proc/PID/smaps.
+The process takes no part in this, and is not stopped. /proc/PID/smaps is parsed here, too: it holds the kernel's
+figures for each mapping.
 """
 
 import ctypes
@@ -21,8 +20,8 @@ from hakmem_lab.errors import LabError
 from hakmem_lab.system import files
 
 PAGE = os.sysconf("SC_PAGESIZE")
-DELETED = " (deleted)"  # behind the name of a mapped file that has no name any more
-# Of linux/fs.h: which pages of a range are present, told in runs; zero pages, which no RSS counts, are told apart.
+DELETED = " (deleted)"  # suffix that the kernel adds to the name of a deleted file
+# From linux/fs.h: PAGEMAP_SCAN reports runs of present pages. PFNZERO excludes zero pages, which no RSS counts.
 PAGEMAP_SCAN = 0xC0606610
 PRESENT, PFNZERO = 1 << 3, 1 << 5
 RUNS = 4096
@@ -30,23 +29,23 @@ PAGEMAP_PRESENT, PAGEMAP_EXCLUSIVE = 1 << 63, 1 << 56
 
 
 class Unreadable(Exception):
-    """Nothing is there, or what is there is not what it should be."""
+    """The memory is not mapped, or does not hold what is expected there."""
 
 
 class Gone(LabError):
-    """There is no such process, or no more."""
+    """There is no such process, or it has ended."""
 
     def __init__(self, pid: int):
         super().__init__(files.no_process(pid))
 
 
-# What numbers that contradict each other lead to, in a damaged core file or a heap that changes.
+# Exceptions that inconsistent numbers cause, in a damaged core file or a changing heap.
 CONTRADICTIONS = (ArithmeticError, LookupError, MemoryError, StopIteration, TypeError, ValueError)
 
 
 @contextmanager
 def doubted(name: str, of: str) -> Iterator[None]:
-    """Around what reads a heap. Raises LabError where it cannot be read, or makes no sense. of: "core" or "process"."""
+    """The block reads a heap. Raises LabError if the heap is unreadable or inconsistent. of: "core" or "process"."""
     try:
         yield
     except Unreadable as error:
@@ -71,7 +70,7 @@ class Mapping:
 
 
 class Memory(Protocol):
-    """What is read: a process, or a core file."""
+    """The memory to read: of a process, or in a core file."""
 
     name: str
     page: int
@@ -86,10 +85,10 @@ class Memory(Protocol):
     def stack_pointers(self) -> list[int]: ...
 
     def programs(self) -> set[str]:
-        """Files that are mapped to be run: programs and libraries."""
+        """Files that are mapped as code: programs and libraries."""
 
     def files(self) -> list[tuple[int, int, str, int]]:
-        """What is mapped from files: start, end, file, where in it."""
+        """Mappings of files: start, end, file, offset in the file."""
 
 
 SCAN_WORDS = (
@@ -105,7 +104,7 @@ class ScanArgument(ctypes.Structure):
 
 
 class Process:
-    """A process that runs, through its files below /proc."""
+    """A live process, through its files below /proc."""
 
     def __init__(self, pid: int):
         self.pid, self.name, self.page = pid, f"process {pid}", PAGE
@@ -140,13 +139,13 @@ class Process:
         except (OSError, OverflowError):
             found = b""
         if len(found) != size:
-            if not self.text("maps"):  # as of a process that has ended
+            if not self.text("maps"):  # empty: the process has ended
                 raise Gone(self.pid)
             raise Unreadable(f"{size} bytes at {address:#x}")
         return found
 
     def write(self, address: int, data: bytes) -> None:
-        """Raises LabError where that is not allowed."""
+        """Raises LabError if that is not allowed."""
         try:
             with open(f"/proc/{self.pid}/mem", "r+b", buffering=0) as file:
                 file.seek(address)
@@ -174,10 +173,10 @@ class Process:
             refuse(self.pid, error)
 
     def threads(self) -> dict[int, str]:
-        """Number -> name of each, the number as the process itself knows it: in a container it is another than here."""
+        """Thread number -> name. The number is the process's own, which in a container differs from ours."""
         found = {}
         for task in self._tasks():
-            with suppress(Gone):  # it alone has ended meanwhile
+            with suppress(Gone):  # this thread has ended meanwhile
                 lines = self.text(f"task/{task}/status").splitlines()
                 rows = {key: value.strip() for key, _, value in (line.partition(":") for line in lines)}
                 found[int(rows.get("NSpid", task).split()[-1])] = rows["Name"]
@@ -223,7 +222,7 @@ class Process:
             at = argument.walk_end if argument.walk_end > at else end
 
     def _listed(self, start: int, end: int) -> np.ndarray:
-        """From the table of pages. What is shared and reads as zeros is taken for the zero page."""
+        """Residency from /proc/PID/pagemap. A page that is not exclusive and holds zeros is taken for the zero page."""
         wanted = (end - start) // self.page * 8
         entries = np.frombuffer(os.pread(self._pages, wanted, start // self.page * 8).ljust(wanted, b"\0"), "<u8")
         found = entries & PAGEMAP_PRESENT != 0
@@ -234,7 +233,7 @@ class Process:
 
 
 def word(memory: Memory, address: int, size: int = 8) -> int:
-    """A number that stands there, without a sign."""
+    """The unsigned number at an address."""
     return int.from_bytes(memory.read(address, size), "little")
 
 

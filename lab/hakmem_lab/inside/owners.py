@@ -1,7 +1,7 @@
-"""To whom every resident byte of a process belongs. The rows add up to the RSS that the kernel tells.
+"""Attributes every resident byte of a process to an owner. The rows add up to the RSS that the kernel reports.
 
-The bytes of slabs divide among their blocks: live, free, in a thread's cache, in the depot. Arrays of whole classes at
-a time; a page belongs to the blocks that lie in it by their bytes there.
+The bytes of slabs are divided among their blocks: live, free, in a thread's cache, in the depot. A page is divided
+among its blocks by their bytes in it. Whole classes are computed at once, as arrays.
 """
 
 from bisect import bisect_left, bisect_right
@@ -17,7 +17,7 @@ from hakmem_lab.inside.memory import Area, Mapping, Memory, total
 
 LIVE, FREE, CACHED, DEPOT, NEW = range(5)
 NOTHING = 255
-CELLS = 1 << 20  # blocks looked at together
+CELLS = 1 << 20  # blocks that are processed at once
 
 
 @dataclass
@@ -28,15 +28,15 @@ class Occupancy:
     slabs: np.ndarray  # their numbers
     blocks: np.ndarray
     bytes: np.ndarray  # resident
-    untouched: int  # of the new ones' bytes, those in pages that nobody wrote to
+    untouched: int  # bytes of NEW blocks in pages that were never written
     tail: int  # resident bytes behind the last block
-    free_pages: int  # resident bytes of pages that hold none but free blocks
-    live_in: np.ndarray  # blocks of each slab that are live
-    resident_in: np.ndarray  # bytes of each slab
+    free_pages: int  # resident bytes of pages with only free blocks
+    live_in: np.ndarray  # live blocks of each slab
+    resident_in: np.ndarray  # resident bytes of each slab
 
 
 class Residency:
-    """Which pages are resident, asked once for whole chunks."""
+    """Which pages are resident. The kernel is asked once, for whole chunks."""
 
     def __init__(self, memory: Memory, heap: Heap, chunk: int):
         self.memory, self.page, self.chunk = memory, memory.page, chunk
@@ -69,7 +69,7 @@ class Residency:
 
 
 def joined(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Neighbours made one; ranges are (start, bytes), ascending."""
+    """Merge adjacent ranges. ranges: (start, bytes), ascending."""
     found: list[tuple[int, int]] = []
     for start, size in ranges:
         if found and sum(found[-1]) == start:
@@ -114,7 +114,7 @@ def _of_class(
 
 
 def _states(slabs: Slabs, part: np.ndarray, blocks: int, size: int, outside) -> np.ndarray:
-    """[slab, block]; NOTHING where there is none."""
+    """The state of each block, as [slab, block]; NOTHING behind a slab's last block."""
     index = np.arange(blocks)
     states = slabs.free(part, blocks)  # FREE is 1, LIVE is 0
     states[index >= slabs.carved[part][:, None]] = NEW
@@ -126,13 +126,13 @@ def _states(slabs: Slabs, part: np.ndarray, blocks: int, size: int, outside) -> 
         column = offset // size
         fits = (row >= 0) & (offset >= 0) & (offset % size == 0) & (column < blocks)
         row, column = row[fits], column[fits]
-        taken = states[row, column] == LIVE  # in a process that runs it may have come back since
+        taken = states[row, column] == LIVE  # in a live process a block may be back in its slab by now
         states[row[taken], column[taken]] = state
     return states
 
 
 def _resident(slabs: Slabs, part: np.ndarray, residency: Residency, slice_bytes: int) -> np.ndarray:
-    """[slab, page]; where a slab has fewer slices than another, the other pages are somebody else's."""
+    """Residency, as [slab, page]; False for pages behind a slab's own slices, which have other owners."""
     slices = slabs.slices[part].astype(np.int64)
     found = residency.of_many(slabs.base[part], int(slices.max()) * slice_bytes)
     pages = slices * slice_bytes // residency.page
@@ -155,7 +155,7 @@ def _add(
     for state in range(5):
         result.blocks[state] += int(numbers[state])
         result.bytes[state] += int(weights[state])
-    # A page is in the blocks from its first byte's to its last byte's.
+    # A page overlaps the blocks from `low` to before `high`.
     low = np.arange(count) * page // size
     high = np.minimum(-(-(np.arange(count) + 1) * page // size), blocks)
     low = np.minimum(low, high)
@@ -199,7 +199,7 @@ HEAP_OWNERS = OWNERS[:10]
 
 @dataclass
 class Reading:
-    """bytes: owner -> resident bytes. others: what is anonymous and not the heap's, by name."""
+    """bytes: owner -> resident bytes. others: anonymous memory outside the heap, by name."""
 
     bytes: Counter = field(default_factory=Counter)
     rss: int = 0
@@ -207,11 +207,11 @@ class Reading:
     runs: dict[int, tuple[int, int]] = field(default_factory=dict)  # class -> (live, cached) resident bytes
     run_blocks: dict[int, tuple[int, int]] = field(default_factory=dict)
     others: Counter = field(default_factory=Counter)
-    unmatched: int = 0  # bytes by which the kernel's figures and ours differ where all is the heap's
+    unmatched: int = 0  # difference in bytes to the kernel's figures, in mappings that only the heap uses
 
 
 def mean_asked(caches: Sequence[Cache], classes: int) -> np.ndarray:
-    """The mean request of each class, as far as requests were looked at; 0: none was."""
+    """The mean request of each class, from the requests that were recorded; 0 if there are none."""
     asked, count = np.zeros(classes), np.zeros(classes)
     for cache in caches:
         asked += cache.asked_bytes[:classes]
@@ -220,7 +220,7 @@ def mean_asked(caches: Sequence[Cache], classes: int) -> np.ndarray:
 
 
 class Snapshot:
-    """What is asked of the memory itself, before a process that was stopped goes on."""
+    """Everything that has to be read while the process is stopped."""
 
     def __init__(self, memory: Memory, heap: Heap):
         self.page = memory.page
@@ -318,7 +318,7 @@ Known = list[tuple[int, np.ndarray]]
 
 
 def _present(heap: Heap, known: Known, page: int) -> Known:
-    """Without what the chunks do not have: where memory was short, others may have mapped there."""
+    """Clear the pages of slices that a chunk lacks: if memory was short, others may have mapped memory there."""
     chunks, slice_ = heap.chunks, 1 << heap.layout["HAK_SLICE_SHIFT"]
     partial = (chunks.state == heap.layout["HAK_CHUNK_SLICED"]) & (chunks.slices == layout.ABSENT).any(axis=1)
     for i in np.flatnonzero(partial).tolist():
@@ -331,7 +331,7 @@ def _present(heap: Heap, known: Known, page: int) -> Known:
 
 
 def _add_areas(reading: Reading, areas: Sequence[Area], known: Known, snapshot: Snapshot) -> None:
-    """What the mappings hold besides the heap."""
+    """Add the resident memory of the mappings that is not the heap's."""
     before: Mapping | None = None
     known = sorted(known, key=lambda each: each[0])  # which do not overlap
     ends = [first + len(pages) * snapshot.page for first, pages in known]
@@ -356,12 +356,12 @@ def _add_areas(reading: Reading, areas: Sequence[Area], known: Known, snapshot: 
             if owner == "other anonymous memory":
                 reading.others[area.mapping.path or "[anon]"] += rest
         before = area.mapping
-    # What is left in a process that runs, and nothing in one that stands still: see Reading.unmatched.
+    # Not 0 only if the process ran during the reading; see Reading.unmatched.
     reading.bytes["changed meanwhile"] = reading.rss - reading.bytes.total()
 
 
 def _owner(mapping: Mapping, before: Mapping | None, pointers: Sequence[int], programs: set[str]) -> str:
-    """pointers: of the stacks, ascending."""
+    """The owner of a mapping outside the heap. pointers: the threads' stack pointers, ascending."""
     at = bisect_left(pointers, mapping.start)
     if mapping.path == "[stack]" or (at < len(pointers) and pointers[at] < mapping.end):
         return "stacks"
@@ -370,5 +370,5 @@ def _owner(mapping: Mapping, before: Mapping | None, pointers: Sequence[int], pr
     if mapping.is_file and not mapping.path.startswith("/dev/zero"):
         return "files"
     if not mapping.path and before is not None and before.end == mapping.start and before.path in programs:
-        return "code"  # data of a program or library that begin as zeros
+        return "code"  # zero-initialised data of a program or library
     return "other anonymous memory"

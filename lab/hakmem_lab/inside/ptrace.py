@@ -1,10 +1,10 @@
-"""Threads of another process, held as a debugger holds them: its parent sees nothing of it, and they go on by
-themselves if the holder ends.
+"""Stops threads of another process by ptrace, as a debugger does. The parent of the process does not notice, and the
+threads continue by themselves if hak ends.
 
-All of them, so that it stands still while it is read. Or one, by which functions are called in the process while the
-others go on; the thread then continues where it was: its registers and signals are put back, and what it called ran on
-a stack of its own. A debugger of the system is not asked to: gdb 13 leaves a process with half of its registers set
-where the processor has more of them than gdb knows of.
+`stopped` stops all threads, so that the process does not change while it is read. `Thread` stops one thread, and
+`Calls` calls functions in it while the other threads go on. These functions run on a stack of their own. Afterwards the
+thread's registers and signal mask are restored, and it continues where it was. gdb is not used for this: gdb 13 sets
+only half of the registers if the processor has more of them than gdb knows.
 """
 
 import ctypes
@@ -24,11 +24,11 @@ from hakmem_lab.errors import LabError
 from hakmem_lab.inside.memory import Gone, Process
 from hakmem_lab.system.files import text
 
-# Of linux/ptrace.h and linux/wait.h.
+# From linux/ptrace.h and linux/wait.h.
 PTRACE_DETACH, PTRACE_SEIZE, PTRACE_INTERRUPT = 17, 0x4206, 0x4207
 WALL = 0x40000000
-ROUNDS = 100  # over threads that start threads
-SPIN_S, SOON_S, PATIENCE_S = 0.001, 0.1, 10.0  # until a thread stops
+ROUNDS = 100  # limit on passes over the threads, which may start further ones
+SPIN_S, SOON_S, PATIENCE_S = 0.001, 0.1, 10.0  # while a thread has not stopped yet
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
@@ -42,7 +42,7 @@ def ptrace(request: int, thread: int, data: int = 0, address: int = 0) -> int:
 
 @contextmanager
 def stopped(pid: int) -> Iterator[None]:
-    """Every thread of it is stopped within the block. Raises LabError where that is not allowed."""
+    """All threads of the process are stopped within the block. Raises LabError if that is not allowed."""
     held: set[int] = set()
     with ExitStack() as threads:
         for _ in range(ROUNDS):
@@ -51,7 +51,7 @@ def stopped(pid: int) -> Iterator[None]:
                 break
             for thread in fresh:
                 held.add(thread)
-                with suppress(Gone):  # it alone has ended meanwhile
+                with suppress(Gone):  # this thread has ended meanwhile
                     threads.enter_context(Thread(pid, thread, of_all=True))
         yield
 
@@ -64,7 +64,10 @@ def _threads(pid: int) -> list[int]:
 
 
 def stops(pid: int, thread: int) -> int | None:
-    """Its status. None: it is in a call that nothing interrupts (vfork until the child goes on), and need not stop."""
+    """Wait for a thread to stop; its status. None: it is in a call that nothing interrupts, and need not stop.
+
+    vfork is such a call, until the child goes on.
+    """
     started = time.monotonic()
     while True:
         done, status = os.waitpid(thread, WALL | os.WNOHANG)
@@ -84,22 +87,22 @@ def _sleeps_deeply(pid: int, thread: int) -> bool:
     return after_name.split()[:1] == ["D"]
 
 
-# Of linux/ptrace.h and linux/elf.h.
+# From linux/ptrace.h and linux/elf.h.
 PTRACE_CONT, PTRACE_SINGLESTEP = 7, 9
 PTRACE_GETREGSET, PTRACE_SETREGSET, PTRACE_GETSIGMASK, PTRACE_SETSIGMASK = 0x4204, 0x4205, 0x420A, 0x420B
 NT_PRSTATUS, NT_PRFPREG, NT_X86_XSTATE, NT_ARM_SYSTEM_CALL, NT_ARM_SVE = 1, 2, 0x202, 0x404, 0x405
 STATE_BYTES = 1 << 18  # more than any processor has of vectors and tiles
 STACK_BYTES, TEXT_BYTES = 1 << 20, 1 << 16
 READ_WRITE, PRIVATE_ANONYMOUS = 3, 0x22
-# What a thread does to itself; while these are blocked, the kernel would forget the program's handlers for them.
+# Signals that a thread's own instructions raise. They stay unblocked: the kernel removes the handler of a blocked one.
 OWN_SIGNALS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGTRAP, signal.SIGSYS)
 SINGLE_STEP, DIRECTION = 0x100, 0x400  # of x86's flags
 
 
 @dataclass(frozen=True)
 class Machine:
-    """Where in the general registers which one is. extra: sets of further ones, of which the first counts that the
-    processor has. align: of an instruction."""
+    """Positions in the general registers. extra: sets of further registers; the first one that the processor has is
+    saved. align: alignment of instructions."""
 
     words: int
     pc: int
@@ -144,15 +147,15 @@ def machine() -> Machine:
 
 
 def _ends(pid: int) -> bool:
-    """Whether nothing of it is mapped any more. A process that is about to end may be debugged by nobody."""
+    """Whether the process has no mappings any more: it is about to end, and nobody may debug it."""
     with suppress(OSError):
         return not Path(f"/proc/{pid}/maps").read_bytes()
     return not os.path.exists(f"/proc/{pid}")
 
 
 class Thread:
-    """One thread, held within the block. Raises LabError where that is not allowed, Gone where it has ended. of_all:
-    one of all that are stopped, of which one may also be in a call that nothing interrupts."""
+    """One thread, stopped within the block. of_all: all threads are being stopped; one of them may be in a call that
+    nothing interrupts. Raises LabError if it may not be stopped, Gone if it has ended."""
 
     def __init__(self, pid: int, tid: int, of_all: bool = False):
         self._pid, self.tid, self._of_all, self._signal, self._held = pid, tid, of_all, 0, False
@@ -176,7 +179,7 @@ class Thread:
                 raise Failed(f"process {self._pid}: its thread {self.tid} does not stop")
             self._note(status)
             if status >> 16 == 0 and os.WIFSTOPPED(status):
-                self._signal = os.WSTOPSIG(status)  # the next one to be handed over
+                self._signal = os.WSTOPSIG(status)  # to be delivered when the thread continues
         except BaseException:
             self.__exit__()
             raise
@@ -193,7 +196,7 @@ class Thread:
             raise Gone(self._pid)
 
     def _set(self, request: int, kind: int, data: Any, length: int) -> int:
-        """How many bytes there are of it; 0: none."""
+        """Get or set one set of registers; its size in bytes, 0 if the processor lacks it."""
         vector = Vector(ctypes.addressof(data), length)
         return 0 if ptrace(request, self.tid, ctypes.addressof(vector), kind) else vector.length
 
@@ -208,7 +211,7 @@ class Thread:
         self._set(PTRACE_SETREGSET, NT_PRSTATUS, data, 8 * machine().words)
 
     def system_call(self) -> int:
-        """The number of the one that it is in; -1: none."""
+        """The number of the system call that the thread is in; -1: none."""
         if platform.machine() == "x86_64":
             return struct.unpack("=q", struct.pack("=Q", self.registers()[X86_ORIGINAL]))[0]
         data = ctypes.c_int(-1)
@@ -230,7 +233,7 @@ class Thread:
 
 
 class Calls:
-    """Calls made by a held thread, within the block. code: where the C library's code lies."""
+    """Calls that a stopped thread makes, within the block. code: ranges of the C library's code."""
 
     def __init__(self, memory: Process, thread: Thread, code: Sequence[range]):
         self._memory, self._thread, self._code = memory, thread, code
@@ -275,7 +278,7 @@ class Calls:
         self._thread.set_registers(self._registers)
 
     def _instruction(self, wanted: bytes) -> int:
-        """Where one of these lies in the code, whatever it is there for."""
+        """An address at which the code contains these bytes."""
         step = machine().align
         for part in self._code:
             code = self._memory.read(part.start, len(part))
@@ -291,7 +294,7 @@ class Calls:
         for place, value in zip(places, arguments, strict=False):
             values[place] = value & (1 << 64) - 1
         if platform.machine() == "x86_64":
-            values[X86_ORIGINAL] = (1 << 64) - 1  # no system call to begin anew
+            values[X86_ORIGINAL] = (1 << 64) - 1  # no system call to restart
             values[X86_FLAGS] &= ~(SINGLE_STEP | DIRECTION)
         return values
 
@@ -303,7 +306,7 @@ class Calls:
         return self._thread.registers()[machine().result]
 
     def text(self, data: bytes) -> int:
-        """Its address in the process, until the next one."""
+        """Write a text into the process; its address, which is valid until the next text."""
         if len(data) > TEXT_BYTES:
             raise Failed(f"process {self._memory.pid}: {len(data)} bytes are too many")
         self._memory.write(self._room, data)
@@ -313,7 +316,7 @@ class Calls:
         values = self._begin(address, machine().arguments, arguments)
         top = self._room + STACK_BYTES - 256
         if platform.machine() == "x86_64":
-            top -= 8  # as a call leaves it
+            top -= 8  # alignment after a call instruction
             self._memory.write(top, struct.pack("=Q", self._trap))
             values[machine().result] = 0  # no vectors among the arguments
         else:

@@ -1,5 +1,5 @@
-"""`hak top`: what is shown and what is asked, without a terminal: keys in, state out. And the options of the process:
-read, and changed through its memory as hak_option_set would change them.
+"""The state of `hak top`, without its terminal: keys go in, state comes out. It also reads the options of the process,
+and changes them in its memory as hak_option_set would.
 """
 
 import re
@@ -17,7 +17,7 @@ WORDS = {"off": 0, "dense": 1, "auto": AUTO}
 NO_END = (1 << 63) - 1
 SUFFIXES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 KIB, SLAB_KIB = 1024, 64
-PEAK_PART = 2  # of src/retain.c
+PEAK_PART = 2  # as in src/retain.c
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def changeable(memory: Process, layout: Layout) -> list[Setting]:
 
 
 def parse_setting(setting: Setting, text: str) -> int:
-    """Raises LabError where the option has no such value."""
+    """The value that the text gives. Raises LabError if the option does not allow it."""
     option = setting.option
     if option.kind == "HUGE":
         value = WORDS.get(text.lower())
@@ -75,7 +75,7 @@ def parse_setting(setting: Setting, text: str) -> int:
 
 
 def write_setting(memory: Process, layout: Layout, setting: Setting) -> None:
-    """Gives the process the setting's value. Raises LabError where its memory cannot be written."""
+    """Write the setting's value into the process. Raises LabError if its memory cannot be written."""
     value = setting.value.to_bytes(8, "little", signed=True)
     memory.write(layout.root("hak_option_values") + 8 * setting.number, value)
     memory.write(layout.root("hak_option_given") + setting.number, bytes([setting.given]))
@@ -90,13 +90,13 @@ def target_kib(values: Mapping[str, int], counters: Mapping[str, int]) -> int:
 
 
 def surplus_kib(values: Mapping[str, int], counters: Mapping[str, int]) -> int:
-    """How much of it goes back soon: what exceeds the target, or was free for a whole window."""
+    """How much free memory is returned soon: what exceeds the target, or was free for a whole window."""
     dirty, warm = counters["dirty_kib"], values["WARM_POOL_SIZE"] * SLAB_KIB
     return max(dirty - target_kib(values, counters), min(counters["idle_kib"], dirty - warm), 0)
 
 
 def preview(settings: list[Setting], changed: Setting, reading: Mapping) -> str:
-    """What a change would do, in one line, as far as can be known."""
+    """The expected effect of a change, in one line."""
     counters = reading["counters"]
     before = {each.name: each.value for each in settings}
     dirty, used, new = counters["dirty_kib"], counters["used_kib"], changed.value
@@ -117,7 +117,8 @@ VIEWS = ("classes", "threads", "options")
 
 
 class Subject:
-    """The process. `apply` alone changes its options, whose place is looked up each time: it may be another program."""
+    """The watched process. Only `apply` changes it. The options' address is looked up each time, since the process may
+    have become another program."""
 
     def __init__(self, pid: int):
         self.pid = pid
@@ -137,7 +138,7 @@ class Subject:
 
 @dataclass
 class Watch:
-    """What the screen shows. typed: a new value that is being written; asked: one that waits for a yes."""
+    """The state of the screen. typed: the new value while the user types it; asked: a change to be confirmed."""
 
     subject: Subject
     reading: Mapping = field(default_factory=dict)
@@ -157,7 +158,7 @@ class Watch:
         return self._ended
 
     def read(self) -> None:
-        """One that fails is said, unless it is the first, or the process has ended."""
+        """Take a reading. A failure is shown, or raised if it is the first reading or the process has ended."""
         now = time.monotonic()
         try:
             reading, settings = self.subject.read(), self.subject.settings()
@@ -170,18 +171,18 @@ class Watch:
         self.reading, self._at, self.settings = reading, now, settings
 
     def rates(self) -> dict[str, float]:
-        """KiB a second by owner, since the reading before."""
+        """KiB per second by owner, since the previous reading."""
         return self.changes("rows", "owner", "kib")
 
     def changes(self, name: str, key: str, column: str) -> dict:
-        """The change a second of a column, by row."""
+        """The change of a column per second, by row."""
         if self.before is None or self.seconds <= 0:
             return {}
         was = {row[key]: row[column] for row in self.before[name]}
         return {row[key]: (row[column] - was.get(row[key], 0)) / self.seconds for row in self.reading[name]}
 
     def key(self, key: str) -> None:
-        """What a key does: a character, or one of up, down, enter, escape, back."""
+        """Handle a key: a character, or one of up, down, enter, escape, back."""
         if self.asked is not None:
             self._answer(key)
         elif self.typed is not None:

@@ -1,5 +1,6 @@
-"""The forms of a profile: pprof's, collapsed stacks, a report. The name of the file says which. Of pprof's
-profile.proto, what the library writes is read, and a profile with names is written.
+"""The formats of a profile: pprof's profile.proto, collapsed stacks, a report. The file's name decides which.
+
+Reading supports the part of profile.proto that hakmem and hak write. Written profiles contain the functions' names.
 """
 
 import gzip
@@ -41,7 +42,7 @@ def headline(profile: HeapProfile) -> str:
 
 
 def check(path: Path) -> None:
-    """Before there is a profile. Raises LabError where none can be written there."""
+    """Check a path before a profile is taken. Raises LabError if no profile can be written there."""
     if not path.name.endswith(ENDINGS):
         raise LabError(
             f"-o: the end of the name says what is written: {path}.pb.gz for pprof, {path}.folded for collapsed "
@@ -62,7 +63,7 @@ def write(profile: HeapProfile, path: Path) -> None:
 
 
 def _functions(stack: Stack, names: Names) -> list[Name]:
-    """The innermost first."""
+    """The functions of a stack, the innermost first."""
     return [name for place in stack for name in names.of(place)]
 
 
@@ -77,7 +78,7 @@ def folded(profile: HeapProfile, names: Names) -> str:
 
 
 def report(profile: HeapProfile, names: Names) -> str:
-    """What is in use, by place, the largest first."""
+    """A table of the bytes in use by stack, the largest first."""
     exact = "every block was counted" if profile.period == 1 else "estimated from a sample"
     lines = ["heap profile", *profile.comments, f"mean distance of samples: {profile.period:,} bytes: {exact}", ""]
     for title, objects, size in (("allocated", ALLOC_OBJECTS, ALLOC_SPACE), ("in use", INUSE_OBJECTS, INUSE_SPACE)):
@@ -104,8 +105,8 @@ def report(profile: HeapProfile, names: Names) -> str:
 
 
 def changes(before: HeapProfile, after: HeapProfile) -> str:
-    """What is in use, and was allocated, by stack: the largest change first. Stacks are the same that have the same
-    functions, so that the profiles may be of two builds."""
+    """A table of the changes by stack, in use and allocated, the largest first. Stacks with the same function names
+    count as the same stack, so the profiles may be of two builds."""
     chance = max(before.period, after.period)
     rows: dict[tuple[str, ...], list[list[float]]] = {}
     for which, profile in enumerate((before, after)):
@@ -123,7 +124,7 @@ def changes(before: HeapProfile, after: HeapProfile) -> str:
         change = [b - a for a, b in zip(first, second, strict=True)]
         if not round(change[INUSE_SPACE]) and not round(change[ALLOC_SPACE]):
             continue
-        # A sample stands for so many bytes as lie between two: two standard errors of the difference.
+        # Two standard errors of the difference: a sample stands for the mean bytes between two samples.
         errors = {i: 2 * ((first[i] + second[i]) * chance) ** 0.5 for i in (ALLOC_SPACE, INUSE_SPACE)}
         if chance > 1 and all(abs(change[i]) <= error for i, error in errors.items()):
             left += 1
@@ -145,7 +146,7 @@ PAGE = 4096
 
 
 def read(path: Path) -> HeapProfile:
-    """One that the library has written. Raises LabError."""
+    """Read a profile that hakmem or hak has written. Raises LabError."""
     with refused(f"{path} cannot be read"):
         data = path.read_bytes()
     try:
@@ -155,7 +156,7 @@ def read(path: Path) -> HeapProfile:
 
 
 def parse(data: bytes) -> HeapProfile:
-    """Raises DecodeError, ValueError, KeyError or IndexError where it is no such profile."""
+    """Raises DecodeError, ValueError, KeyError or IndexError if the data are no such profile."""
     found = Profile.FromString(data)
     texts = [text.decode("utf-8", "replace") for text in found.string_table]
     mappings = {mapping.id: mapping for mapping in found.mapping}
@@ -175,7 +176,7 @@ def parse(data: bytes) -> HeapProfile:
 def _places(
     location: Any, mappings: Mapping[int, Any], functions: Mapping[int, str], texts: Sequence[str]
 ) -> Sequence[Place | str]:
-    """One; of what has names, those of the functions that are inlined there, too."""
+    """The place of a location; if it has names, the names of its functions, inlined ones included."""
     if location.line:
         return [functions[line.function_id] for line in location.line]
     if (mapping := mappings.get(location.mapping_id)) is None:
@@ -224,8 +225,8 @@ class _Writer:
 
 
 def _ranges(profile: HeapProfile) -> dict[tuple[str, str], tuple[int, int]]:
-    """(file, build id) -> a range of addresses for its instructions: several processes have one profile, so that
-    these are not where it was mapped. The program comes first."""
+    """(file, build id) -> an invented range of addresses for its instructions, since the processes of one profile map
+    a file at different addresses. The program comes first."""
     last: dict[tuple[str, str], int] = {}
     for place in profile.places():
         key = (place.path, place.build_id)

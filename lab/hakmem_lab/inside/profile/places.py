@@ -1,7 +1,7 @@
-"""A heap profile, wherever it is from: stacks of places, and what was allocated there.
+"""A heap profile: stacks of places, with the figures of what was allocated there.
 
-Places in files come from the return addresses of a heap; their names from a file's debug information where it has some,
-else from its table of symbols. Nothing is asked of the process.
+Return addresses from a heap become places in files. Their names come from the file's debug information, if it has any,
+else from its symbol table. The process takes no part in this.
 """
 
 import shutil
@@ -21,7 +21,7 @@ from hakmem_lab.inside.layout import Layout
 from hakmem_lab.inside.links import SYMBOL
 from hakmem_lab.inside.memory import DELETED, Memory, Unreadable, word
 
-# In this order, which readers of pprof's format expect.
+# Readers of pprof's format expect this order.
 TYPES = (
     ("alloc_objects", "count"),
     ("alloc_space", "bytes"),
@@ -35,7 +35,7 @@ UNKNOWN = "[unknown]"
 
 @dataclass(frozen=True)
 class Place:
-    """An instruction: where it is in a file, or, of what is no file, its address."""
+    """An instruction: its offset in a file, or its address if it is in no file."""
 
     path: str
     build_id: str
@@ -45,12 +45,12 @@ class Place:
         return f"{self.path.rpartition('/')[2]}+{self.offset:#x}" if self.path else f"{self.offset:#x}"
 
 
-Stack = tuple[Place | str, ...]  # the innermost first; a text is no code, but a part of the heap
+Stack = tuple[Place | str, ...]  # the innermost first; a string names a part of the heap
 
 
 @dataclass
 class HeapProfile:
-    """values: stack -> one number a type."""
+    """values: stack -> one number for each type."""
 
     values: dict[Stack, list[float]] = field(default_factory=dict)
     types: Sequence[tuple[str, str]] = TYPES
@@ -59,9 +59,9 @@ class HeapProfile:
     duration_ns: int = 0
     comments: list[str] = field(default_factory=list)
     main: str = ""  # the program's own file
-    copies: dict[str, list[str]] = field(default_factory=dict)  # file -> where else it may be read
-    missing: str = ""  # what is not in it, and why
-    rows: frozenset[Stack] = frozenset()  # that are no stacks: memory of the allocator's own
+    copies: dict[str, list[str]] = field(default_factory=dict)  # file -> other paths to read it from
+    missing: str = ""  # what the profile lacks, and why
+    rows: frozenset[Stack] = frozenset()  # keys of `values` that stand for the allocator's own memory
 
     def add(self, stack: Stack, values: Iterable[float]) -> None:
         before = self.values.setdefault(stack, [0.0] * len(self.types))
@@ -84,7 +84,7 @@ class HeapProfile:
         self.comments += other.comments
 
 
-# Of an ELF file of 64 bits, as it lies in memory.
+# Structures of a 64-bit ELF file in memory.
 ELF_HEAD = struct.Struct("<16s16xQ14xHH")  # identification; place, size and count of the program headers
 HEADER = struct.Struct("<I4xQQ8xQ8x8x")  # type, offset, address, bytes in the file
 NOTE = struct.Struct("<III")
@@ -94,7 +94,7 @@ HEADERS_MAX, NOTES_MAX = 128, 4096
 
 
 def return_addresses(memory: Memory, found: Layout) -> np.ndarray:
-    """All that stacks hold, by their numbers."""
+    """The return addresses of all frames, indexed by the frame's number."""
     root, size, piece = found.root("hak_sites"), found["size.hak_frame_t"], found["HAK_FRAMES_PER_PIECE"]
     count = word(memory, root + found["hak_sites_t.frame_count"])
     if count > piece * found["HAK_FRAME_PIECES"]:
@@ -112,7 +112,7 @@ def places_of(memory: Memory, pcs: Iterable[int]) -> dict[int, Place]:
     """Places of the calls that return to these addresses; a call lies just before its return address."""
     files = sorted(memory.files())
     starts, ids = [start for start, *_ in files], dict[int, str]()
-    bases, latest = [], dict[str, int]()  # where the file's beginning is mapped
+    bases, latest = [], dict[str, int]()  # for each mapping, where its file's beginning is mapped
     for start, _, path, offset in files:
         latest[path] = start if offset == 0 else latest.get(path, start)
         bases.append(latest[path])
@@ -126,14 +126,14 @@ def places_of(memory: Memory, pcs: Iterable[int]) -> dict[int, Place]:
         base = bases[i]
         if base not in ids:
             ids[base] = _mapped_build_id(memory, base, path)
-        # Without a build id nothing tells whether it is the same file that has the name.
+        # Without a build id, the file that has the name today cannot be compared with the mapped one.
         named = path.removesuffix(DELETED) if ids[base] else path
         found[pc] = Place(named, ids[base], pc - 1 - start + offset)
     return found
 
 
 def _mapped_build_id(memory: Memory, base: int, path: str) -> str:
-    """Build id read from the mapped file: its path may lead to another file now, or in our mount namespace."""
+    """The build id, read from memory: the path may lead to another file by now, or in our mount namespace."""
     try:
         return _build_id_at(memory, base)
     except (Unreadable, struct.error):
@@ -141,7 +141,7 @@ def _mapped_build_id(memory: Memory, base: int, path: str) -> str:
 
 
 def _build_id_at(memory: Memory, base: int) -> str:
-    """Empty where the file has none."""
+    """The build id of the file mapped at `base`; empty if it has none."""
     kind, place, size, count = ELF_HEAD.unpack(memory.read(base, ELF_HEAD.size))
     if not kind.startswith(ELF64) or size != HEADER.size or count > HEADERS_MAX:
         raise Unreadable("no ELF file")
@@ -166,7 +166,7 @@ def _id_in(notes: bytes) -> str:
 
 
 def copies(memory: Memory) -> dict[str, list[str]]:
-    """File -> where it, or the one that had its name when it was mapped, may be read besides under its own name."""
+    """File -> other paths to read it from: below the process's root, or through its mapping if it was replaced."""
     found: dict[str, list[str]] = {}
     pid = getattr(memory, "pid", None)
     for start, end, path, _ in memory.files() if pid is not None else ():
@@ -190,7 +190,7 @@ class Name:
 
 @dataclass
 class Names:
-    """known: place -> its functions, the innermost first: a call that the compiler resolved is a function as well."""
+    """known: place -> its functions, the innermost first, including inlined ones."""
 
     known: Mapping[Place, Sequence[Name]] = field(default_factory=dict)
 
@@ -201,8 +201,8 @@ class Names:
 
 
 def resolve(places: Iterable[Place], copies: Mapping[str, Sequence[str]] = MappingProxyType({})) -> Names:
-    """copies: file -> where it may be read besides. Read is what has the build id; where there is none, a copy, as the
-    name may be another file's where we are."""
+    """The names of places. copies: file -> other paths to read it from. The first file with the right build id is read.
+    Without a build id, copies come first, since the path itself may lead to another file here."""
     of_file: dict[tuple[str, str], list[Place]] = {}
     for place in places:
         of_file.setdefault((place.path, place.build_id), []).append(place)
@@ -218,7 +218,7 @@ def resolve(places: Iterable[Place], copies: Mapping[str, Sequence[str]] = Mappi
 
 
 def build_id_of(path: str) -> str:
-    """Empty where the file has none, or cannot be read."""
+    """The build id of a file; empty if it has none or cannot be read."""
     try:
         with open(path, "rb") as file:
             return _build_id(ELFFile(file))
@@ -227,7 +227,7 @@ def build_id_of(path: str) -> str:
 
 
 def _of_file(path: str, build_id: str, places: Sequence[Place]) -> dict[Place, Sequence[Name]] | None:
-    """None where it is another file, or none that can be read."""
+    """The names of places in a file; None if it has another build id or cannot be read."""
     try:
         with open(path, "rb") as file:
             elf = ELFFile(file)
@@ -247,7 +247,7 @@ def _of_file(path: str, build_id: str, places: Sequence[Place]) -> dict[Place, S
     for place, address in addresses.items():
         named = table.name(address)
         rows = lines.get(address, [])
-        if rows and not rows[-1].file:  # without debug information addr2line names the nearest symbol, whosever it is
+        if rows and not rows[-1].file:  # without debug information, addr2line names any nearby symbol
             rows = [*rows[:-1], Name(named or str(place))]
         found[place] = rows or [Name(named or str(place))]
     return found
@@ -302,7 +302,7 @@ def _demangled(names: list[str]) -> list[str]:
 
 
 def _lines(path: str, addresses: Sequence[int]) -> dict[int, list[Name]]:
-    """Source lines from addr2line; empty where it is not installed."""
+    """Functions and source lines from addr2line; empty if it is not installed."""
     if shutil.which(ADDR2LINE) is None or not addresses:
         return {}
     text = _ask([ADDR2LINE, "-a", "-f", "-i", "-C", "-e", path], "\n".join(f"{each:#x}" for each in addresses))

@@ -1,6 +1,6 @@
-"""The profile of a process that runs: sampling is switched on where nobody has done it yet, and the table of call sites
-is read from outside. One of its threads switches it on, since code without frame pointers can be followed only by what
-a process has to load itself; where none can be asked, it is done through the memory of the process.
+"""The profile of a live process: sampling is switched on, unless it is on already, and the table of call sites is read
+from outside. A thread of the process is made to switch it on: code without frame pointers needs an unwinder, which only
+the process itself can load. If no thread can do that, hak writes the request into the process's memory.
 
 The profile of a command: the library writes it when the program ends.
 """
@@ -34,11 +34,11 @@ SITES_MAX, DEPTH_MAX = 1 << 20, 1 << 10
 ROWS = {"[thread caches]": ("thread caches", "in the depot"), "[retained]": ("waiting for decay",),
         "[metadata]": ("metadata",), "[sampled blocks]": ("sampled blocks",)}  # fmt: skip
 UNSEEN = "[not sampled]"
-LIBGCC = 2  # of the option PROFILE_UNWIND
+LIBGCC = 2  # value of the option PROFILE_UNWIND
 
 
 def of_process(pid: int, mean_bytes: int, seconds: float, start: Callable[[int, int], bool]) -> HeapProfile:
-    """start: has a process sample by so many bytes; False: it cannot. Raises LabError where it cannot be read."""
+    """start(pid, mean): makes the process sample; False if it cannot. Raises LabError if the process is unreadable."""
     with Process(pid) as memory:
         found = layout.find(memory)
         if "&hak_sites" not in found:
@@ -76,7 +76,7 @@ def snapshot(pid: int) -> HeapProfile | None:
 def _sampling(
     memory: Process, found: Layout, mean_bytes: int, start: Callable[[int, int], bool]
 ) -> Iterator[tuple[int, bool, str]]:
-    """(mean, whether it was switched on here, and is off again afterwards; why stacks may end early)."""
+    """(mean, whether sampling was switched on here and is switched off afterwards, why stacks may end early)."""
     before = _request(memory, found)
     if before:
         yield before, False, ""
@@ -98,7 +98,7 @@ def _sampling(
 
 @contextmanager
 def _unwinder(memory: Process, found: Layout) -> Iterator[None]:
-    """Meanwhile the option says the one that needs no frame pointers, unless the program was told another."""
+    """Meanwhile the option selects the unwinder that needs no frame pointers, unless the user has set the option."""
     setting = next((n for n, option in enumerate(found.options) if option.name == "PROFILE_UNWIND"), None)
     if setting is None or memory.read(found.root("hak_option_given") + setting, 1) != b"\0":
         yield
@@ -124,8 +124,9 @@ def _request(memory: Memory, found: Layout) -> int:
 
 
 def _write(memory: Process, found: Layout, mean_bytes: int) -> None:
-    """The request; and before one that begins, requests lead nowhere, so that each thread asks at its next. Where
-    blocks are guarded each thread passes by soon, and the table stays as it is: nobody would put it right again."""
+    """Write the request. Before sampling begins, the class table is changed so that the next malloc of each thread
+    takes the slow path, where it sees the request. With guarded blocks, threads soon come there anyway; the table then
+    stays unchanged, because nothing would restore it."""
     bits, place = found["HAK_SAMPLE_MEAN_BITS"], found.root("hak_sample_request")
     number, guarded, _ = _word(memory, found)
     asked = (number + 1) << bits & ((1 << 64) - 1) | guarded << bits - 1 | mean_bytes
@@ -134,7 +135,7 @@ def _write(memory: Process, found: Layout, mean_bytes: int) -> None:
     memory.write(place, asked.to_bytes(8, "little"))
 
 
-# What the library knows
+# The table of call sites
 
 
 def _read(memory: Process, found: Layout) -> HeapProfile:
@@ -155,7 +156,7 @@ def _read(memory: Process, found: Layout) -> HeapProfile:
 
 
 def _sites(memory: Memory, found: Layout, frame_count: int) -> Iterator[tuple[int, list[int], list[float]]]:
-    """(address, numbers of frames, values) of each."""
+    """(address, numbers of its frames, values) of each call site."""
     names = ("older", "objects", "bytes", "freed_objects", "freed_bytes")
     at = {name: found[f"hak_site_t.{name}"] for name in (*names, "frame_count", "frame")}
     object_parts, byte_parts = found["HAK_SITE_OBJECT_PARTS"], found["HAK_SITE_BYTE_PARTS"]
@@ -174,11 +175,11 @@ def _sites(memory: Memory, found: Layout, frame_count: int) -> Iterator[tuple[in
         site, seen = older, seen + 1
 
 
-# What is resident
+# Resident memory
 
 
 def _add_in_use(profile: HeapProfile, heap: Heap, reading: Reading) -> None:
-    """What is live, by the size of its blocks, where no stack is known of any."""
+    """Add the live blocks by their size; for a profile without any stacks."""
     sizes = heap.layout.class_sizes
     rows = {cls: int(each.blocks[LIVE]) for cls, each in reading.classes.items()}
     rows |= {cls: blocks for cls, (blocks, _) in reading.run_blocks.items() if cls < len(sizes)}
@@ -192,13 +193,13 @@ def _add_in_use(profile: HeapProfile, heap: Heap, reading: Reading) -> None:
 
 
 def _add_resident(profile: HeapProfile, stacks: Mapping[int, Stack], heap: Heap, reading: Reading) -> None:
-    """Each site's part of what is resident of the classes of its samples; the rest, and what is older than they are, in
-    rows of their own, so that the sum is what is resident of the heap."""
+    """Divide the resident bytes of each class among the sites of its samples. The rest of the heap is added in rows of
+    its own, so that the sum is the resident size of the heap."""
     left = float(sum(reading.bytes[each] for each in HEAP_OWNERS))
     for cls in {sample.cls for sample in heap.samples.values()}:
         mine = [sample for sample in heap.samples.values() if sample.cls == cls]
         resident, live = _held(cls, heap, reading)
-        own = sum(sample.bytes for sample in mine) if cls in reading.classes else 0  # which do not lie in the slabs
+        own = sum(sample.bytes for sample in mine) if cls in reading.classes else 0  # not in slabs
         share = resident / max(sum(sample.weight_bytes for sample in mine), float(live + own), 1.0)
         for sample in mine:
             if sample.site in stacks:
@@ -239,10 +240,10 @@ def of_command(command: Sequence[str], mean_bytes: int, allocator: str = "hakmem
 
 
 def _run(argv: Sequence[str], env: dict[str, str]) -> tuple[int, dict[int, HeapProfile]]:
-    """(its status; of one that a signal ended, as a shell tells it; each process as it was last seen). What is typed,
-    and what tells us to end, is for the program. One that a signal ends writes no profile: it was looked at before."""
+    """(its exit status, as a shell reports it; the latest profile of each process). The program gets the terminal's
+    input and our signals. A process that a signal ends writes no profile, so profiles are also taken while it runs."""
     seen: dict[int, HeapProfile] = {}
-    with refused(f"command: {argv[0]} cannot be started"), signals.held():  # until there is somebody to hand them on to
+    with refused(f"command: {argv[0]} cannot be started"), signals.held():  # until they can be forwarded
         process = subprocess.Popen(list(argv), env=env)
         with signals.handed_on(process.pid):
             while (status := _waited(process, seen)) is None:
@@ -251,7 +252,8 @@ def _run(argv: Sequence[str], env: dict[str, str]) -> tuple[int, dict[int, HeapP
 
 
 def _waited(process: subprocess.Popen, seen: dict[int, HeapProfile]) -> int | None:
-    """Its status, after a look at all that it has started; None: it goes on. Looks take a small part of the time."""
+    """Take a profile of each process, then wait; the status, or None if the program goes on. The wait is long enough
+    for the profiles to take only a small part of the time."""
     began = time.monotonic()
     for pid in family(process.pid):
         if (found := snapshot(pid)) is not None:
@@ -265,7 +267,7 @@ def _joined(folder: Path, name: str, status: int, seen: dict[int, HeapProfile]) 
     found = {int(path.stem): one for path in folder.glob("*.pb") if (one := _written(path)) is not None}
     ended_early = [pid for pid in seen if pid not in found]
     found |= {pid: seen[pid] for pid in ended_early}
-    # What only starts others is not what was meant.
+    # Programs that only start others, such as a shell, are left out.
     meant = {pid: one for pid, one in found.items() if not is_starter(one.main)} or found
     if not meant:
         raise LabError(
@@ -286,7 +288,7 @@ def _joined(folder: Path, name: str, status: int, seen: dict[int, HeapProfile]) 
 
 
 def _written(path: Path) -> HeapProfile | None:
-    """None: of a process that was killed while it wrote."""
+    """A profile that a process wrote; None if it was killed while it wrote."""
     with suppress(LabError):
         return forms.read(path)
     return None
