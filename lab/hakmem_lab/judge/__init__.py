@@ -1,6 +1,6 @@
-"""What was measured, judged, and said in words.
+"""Analyses of what was measured, verdicts, and their wording.
 
-NumPy in a small address space tries for ever to start its threads, deaf to signals: the limit is looked at before.
+In a small address space NumPy tries forever to start its threads and ignores signals, so the limit is checked first.
 """
 
 import resource
@@ -11,7 +11,7 @@ NEEDED_BYTES = 512 << 20
 
 
 def check_address_space(limit: int) -> None:
-    """Raises LabError where that is too small for the libraries of the laboratory."""
+    """Raises LabError if the limit is too small for the libraries of the laboratory."""
     if 0 <= limit < NEEDED_BYTES:
         raise LabError(
             f"an address space of {limit >> 20} MiB (ulimit -v) is too small for the laboratory, which takes "

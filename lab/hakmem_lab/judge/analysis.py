@@ -17,7 +17,8 @@ COMPARED = ("wall", "cpu", "rss", "rss-mean", "faults", *PSS, *TREE, *COUNTERS)
 WARNING_EVENTS = ("load", "fitness", "fitness-unknown", "left-out", "no-groups", "no-input", "partial", "unserved",
                   "lacking", GONE)  # fmt: skip
 DISTURBED_SHARE = 0.1
-OF_ANOTHER = 4.0  # times what was seen of the first process: no mean over 10 ms hides so much of a peak
+# A peak above this multiple of the first process's samples, taken every 10 ms, belongs to another process.
+OF_ANOTHER = 4.0
 
 
 def metric_of(header: dict) -> Metric:
@@ -25,13 +26,13 @@ def metric_of(header: dict) -> Metric:
 
 
 def subject(run: dict) -> dict:
-    """What the process on the arm used: the server where there is one, for its client runs on no arm."""
+    """The figures of the process that ran on the arm: of the server, if there is one, since its client runs on none."""
     used = run
     if "server" in run:
         used = dict.fromkeys(ARM_MEDIANS) | run["server"] | {"wall_s": run["wall_s"]}
     peak, average = used.get("rss_peak_kib"), used.get("rss_mean_kib")
     if peak is not None and average is not None and average > peak:
-        # The kernel counts a peak in batches of pages and may miss what a sample saw.
+        # The kernel updates the peak in batches of pages, so it may be below a sample.
         used = used | {"rss_peak_kib": math.ceil(average)}
     if _of_another(used, run):
         used = used | {"rss_mean_kib": None}
@@ -39,14 +40,14 @@ def subject(run: dict) -> dict:
 
 
 def _of_another(used: dict, run: dict) -> bool:
-    """Whether the peak is that of a process which the first one started: the mean, of the first one alone, would stand
-    beside it as if it were of the same (a compiler's driver beside its compiler)."""
+    """Whether the peak is that of a child, such as the compiler that a driver starts. The mean is that of the first
+    process alone, so the two figures would not belong together."""
     seen = max((kib for _, kib in run.get("rss_series") or ()), default=0)
     return "server" not in run and seen > 0 and (used.get("rss_peak_kib") or 0) > OF_ANOTHER * seen
 
 
 def values(runs: Sequence[dict], metric: str) -> list[float] | None:
-    """The metric of each run; None where it is missing from one of them or nothing to make a ratio of."""
+    """The metric of each run; None if a run lacks it, or if a value is 0, which gives no ratio."""
     found = []
     for run in runs:
         used, value = subject(run), run["metrics"].get(metric)
@@ -72,7 +73,7 @@ def log_ratios(blocks: Blocks, control: str, treatment: str, metric: Metric) -> 
 
 
 def judged_ratios(blocks: Blocks, control: str, treatment: str, metric: Metric) -> list[float]:
-    """The same of a metric without which a run has failed."""
+    """The same for a metric that every finished run has."""
     found = log_ratios(blocks, control, treatment, metric)
     assert found is not None
     return found
@@ -96,19 +97,19 @@ def comparison(
 
 
 def _used(run: dict) -> dict:
-    """What the subject used, with the area under its memory: how much, for how long."""
+    """The subject's figures, with the area under its memory curve: mean memory times time."""
     used = subject(run)
     mean_kib, wall_s = used.get("rss_mean_kib"), run["wall_s"]
     return used | {"rss_area_kib_s": mean_kib * wall_s if mean_kib is not None and wall_s is not None else None}
 
 
 def identity(arm: dict) -> dict:
-    """Which arm it is, as a result says it."""
+    """The keys by which a result identifies an arm."""
     return {key: arm.get(key) for key in ("name", "library", "sha256", "version", "configuration", "variables")}
 
 
 def arm_rows(header: dict, blocks: Blocks, metric: Metric) -> list[dict]:
-    """Medians of every arm over the finished blocks, and in `intervals` those of each median."""
+    """Medians of every arm over the finished blocks; `intervals` has the interval of each median."""
     rows = []
     for arm in header["arms"]:
         runs = [run for block in blocks for run in block.get(arm["name"], [])]
@@ -118,7 +119,7 @@ def arm_rows(header: dict, blocks: Blocks, metric: Metric) -> list[dict]:
             row["intervals"] = {}
             every = [_used(run) for run in runs]
             for name in ARM_MEDIANS:
-                # Of some of the runs only, a median could not be compared with those of all.
+                # A median of only some runs would not be comparable with medians of all runs.
                 known = [used[name] for used in every if used.get(name) is not None]
                 row[name] = None
                 if len(known) == len(runs):
@@ -160,7 +161,7 @@ def begun(header: dict, records: Sequence[dict]) -> dict:
 
 
 def base_result(header: dict, records: Sequence[dict], blocks: Blocks) -> dict:
-    """The same of the kinds in blocks."""
+    """The first keys of a result, of a kind that measures in blocks."""
     spec, metric = header["spec"], metric_of(header)
     return begun(header, records) | {
         "metric": metric.record(),
@@ -175,7 +176,7 @@ def base_result(header: dict, records: Sequence[dict], blocks: Blocks) -> dict:
 
 
 def unfinished(blocks: Blocks, spec: dict) -> str:
-    """Why there is no verdict before all planned blocks are there: a look in between would be one too many."""
+    """Why there is no verdict yet: this kind is judged once, after all planned blocks."""
     return f"No verdict yet: {len(blocks)} of {spec['max-blocks']} planned blocks"
 
 

@@ -1,7 +1,7 @@
 """A verdict repeated under other conditions: the same arms, each condition in blocks of its own. Pure.
 
-A condition is a key of the spec, and the phase of its blocks. Its result is that of the same analysis over its blocks
-alone, so that every verdict errs as seldom as one of a run by itself.
+A condition is a key of the spec, and also the phase of its blocks. The same analysis judges its blocks alone, so every
+verdict has the error rate of a separate run.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,14 +26,14 @@ def only(records: Sequence[Record], phase: str) -> list[Record]:
 
 
 def verdicts(result: Mapping[str, Any]) -> dict[str, str]:
-    """Arm -> its verdict; of two arms the run's."""
+    """Arm -> its verdict; with two arms, the run's verdict."""
     rows = [row for row in result.get("comparisons") or [] if row.get("verdict") and row.get("treatment")]
     whole = {str(row["treatment"]): str(result["verdict"]) for row in rows[:1]} if result.get("verdict") else {}
     return {str(row["treatment"]): str(row["verdict"]) for row in rows} | whole
 
 
 def sentences(result: Mapping[str, Any]) -> list[str]:
-    """What each condition found, and whether a verdict depends on it."""
+    """Sentences with the finding under each condition, and whether a verdict depends on the condition."""
     found, alone = [], verdicts(result)
     for each in result.get("conditions") or []:
         title, there = str(each["title"]), verdicts(each)
@@ -41,7 +41,7 @@ def sentences(result: Mapping[str, Any]) -> list[str]:
         apart = [f"{name}: {a} without, {b} {title}" for name, (a, b) in pairs.items() if a != b and OPEN not in (a, b)]
         unknown = [name for name, pair in pairs.items() if OPEN in pair]
         found.append(f"{title[:1].upper()}{title[1:]}, by {each['blocks']} blocks: {each['headline']}.")
-        if "suite" in each:  # whose bars are judged under each condition
+        if "suite" in each:  # a suite's bars are judged under each condition
             continue
         if apart:
             found.append(f"The verdict depends on it ({'; '.join(apart)}).")

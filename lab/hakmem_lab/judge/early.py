@@ -1,7 +1,7 @@
-"""The first estimate of a comparison, long before a verdict can stand: what its first blocks show. Pure.
+"""The first estimate of a comparison, from its first blocks, long before a verdict is possible. Pure.
 
-So few blocks give no interval at any useful level. What is said is therefore no claim about other runs: the estimate,
-how far single blocks lie apart, and what every block agrees on.
+So few blocks give no interval at any useful level. The sentences therefore claim nothing about other runs: they give
+the estimate, the range of single blocks, and changes that every block shows.
 """
 
 from collections.abc import Sequence
@@ -15,17 +15,17 @@ from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.store.query import Blocks, events
 
 FIRST = 5  # blocks
-QUICK = "quick"  # the event that a run was to end with its first estimate, and did
+QUICK = "quick"  # event: the run ended with its first estimate, as requested
 
 
 def _seen(ratios: Sequence[float], metric: words.Described) -> words.Change | None:
-    """The change, with the range of single blocks where an interval would stand."""
+    """The change, with the range of single blocks in place of an interval."""
     ends = {"estimate": hodges_lehmann(ratios), "ci_low": min(ratios), "ci_high": max(ratios)}
     return words.change({name: as_ratio(value) for name, value in ends.items()}, metric)
 
 
 def estimate(header: dict, blocks: Blocks) -> list[str]:
-    """A sentence for every arm that stands against the first one, the best first."""
+    """A sentence for every arm, compared with the first one; the best arm first."""
     first, *others = (arm["name"] for arm in header["arms"])
     found = []
     for name in others:
@@ -47,7 +47,7 @@ def _sentence(header: dict, blocks: Blocks, pair: tuple[str, str], ratios: Seque
 
 
 def _agreed(header: dict, blocks: Blocks, pair: tuple[str, str], name: str) -> words.Change | None:
-    """What every block says of another metric, where it is as much as matters."""
+    """The change of another metric, if every block shows its direction and it is at least the margin."""
     ratios = log_ratios(blocks, *pair, Metric(name))
     change = _seen(ratios, name) if ratios and max(map(min, (ratios, [-r for r in ratios]))) > 0 else None
     matters = ratios and as_ratio(abs(hodges_lehmann(ratios))) >= header["spec"]["margin"]
@@ -59,7 +59,7 @@ def title(count: int) -> str:
 
 
 def ended(result: dict, records: Sequence[dict]) -> dict:
-    """The result of a run that was to end with its first estimate; as it is where blocks were added since."""
+    """The result of a run that ended with its first estimate; unchanged if blocks were added since."""
     stops = [event for event in events(records, QUICK) if event["phase"] == "measure"]
     if not stops or result["blocks"] > stops[-1]["blocks"]:
         return result

@@ -1,11 +1,11 @@
-"""What a result says, in words. Nobody else says it: terminal, page, JSON, comments and stored results show these.
+"""A result in words. Terminal, page, JSON, comments and stored results all show these words.
 
 Data: a result states facts. `verdict`; `comparisons`, each with its estimate, its interval and what held its verdict
-back; `guardrails`; `withheld`, why the laboratory gives no verdict; and the parts of single kinds, which `findings`
-reads. Output: `Explanation`. Pure.
+back; `guardrails`; `withheld`, the reason for giving no verdict; and the parts of single kinds, which `findings` reads.
+Output: `Explanation`. Pure.
 
-Rule: what is withheld is said and nothing else. Of two arms: by how much the one differs, what that costs, how sure it
-is. Of several: which are better, worse, level, open. GO and NEUTRAL say what they cannot have seen.
+Rules: if a verdict is withheld, only the reason is given. For two arms: the difference, its cost, and how sure it is.
+For several arms: which are better, worse, level, open. With GO and NEUTRAL, what the runs cannot have seen.
 """
 
 import math
@@ -34,9 +34,9 @@ _LAST_WORDS = {
 
 @dataclass(frozen=True)
 class Explanation:
-    """verdict: of the run as a whole, empty where it has none; word: the same, or, of kinds that give none, what they
-    found; tone: go, no-go, neutral or inconclusive. headline: what was found, without a full stop; reasons: sentences,
-    how sure that is and what would settle it; caveats: sentences, what it cannot have seen."""
+    """verdict: of the whole run, empty if it has none; word: the verdict, or a summary of the finding if the kind gives
+    none; tone: go, no-go, neutral or inconclusive. headline: the finding, without a full stop; reasons: sentences on
+    how sure it is and what would settle it; caveats: sentences on what the runs cannot have seen."""
 
     verdict: str
     word: str
@@ -63,7 +63,7 @@ class Explanation:
 
 
 def explained(analyse: Callable[..., Record]) -> Callable[..., Record]:
-    """An `analyse` whose results say in words what they are."""
+    """Decorates `analyse`: adds the explanation in words to its results."""
 
     @wraps(analyse)
     def complete(*args: Any) -> Record:
@@ -135,7 +135,7 @@ def primary(result: Record) -> list[Record]:
 
 
 def winner(result: Record) -> str | None:
-    """The arm that is better than the baseline and than every other arm as far as their intervals do not overlap."""
+    """The arm that is better than the baseline, with an interval above that of every other arm; None without one."""
     rows = _best_first(primary(result))
     if not rows or rows[0].get("verdict") != "GO":
         return None
@@ -149,13 +149,13 @@ def _best_first(rows: Sequence[Record]) -> list[Record]:
 
 
 def _are_several(result: Record, rows: Sequence[Record]) -> bool:
-    """Whether each has a verdict of its own, and none of them is the run's."""
+    """Whether each arm has its own verdict, rather than the run having one."""
     several = len(rows) + len(result.get("failed") or {}) > 1
     return several and bool(not result.get("verdict") or (len(rows) > 1 and rows[1].get("verdict")))
 
 
 def change_of(result: Record, row: Record) -> Change | None:
-    """The change of a comparison in the result's metric, or its own; `mean of …`: the primary one's other average."""
+    """The change of a comparison, in its own metric or else the result's. `mean of …`: the primary metric's mean."""
     return words.change(row, words.described(result, row.get("metric")))
 
 
@@ -223,7 +223,7 @@ def _with(level: Any) -> str:
 
 
 def _alike(result: Record, row: Record, found: Change, treatment: str, control: str) -> Said:
-    """That claim is wrong as seldom as any other, though it rests on a narrower interval than the one that is shown."""
+    """NEUTRAL. It has the same error rate as other verdicts, although it rests on a narrower interval than shown."""
     like = f"as fast as {control}" if found.style.speed else f"level with {control} in {found.style.noun}"
     parts = [f"Any difference is smaller than the {margin_text(result)} that matters{_with(row.get('level'))}"]
     parts += [f"but {name} got worse by more than is tolerated" for name in _rail_names(result, row, "failed")]
@@ -231,7 +231,7 @@ def _alike(result: Record, row: Record, found: Change, treatment: str, control: 
 
 
 def _open(result: Record, row: Record, found: Change, treatment: str, control: str) -> Said:
-    """Nothing is decided; what is known all the same, and what is in the way."""
+    """INCONCLUSIVE: what is known nevertheless, and what prevents a verdict."""
     unclear = [f"{name} may have got worse by more than is tolerated" for name in _rail_names(result, row, "open")]
     if found.sure:
         enough = unclear and _as_much_as_matters(result, row)
@@ -267,7 +267,7 @@ _BY_VERDICT = {"NEUTRAL": _alike, "INCONCLUSIVE": _open}
 
 
 def _rails(result: Record, row: Record, status: str) -> list[Record]:
-    """The guardrails of its arm in this state."""
+    """The guardrails of the row's arm that have this status."""
     rails = [rail for rail in result.get("guardrails") or [] if rail.get("status") == status]
     return [rail for rail in rails if rail.get("arm") in (None, row.get("treatment"))]
 
@@ -282,11 +282,11 @@ def tolerated(result: Record, guardrail: Record) -> str:
     return "" if limit is None else words.tolerated(limit, words.style_of(described))
 
 
-BESIDE = ("wall", "cpu", "tree-cpu", "rss", "pss", "tree-memory")  # what a headline names that nobody asked for
+BESIDE = ("wall", "cpu", "tree-cpu", "rss", "pss", "tree-memory")  # may be mentioned in a headline
 
 
 def beside(result: Record, row: Record, side: int = 0) -> list[str]:
-    """What else an arm surely changes by as much as matters: 83 % more peak memory. side: only gains (1) or losses."""
+    """Sure changes of other metrics by at least the margin: 83 % more peak memory. side: 1 gains, -1 losses, 0 both."""
     margin, found = finite(result.get("margin")) or 0.0, []
     for other in result.get("comparisons") or []:
         own = other.get("treatment") == row.get("treatment") and not other.get("verdict")
@@ -303,7 +303,7 @@ def _but(text: str, besides: Sequence[str], how: str = "") -> str:
 
 
 def _usually(result: Record, row: Record, found: Change, treatment: str, control: str) -> str:
-    """What these runs did, and no claim: the typical block and the few runs that were far off."""
+    """A description, not a claim: the typical block, and the few runs that were far off."""
     good, bad = ("faster", "slower") if found.style.speed else ("better", "worse")
     estimate, mean = finite(row.get("estimate")) or 0.0, _mean_row(result, row) or {}
     theirs, ours = mean.get("far_off") or ((0, 1) if estimate > 0 else (1, 0))
@@ -315,13 +315,13 @@ def _usually(result: Record, row: Record, found: Change, treatment: str, control
 
 
 def _mean_row(result: Record, row: Record) -> Record | None:
-    """The other average of the same arm."""
+    """The comparison of the same arm by its mean."""
     others = (other for other in result.get("comparisons") or [] if other.get("treatment") == row.get("treatment"))
     return next((other for other in others if re.match(r"(service-)?mean( of|$)", str(other.get("metric")))), None)
 
 
 def _both_averages(result: Record, row: Record, typical: Change) -> list[str]:
-    """What the typical block and the mean of all runs say, and how many runs were far off."""
+    """The change in the typical block and by the mean of all runs, and how many runs were far off."""
     mean = _mean_row(result, row)
     change = change_of(result, mean) if mean else None
     if mean is None or change is None:
@@ -344,7 +344,7 @@ def _several(result: Record, rows: Sequence[Record]) -> Said:
     about = f"against {control}: "
     if first is not None and not first.style.speed:
         about = f"{first.style.noun} {about}"
-    if first is None or first.style.family != "latency":  # p99 is no word
+    if first is None or first.style.family != "latency":  # p99 stays in lower case
         about = about[:1].upper() + about[1:]
     failed, parts = result.get("failed") or {}, list[str]()
     kept = [row for row in _best_first(rows) if row.get("treatment") not in failed]

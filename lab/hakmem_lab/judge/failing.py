@@ -1,5 +1,5 @@
-"""Failures are an outcome of their own: an arm that failed more often than another is never called better than it, nor
-level with it, however fast the runs were that it finished. Pure: records in.
+"""Failures are an outcome of their own: an arm that failed more often than another is never called better or level,
+however fast its other runs were. Pure: records in.
 """
 
 import textwrap
@@ -16,7 +16,7 @@ _TIMES = ("never", "once", "twice")
 
 
 def failures(records: Iterable[dict]) -> list[dict]:
-    """Every run that failed, also those whose block was run again."""
+    """Every failed run, including those whose block was repeated."""
     return [
         {"block": record["block"], "arm": record["arm"], "why": record["why"]}
         for record in records
@@ -25,7 +25,7 @@ def failures(records: Iterable[dict]) -> list[dict]:
 
 
 def failed_runs(records: Iterable[dict], arm: str | None = None) -> list[dict]:
-    """Runs that failed where arms stand beside each other."""
+    """Failed runs of the phases that compare arms."""
     return [
         record
         for record in records
@@ -50,7 +50,7 @@ class Failing:
 
 
 def unequal(records: Sequence[dict], first: str, second: str) -> Failing | None:
-    """None where both failed equally often, in the blocks that were begun with both."""
+    """The arm that failed more often in blocks that both arms began; None if both failed equally often."""
     apart = {
         _attempt(record)
         for record in records
@@ -62,7 +62,7 @@ def unequal(records: Sequence[dict], first: str, second: str) -> Failing | None:
         return None
     last = runs[1][-1]
     other = first if last["arm"] == second else second
-    why = textwrap.shorten(last["why"], WHY_CHARACTERS, placeholder=" …")  # the first is told whole elsewhere
+    why = textwrap.shorten(last["why"], WHY_CHARACTERS, placeholder=" …")  # another message has it in full
     return Failing(last["arm"], f"{last['arm']} failed {times(len(runs[1]))} ({why}), {other} {times(len(runs[0]))}")
 
 
@@ -83,8 +83,8 @@ def forbids(found: Failing | None, verdict: str | None, first: str, second: str)
 def withheld_of(
     decisions: Mapping, records: Sequence[dict], first: str, others: Sequence[str]
 ) -> tuple[dict, dict[str, str]]:
-    """The decisions on several arms against the first one without what is forbidden; arm -> how it failed, or the first
-    one did more often, so that nothing is said of it."""
+    """The decisions on several arms against the first one, INCONCLUSIVE in place of forbidden verdicts; and the arms
+    that get no verdict because of failures, theirs or the first arm's: arm -> text."""
     failed: dict[str, str] = {}
     kept = dict(decisions)
     for name in others:
@@ -98,7 +98,7 @@ def withheld_of(
 
 
 def withheld(result: dict, records: Sequence[dict], first: str, second: str) -> dict:
-    """The result without a forbidden verdict: what is left is who failed, and what the runs say that did not."""
+    """The result without a forbidden verdict. It says which arm failed, and what the other runs show."""
     found = unequal(records, first, second)
     if found is None or not forbids(found, result["verdict"], first, second):
         return result

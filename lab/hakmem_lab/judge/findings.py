@@ -1,7 +1,7 @@
-"""What single kinds find besides, or instead of, comparisons of arms, in words. `explain` puts it first. Pure.
+"""In words: the findings of single kinds besides, or instead of, comparisons of arms. `explain` puts them first. Pure.
 
-`finding`: the headline, empty where that of the comparisons stands, then sentences that follow it. `word`: (word, tone)
-in place of a verdict, or None.
+`finding`: the headline, empty if that of the comparisons is kept, then the sentences that follow it. `word`:
+(word, tone) in place of a verdict, or None.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ SHOWN_MISSES = 4
 
 
 def of(result: Record, what: str) -> Callable[[Record], Any] | None:
-    """Its `finding` or `word`, where it has a part that has one."""
+    """The function `finding` or `word` for the result's kind; None if the kind has none."""
     return next((found[what] for part, found in _PARTS.items() if result.get(part) and what in found), None)
 
 
@@ -65,7 +65,7 @@ def _aa_word(result: Record) -> tuple[str, str] | None:
 
 # Settings that act together
 def _matrix(result: Record) -> list[str]:
-    """What a reader may rely on: the simple effects where settings depend on each other, else the main effects."""
+    """Simple effects if the settings depend on each other, else main effects: those are valid on their own."""
     rows = [row for row in result["effects"] if finite(row.get("estimate")) is not None and not row.get("failed")]
     depend = any(row.get("kind") == "interaction" and words.sure(row) for row in rows)
     kind = "simple" if depend else "main"
@@ -104,7 +104,7 @@ def _selection(result: Record) -> list[str]:
 
 
 def _tune(result: Record) -> list[str]:
-    """What to do, and why."""
+    """The recommendation, and the reason for it."""
     tune, selection = result["tune"], result.get("selection") or {}
     default, chosen = tune["default"], selection.get("chosen")
     confirmation, verdict = selection.get("confirmation"), result.get("verdict")
@@ -125,7 +125,7 @@ def _tune(result: Record) -> list[str]:
     return [said_of.get(str(verdict), f"{stay} {f'breaks the limit on {broken}' if broken else 'is worse'}: {said}")]
 
 
-# What a replay predicts
+# Predictions of a replay
 def replay(result: Record) -> list[str]:
     """Findings on the whole program, in the metric of the run."""
     found, metric = result["replay"], (result.get("metric") or {}).get("name")
@@ -146,7 +146,7 @@ def predicted(quantity: Record, row: Record) -> words.Change | None:
 
 # Budgets
 def passed(found: object) -> tuple[str, str]:
-    """(word, tone) of what keeps a budget, or does not."""
+    """(word, tone) for whether a budget is kept."""
     if found is None:
         return "NOT JUDGED", "inconclusive"
     return ("PASSED", "go") if found else ("FAILED", "no-go")
@@ -195,7 +195,7 @@ def rate_text(per_op: float) -> str:
 
 # A fleet of hosts
 def _fleet(result: Record) -> list[str]:
-    """On how many hosts it rests, and what a further one may expect."""
+    """The number of hosts that the verdict rests on, and the prediction for a further host."""
     fleet, rows = result["fleet"], result.get("comparisons") or [{}]
     count = f"{len(fleet.get('hosts') or [])} hosts, {result.get('blocks')} blocks"
     if fleet.get("together"):

@@ -1,6 +1,6 @@
 """Whether this machine was found fit to measure: A/A runs in the store decide.
 
-The last A/A of the same program and metric on this machine, or, where there is none, this machine's last one. Imports
+The last A/A of the same program and metric on this machine decides, or else this machine's last A/A. Imports
 errors, spec, store, machine, project.
 """
 
@@ -22,8 +22,8 @@ UNCHECKED = "this machine was not checked: hak aa"
 
 @dataclass(frozen=True)
 class Check:
-    """A finished A/A run of this machine. state: fit, open or unfit; bias: the ends of its interval, ratios minus one,
-    where it was judged; spread: of a block's log-ratio."""
+    """A finished A/A run of this machine. state: fit, open or unfit; bias: the ends of its interval as ratios minus
+    one, None if it was not judged; spread: standard deviation of a block's log-ratio."""
 
     id: str
     state: str
@@ -33,7 +33,7 @@ class Check:
     spread: float | None = None
 
     def passes(self, margin: float | None) -> bool:
-        """Whether a bias is inside half the margin: that of the run that asks, else that of the A/A."""
+        """Whether the bias is inside half of this margin; None: half of the A/A's own margin."""
         if self.state == UNFIT or self.bias is None or margin is None:
             return self.state == FIT
         return max(abs(end) for end in self.bias) < margin / 2
@@ -47,7 +47,7 @@ def checks(folder: Path) -> list[Check]:
             header = run.header("machine")
         except LabError:
             continue
-        if (header.get("spec") or {}).get("duet"):  # of an earlier version, with both arms at once: no rule for turns
+        if (header.get("spec") or {}).get("duet"):  # an old run: both arms at once
             continue
         results = [record for record in run.records() if record["type"] == "result" and "aa" in record]
         if results and all(header["machine"].get(key) == here[key] for key in SAME):
@@ -66,7 +66,7 @@ def _check(result: dict, program: str | None, spec: dict) -> Check:
 
 @dataclass(frozen=True)
 class Asked:
-    """What a run asks of the checks."""
+    """The run for which the checks are consulted."""
 
     program: str | None = None
     metric: str | None = None
@@ -74,9 +74,9 @@ class Asked:
 
 
 def reason(found: Sequence[Check], asked: Asked) -> str | None:
-    """Why verdicts on this program and metric would not hold; None where the check that decides passed.
+    """Why verdicts on this program and metric would not hold; None if the deciding check passed.
 
-    A bias that is merely not excluded yet speaks against the program that was checked, not against others.
+    If a bias is merely not excluded yet, only verdicts on the program of that check are refused.
     """
     program, metric, margin = asked.program, asked.metric, asked.margin
     own = [check for check in found if program and (check.program, check.metric) == (program, metric)]
@@ -96,7 +96,7 @@ def reason(found: Sequence[Check], asked: Asked) -> str | None:
 
 
 def unfit_reason(folder: Path, header: dict | None = None) -> str | None:
-    """Why verdicts of the run with this header would not hold on this machine; None where nothing speaks against it.
+    """Why verdicts of the run with this header would not hold on this machine; None if there is no objection.
 
     Without a header: why verdicts of this machine would not hold.
     """
@@ -111,7 +111,7 @@ def _asked(header: dict | None) -> Asked:
 
 
 def spread_of(folder: Path, header: dict) -> tuple[float, str] | None:
-    """The spread of a block by the last A/A of the same program and metric, and which that is; else None."""
+    """(the spread of a block by the last A/A of the same program and metric, that run's name); None without one."""
     asked = _asked(header)
     for check in reversed(checks(folder)):
         if (check.program, check.metric) == (asked.program, asked.metric) and check.spread:
@@ -120,7 +120,7 @@ def spread_of(folder: Path, header: dict) -> tuple[float, str] | None:
 
 
 def command_line(spec: BlockSpec) -> str:
-    """The A/A that this run wants first."""
+    """The command line of the A/A that should precede this run."""
     metric = "" if spec.metric == "wall" else f" --metric '{spec.metric}'"
     rate = " --higher-is-better" if spec.higher_is_better else ""
     data = "" if spec.stdin is None else f" --input {shlex.quote(spec.stdin)}"
@@ -129,7 +129,7 @@ def command_line(spec: BlockSpec) -> str:
 
 
 def unknown(folder: Path, spec: BlockSpec | None = None, duration: str = "") -> str | None:
-    """What to say where the store has no A/A run of this machine, else None. duration: the least that one takes."""
+    """A hint if the store has no A/A run of this machine, else None. duration: the shortest time that one takes."""
     if checks(folder):
         return None
     program = spec is not None and KINDS[spec.kind].own_aa

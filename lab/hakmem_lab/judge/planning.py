@@ -1,7 +1,7 @@
-"""How many blocks a run has been promised, and by which rule it is judged. Pure: header and records in.
+"""How many blocks are planned for a run, and by which rule it is judged. Pure: header and records in.
 
-A run keeps the rule that its header was written with: `anytime` is the share of alpha of the test after every block,
-which runs that know only planned looks do not have.
+A run keeps the rule in its header: `anytime` is the share of alpha for the test after every block. Runs that are judged
+only at planned looks lack it.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ BY_BLOCK = "by-block"
 
 
 def rule(kind: str) -> dict:
-    """What a new run's header says of how it will be judged."""
+    """The keys of a new run's header that fix how it will be judged."""
     return {"anytime": SHARE} if KINDS[kind].sequential else {}
 
 
@@ -27,7 +27,7 @@ def planned_blocks(header: dict, records: Sequence[dict]) -> int:
 
 
 def is_planned(records: Sequence[dict]) -> bool:
-    """Whether the number of blocks was fixed by what is to be detected."""
+    """Whether the number of blocks was computed from an effect to be detected."""
     return bool(events(records, PLANNED))
 
 
@@ -38,12 +38,12 @@ def plan_of(header: dict, records: Sequence[dict]) -> Plan:
 
 
 def most_blocks(header: dict, records: Sequence[dict]) -> int:
-    """Blocks at most: the planned ones, and those that were asked for later."""
+    """The maximum number of blocks: the planned ones, and those that --more added."""
     return max([planned_blocks(header, records), *(event["until"] for event in events(records, MORE))])
 
 
 def least_blocks(records: Sequence[dict]) -> int:
-    """Blocks that are run even where the verdict stands: asked for after it, to narrow the interval."""
+    """The number of blocks to run even after a verdict: --more asked for them after it, to narrow the interval."""
     return max([event["until"] for event in events(records, MORE) if event["settled"]], default=0)
 
 
@@ -54,7 +54,7 @@ def ending(header: dict, records: Sequence[dict], count: int, settled: bool) -> 
 
 
 def by_block(records: Sequence[dict]) -> list[str]:
-    """The percentiles that a latency run judges after every block; the others have planned looks alone."""
+    """The percentiles that a latency run judges after every block; the others are judged only at planned looks."""
     found = events(records, BY_BLOCK)
     return found[0]["percentiles"] if found else []
 

@@ -1,4 +1,4 @@
-"""An analysis whose results hold the same analysis under the conditions that a run was repeated in. Pure."""
+"""Decorates an analysis: its results also contain the analysis under each condition of the run. Pure."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -12,7 +12,7 @@ KEPT = ("verdict", "final", "blocks", "comparisons", "failed", "suite")
 
 
 def repeated(analyse: Callable[[Record, list[Record]], Record]) -> Callable[[Record, list[Record]], Record]:
-    """An analysis whose results hold those of the run's conditions, too."""
+    """Decorates an analysis: adds the results under the run's conditions to its result."""
 
     @wraps(analyse)
     def complete(header: Record, records: list[Record]) -> Record:

@@ -17,12 +17,12 @@ OF_TIME = ("wall", "cpu", "server-cpu")
 
 
 def shared(blocks: Blocks, control: str, treatment: str) -> Blocks:
-    """The blocks in which both arms took part: arms that are settled leave a comparison."""
+    """The blocks in which both arms took part: an arm with a verdict leaves a comparison."""
     return [block for block in blocks if control in block and treatment in block]
 
 
 def columns_of(blocks: Blocks, first: str, others: Sequence[str], metric: Metric) -> dict[str, list[float]]:
-    """Log-ratios of each arm to the first one, from the blocks of both; without the arms of which none are known."""
+    """Log-ratios of each arm to the first one, from the blocks of both; arms without any are left out."""
     found = {name: log_ratios(shared(blocks, first, name), first, name, metric) for name in others}
     return {name: d for name, d in found.items() if d}
 
@@ -47,7 +47,7 @@ def means_of(blocks: Blocks, pair: tuple[str, str], metric: Metric, level: float
 
 
 def judged_row(decision: verdict.Decision, pair: tuple[str, str], metric: str) -> dict:
-    """The comparison with its verdict, and what `explain` says it by."""
+    """The comparison with its verdict, and the facts that `explain` needs."""
     row = comparison(decision.interval, *pair, metric, str(decision.verdict), decision.equivalence)
     return row | {
         "blocks": decision.interval.n,
@@ -81,9 +81,11 @@ def also_changed(
 
 
 def guardrails_judged(header: dict, blocks: Blocks, plan: Plan | None = None) -> dict[str, list[Guardrail]]:
-    """Arm -> its guardrails against the first arm; the intervals of one metric hold for all arms at once, and leave
-    alpha on each side: after any number of blocks where there is a plan, else after all of them. An arm is judged by
-    the blocks in which it took part."""
+    """Arm -> its guardrails against the first arm, judged by the blocks in which the arm took part.
+
+    The intervals of one metric hold for all arms at once, with an error of alpha on each side. With a plan they hold
+    after any number of blocks, else only after all of them.
+    """
     first, *others = (arm["name"] for arm in header["arms"])
     alpha = header["spec"]["alpha"]
     found: dict[str, list[Guardrail]] = {name: [] for name in others}

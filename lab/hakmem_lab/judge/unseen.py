@@ -1,14 +1,14 @@
-"""What a verdict cannot have seen: what happens so rarely that the runs of an arm leave no trace of it. Pure."""
+"""Limits of a verdict: events too rare to have occurred in the runs of an arm. Pure."""
 
 from typing import Any
 
 Record = dict[str, Any]
-RUNS_FOR_ONE = 3  # runs of an arm in which what happens to one of so many is missed with a probability of 5 %
+RUNS_FOR_ONE = 3  # an event in 1 of N runs is missed by this many times N runs with a probability of 5 %
 
 
 def one_in(result: Record) -> int | None:
-    """What happens to fewer runs than one in so many would not have been seen: fewer than 3 in n runs leave no trace in
-    n of them with 5 %. None where nothing is called better or level, or reached."""
+    """N: an event in fewer than 1 of N runs could have been missed. With a rate of 3 in n, n runs miss it with a
+    probability of 5 %. None if no verdict is GO or NEUTRAL, and no bar is reached."""
     rows = [row for row in result.get("comparisons") or [] if row.get("verdict") in ("GO", "NEUTRAL")]
     if rows:
         names = {name for row in rows for name in (row.get("control"), row.get("treatment"))}

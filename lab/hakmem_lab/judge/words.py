@@ -1,10 +1,10 @@
-"""What a comparison found, in words with a direction: "30 % more peak memory", "2.2 × as fast".
+"""The change that a comparison found, in words with a direction: "30 % more peak memory", "2.2 × as fast".
 
-Terminal, page, formats and the pages of experiments say it with these functions, so that they cannot disagree. Pure.
-An estimate is a ratio minus one, positive = better. "x % faster" says that the other takes x % longer, "x % slower"
-that this one does; memory, counts and a program's own figures are said as amounts of the other's.
+Terminal, page, formats and the pages of experiments use these functions, so that they cannot disagree. Pure. An
+estimate is a ratio minus one, positive = better. "x % faster" means that the other arm takes x % longer, "x % slower"
+that this one does. Memory, counts and a program's own figures are given as a percentage of the other arm's.
 
-How many digits a figure has: those that its interval supports. Pure.
+A figure has as many digits as its interval supports.
 """
 
 import math
@@ -24,7 +24,7 @@ UNKNOWN = "–"
 NAMED = 4
 
 Record = Mapping[str, Any]
-Described = str | Record | None  # a metric's name, or what a result says of it: name, label, unit, higher_is_better
+Described = str | Record | None  # a metric's name, or its record in a result: name, label, unit, higher_is_better
 
 
 def finite(value: Any) -> float | None:
@@ -35,21 +35,21 @@ def finite(value: Any) -> float | None:
 
 
 def sure(row: Record) -> int:
-    """1 better, -1 worse, 0 where the interval does not say."""
+    """1 if the interval shows better, -1 if it shows worse, else 0."""
     low, high = finite(row.get("ci_low")), finite(row.get("ci_high"))
     return 1 if low is not None and low > 0 else -1 if high is not None and high < 0 else 0
 
 
 def listed(parts: Sequence[str]) -> str:
-    """The first few: one, two, three, four and 2 more."""
+    """The first few parts as text: one, two, three, four and 2 more."""
     shown = list(parts[:NAMED]) + ([f"{len(parts) - NAMED} more"] if len(parts) > NAMED else [])
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
 def places(low: Any, high: Any) -> int | None:
-    """Decimals that an interval supports: steps of at most half its half width, and no end that is not 0 shown as 0.
+    """Decimals that an interval supports: steps of at most half its half width, and no nonzero end is shown as 0.
 
-    Negative: tens, hundreds. None where the interval is open or a point.
+    Negative: tens, hundreds. None if the interval is open or a point.
     """
     left, right = finite(low), finite(high)
     if left is None or right is None or abs(right - left) > BEYOND or right - left < _POINT:
@@ -66,19 +66,19 @@ def _is_zero(value: float, decimals: int) -> bool:
 
 def rounded(value: float, decimals: int) -> str:
     """The value to that many decimals (negative: tens, hundreds), without a sign."""
-    # 1.15 * 100 is a little less than 115: what was meant as a half goes up.
+    # 1.15 * 100 is a little less than 115, so values are raised slightly for halves to round up.
     return f"{round(abs(value) * (1 + 1e-12), decimals):.{max(decimals, 0)}f}"
 
 
 def percent_places(size: float) -> int:
-    """Decimals of a percentage of this size for which no interval decides."""
+    """Decimals of a percentage of this size, if there is no interval to decide them."""
     return 0 if size >= 99.5 else 1 if size >= 0.095 or size == 0 else 2
 
 
 @dataclass(frozen=True)
 class Style:
-    """How changes of a metric are said. up, down: of the shown quantity, before `noun` or in its place; verb: what an
-    arm does with an amount of it; speed: as rates of speed; family: metrics that can share an axis."""
+    """How changes of a metric are worded. up, down: words for a larger or smaller quantity, before `noun` or instead of
+    it; verb: as in "the arm needs 3 % more"; speed: worded as speed; family: metrics that can share an axis."""
 
     family: str
     noun: str
@@ -109,8 +109,8 @@ _STYLES = {
 
 
 def style_of(metric: Described, higher_is_better: bool = False) -> Style:
-    """How a metric's changes are said; `server-` metrics as those of a program, a program's own figure by its label,
-    else by the plain text of its pattern."""
+    """The wording of a metric's changes: `server-` metrics like those of a program; a program's own figure by its
+    label, else by the plain text of its pattern."""
     record = metric if isinstance(metric, Mapping) else {"name": metric}
     full = str(record.get("name") or "wall")
     name, label, unit = full.removeprefix("server-"), str(record.get("label") or ""), str(record.get("unit") or "")
@@ -128,7 +128,7 @@ def style_of(metric: Described, higher_is_better: bool = False) -> Style:
 
 
 def _less(noun: str) -> str:
-    """What can be counted is fewer: operations per second, but time per operation, and ns."""
+    """The word for a decrease: "fewer" for operations per second, but "less" for time per operation, and for ns."""
     first = noun.split(maxsplit=1)[0].partition("/")[0] if noun.split() else ""
     return "fewer" if len(first) > 3 and first.endswith("s") and not first.endswith("ss") else "less"
 
@@ -140,7 +140,7 @@ def of_latency(name: str) -> bool:
 
 
 def described(result: Record, name: object = None) -> dict[str, Any]:
-    """What a result says of a metric, by its name in a comparison or a guardrail; without one, of the primary one."""
+    """A result's record of the metric with this name in a comparison or guardrail; without a name, the primary one."""
     primary = dict(result.get("metric") or {})
     wanted = str(name) if name is not None else primary.get("name")
     if wanted == primary.get("name"):
@@ -158,10 +158,10 @@ def metric_name(result: Record, name: object = None) -> str:
 
 @dataclass(frozen=True)
 class Change:
-    """text: '30 % more peak memory'; short: without the noun; between: '26 to 34 % more', empty where there is no
-    interval; brackets: the same as '26, 34', empty where its ends are not said in the form of the estimate.
+    """text: '30 % more peak memory'; short: without the noun; between: '26 to 34 % more', empty without an interval;
+    brackets: the same as '26, 34', empty if the ends need other words than the estimate.
 
-    sure: 1 better, -1 worse, 0 where the interval holds no change or is not there.
+    sure: 1 better, -1 worse, 0 if the interval contains no change or is missing.
     """
 
     text: str
@@ -176,7 +176,7 @@ class Change:
         return f"{self.short} [{self.between}]" if self.between else self.short
 
     def told(self) -> str:
-        """In one piece: 30 % more peak memory [26, 34]; what the interval does not show is not said as found."""
+        """With the interval: 30 % more peak memory [26, 34]. A change is claimed only if the interval shows it."""
         if not self.between:
             return f"about {self.text}, too few blocks for an interval" if self.short != NOTHING else self.text
         if not self.sure:
@@ -187,7 +187,7 @@ class Change:
 
 
 def _quantity(estimate: float, how: Style) -> float:
-    """What is shown, as a ratio: of speeds and rates, or of amounts (treatment to control). Infinity stays infinite."""
+    """The shown ratio of treatment to control: of speeds and rates, or of amounts. Infinity stays infinite."""
     ratio = max(1 + estimate, 0.0)
     return ratio if how.speed or how.family == "rate" else _inverse(ratio)
 
@@ -197,7 +197,7 @@ def _inverse(ratio: float) -> float:
 
 
 def _signed(ratio: float, how: Style) -> float:
-    """The shown percentage with its sign: up or down of the quantity; slower is the longer time of this one."""
+    """The shown percentage with its sign. For a slower arm it is the increase of its time, not the loss of speed."""
     if how.speed and ratio < 1:
         return -(_inverse(ratio) - 1) * 100
     return (ratio - 1) * 100
@@ -224,7 +224,7 @@ def _size(value: float, decimals: int | None, sure: bool) -> str:
     return text
 
 
-LARGEST = 1e9  # a multiple beyond it is a figure that nobody measures, or a float's end
+LARGEST = 1e9  # larger multiples are shown as "over 1e9": they are no real measurement
 
 
 def _unbounded(value: float) -> bool:
@@ -237,7 +237,7 @@ def _times(multiple: float, decimals: int) -> str:
 
 
 def _is_multiple(ratio: float, how: Style) -> bool:
-    """Whether this is said in multiples; a saving is always said in per cent, but of speed."""
+    """Whether to show a multiple instead of per cent. A saving is always in per cent, except in speed."""
     return ratio >= MULTIPLE_FROM or (how.speed and ratio <= 1 / MULTIPLE_FROM)
 
 
@@ -262,7 +262,7 @@ def _between(ends: Sequence[float], how: Style, decimals: int | None) -> str:
     if open_low or open_high:
         bound = high if open_low else low
         text = _end(bound, how, decimals)
-        away = bound < 1 if open_low else bound > 1  # what lies beyond the known end is a larger change
+        away = bound < 1 if open_low else bound > 1  # values beyond the known end are larger changes
         return text if text.startswith("over") else f"{'at least' if away else 'at most'} {text}"
     if (low - 1) * (high - 1) <= 0 or _is_multiple(low, how) or _is_multiple(high, how):
         return f"{_end(low, how, decimals)} to {_end(high, how, decimals)}"
@@ -281,7 +281,7 @@ def _brackets(ends: Sequence[float], how: Style, decimals: int | None) -> str:
 
 
 def change(record: Record, metric: Described = None, higher_is_better: bool = False) -> Change | None:
-    """The change that a record (estimate, ci_low, ci_high) of a metric tells; None without an estimate."""
+    """The change in a metric's record (estimate, ci_low, ci_high); None without an estimate."""
     estimate = finite(record.get("estimate"))
     if estimate is None:
         return None
@@ -322,7 +322,7 @@ def _multiple(ratio: float, ends: Sequence[float], how: Style, sure: int) -> Cha
 
 
 def builds(result: Record) -> str:
-    """How far the estimates of single builds lie apart; empty where there are none."""
+    """The range of the estimates of single builds; empty if there are none."""
     found = result.get("builds") or {}
     if not found.get("pairs"):
         return ""
@@ -337,7 +337,7 @@ def effect(metric: Described, estimate: float, low: float | None, high: float | 
 
 
 def tolerated(limit: float, how: Style) -> str:
-    """What a guardrail allows, in the words of its change: 5 % more, 10 % slower."""
+    """The change that a guardrail tolerates: 5 % more, 10 % slower."""
     rate = how.speed or how.family == "rate"
     shown = limit if how.speed or not rate else 1 - 1 / (1 + limit)
     return f"{100 * shown:.3g} % {how.down if rate else how.up}"
@@ -359,7 +359,7 @@ def sentence(treatment: str, control: str, found: Change) -> str:
 
 
 def short_names(names: list[str]) -> dict[str, str]:
-    """Arms without the allocator that all of them share: HAKMEM_PROFILE=lean instead of hakmem,HAKMEM_PROFILE=lean."""
+    """Names of arms without an allocator that all share: HAKMEM_PROFILE=lean instead of hakmem,HAKMEM_PROFILE=lean."""
     heads = {name.partition(",")[0] for name in names}
     rests = [name.partition(",")[2] for name in names]
     if len(names) > 1 and len(heads) == 1 and all(rests):

@@ -4,6 +4,6 @@ Duty: from per-block log-ratios to estimates, intervals and verdicts. No input o
 state: randomness comes in as a NumPy Generator. May import NumPy, SciPy and ruptures, and nothing of the
 parent package. Import the modules, not this package: each loads only the libraries it needs.
 
-Everything is in the log domain, oriented so that positive means "treatment better"; `paired.as_ratio` converts to a
-ratio minus one for display.
+All values are in the log domain, and positive means "treatment better". `paired.as_ratio` converts to a ratio minus
+one for display.
 """

@@ -2,10 +2,10 @@
 
 Duty: judge runs of one and the same arm. May import NumPy, SciPy, `paired`, `plan`, `power`, `verdict`.
 
-Every block of four runs (in order of execution) is given a random order ABBA or BAAB, and the whole planned procedure
-is run on random windows and random subsets of the blocks: a GO or NO-GO is false. Where the labels under which the runs
-were really executed are known, they are judged too: the only way for a runner that treats its two arms differently to
-show. That it does not is shown, not assumed: the bias must lie inside half the margin, by an equivalence test.
+Every block of four runs (in order of execution) gets a random labelling ABBA or BAAB, and the whole planned procedure
+is run on random windows and random subsets of the blocks. Every GO or NO-GO is then false. If the labels of the actual
+execution are known, they are judged too: only they reveal a runner that treats its two arms differently. Equal
+treatment has to be shown: the bias must lie inside half the margin, by an equivalence test.
 """
 
 from collections import Counter
@@ -34,13 +34,15 @@ class AAResult:
     """Verdicts on resampled A/As and what they say about the machine.
 
     `rate` is the share of false verdicts, `bound` the largest share that chance explains when the true rate is alpha.
-    `spread` is a block's (log domain); `smallest_effect` (ratio minus one) is what `blocks` blocks show with 80 %
-    probability; `blocks_per_verdict` is the count after which a true zero is likely called NEUTRAL (None above
-    100,000). `sequential_rate` is the share of false verdicts that 10 runs of A followed by 10 of B, judged by their
-    means, would have given on the same runs. `bias` is the interval of the really executed labels (log domain), when
-    they were given, which leaves alpha on each side. `state`: fit, where the bias is inside half the margin; unfit,
-    where false verdicts are too many or a bias shows; open, where it may still be as large. `blocks_for_bias`: after
-    how many blocks a bias of 0 would likely be shown to be inside.
+    `spread` is that of a block (log domain); `smallest_effect` (ratio minus one) is the effect that `blocks` blocks
+    show with 80 % probability; `blocks_per_verdict` is the count after which a true zero is likely called NEUTRAL (None
+    above 100,000). `sequential_rate` is the share of false verdicts that 10 runs of A followed by 10 of B, judged by
+    their means, would have given on the same runs.
+
+    `bias` is the interval for the executed labels (log domain), if they were given; its error is alpha on each side.
+    `state`: fit if the bias is inside half the margin; unfit if there are too many false verdicts or a bias is shown;
+    open if the bias may still be that large. `blocks_for_bias`: the number of blocks that would likely show a bias of 0
+    to be inside half the margin.
     """
 
     false_go: int
@@ -107,9 +109,8 @@ def aa_false_verdicts(
 ) -> AAResult:
     """Judge an A/A run: rows are blocks, the four columns natural logs of a metric in order of execution.
 
-    `executed_abba` says for each block whether it ran as ABBA (A first) or BAAB; `plan`: by which rule the bias is
-    judged, where the run could end early because of it. ValueError with fewer than 200
-    resamples or too few blocks for a verdict.
+    `executed_abba` says for each block whether it ran as ABBA (A first) or BAAB; `plan`: the rule for judging the bias,
+    if the run could end early because of it. ValueError with fewer than 200 resamples or too few blocks for a verdict.
     """
     runs = np.asarray(runs_by_block, dtype=float)
     if runs.ndim != 2 or runs.shape[1] != 4 or not np.isfinite(runs).all():
@@ -136,7 +137,7 @@ class _Bias:
     plan: Plan | None
 
     def interval(self, alpha: float) -> Interval:
-        """It leaves alpha on each side."""
+        """Interval of the bias, with an error of alpha on each side."""
         if self.plan is None:
             return paired_interval(self.d, 1 - 2 * alpha)
         return self.plan.judged(self.d, alpha).equivalence
@@ -161,7 +162,7 @@ def _resampled_verdicts(
 
 
 def _state(rate: float, bound: float, bias: _Bias | None, margin: float, alpha: float) -> str:
-    """A bias that is shown, but inside half the margin, does no harm."""
+    """The state of the machine. A bias that is shown, but lies inside half the margin, is harmless."""
     if rate > bound:
         return UNFIT
     if bias is None:

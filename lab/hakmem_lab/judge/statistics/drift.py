@@ -2,10 +2,10 @@
 
 Duty: say whether a series moves, by how much and since when. May import NumPy, SciPy, ruptures and `paired`.
 
-Samples of one process depend on each other, so a long series is first averaged into `BATCHES` batches, and the lag-1
-autocorrelation rho that remains in the batches' residuals (corrected for its bias) sets the effective number of samples
-n (1 - rho) / (1 + rho), which widens the interval. Below `LEAST_EFFECTIVE` effective samples
-the interval is infinite: the series is too short for its own memory.
+Samples of one process depend on each other, so a long series is first averaged into `BATCHES` batches. The lag-1
+autocorrelation rho that remains in the batches' residuals (corrected for its bias) gives the effective number of
+samples n (1 - rho) / (1 + rho), which widens the interval. Below `LEAST_EFFECTIVE` effective samples the interval is
+infinite: the series is too short for its autocorrelation.
 """
 
 import math
@@ -48,7 +48,8 @@ def theil_sen(t_s: Values, y: Values, level: float = 0.95) -> Slope:
     effective = _effective_samples(values - slope * t)
     if effective < LEAST_EFFECTIVE:
         return Slope(slope, -math.inf, math.inf)
-    # The ranks one standard deviation of Kendall's S from the middle give the standard error of independent samples.
+    # Slopes at the ranks one standard deviation of Kendall's S from the middle: the standard error if samples were
+    # independent.
     deviation = math.sqrt(t.size * (t.size - 1) * (2 * t.size + 5) / 18)
     lower = slopes[math.floor((slopes.size - deviation) / 2) - 1]
     upper = slopes[math.ceil((slopes.size + deviation) / 2)]
@@ -60,9 +61,9 @@ def theil_sen(t_s: Values, y: Values, level: float = 0.95) -> Slope:
 def change_points(y: Values, min_size: int = 5, penalty: float | None = None) -> list[int]:
     """Indices at which a new level of the mean begins (PELT, squared error), empty when there is none.
 
-    `penalty` is the drop in squared error that a change must earn; by default 5 long-run noise variances times log n,
-    the noise taken from differences between neighbours so that the changes themselves do not count as noise. Series
-    above 2000 samples are averaged in groups first, and indices are then multiples of the group.
+    `penalty` is the drop in squared error that a change must bring; by default 5 long-run noise variances times log n.
+    The noise is estimated from differences between neighbours, so the changes themselves do not count as noise. Series
+    above 2000 samples are averaged in groups first; indices are then multiples of the group size.
     """
     from ruptures import KernelCPD
 
@@ -134,7 +135,7 @@ def _effective_samples(residuals: np.ndarray) -> float:
 
 
 def _robust_variance(differences: np.ndarray) -> float:
-    """Variance with what lies beyond 3 robust standard deviations pulled in: the few differences across a change."""
+    """Variance, with values clipped at 3 robust standard deviations; the few differences across a change exceed it."""
     quartiles = np.quantile(differences, [0.25, 0.75])
     limit = 3 * float(quartiles[1] - quartiles[0]) / _NORMAL_QUARTILE_RANGE
     if limit == 0:

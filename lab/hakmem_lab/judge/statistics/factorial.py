@@ -3,11 +3,11 @@
 Duty: the effect of a factor at each level of the others, interactions and main effects of 2^k cells, each from a
 contrast within every block. May import NumPy and `paired`.
 
-An interval holds all values that a permutation test does not refuse: the signs of whole blocks are flipped, in all 2^n
-ways, and the signed ranks of the contrasts are added up. Where the cells of a block were run one after the other, what
-the place in the block does is taken out first: by one slope for the whole run (`without_drift`), or, where a run is
-judged after every block, by that of the blocks before (`freed_as_known`). `questions` gives the contrasts themselves,
-for a rule that may be asked again after every block.
+An interval contains all values that a permutation test does not reject. The test flips the signs of whole blocks, in
+all 2^n ways, and adds up the signed ranks of the contrasts. The cells of a block run one after the other, so the effect
+of the place in the block is removed first: by one slope for the whole run (`without_drift`), or, if a run is judged
+after every block, by the slope of the blocks before (`freed_as_known`). `questions` returns the contrasts themselves,
+for a rule that is applied after every block.
 
 Cells are in standard (Yates) order: bit j of a cell's index is 1 when factor j (in the order of the names) is on, so
 for two factors (1), a, b, ab. Cell values are natural logs, oriented so that higher is better.
@@ -45,7 +45,7 @@ class Effect:
 
 @dataclass(frozen=True)
 class Question:
-    """An effect as it was before it was judged: `d` is its contrast in every block; the rest as of an Effect."""
+    """An effect before it is judged: `d` is its contrast in every block; the other fields are as in Effect."""
 
     name: str
     kind: str
@@ -69,26 +69,26 @@ def simple_effects(
     blocks: Sequence[Sequence[float]], names: Sequence[str], level: float = 0.95, simultaneous: bool = False
 ) -> list[Effect]:
     """Each factor on against off, at every combination of the others' levels ("a while b is off"); then, named "a+b",
-    each cell with several factors on against the one with none. One family: all intervals hold at once."""
+    each cell with several factors on against the one with none. With `simultaneous`, all intervals hold at once."""
     return _judged(_conditional(_cells(blocks, names), names), level, simultaneous)
 
 
 def questions(blocks: Sequence[Sequence[float]], names: Sequence[str]) -> list[Question]:
-    """All that a design is asked: `simple_effects` and `effects`, in that order, as contrasts of every block."""
+    """All questions about a design: `simple_effects`, then `effects`, as contrasts of every block."""
     cells = _cells(blocks, names)
     return _conditional(cells, names) + _averaged(cells, names)
 
 
 def question_count(factors: int) -> int:
-    """How many `questions` has: they share alpha where all of them are to hold at once."""
+    """The number of `questions`, which share alpha if all of them are to hold at once."""
     cells = 2**factors
     return factors * cells // 2 + (cells - 1 - factors) + (cells - 1)
 
 
 def misleading(found: Sequence[Effect], delta: float) -> dict[str, Effect]:
-    """Main effect -> the largest interaction that is shown, matters (at least `delta`, a log-ratio) and involves it.
+    """Main effect -> the largest interaction that involves it, is shown, and is at least `delta` (a log-ratio).
 
-    Such a factor has no one effect; the average over levels is that of a mixture which nobody runs.
+    Such a factor has no single effect; the average over levels describes a mixture that nobody runs.
     """
     shown = [e for e in found if e.kind == "interaction" and e.interval.excludes_zero()]
     reasons = {}
@@ -103,8 +103,8 @@ def without_drift(blocks: Sequence[Sequence[float]], positions: Sequence[Sequenc
     """(the cells' values as if each had run in the middle of its block, the change from one place to the next).
 
     The change is one number for the whole run: the weighted median of the slopes between every two runs of a block,
-    once each cell's own level is taken off. With every cell in every place equally often it hardly matters; it does
-    where a run ends within a square, and it narrows the intervals where blocks drift.
+    after each cell's own level is subtracted. If every cell has had every place equally often, the correction hardly
+    matters. It matters if a run ends within a square, and it narrows the intervals if blocks drift.
     """
     cells, places = _placed(blocks, positions)
     slope = _slope(cells, places)
@@ -112,10 +112,10 @@ def without_drift(blocks: Sequence[Sequence[float]], positions: Sequence[Sequenc
 
 
 def freed_as_known(blocks: Sequence[Sequence[float]], positions: Sequence[Sequence[int]]) -> tuple[np.ndarray, float]:
-    """The same where a run is judged after every block: (values, the change that all blocks show).
+    """The same for a run that is judged after every block: (values, the change that all blocks show).
 
-    A block is freed of what the blocks before it show, and later ones do not change that: what was judged stays. The
-    first square of them is left as it is; the change is renewed whenever a tenth more blocks are known.
+    Each block is corrected by the change that the blocks before it show. Later blocks do not alter that, so earlier
+    judgements stay valid. The first square is not corrected; the change is recomputed after every tenth more blocks.
     """
     cells, places = _placed(blocks, positions)
     freed, due = cells.copy(), cells.shape[1]

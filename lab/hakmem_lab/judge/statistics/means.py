@@ -1,12 +1,12 @@
-"""The other average: the ratio of the arithmetic means, which rare slow runs move and the Hodges–Lehmann does not.
+"""The other average: the ratio of the arithmetic means, which rare slow runs move, unlike the Hodges–Lehmann estimate.
 
 Duty: the ratio of mean costs with an interval, the spread of the runs, and how many of them were far off. May import
 NumPy, SciPy and `paired`.
 
-The interval is the wider one, at each end, of two: the percentile bootstrap over whole blocks, which follows skewness,
-and Student's t on the linearised ratio, which does not fall short for few blocks. Where a handful of rare runs carries
-the mean it still covers less than its level says (the tests say how much); so no verdict rests on it, it only holds
-one back.
+Each end of the interval is the wider one of two methods: the percentile bootstrap over whole blocks, which follows
+skewness, and Student's t on the linearised ratio, which is wide enough for few blocks. If a handful of rare runs
+dominates the mean, it still covers less than its level (the tests say how much). So no verdict rests on this interval;
+it can only hold one back.
 """
 
 import functools
@@ -27,8 +27,9 @@ _SEED = 20
 
 @dataclass(frozen=True)
 class Means:
-    """`ratio`: log of control's mean over the treatment's for a cost, positive = treatment better. Of each arm: runs,
-    `far` of which were worse than twice its own median, and the spread (standard deviation over mean)."""
+    """`ratio`: log of control's mean over the treatment's for a cost, positive = treatment better. For each arm:
+    `runs`; `far`, how many of them were more than twice as bad as its median; `spreads`, standard deviation over
+    mean."""
 
     ratio: Interval
     runs: tuple[int, int]

@@ -1,16 +1,17 @@
 """Paired comparison: Hodges–Lehmann estimate and the interval that inverts the signed-rank test.
 
-Duty: one number and its interval from per-block log-ratios; several arms against one baseline, where the family-wise
-error is kept; the order statistics that enclose a quantile, the exact interval of a rate. May import NumPy and SciPy.
+Duty: one number and its interval from per-block log-ratios; several arms against one baseline, with the family-wise
+error controlled; the order statistics that enclose a quantile; the exact interval of a rate. May import NumPy and
+SciPy.
 
 The interval is a pair of order statistics of the Walsh averages (d_i + d_j) / 2, i <= j. Their ranks come from the
 exact null distribution of the signed-rank statistic up to `EXACT_LIMIT` blocks and from its normal approximation above.
 Up to `DIRECT_LIMIT` blocks the averages are sorted; above, each order statistic is selected exactly by bisection on a
 count that needs O(n) memory.
 
-Simultaneous intervals are Bonferroni's (each at level 1 - (1 - level) / k): exact in small samples like the interval
-they widen, valid whatever the dependence between the arms, and without random numbers. A sign-flip max-T would be a few
-percent narrower for arms that share a baseline, at the price of symmetry assumptions about all arms jointly.
+Simultaneous intervals are Bonferroni's: k intervals, each at level 1 - (1 - level) / k. They are exact in small
+samples, valid for any dependence between the arms, and need no random numbers. A sign-flip max-T would be a few percent
+narrower for arms that share a baseline, but would assume symmetry of all arms jointly.
 """
 
 import math
@@ -27,7 +28,7 @@ def quantile_interval(values: Sequence[float], q: float, level: float = 0.95) ->
     """(quantile, low, high) of values in their own unit, 0 < q < 1.
 
     The interval encloses the population's q-quantile with at least `level` for independent values of any distribution;
-    an end is infinite where no order statistic reaches it. ValueError for empty or non-finite values.
+    an end is infinite if no order statistic is far enough out. ValueError for empty or non-finite values.
     """
     ordered = np.sort(np.asarray(values, dtype=float))
     if ordered.ndim != 1 or ordered.size == 0 or not np.isfinite(ordered).all():
@@ -36,7 +37,7 @@ def quantile_interval(values: Sequence[float], q: float, level: float = 0.95) ->
         raise ValueError(f"quantile and level must lie between 0 and 1, got {q} and {level}")
     n = ordered.size
     tail = (1 - level) / 2
-    # The number of values below the quantile is binomial(n, q): the r-th value is above it with P(count <= r-1).
+    # The number of values below the quantile is binomial(n, q), so the r-th value is above it with P(count <= r-1).
     cumulative = bdtr(np.arange(n), n, q)
     lower_rank = int(np.searchsorted(cumulative, tail, side="right"))
     upper_rank = int(np.searchsorted(cumulative, 1 - tail, side="left")) + 1
@@ -63,9 +64,9 @@ _TAIL_TOLERANCE = 1 + 1e-9
 
 @dataclass(frozen=True)
 class Interval:
-    """An estimate with its confidence interval; `n` is the number of blocks, or of what else was counted.
+    """An estimate with its confidence interval; `n` is the number of blocks, or of other units.
 
-    `low` and `high` are infinite where `n` is too small for `level`: no finite interval would be true.
+    `low` and `high` are infinite if `n` is too small for `level`.
     """
 
     estimate: float
@@ -89,7 +90,7 @@ class Interval:
 
     @classmethod
     def of_student(cls, estimate: float, error: float, freedom: int, level: float, n: int) -> "Interval":
-        """Student's, around an estimate of this standard error."""
+        """Student's t interval around an estimate with this standard error."""
         half = -float(stdtrit(freedom, (1 - level) / 2)) * error
         return cls(estimate, estimate - half, estimate + half, level, n)
 
@@ -99,7 +100,7 @@ class Interval:
 
 
 def as_ratio(log_ratio: float) -> float:
-    """Natural-log ratio to ratio minus one (0.0198 -> 0.02). What is finite stays so: at most the largest number."""
+    """Natural-log ratio to ratio minus one (0.0198 -> 0.02). A result too large for a float is the largest float."""
     return _raised(math.expm1, log_ratio)
 
 
@@ -232,9 +233,8 @@ def paired_intervals(d: Values, levels: Sequence[float]) -> list[Interval]:
 def paired_interval(d: Values, level: float = 0.95) -> Interval:
     """Hodges–Lehmann estimate of the per-block log-ratios with its signed-rank interval.
 
-    The interval is closed and excludes 0 exactly where the signed-rank test does; ties and zeros make it wider, never
-    narrower than the level asks. Where n is too small for the level its ends are infinite. ValueError for empty or
-    non-finite data.
+    The interval is closed and excludes 0 exactly if the signed-rank test does; ties and zeros only make it wider. Its
+    ends are infinite if n is too small for the level. ValueError for empty or non-finite data.
     """
     return paired_intervals(d, [level])[0]
 
@@ -244,7 +244,7 @@ def block_log_ratio(
 ) -> float:
     """One block's log-ratio of geometric means, positive = treatment better.
 
-    Values are in any unit, above 0; ValueError names the arm that holds a value which is not.
+    Values are in any unit, above 0; ValueError names the arm with an invalid value.
     """
     means = []
     for arm, values in (("control", control_values), ("treatment", treatment_values)):
@@ -272,8 +272,7 @@ def simultaneous_intervals(columns: Mapping[str, Values], level: float = 0.95) -
 def select_best(columns: Mapping[str, Values]) -> str:
     """The name of the column with the highest estimate (the first of equals); ValueError when there is none.
 
-    The winner's own estimate is biased upwards by having been selected: only a fresh run against the default may be
-    quoted.
+    Selection biases the winner's own estimate upwards: only a fresh run against the default may be quoted.
     """
     if not columns:
         raise ValueError("there are no sides to select from")

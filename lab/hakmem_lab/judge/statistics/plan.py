@@ -1,27 +1,27 @@
-"""A plan: when a run may be judged, and the one interval that then holds.
+"""A plan: when a run may be judged, and the interval that holds at all these times.
 
 Duty: planned looks with their O'Brien–Fleming levels, the test after every block, and both joined into one interval.
 May import NumPy, SciPy and `paired`. Other kinds use `shown_after` and `Bets` on their own per-block contrasts.
 
 Looks. On the scale of a Brownian motion B(t), t the share of the planned blocks, the O'Brien–Fleming boundary is one
-constant c: look k rejects when |B(t_k)| >= c, that is |z_k| >= c / sqrt(t_k). c is found by integrating the density of
-the paths that have not crossed yet from look to look.
+constant c: look k rejects when |B(t_k)| >= c, that is |z_k| >= c / sqrt(t_k). To find c, the density of the paths that
+have not crossed yet is integrated from look to look.
 
-Bets on the sign of every block: a test and an interval that hold whenever one looks. Where the true effect is c, the
-sign of d_i - c is a fair coin, whatever its size and whatever came before: under A/A by the toss that orders the block,
-else by the symmetry that the signed-rank interval assumes as well. A capital of 1 that is multiplied by 1 + b_i in
-every block, b_i odd in d_i - c and |b_i| < 1, is then a fair game, and exceeds 1 / tail with a probability of at most
-`tail`, ever (Ville). Several stakes play side by side, and their capitals are added:
+Bets on the sign of every block: a test and an interval that hold at every time. If the true effect is c, the sign of
+d_i - c is a fair coin, independent of its size and of earlier blocks. Under A/A that follows from the random order of
+the block, else from the symmetry that the signed-rank interval assumes as well. A capital of 1 is multiplied by 1 + b_i
+in every block, with b_i odd in d_i - c and |b_i| < 1. That is a fair game, so the probability that the capital ever
+exceeds 1 / tail is at most `tail` (Ville). Several stakes are played side by side, and their capitals are added:
 
     b_i = most * tanh(slope * (d_i - c) / (s_i * most))         s_i: the spread of the blocks before the i-th
 
-A bet grows with d_i - c, so that the capital falls as c rises: evidence against "at most c" is evidence against all
-that is below, and the values of c that keep the capital small are an interval. It is bounded, so that a block which the
-machine disturbed cannot ruin it.
+A bet grows with d_i - c, so the capital falls as c rises. Evidence against "at most c" is therefore evidence against
+all smaller values, and the values of c with a small capital form an interval. Bets are bounded, so a disturbed block
+cannot ruin the capital.
 
-The plan. Alpha is divided: the looks have 1 - `share` of it, the bets the rest. What either excludes is excluded: the
-interval is what all looks so far and the bets leave over. So it only ever shrinks, what was shown stays shown, and it
-holds after any number of blocks, also after more than were planned.
+The plan. Alpha is divided: the looks get 1 - `share` of it, the bets the rest. The interval consists of the values that
+neither the looks so far nor the bets exclude. So it only shrinks, a shown effect stays shown, and it holds after any
+number of blocks, even after more than were planned.
 """
 
 import math
@@ -67,7 +67,7 @@ def _levels(counts: tuple[int, ...], alpha: float, two_sided: bool) -> tuple[flo
     sides = 2 if two_sided else 1
     if len(counts) == 1:
         return (alpha,)
-    from scipy.optimize import brentq  # loading it takes longer than all that a run with one look needs
+    from scipy.optimize import brentq  # slow to load, and not needed for a single look
 
     shares = [count / counts[-1] for count in counts]
     start = -float(ndtri(alpha / sides))
@@ -96,8 +96,8 @@ def _normal_density(x: np.ndarray, variance: float) -> np.ndarray:
     return np.exp(-x * x / (2 * variance)) / math.sqrt(2 * math.pi * variance)
 
 
-# Slope at 0 (in spreads of a block), largest bet, share of the capital. Chosen by simulation for true effects of 0.2 to
-# 3 spreads: those of 8 to some hundred blocks.
+# Slope at 0 (per spread of a block), largest bet, share of the capital. Chosen by simulation for true effects of 0.2 to
+# 3 spreads, which take 8 to some hundred blocks.
 STAKES = ((0.2, 0.4, 0.1), (0.5, 0.8, 0.2), (1.1, 0.97, 0.7))
 _FIRST_KNOWN, _QUARTILES_FROM = 2, 5
 _QUARTILE_RANGE = 1.349
@@ -106,10 +106,10 @@ _BISECTIONS, _DOUBLINGS, _LEAST_STEP = 40, 12, 1e-9
 
 
 def spreads_before(d: np.ndarray) -> np.ndarray:
-    """For every block the spread of those before it, which does not depend on where they lie; NaN for the first two.
+    """For every block, the spread of the blocks before it; NaN for the first two. It does not depend on their location.
 
-    Of blocks, or of rows of blocks. The sample standard deviation of a few, then what the quartiles imply; renewed
-    whenever a tenth more are known.
+    `d`: blocks, or rows of blocks. The spread is the sample standard deviation of few blocks, later it follows from the
+    quartiles. It is recomputed whenever the number of known blocks has grown by a tenth.
     """
     found = np.full(d.shape, np.nan)
     due = _FIRST_KNOWN
@@ -127,7 +127,7 @@ def _spread(known: np.ndarray) -> np.ndarray:
 
 
 class Bets:
-    """The capital of both sides against any centre, after every block."""
+    """The capital of the bets on either side of any centre, after every block."""
 
     def __init__(self, d: Values):
         self._d = checked(d)
@@ -139,7 +139,7 @@ class Bets:
         return np.maximum.accumulate(log_capital(away, self._spreads))
 
     def bound(self, tail: float, above: bool = True) -> float:
-        """One end of the interval that ever misses the truth with probability `tail`; infinite with too few blocks."""
+        """One end of the interval; `tail` bounds the probability that it ever misses. Infinite with too few blocks."""
         near, far = (self._d.min(), self._d.max()) if above else (self._d.max(), self._d.min())
         step = max(abs(far - near), _LEAST_STEP) * (-1 if above else 1)
         for doubling in range(_DOUBLINGS):
@@ -152,7 +152,7 @@ class Bets:
         return bool(self.log_capital(centre, above)[-1] >= -math.log(tail))
 
     def _crossing(self, shown: float, open_: float, tail: float, above: bool) -> float:
-        """Where the capital, which suffices at `shown`, no longer suffices on the way to `open_`."""
+        """The last centre on the way from `shown` to `open_` at which the capital suffices, by bisection."""
         for _ in range(_BISECTIONS):
             middle = (shown + open_) / 2
             if self._suffices(middle, tail, above):
@@ -163,10 +163,10 @@ class Bets:
 
 
 def log_capital(away: np.ndarray, spreads: np.ndarray) -> np.ndarray:
-    """`away`: blocks, or rows of blocks, minus the centre; their last axis is time."""
+    """Log of the capital after each block. away: blocks, or rows of blocks, minus the centre; the last axis is time."""
     with np.errstate(divide="ignore", invalid="ignore"):
         z = np.where(np.isnan(spreads), np.sign(away), away / spreads)
-    z = np.where(away == 0, 0.0, z)  # nothing over a spread of nothing
+    z = np.where(away == 0, 0.0, z)  # 0 / 0
     parts = [
         np.log(share) + np.cumsum(np.log1p(most * np.tanh(slope * z / most)), axis=-1) for slope, most, share in STAKES
     ]
@@ -174,8 +174,10 @@ def log_capital(away: np.ndarray, spreads: np.ndarray) -> np.ndarray:
 
 
 def shown_after(d: Values, tail: float, centre: float = 0.0, above: bool = True) -> int | None:
-    """After how many blocks the effect was shown to be above (or below) `centre`, in error with probability `tail` at
-    most however often one looks; None where it is not shown yet."""
+    """The number of blocks after which the effect was shown to be above (or below) `centre`; None if it is not shown.
+
+    With any number of looks, this is wrong with a probability of at most `tail`.
+    """
     enough = Bets(d).log_capital(centre, above) >= -math.log(tail)
     return int(enough.argmax()) + 1 if enough.any() else None
 
@@ -189,15 +191,15 @@ def least_bets(tail: float) -> int:
     return count
 
 
-# Of alpha, for the test after every block. Chosen by simulation: half of it would save one block in sixteen at an
-# effect of one spread, and cost a third of the NEUTRAL verdicts that the planned blocks just reach.
+# Share of alpha for the test after every block, chosen by simulation. A share of one half would save one block in
+# sixteen at an effect of one spread, but cost a third of the NEUTRAL verdicts that the planned blocks just reach.
 SHARE = 0.35
 
 
 @dataclass(frozen=True)
 class Judged:
-    """`interval` covers with 1 - alpha, `equivalence` leaves alpha on each side; `consistent`: some effect explains all
-    blocks (else both are unlimited)."""
+    """`interval`: at level 1 - alpha; `equivalence`: with an error of alpha on each side; `consistent`: some effect
+    explains all blocks (else both intervals are unlimited)."""
 
     interval: Interval
     equivalence: Interval
@@ -239,7 +241,7 @@ class Plan:
         return Judged(interval, equivalence, consistent)
 
     def shown(self, d: Values, alpha: float, delta: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(above 0, below 0, inside ±delta), after every block: what `judged` says, at a fraction of its cost."""
+        """(above 0, below 0, inside ±delta), after every block: as by `judged`, at a fraction of its cost."""
         sides = {"above": (0.0, True, 2), "below": (0.0, False, 2)}
         sides |= {"more": (-delta, True, 1), "less": (delta, False, 1)}
         shown = {name: np.zeros(len(d), dtype=bool) for name in sides}

@@ -1,14 +1,16 @@
 """Quantiles over all requests of an arm, with intervals from resampled blocks.
 
-Duty: compare two arms by a quantile (or the mean) of everything that their runs recorded, where a run is a histogram.
+Duty: compare two arms by a quantile (or the mean) of all requests that their runs recorded; each run is a histogram.
 May import NumPy, SciPy and `paired`.
 
-A percentile of a median run does not see what only a few runs have; so the histograms of an arm are added up first,
-and what is resampled is whole blocks, both arms of a block together. The bootstrap's percentile interval is expanded
-for few blocks: its tails are those of Student's t times sqrt(n / (n - 1)). Beside it stands an exact test: with equal
-arms, the share of requests above the common quantile (of those on it, half) is as likely to be the greater on either
-side of a block, so the signs of the differences may be flipped. An interval leaves out 0 only where that test agrees.
-Both are those of one look: what may be read more often is `widened` by an interval that holds at any time.
+A percentile of a median run misses events that only a few runs have. So the histograms of an arm are added up first,
+and whole blocks are resampled, both arms of a block together. The bootstrap's percentile interval is expanded for few
+blocks: its tails are those of Student's t times sqrt(n / (n - 1)).
+
+An exact test is added. If the arms are equal, either arm of a block is equally likely to have the larger share of
+requests above the common quantile (requests equal to it count half). So the signs of the differences may be flipped. An
+interval excludes 0 only if that test agrees. Both hold for a single look; an interval that is read more often is
+`widened` by one that holds at any time.
 """
 
 import math
@@ -91,7 +93,7 @@ class Sampled:
 
     @classmethod
     def of(cls, arm: Pool, whats: Sequence[float | str]) -> "Sampled":
-        """The same blocks are drawn for every arm of as many blocks."""
+        """Resample an arm. All arms with the same number of blocks get the same draws."""
         weights = _weights(arm.blocks)
         parts = [
             _statistics(arm.values, weights[start : start + CHUNK] @ arm.counts, whats)
@@ -127,7 +129,7 @@ def _flips(blocks: int) -> np.ndarray:
 
 
 def flip_p(control: Pool, treatment: Pool, what: float | str) -> float:
-    """Two-sided probability of as unequal arms, had chance assigned the two sides of every block."""
+    """Two-sided p-value of the difference, if chance had assigned the two sides of every block."""
     if what == MEAN:
         means = [_statistics(arm.values, arm.counts, [MEAN])[0] for arm in (control, treatment)]
         differences = means[0] - means[1]
@@ -149,23 +151,23 @@ def flip_p_of(differences: np.ndarray) -> np.ndarray:
 
 
 def widened(pooled: Interval, always: Interval) -> Interval:
-    """The pooled interval, and all that another one does not exclude which holds after any number of blocks.
+    """The pooled interval, extended by `always`, an interval that holds after any number of blocks.
 
-    It leaves out an effect only where both do: so it is wrong in no more runs than `always` is, however often one
-    looks, and still sees what only a few blocks have.
+    It excludes an effect only if both do. So with any number of looks it is wrong no more often than `always`, and it
+    still includes events that only a few blocks have.
     """
     return replace(pooled, low=min(pooled.low, always.low), high=max(pooled.high, always.high))
 
 
 def spread(control: Sampled, treatment: Sampled, what: float | str) -> float:
-    """Standard deviation of one block in the log-ratio of all requests: that of resampled blocks times root n."""
+    """Standard deviation of one block's log-ratio, from that of the resampled log-ratios of all requests."""
     differences = control.replicates[control.whats.index(what)] - treatment.replicates[treatment.whats.index(what)]
     blocks = control.pool.blocks
     return float(differences.std()) * blocks / math.sqrt(blocks - 1) if blocks > 1 else math.inf
 
 
 def compared(control: Sampled, treatment: Sampled, what: float | str, levels: Sequence[float]) -> list[Interval]:
-    """An interval a level of the log-ratio, positive where the treatment's statistic is lower.
+    """Intervals of the log-ratio, one for each level; positive if the treatment's statistic is lower.
 
     Both arms were run in the same blocks, in the same order.
     """

@@ -2,8 +2,8 @@
 
 Duty: predict verdicts from a spread. May import NumPy, SciPy, `paired`, `plan`.
 
-The Hodges–Lehmann estimate of n blocks is taken as normal with variance (pi/3) sigma^2 / n, its value for normal noise;
-effects and margins are ratios minus one, `sigma` is the standard deviation of one block's log-ratio.
+The Hodges–Lehmann estimate of n blocks is treated as normal with variance (pi/3) sigma^2 / n, as for normal noise.
+Effects and margins are ratios minus one; `sigma` is the standard deviation of one block's log-ratio.
 """
 
 import math
@@ -35,8 +35,8 @@ class VerdictOdds:
 def spread(d: Values) -> float:
     """Robust standard deviation of one block's log-ratio, on the scale of a normal distribution; at least 2 blocks.
 
-    It is what the width of the 80 % signed-rank interval implies, so it predicts widths of intervals even for heavy
-    tails; with fewer than 6 blocks it is the sample standard deviation.
+    It is derived from the width of the 80 % signed-rank interval, so it predicts widths of intervals even for heavy
+    tails. With fewer than 6 blocks it is the sample standard deviation.
     """
     array = checked(d)
     if array.size < 2:
@@ -92,7 +92,7 @@ def blocks_for(
 
 
 def _first(holds: Callable[[int], bool], start: int, most: int) -> int | None:
-    """The first count from `start` to `most` at which a condition that sets in with growing counts holds."""
+    """The smallest count from `start` to `most` for which `holds`; if it holds for a count, it does for all larger."""
     low = high = start
     while not holds(high):
         if high >= most:
@@ -113,7 +113,7 @@ def smallest_effect(d_or_sigma: float | Values, blocks: int, alpha: float = 0.05
 def blocks_to_detect(d_or_sigma: float | Values, effect: float, alpha: float = 0.05, power: float = 0.8) -> int | None:
     """Fewest planned blocks that show the direction of this true effect with probability `power`; None above 100,000.
 
-    `alpha` is what the planned looks have of it; the test after every block ends most such runs sooner.
+    `alpha` is the part for the planned looks; the test after every block ends most such runs sooner.
     """
     return blocks_for(_sigma(d_or_sigma), effect, abs(effect) / 2, alpha, power)
 
@@ -121,8 +121,8 @@ def blocks_to_detect(d_or_sigma: float | Values, effect: float, alpha: float = 0
 def planned_to_detect(
     d_or_sigma: float | Values, effect: float, alpha: float = 0.05, looks: int = 3, share: float = SHARE
 ) -> int | None:
-    """The same of a plan, with its looks and its share of alpha for the test after every block: never fewer blocks than
-    any verdict takes."""
+    """The same for a plan with several looks and a share of alpha for the test after every block. It is never less than
+    the fewest blocks that a verdict takes."""
     found = blocks_to_detect(d_or_sigma, effect, alpha * (1 - share))
     if found is None:
         return None

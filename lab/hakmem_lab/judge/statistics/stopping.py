@@ -1,11 +1,11 @@
-"""What stopping early does to an estimate, and its correction.
+"""The bias of an estimate from a run that stopped early, and its correction.
 
-Duty: the estimate of a run that its own good luck ended. May import NumPy, SciPy, `paired`, `plan` and `power`.
+Duty: the corrected estimate of such a run. May import NumPy, SciPy, `paired`, `plan` and `power`.
 
-A run that stops as soon as a difference shows stops the sooner the luckier its blocks were: on average its estimate is
-too far from 0. The bias-adjusted estimate (Whitehead 1986) is the effect at which the procedure would on average have
-given the estimate that was seen. The average is simulated: the whole procedure, on normal blocks of the spread that
-these have, from a fixed seed. The interval needs no correction, since it holds whenever one looks.
+A run that stops as soon as it shows a difference stops earlier if its first blocks are lucky, so on average its
+estimate is too far from 0. The bias-adjusted estimate (Whitehead 1986) is the effect for which the procedure would on
+average give the observed estimate. That average is simulated: the whole procedure runs on normal blocks of the same
+spread, from a fixed seed. The interval needs no correction, since it holds at every look.
 """
 
 import math
@@ -35,9 +35,9 @@ def corrected(d: Sequence[float], plan: Plan, margin_log: float, alpha: float) -
 
 
 def corrected_at_look(plain: float, sigma: float, plan: Plan, margin_log: float, alpha: float) -> float:
-    """The same of a run that is judged at the plan's looks alone, and that one before the last has ended.
+    """The same for a run that is judged only at the plan's looks, and that a look before the last one has ended.
 
-    sigma: the spread of a block, where the estimate (of any kind) varies as the mean of blocks does.
+    sigma: the spread of a block, if the estimate (of any kind) varies like a mean of blocks.
     """
     if sigma <= 1e-9 * abs(plain):
         return plain
@@ -63,12 +63,12 @@ def _procedure_of_looks(plan: Plan, alpha: float) -> "_Procedure":
 
 
 class _Procedure:
-    """The same simulated noise for every effect that is tried; everything in spreads of a block."""
+    """Simulates the procedure, with the same noise for every effect. All values are in units of a block's spread."""
 
     def __init__(self, plan: Plan, blocks: int, alpha: float):
         rng = np.random.default_rng(_SEED)
         half = rng.normal(size=(_RUNS // 2, blocks))
-        self._noise = np.concatenate([half, -half])  # so that noise alone moves no mean
+        self._noise = np.concatenate([half, -half])  # so that the noise has mean 0
         self._spreads = spreads_before(self._noise)
         self._counts = np.arange(1, blocks + 1)
         self._plan, self._alpha = plan, alpha
@@ -89,7 +89,7 @@ class _Procedure:
         return np.full(self._counts.shape, True)
 
     def _shown(self, d: np.ndarray, centre: float, side: int, two_sided: bool) -> np.ndarray:
-        """After which blocks each run has shown that the effect is on this side of the centre."""
+        """[run, block]: whether the run has shown by then that the effect is on this side of the centre."""
         away, found = side * (d - centre), np.zeros(d.shape, dtype=bool)
         sides = 2 if two_sided else 1
         if self._plan.share:

@@ -1,9 +1,9 @@
-"""Two samples that were not taken in blocks: how far they lie apart, by the inverse of Mann and Whitney's test.
+"""The difference of two samples that were not taken in blocks, by inverting the Mann-Whitney test.
 
-Duty: what can be said of figures whose order is not known. May import NumPy, SciPy, `paired`, `aa`.
+Duty: compare figures that other tools measured without pairs. May import NumPy, SciPy, `paired`, `aa`.
 
-Where neighbours within a sample resemble each other, the interval is as wide as so many fewer independent values make
-it. What it cannot know is what changed between the two samples besides what is compared.
+If neighbours within a sample are correlated, the interval is widened as for correspondingly fewer independent values.
+It cannot account for other changes between the two samples, such as in the load of the machine.
 """
 
 import math
@@ -23,7 +23,7 @@ LEAST_FOR_CORRECTION = 4
 
 @lru_cache
 def _excluded(n: int, m: int, tail: float) -> int:
-    """How many differences at each end the interval leaves out: P(U < this) is at most `tail`."""
+    """The number of differences at each end that the interval excludes: P(U < this) is at most `tail`."""
     if n * m > EXACT_PAIRS:
         spread = math.sqrt(n * m * (n + m + 1) / 12)
         return max(0, math.floor(n * m / 2 + float(ndtri(tail)) * spread))
@@ -38,19 +38,19 @@ def _excluded(n: int, m: int, tail: float) -> int:
 
 
 def neighbours(values: Sequence[float] | np.ndarray) -> float:
-    """How much neighbours resemble each other, 0 to 0.95; 0 where there are too few to say."""
+    """The lag-1 autocorrelation, limited to 0 to 0.95; 0 with too few values."""
     return min(0.95, max(0.0, autocorrelation(list(values)))) if len(values) >= LEAST_FOR_NEIGHBOURS else 0.0
 
 
 def alike(control: Sequence[float] | np.ndarray, treatment: Sequence[float] | np.ndarray) -> float:
-    """The autocorrelation of neighbours in both samples together, each about its own mean; 0 with too few to say."""
+    """The lag-1 autocorrelation of both samples together, each around its own mean; 0 with too few values."""
     parts = [np.asarray(values, dtype=float) - np.mean(values) for values in (control, treatment)]
     size = sum(float(part @ part) for part in parts)
     return sum(float(part[:-1] @ part[1:]) for part in parts) / size if size > 0 else 0.0
 
 
 def _corrected(control: np.ndarray, treatment: np.ndarray) -> float:
-    """The same without what the two estimated means take off it, 0 to 0.95."""
+    """The same, corrected for the bias from the two estimated means; limited to 0 to 0.95."""
     n = (control.size + treatment.size) / 2
     return min(0.95, max(0.0, (n * alike(control, treatment) + 1) / (n - 3))) if n > LEAST_FOR_CORRECTION else 0.0
 
@@ -71,7 +71,7 @@ def shift(control: Sequence[float], treatment: Sequence[float], level: float) ->
 def shift_of_means(control: Sequence[float], treatment: Sequence[float], level: float) -> Interval:
     """Log of the ratio of the arithmetic means, treatment to control, of values above 0; Student's t, linearised."""
     x, y = checked(control), checked(treatment)
-    largest = x.max(), y.max()  # of the size of 1, so that no sum of the values is too large for a number
+    largest = x.max(), y.max()  # scaled to at most 1, so that no sum overflows
     x, y, n = x / largest[0], y / largest[1], min(x.size, y.size)
     estimate = math.log(y.mean()) - math.log(x.mean()) + math.log(largest[1]) - math.log(largest[0])
     if n < 2:

@@ -4,9 +4,9 @@ Duty: the protocol's decision order, its guardrails, what holds a verdict back. 
 `stopping`.
 
 Order: equivalence interval inside the margin -> NEUTRAL; interval above 0 and estimate at or above the margin -> GO;
-the mirror image -> NO-GO; otherwise INCONCLUSIVE. GO and NO-GO claim a direction, and that is what alpha bounds: the
-estimate's being at least the margin is a condition, not a claim. With a plan the intervals are the plan's, which hold
-after any number of blocks; without one they are those of a single look, at 1 - alpha and 1 - 2 alpha.
+the mirror image -> NO-GO; otherwise INCONCLUSIVE. GO and NO-GO claim a direction, and alpha bounds the error of that
+claim. That the estimate is at least the margin is a condition, not a claim. With a plan the intervals are the plan's,
+which hold after any number of blocks; without one they are those of a single look, at 1 - alpha and 1 - 2 alpha.
 """
 
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ class GuardrailStatus(StrEnum):
 class Guardrail:
     """A second metric that must not get worse by more than `limit` (ratio minus one).
 
-    `interval` is the one that is judged: it leaves alpha on each side.
+    `interval` is the one that is judged; its error is alpha on each side.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Guardrail:
 
     @classmethod
     def of(cls, name: str, interval: Interval, limit: float) -> "Guardrail":
-        """From the interval of its metric: failed where all of it is worse than `limit`, held where none of it is."""
+        """Judge the metric's interval: failed if all of it is worse than `limit`, held if none of it is."""
         return cls(name, limit, status(interval, limit), interval)
 
     def row(self) -> dict:
@@ -56,13 +56,12 @@ class Guardrail:
 
 @dataclass(frozen=True)
 class Decision:
-    """A verdict with what it rests on.
+    """A verdict with its grounds.
 
-    `interval` covers with 1 - alpha, `equivalence` is the narrower one that NEUTRAL needs (1 - 2 alpha); both in logs.
-    `plain` is the estimate before it was corrected for an early stop. `final`: nothing more is planned. `least`: the
-    fewest blocks with which any verdict is possible.
-    `means`: the other average, where the raw runs are known; `torn`: it says the opposite and holds the verdict back;
-    `consistent`: some effect explains all blocks.
+    `interval` is at level 1 - alpha, `equivalence` is the narrower one that NEUTRAL needs (1 - 2 alpha); both in logs.
+    `plain` is the estimate before the correction for an early stop. `final`: no more blocks are planned. `least`: the
+    fewest blocks with which any verdict is possible. `means`: the other average, if the raw runs are known; `torn`: it
+    contradicts the verdict and holds it back; `consistent`: some effect explains all blocks.
     """
 
     verdict: Verdict
@@ -119,8 +118,8 @@ def decide(
     """The verdict on per-block log-ratios (positive = treatment better).
 
     `margin` is the smallest difference that matters, as a ratio minus one above 0. `plan` allows a verdict after any
-    number of blocks; without one the blocks are taken to be all that were ever wanted. `means` is the other average of
-    the same runs: where it points the other way there is no verdict.
+    number of blocks; without one, these blocks are assumed to be all that were planned. `means` is the other average of
+    the same runs: if it points the other way, there is no verdict.
     """
     delta = _margin_log(margin)
     judged = _judged_intervals(d, alpha, plan)
@@ -157,10 +156,10 @@ def _word(judged: Judged, delta: float) -> Verdict:
 
 
 def contradicts(word: Verdict, ratio: Interval, delta: float, far: tuple[int, int] = (0, 0)) -> bool:
-    """Whether the ratio of the means contradicts the verdict: by its sign, or, of NEUTRAL, by more than the margin.
+    """Whether the ratio of the means contradicts the verdict: by its sign, or, for NEUTRAL, by more than the margin.
 
-    far: runs of each arm that were far off. Where the arm with more of them has the worse mean, NEUTRAL would hide what
-    was seen: so few runs never make the interval of the mean narrow."""
+    far: runs of each arm that were far off. If the arm with more of them has the worse mean, the interval of the mean
+    need not exclude 0 to contradict NEUTRAL: rare far-off runs always make that interval wide."""
     match word:
         case Verdict.GO:
             return ratio.estimate < 0
@@ -174,7 +173,7 @@ def contradicts(word: Verdict, ratio: Interval, delta: float, far: tuple[int, in
 
 
 def _corrected(decision: Decision, d: Sequence[float], delta: float, alpha: float, plan: Plan) -> Decision:
-    """The estimate of a run that its last block ended is corrected for that; after further blocks it is plain."""
+    """Correct the estimate if the last block ended the run; after further blocks it needs no correction."""
     if _word(plan.judged(d[:-1], alpha), delta) is not Verdict.INCONCLUSIVE:
         return decision
     interval = decision.interval
@@ -188,7 +187,7 @@ def sequential_verdict(d: Sequence[float], plan: Plan, margin: float = 0.01, alp
 
 
 def settling_count(d: Sequence[float], plan: Plan, margin: float = 0.01, alpha: float = 0.05) -> int:
-    """Number of these blocks after which a run would have ended; all where it stays undecided."""
+    """The number of blocks after which a run would have ended; all of them if it stays undecided."""
     return _settled(d, plan, margin, alpha)[0]
 
 
