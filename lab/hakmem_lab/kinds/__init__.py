@@ -1,7 +1,7 @@
 """Kinds of runs. Each has a module with `Spec` (a pydantic model), `analyse(header, records)`, a row in `plan.kinds`,
 and `run(spec, context)`, whose result is also the run's last record; it raises LabError, Stopped or Interrupted.
 
-They are imported when they are needed: statistics and plotting libraries are slow to load.
+Modules are imported only when needed: statistics and plotting libraries are slow to load.
 """
 
 import importlib
@@ -18,7 +18,7 @@ from hakmem_lab.store.runs import DESCRIBED, RENAMED, RunFile
 
 
 def module(kind: str) -> ModuleType:
-    """Raises LabError for an unknown kind."""
+    """The module of a kind. Raises LabError for an unknown kind."""
     if kind not in KINDS:
         raise LabError(f"kind: there is no kind '{kind}': {nearest(kind, KINDS)}")
     if needed := KINDS[kind].needs:
@@ -43,7 +43,7 @@ def load_spec(path: Path, expected: str | None = None, overrides: dict | None = 
 
 
 def default_values(kind: str) -> dict:
-    """The keys of a kind that can be started without a command or a spec; none of any other."""
+    """Default keys of a kind that can be started without a command or a spec; empty for the others."""
     return getattr(module(kind), "default_values", dict)()
 
 
@@ -53,7 +53,7 @@ def analyse(file: RunFile) -> dict:
 
 
 def resume(file: RunFile, progress: Progress, more: int = 0) -> dict:
-    """Continues a stored run with its stored spec; `more`: by so many further blocks than were planned."""
+    """Continue a stored run with its stored spec. more: number of blocks beyond those planned."""
     header = file.header("spec", *DESCRIBED)
     context = Context(file.path.parent, header["spec_file"] or "command line", progress, file, more)
     with told(file):

@@ -26,7 +26,7 @@ SHOWN = ("fit", "state", "spread", "false_go", "false_no_go", "neutral", "inconc
 
 
 def default_values() -> dict:
-    """The project's own benchmark where it is built, else a loop of this Python: some 100 ms of work."""
+    """The project's own benchmark if it is built, else a loop in this Python: some 100 ms of work."""
     top = project.root()
     program = top / "build" / "release" / "bench" / "random_mixed" if top else None
     if program is not None and program.is_file():
@@ -48,7 +48,7 @@ def run(spec: AaSpec, context) -> dict:
 
 
 def measure(session: Session) -> None:
-    """Blocks until a bias is shown to be inside half the margin: by a test that may be read after every block."""
+    """Run blocks until the bias is shown to be inside half the margin, by a test that is valid after every block."""
     spec = session.spec
     least, half = 2 * power.least_blocks(spec.alpha), as_log(spec.margin / 2)
     for blocks in session.each_block("measure", lambda _: SIDES, spec.max_blocks):
@@ -63,7 +63,7 @@ def measure(session: Session) -> None:
 
 
 def _propose(session: Session, sigma: float, least: int) -> None:
-    """After the first blocks, how long it will likely take; where that is long, the margin that takes a minute."""
+    """After the first blocks, report how long the run will likely take; if long, suggest a larger, quicker margin."""
     spec = session.spec
 
     def blocks_for(margin: float) -> int:
@@ -122,5 +122,5 @@ def analyse(header: dict, records: list[dict]) -> dict:
 
 
 def loaded(records: list[dict]) -> bool:
-    """Whether other programs were at work: then it is the machine with that load, and fit for nothing else."""
+    """Whether other programs were running: then the result describes only the machine under that load."""
     return bool(events(records, "load"))

@@ -25,7 +25,7 @@ Spec = CompareSpec
 
 
 def baseline(spec: BaselineSpec) -> str:
-    """The chosen one, else glibc if it takes part, else the first."""
+    """The baseline that the spec names, else glibc if it takes part, else the first arm."""
     named = texts(spec)
     return spec.baseline or ("glibc" if "glibc" in named else named[0])
 
@@ -55,7 +55,7 @@ def run(spec: CompareSpec, context) -> dict:
 
 
 def measure(session: Session) -> None:
-    """Blocks of the baseline and of every arm that is not settled yet."""
+    """Run blocks of the baseline and of every arm without a verdict."""
     session.check_fitness()
     everyone = list(session.arms)
     plan_detection(session, everyone, len(everyone) - 1)
@@ -63,7 +63,7 @@ def measure(session: Session) -> None:
 
 
 def until_all_are_settled(session: Session, phase: str = "measure") -> None:
-    """The blocks, each arm judged after every one."""
+    """Run the blocks of a phase, and judge every arm after each of them."""
     header = session.file.header()
     plan = planning.plan_of(header, session.records())
 
@@ -77,8 +77,8 @@ def until_all_are_settled(session: Session, phase: str = "measure") -> None:
 def fewer_and_fewer(
     session: Session, settled: Callable[[Blocks, str], verdict.Verdict | None] | None, phase: str = "measure"
 ) -> None:
-    """Blocks of the baseline and of every arm that is still open. settled(blocks so far, arm): the verdict on it, None
-    while it has none; without it, all blocks have all arms."""
+    """Run blocks of the baseline and of every arm without a verdict. settled(blocks so far, arm): the verdict on the
+    arm, or None; without `settled`, every block has all arms."""
     records, (first, *others) = session.records(), session.arms
     least, most = planning.least_blocks(records), planning.most_blocks(session.file.header(), records)
     gone: set[str] = set()
@@ -99,7 +99,7 @@ def fewer_and_fewer(
 
 
 def decisions(header: dict, blocks: Blocks, plan: Plan, *only: str) -> dict[str, verdict.Decision]:
-    """Compare every arm, or these alone, with the baseline in the blocks in which both ran. The comparisons share
+    """Compare every arm, or those in `only`, with the baseline, by the blocks in which both ran. The comparisons share
     alpha."""
     first, *others = (arm["name"] for arm in header["arms"])
     there = [name for name in only or others if two_arms.shared(blocks, first, name)]

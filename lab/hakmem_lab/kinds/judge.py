@@ -1,4 +1,4 @@
-"""`hak judge`: what other tools have measured, by the rules of this laboratory, and what it cannot know of it."""
+"""`hak judge`: verdicts on figures that other tools have measured, with warnings about what they leave unknown."""
 
 import math
 import re
@@ -23,10 +23,10 @@ from hakmem_lab.plan.spec import Alpha, Ratio, compiled, normalised, spec_hash
 from hakmem_lab.run.conduct import Context
 from hakmem_lab.store.runs import RunFile, plain
 
-LEAST_RUNS = 4  # of each, with which any two-sided test at 5 % can show something
+LEAST_RUNS = 4  # of each side: the fewest with which a two-sided test at 5 % can reject
 ALIKE = 0.3
-MANY = 500  # runs of each: a few of them, delayed from outside, turn the sign of a mean
-DRIFTING = 0.2  # of independent runs, one pair of samples in fourteen looks as if it drifted so much
+MANY = 500  # runs of each side; among so many, a few that were delayed can flip the sign of a mean
+DRIFTING = 0.2  # autocorrelation that one pair of samples in fourteen reaches if the runs are independent
 ORDER = (
     "in which order the runs were made is not known: where all of one came before the other, a drift of the machine is "
     "part of the difference (on shared machines such runs of one and the same program differed “surely” in 23 %); "
@@ -45,8 +45,8 @@ ONE_PROCESS = "the runs of a file share one process, and with it its layout of m
 
 
 class Spec(Model):
-    """files: the control's and the treatment's, or one in which the first benchmark is the control. only: a pattern of
-    names. interleaved: the runs of both took turns."""
+    """files: that of the control and that of the treatment, or a single one whose first benchmark is the control.
+    only: a pattern for names. interleaved: the runs of both alternated."""
 
     kind: Literal["judge"] = "judge"
     question: str = ""
@@ -59,7 +59,7 @@ class Spec(Model):
     interleaved: bool = False
 
 
-Pair = tuple[str, Benchmark, Benchmark]  # what it is called, control, treatment
+Pair = tuple[str, Benchmark, Benchmark]  # name, control, treatment
 
 
 def _named(spec: Spec, files: list[File]) -> list[dict[str, Benchmark]]:
@@ -68,7 +68,7 @@ def _named(spec: Spec, files: list[File]) -> list[dict[str, Benchmark]]:
 
 
 def unlike(spec: Spec, files: list[File]) -> list[str]:
-    """What is said where two files may not hold the same: other tools, or one benchmark each, of two names."""
+    """Warnings if two files may not be comparable: different tools, or one benchmark each with different names."""
     named, texts = _named(spec, files), []
     if len(named) == 2 and all(len(own) == 1 for own in named) and named[0].keys() != named[1].keys():
         said = " and ".join(f"'{name}' of {file.name}" for file, (name,) in zip(files, named, strict=True))
@@ -141,7 +141,7 @@ def _records(pair: str, arm: str, side: Benchmark) -> Iterator[dict]:
 
 
 def intervals(spec: dict, control: list[float], treatment: list[float], alpha: float) -> list[Interval]:
-    """At 1 - alpha and at 1 - 2 alpha, of logs, positive = treatment better."""
+    """The intervals at 1 - alpha and at 1 - 2 alpha, in logs, positive = treatment better."""
     sign = 1.0 if spec["higher-is-better"] else -1.0
     x, y = ([sign * math.log(value) for value in values] for values in (control, treatment))
     if spec["interleaved"]:
@@ -187,13 +187,13 @@ def _said(few: dict[str, str]) -> list[str]:
 
 
 def _sides(runs: list[dict], first: str, name: str) -> tuple[list[dict], list[dict]]:
-    """Runs of the control and of the treatment of one pair, which the treatment names."""
+    """(runs of the control, runs of the treatment) of one pair. name: the treatment, which names the pair."""
     own = [run for run in runs if run["workload"] == name]
     return [run for run in own if run["arm"] == first], [run for run in own if run["arm"] == name]
 
 
 def _compared(sides: tuple[list[dict], list[dict]], in_pairs: bool) -> tuple[list[float], list[float]]:
-    """The values of the runs that ended well; in pairs, those of the numbers that ended well on both sides."""
+    """The values of the runs that ended well; in pairs, only of numbers whose runs ended well on both sides."""
     control, treatment = ({run["block"]: run["value"] for run in side if run["ok"]} for side in sides)
     if in_pairs:
         both = [number for number in control if number in treatment]
@@ -202,7 +202,7 @@ def _compared(sides: tuple[list[dict], list[dict]], in_pairs: bool) -> tuple[lis
 
 
 def _unpaired(header: dict, runs: list[dict]) -> list[str]:
-    """What is said of runs that ended well and whose partner did not, or is not there."""
+    """Warnings about runs that ended well, but whose partner failed or is missing."""
     first, texts = header["arms"][0]["name"], []
     for name in dict.fromkeys(run["workload"] for run in runs if header["spec"]["interleaved"]):
         sides = _sides(runs, first, name)

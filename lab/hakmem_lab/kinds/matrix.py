@@ -1,16 +1,12 @@
-"""`hak matrix`: a 2^k design. What each factor does at each level of the others, a contrast inside every block; judged
-after every one, until every question has its answer.
+"""`hak matrix`: a 2^k design. It estimates the effect of each factor at each level of the others, by a contrast inside
+every block, and is judged after every block until every question is answered.
 
-What a matrix is asked, and what is decided of it after so many blocks. Pure.
+The questions are the simple effects, each cell against the one with no factor on, the interactions and the main
+effects. They share alpha: at any number of blocks, at most that share of runs has a wrong direction in any of them.
+Main effects follow from the simple ones, so no run is prolonged for them.
 
-Questions are the simple effects, the cells against none, the interactions and the main effects: they share alpha, so
-that all of them together are wrong in direction in at most alpha of the runs, after whatever block one looks. Main
-effects follow from the simple ones: no run goes on for them.
-
-The result of a matrix. Pure: header and records in.
-
-What a factor does at each level of the others comes first; its average over them is shown only where it answers a
-question.
+A result shows the simple effects first. A main effect, the average over the other factors' levels, is shown only if no
+interaction makes it misleading.
 """
 
 import itertools
@@ -48,7 +44,7 @@ def logs(header: dict, blocks: Blocks) -> tuple[list[list[float]], list[list[int
 
 
 def questions(header: dict, blocks: Blocks) -> tuple[list[Question], float]:
-    """(all questions, what the place in the block does, from place to place)."""
+    """(all questions, the change from one place in a block to the next)."""
     freed, change = factorial.freed_as_known(*logs(header, blocks))
     return factorial.questions(freed.tolist(), list(header["spec"]["factors"])), change
 
@@ -59,7 +55,7 @@ def decide(question: Question, spec: dict, plan: Plan) -> verdict.Decision:
 
 
 def settled(header: dict, blocks: Blocks, plan: Plan) -> bool:
-    """Whether every question has its answer: better, worse, or a difference smaller than the margin."""
+    """Whether every question is answered: better, worse, or a difference smaller than the margin."""
     asked = (question for question in questions(header, blocks)[0] if question.kind != "main")
     return all(decide(q, header["spec"], plan).verdict is not verdict.Verdict.INCONCLUSIVE for q in asked)
 
@@ -68,8 +64,8 @@ def settled(header: dict, blocks: Blocks, plan: Plan) -> bool:
 def analyse(header: dict, records: list[dict]) -> dict:
     """Simple effects and cells against none; interactions; main effects where no interaction misleads.
 
-    All of them hold together, after any number of blocks. Runs that were promised one look have two families instead,
-    simple effects and averages, each with intervals that hold together after the last planned block.
+    The intervals of all of them hold at once, after any number of blocks. Runs that are planned with a single look have
+    two families instead, simple effects and averages; the intervals of each hold at once after the last planned block.
     """
     spec, blocks, plan = header["spec"], measured(records), planning.plan_of(header, records)
     result = base_result(header, records, blocks) | {"effects": [], "hidden": [], "comparisons": [], "guardrails": []}
@@ -100,7 +96,7 @@ def analyse(header: dict, records: list[dict]) -> dict:
 
 @dataclass(frozen=True)
 class _Judged:
-    """decision: None in runs of one look, which settle nothing."""
+    """decision: None in runs with a single look, which have no verdicts."""
 
     effect: Effect
     decision: Decision | None = None
@@ -124,7 +120,7 @@ def _at_the_end(header: dict, blocks: Blocks, _: Plan) -> tuple[list[_Judged], f
 
 
 def _ending(found: Sequence[_Judged], count: int, header: dict, records: list[dict]) -> dict:
-    """Whether the run is over, and what it would still take."""
+    """The keys of the result about its end: whether the run is over, and the questions that are still open."""
     if any(one.decision is None for one in found):
         return {"final": True}
     still = {one.effect.name: one.decision for one in found if one.decision and one.effect.kind != "main"}
@@ -133,7 +129,7 @@ def _ending(found: Sequence[_Judged], count: int, header: dict, records: list[di
 
 
 def _failed(header: dict, records: Sequence[dict]) -> dict[str, float]:
-    """Effect -> contrast of the failed runs of its cells; above 0 where fewer runs failed with the factor."""
+    """Effect -> contrast of the failed runs of its cells; above 0 if fewer runs failed with the factor."""
     cells = [-float(len(failing.failed_runs(records, arm["name"]))) for arm in header["arms"]]
     asked = factorial.questions([cells], list(header["spec"]["factors"]))
     return {question.name: float(question.d[0]) for question in asked}
@@ -184,7 +180,7 @@ def _why(hidden: dict[str, Effect], metric: Metric) -> list[str]:
 
 
 def _drift(change: float, spec: dict, cells: int) -> list[str]:
-    """Said where it would have mattered, had the order not been random and the change not been taken out."""
+    """A note on the change within blocks, if it is at least the margin; random order and correction remove it."""
     across = as_ratio(change * (cells - 1))
     if abs(across) < spec["margin"]:
         return []
@@ -232,7 +228,7 @@ def run(spec: MatrixSpec, context) -> dict:
 
 
 def measure(session: Session[MatrixSpec]) -> None:
-    """Blocks of all cells until every question is settled, at most those that are planned."""
+    """Run blocks of all cells until every question is answered, at most the planned number."""
     session.check_fitness()
     everyone, header = list(session.arms), session.file.header()
     plan_detection(

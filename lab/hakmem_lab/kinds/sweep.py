@@ -31,14 +31,14 @@ def run(spec: SweepSpec, context) -> dict:
 
 
 class SweepSession(Session[SweepSpec]):
-    """All arms in the blocks that choose, two in those that confirm."""
+    """A session with blocks of all arms for the selection, then blocks of two arms for the confirmation."""
 
     def runs_until(self, blocks: int) -> int:
         return super().runs_until(self.spec.select_blocks) + 2 * schedule.runs_of_each(2) * blocks
 
 
 def _chosen(header: dict, blocks: Blocks) -> tuple[str, dict]:
-    """The candidate with the best estimate against the default, and the ratios of all that finished every block."""
+    """(the candidate with the best estimate against the default, the log-ratios of all that finished every block)."""
     names = [arm["name"] for arm in header["arms"] if arm["name"] != DEFAULT]
     there = [name for name in names if all(name in block for block in blocks)]
     columns = {name: judged_ratios(blocks, DEFAULT, name, metric_of(header)) for name in there}

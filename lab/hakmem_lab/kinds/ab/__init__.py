@@ -23,7 +23,7 @@ Spec = AbSpec
 
 
 def names(spec: AbSpec) -> tuple[str, str]:
-    """The arms' names: as written, told apart where both are the same."""
+    """The arms' names, as written; with a suffix if both are the same."""
     control, treatment = map(shlex.join, spec.commands) if spec.commands else (spec.control, spec.treatment)
     return (f"{control} (control)", f"{treatment} (treatment)") if control == treatment else (control, treatment)
 
@@ -37,8 +37,10 @@ def arms(spec: AbSpec) -> list[Arm]:
 
 
 def check_blocks(spec: BlockSpec, source: str, plan: Plan, comparisons: int = 1) -> tuple[int, int]:
-    """How many blocks there are at most, and until the soonest verdict. Raises LabError where no data whatever could
-    give one; the comparisons share alpha."""
+    """(the most blocks, the fewest blocks with which a verdict is possible). The comparisons share alpha.
+
+    Raises LabError if no data could give a verdict.
+    """
     least = plan.least_blocks(spec.alpha / comparisons)
     if plan.looks[-1] < least:
         raise LabError(
@@ -56,7 +58,7 @@ def run(spec: AbSpec, context) -> dict:
 
 
 def measure(session: Session[AbSpec]) -> None:
-    """Blocks until the verdict stands, at most those that are planned."""
+    """Run blocks until there is a verdict, at most the planned number."""
     session.check_fitness()
     plan_detection(session, names(session.spec))
     pair, header = names(session.spec), builds.unit_header(session.file.header())
@@ -64,7 +66,7 @@ def measure(session: Session[AbSpec]) -> None:
 
 
 def run_until_settled(session: Session, phase: str, pair: tuple[str, str], header: dict) -> None:
-    """Blocks of two arms, judged after every one of them. Planned looks, and what ended the run, are recorded."""
+    """Run blocks of two arms, judged after each block. Planned looks, and the look that ended the run, are recorded."""
     records = session.records()
     plan, least = planning.plan_of(header, records), planning.least_blocks(records)
     judged = None
@@ -89,7 +91,7 @@ def record_look(session: Session, decision: verdict.Decision, pair: tuple[str, s
 
 
 def look_rows(header: dict, blocks: Blocks, pair: tuple[str, str], plan: Plan) -> list[dict]:
-    """Decisions of the planned looks so far, and of the last block where it lies between two looks."""
+    """The decisions at the planned looks so far, and after the last block if it lies between two looks."""
     counts = [count for count in plan.looks if count <= len(blocks)]
     if header.get("anytime"):
         counts = sorted({*counts, len(blocks)})
@@ -102,7 +104,7 @@ def look_rows(header: dict, blocks: Blocks, pair: tuple[str, str], plan: Plan) -
 
 
 def verdict_parts(header: dict, blocks: Blocks, pair: tuple[str, str], plan: Plan) -> dict:
-    """The result's keys that hold the verdict on two arms and what it rests on."""
+    """The result's keys with the verdict on two arms and its grounds."""
     decision = two_arms.decide(header, blocks, pair, plan)
     rows = [two_arms.judged_row(decision, pair, header["spec"]["metric"])]
     rows += [] if decision.means is None else [two_arms.means_row(decision.means, pair, metric_of(header))]
@@ -127,12 +129,12 @@ def looked_at(blocks: Blocks, plan: Plan) -> Blocks:
 
 
 def of_pair(header: dict, pair: tuple[str, str]) -> dict:
-    """The header as that of an A/B of these two of its arms."""
+    """The header with only these two of its arms, as of an A/B."""
     return header | {"arms": [arm for arm in header["arms"] if arm["name"] in pair]}
 
 
 def confirmation(header: dict, records: list[dict], pair: tuple[str, str], blocks: Blocks) -> dict:
-    """The verdict's keys, of fresh blocks of a chosen arm and the default; empty before they may be judged."""
+    """The keys with the verdict on fresh blocks of the chosen arm and the default; empty before they may be judged."""
     plan = planning.plan_of(header, records)
     blocks = looked_at(blocks, plan)
     if not blocks:
@@ -144,7 +146,7 @@ def confirmation(header: dict, records: list[dict], pair: tuple[str, str], block
 @repeated
 @explained
 def analyse(header: dict, records: list[dict]) -> dict:
-    """The verdict from all blocks that there are; by planned looks alone there is none before the first one."""
+    """The verdict from all present blocks; a run with only planned looks has none before the first look."""
     if builds.KEY in header:
         return builds.analyse(header, records, analyse)
     spec, blocks = header["spec"], measured(records)
@@ -167,7 +169,7 @@ def analyse(header: dict, records: list[dict]) -> dict:
 
 
 def blocked(result: dict, records: list[dict]) -> dict:
-    """A quick run ends without a verdict, and an unfit machine gives none, whatever the interval says."""
+    """Withhold the verdict of a quick run, and any verdict on an unfit machine, whatever the interval."""
     result = early.ended(result, records)
     reasons = [event["text"] for event in events(records, "fitness")]
     if not reasons or not any(row["verdict"] for row in (result, *result["comparisons"], *result.get("looks", []))):

@@ -1,10 +1,10 @@
-"""Builds as a random factor: several pairs of builds of the two arms, and blocks that count as one a pair.
+"""Builds as a random factor: several pairs of builds of the two arms; all blocks of a pair count as one.
 
-Blocks of one pair of builds share its luck, so they are no independent observations: an interval over them would be
-that of these two files, not of the two sources. Here a pair's blocks become one unit, whose log-ratio is the mean of
-theirs, and whatever judges blocks is given units instead: a header that plans as many blocks as there are pairs, and
-records in which a pair is a block. Pairs come one after the other, so that the units are independent of each other and
-everything that holds for blocks in their order holds for them.
+Blocks of one pair of builds share that pair's memory layout, so they are not independent observations: their interval
+would describe these two files, not the two sources. Therefore the blocks of a pair become one unit, whose log-ratio is
+the mean of theirs. The analysis gets units in place of blocks: a header that plans as many blocks as there are pairs,
+and records in which a pair is a block. Pairs run one after the other, so units are independent of each other, and
+everything that holds for blocks in their order also holds for units.
 """
 
 import random
@@ -34,7 +34,7 @@ Analyse = Callable[[dict, list[dict]], dict]
 
 
 def unit_header(header: dict) -> dict:
-    """The header as that of a run whose blocks are the pairs of builds; any other as it is."""
+    """The header as of a run whose blocks are the pairs of builds; a header without builds is returned unchanged."""
     if KEY not in header:
         return header
     known = {key: value for key, value in header.items() if key != KEY}
@@ -44,13 +44,13 @@ def unit_header(header: dict) -> dict:
 
 
 def plan_of(pairs: int, wanted: int, alpha: float) -> Plan:
-    """The wanted number of looks, or one at the end where several leave too little of alpha to so few pairs."""
+    """A plan with the wanted number of looks; with a single one if there are too few pairs for several."""
     plan = Plan(tuple(planned_looks(pairs, wanted)))
     return plan if pairs >= plan.least_blocks(alpha) else Plan((pairs,))
 
 
 def units(blocks: Blocks, each: int) -> Blocks:
-    """The blocks of a pair of builds as one block of all their runs; without the last pair while it is unfinished."""
+    """Merge the blocks of each pair of builds into one block of all their runs, without an unfinished last pair."""
     merged: dict[int, dict[str, list[dict]]] = {}
     count: dict[int, int] = {}
     for block in blocks:
@@ -62,7 +62,7 @@ def units(blocks: Blocks, each: int) -> Blocks:
 
 
 def unit_records(records: Sequence[dict], each: int) -> list[dict]:
-    """The records as those of a run whose blocks are the pairs; runs that do not count stay, in no finished block."""
+    """The records as of a run whose blocks are the pairs. Runs that do not count are kept, in no finished block."""
     blocks = finished_blocks(records, PHASE)
     found = [dict(record) for record in records if record.get("phase") != PHASE]
     disturbed = {(r["block"], r["attempt"]): r["disturbed"] for r in records if r["type"] == "block" and r["ok"]}
@@ -89,7 +89,7 @@ def run(spec: AbSpec, context, arms: Sequence[Arm], measure: Callable[[Session],
 
 
 def check(spec: AbSpec, arms: Sequence[Arm], source: str, plan: Plan) -> None:
-    """Raises LabError where builds cannot be shuffled, or are too few for any verdict."""
+    """Raises LabError if builds cannot be shuffled, or are too few for any verdict."""
     if not any(sources_known(arm) for arm in arms):
         raise LabError(
             f"{source}: builds: neither {arms[0].name} nor {arms[1].name} is built from sources; an arm that is, is "
@@ -116,17 +116,17 @@ def sources_known(arm: Arm) -> bool:
 
 
 def in_builds(text: str) -> str:
-    """A sentence about units, which it calls blocks, as one about builds."""
+    """Replace "block" by "build" in a sentence about units."""
     return re.sub(r"\bblocks\b", "builds", re.sub(r"\bblock\b", "build", text))
 
 
 class BuildSession(Session[AbSpec]):
-    """Blocks in which an arm takes part as one of several builds of it; a seed stands for a pair of builds."""
+    """Blocks in which each arm runs as one of its several builds. Each pair of builds has a seed."""
 
     counted = "builds"
 
     def check_arms(self) -> None:
-        """Builds what is missing, and asks of every build whether it serves the program."""
+        """Make the missing builds, and check that each build serves the program."""
         drawn = self.spec.seed if self.spec.seed is not None else random.SystemRandom().getrandbits(SEED_BITS)
         self._build(project.seeds(drawn, self.spec.builds))
         plain = self.arms
@@ -165,13 +165,13 @@ class BuildSession(Session[AbSpec]):
         super().resume(file, header)
 
     def _each(self) -> int:
-        """Blocks of a pair."""
+        """The number of blocks of a pair."""
         return self.spec.max_blocks // self.spec.builds
 
     def each_block(
         self, phase: str, names: Callable[[Blocks], Sequence[str]], count: int, *_: object
     ) -> Iterator[Blocks]:
-        """The units that are in the store, then again after every further one, up to `count` of them."""
+        """Yield the units in the store, then all units after each further one, up to `count` of them."""
         each, known = self._each(), None
         for blocks in super().each_block(phase, names, count * each):
             found = units(blocks, each)
@@ -187,7 +187,7 @@ class BuildSession(Session[AbSpec]):
 
 
 def _sources(arm: Arm) -> Path:
-    """Where the sources of `hakmem` or `hakmem@REVISION` are."""
+    """The folder with the sources of `hakmem` or `hakmem@REVISION`."""
     _, at, revision = arm.allocator.partition("@")
     return project.sources_of(revision) if at else project.required_root(arm.name)
 
@@ -201,7 +201,7 @@ def analyse(header: dict, records: Sequence[dict], judge: Analyse) -> dict:
     """The result of `judge` on the units, with numbers of blocks and builds."""
     each, pairs = header[KEY]["each"], header[KEY]["pairs"]
     result = judge(unit_header(header), unit_records(records, each))
-    # Before the first look there is nothing to be seen of single pairs either.
+    # Before the first look, single pairs are not shown either.
     used = units(finished_blocks(records, PHASE), each)[: result["blocks"]] if result["comparisons"] else []
     names = [arm["name"] for arm in header["arms"]]
     ratios = [as_ratio(d) for d in log_ratios(used, names[0], names[1], metric_of(header)) or []]

@@ -1,8 +1,8 @@
-"""`hak latency`: tail latency of an open loop, arms in randomised blocks, percentiles of all requests of an arm; judged
-after every block that has requests enough, else at planned looks (`rule`).
+"""`hak latency`: tail latency of an open loop, with arms in randomised blocks, and percentiles of all requests of an
+arm. Judged after every block if blocks have enough requests, else at planned looks (`Rule`).
 
-A client that waits for an answer before it sends the next request does not see how long the others would have waited;
-so the program has a schedule, and counts from when a request should have begun.
+A client that waits for each answer before it sends the next request hides the waiting time of the requests it delays.
+So the program follows a schedule, and measures each request from the time at which it should have begun.
 """
 
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ def check_percentile(value: str) -> str:
 
 
 def check_guardrails(value: dict[str, Guardrail]) -> dict[str, Guardrail]:
-    """Percentiles, and what every kind can watch; else ValueError."""
+    """Guardrails on percentiles and on the metrics of every kind; else ValueError."""
     for name, guardrail in value.items():
         if name not in pool.METRICS:
             check_metric(name)
@@ -53,7 +53,7 @@ def check_guardrails(value: dict[str, Guardrail]) -> dict[str, Guardrail]:
 
 class Spec(BaselineSpec):
     """`{rate}` and `{seconds}` in the command stand for the keys rate and duration. metric: the percentile (of the
-    response time, or service-...) that the verdict is about. histogram: how the output says it."""
+    response time, or service-...) that the verdict is about. histogram: the pattern of a histogram in the output."""
 
     kind: Literal["latency"] = "latency"
     allocators: Annotated[list[str], Field(min_length=2, default_factory=lambda: ["glibc", "hakmem"])]
@@ -82,13 +82,13 @@ class Spec(BaselineSpec):
         return self
 
     def values(self) -> dict[str, str]:
-        """What the placeholders stand for."""
+        """Placeholder -> its value."""
         given = {"{rate}": self.rate, "{seconds}": self.duration}
         return {name: f"{value:g}" for name, value in given.items() if value is not None}
 
 
 class HistogramRunner(Runner):
-    """Keeps the histograms of a run and all their percentiles beside the one that is asked for."""
+    """Stores the histograms of each run and all their percentiles, besides the primary metric."""
 
     def __init__(self, workload: Workload, metric: pool.Percentile, others: Sequence[Metric]):
         super().__init__(workload, [metric, *others])
@@ -122,7 +122,7 @@ class LatencySession(Session[Spec]):
 
 
 def measure(session: LatencySession) -> None:
-    """Blocks of the baseline and of every arm that is not settled yet."""
+    """Run blocks of the baseline and of every arm without a verdict."""
     session.check_fitness()
     first, *others = list(session.arms)
     note_rule(session)
@@ -144,7 +144,7 @@ def measure(session: LatencySession) -> None:
 
 
 def note_rule(session: LatencySession) -> None:
-    """Fixes, by the trials, which percentiles are judged after every block; says so where the chosen one is not."""
+    """Decide by the trials which percentiles are judged after every block; report it if the primary one is not."""
     records, spec = session.records(), session.spec
     if not session.file.header().get("anytime") or events(records, planning.BY_BLOCK):
         return
@@ -159,7 +159,7 @@ def note_rule(session: LatencySession) -> None:
 
 
 def columns(blocks: Blocks, first: str, others: Sequence[str], metric: str) -> list[list[float]]:
-    """The log-ratios of the blocks' own percentiles, of every arm that finished one."""
+    """For every arm that finished a block, the log-ratios of the percentiles of its blocks."""
     pools = pool.Pools(blocks)
     pairs = (pool.Pair(pools, first, name) for name in others)
     return [pair.log_ratios(metric) for pair in pairs if pair.blocks]

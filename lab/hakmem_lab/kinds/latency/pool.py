@@ -1,9 +1,8 @@
-"""All requests of every arm, block by block, out of the records of a latency run. Pure.
+"""Histograms of latencies: read from a program's output, and added up by arm and block from a run's records.
 
-Histograms of latencies out of a program's output, kept as HdrHistogram's own encoding.
-
-A pattern matches either one bucket a line, with the groups `value` and `count`, or a whole histogram in HdrHistogram's
-log encoding, with the group `encoded`; the optional group `series` says what it belongs to, `response` or `service`.
+They are stored in HdrHistogram's own encoding. A pattern matches either one bucket on each line, with the groups
+`value` and `count`, or a whole histogram in HdrHistogram's log encoding, with the group `encoded`. The optional group
+`series` is `response` or `service`.
 """
 
 import math
@@ -50,7 +49,7 @@ def empty() -> HdrHistogram:
 
 
 def buckets_us(texts: Iterable[str]) -> dict[float, int]:
-    """Value -> count of the sum of encoded histograms; a value is the greatest that its bucket may hold."""
+    """Value -> count in the sum of encoded histograms. The value is the upper end of the bucket."""
     total = empty()
     for text in texts:
         total.decode_and_add(text.encode())
@@ -62,7 +61,7 @@ def buckets_us(texts: Iterable[str]) -> dict[float, int]:
 
 
 def percentile_us(histogram: HdrHistogram, name: str) -> float:
-    """name: a key of PERCENTILES."""
+    """A percentile in microseconds. name: a key of PERCENTILES."""
     if name == "max":
         return histogram.get_max_value() / 1e3
     return min(histogram.get_value_at_percentile(PERCENTILES[name]), histogram.get_max_value()) / 1e3
@@ -88,14 +87,14 @@ def percentiles_us(histograms: Mapping[str, HdrHistogram]) -> dict[str, float]:
 
 @dataclass
 class Reader:
-    """Reads the histograms of one run after the other. unit: of the printed values."""
+    """Reads the histograms of successive runs. unit: of the printed values."""
 
     pattern: str
     unit: str = "ns"
     _last: tuple[Outcome, dict[str, HdrHistogram]] | None = None
 
     def histograms(self, outcome: Outcome) -> dict[str, HdrHistogram]:
-        """series -> histogram. Raises MetricMissing where there is no response time in the output."""
+        """series -> histogram. Raises MetricMissing if the output has no response times."""
         if self._last is None or self._last[0] is not outcome:
             self._last = outcome, self.parse(outcome.stdout + "\n" + outcome.stderr)
         return self._last[1]
@@ -160,7 +159,7 @@ class Requests:
         return split(metric)[0] in self.series
 
     def beyond(self, metric: str) -> float:
-        """How many requests are beyond the percentile; the greatest value has none beyond and counts as 1."""
+        """The number of requests beyond the percentile; for `max` and the mean, the number of all requests."""
         what = statistic(metric)
         return round(self.count * (1 - what), 3) if isinstance(what, float) and what < 1 else float(self.count)
 
@@ -183,7 +182,7 @@ def statistic(metric: str) -> float | str:
 
 
 def requests(blocks: Blocks, name: str, whats: Sequence[float | str] = tuple(WHATS.values())) -> Requests:
-    """All requests of an arm, and of them these statistics. Blocks must hold at least one run of it each."""
+    """All requests of an arm, with these statistics. Each block must have at least one run of the arm."""
     series = {}
     for each in PREFIXES:
         rows = [[run["histograms"].get(each) for run in block[name]] for block in blocks]
@@ -193,7 +192,7 @@ def requests(blocks: Blocks, name: str, whats: Sequence[float | str] = tuple(WHA
 
 
 class Pools:
-    """The requests of arms in the blocks of a run, added up when asked for. whats: the only statistics wanted."""
+    """The requests of arms in the blocks of a run, added up on demand. whats: the statistics to compute."""
 
     def __init__(self, blocks: Blocks, whats: Sequence[float | str] = tuple(WHATS.values())):
         self.blocks, self._whats = blocks, whats
@@ -229,11 +228,11 @@ class Pair:
         return min(arm.beyond(metric) for arm in self._arms(count))
 
     def against(self, metric: str, levels: Sequence[float], count: int | None = None) -> list[Interval]:
-        """An interval a level, of all blocks or the first `count`; positive where the treatment's is lower."""
+        """One interval for each level, from all blocks or the first `count`; positive if the treatment is lower."""
         return compared(*self._sampled(metric, count), statistic(metric), levels)
 
     def spread(self, metric: str) -> float:
-        """One block's part in the uncertainty of the log-ratio of all requests."""
+        """Standard deviation of one block, for the log-ratio of all requests."""
         return spread(*self._sampled(metric, None), statistic(metric))
 
     def log_ratios(self, metric: str) -> list[float]:
@@ -257,7 +256,7 @@ def _of_block(runs: Sequence[dict], metric: str) -> float:
 
 
 def enough(trials: Sequence[dict], runs_of_a_block: int) -> list[str]:
-    """The percentiles for which a block has requests enough, by what trial runs of all arms had."""
+    """The percentiles for which a block has enough requests, judging by the trial runs of all arms."""
     found = []
     for prefix_of, prefix in PREFIXES.items():
         texts = [trial["histograms"].get(prefix_of) for trial in trials]

@@ -1,9 +1,9 @@
 """The result of a latency run. Pure: header and records in.
 
-What the slowest requests did: the kernel's counts in each of them, as the program prints them. A line `slow RESPONSE_NS
-FAULTS WAITS PREEMPTED` for each of a run's slowest requests, counted from the start of the one that it had to wait for;
-and of the whole run `pages FAULTS GROWTH`: what was faulted in beyond the growth of resident memory had been there, and
-was given back.
+The causes of the slowest requests come from the kernel's counts, which the program prints. It prints one line `slow
+RESPONSE_NS FAULTS WAITS PREEMPTED` for each of a run's slowest requests; the counts begin with the request that it had
+to wait for. For the whole run it prints `pages FAULTS GROWTH`: page faults beyond the growth of resident memory are on
+memory that had been returned before.
 """
 
 import math
@@ -30,24 +30,24 @@ _PAGES = re.compile(r"^pages (\d+) (-?\d+)$", re.M)
 KEPT = 512
 CAUSED = ("p99", "p99.9", "p99.99")
 NEARLY, MOSTLY = 0.8, 0.5
-DIGITS = 0.998  # of a value that a histogram has rounded
+DIGITS = 0.998  # allows for the rounding of values in a histogram
 PREEMPTED, WAITED, FAULTED, OWN = "other programs", "lock waits", "page faults", "own work"
 
 
 def read_slow(text: str) -> dict:
-    """What a run's record keeps of it; nothing where the program does not print it."""
+    """The keys of a run's record about its slowest requests; empty if the program does not print them."""
     slow = sorted(([int(word) for word in found] for found in _SLOW.findall(text)), reverse=True)[:KEPT]
     pages = _PAGES.search(text)
     return {"slow": slow, "pages": [int(pages[1]), int(pages[2])] if pages else None} if slow else {}
 
 
 def cause(_response: int, faults: int, waits: int, preempted: int) -> str:
-    """One for each. Who was not running is not asked for more; a wait is longer than a fault."""
+    """The one cause of a slow request: preemption comes before waits, and waits come before the shorter page faults."""
     return PREEMPTED if preempted else WAITED if waits else FAULTED if faults else OWN
 
 
 def cause_rows(arms: Mapping[str, Requests], runs: Mapping[str, Sequence[dict]]) -> list[dict]:
-    """Causes of the requests beyond each percentile, as shares, by arm. Left out where too few causes are known."""
+    """Causes of the requests beyond each percentile, as shares, by arm. Left out if too few causes are known."""
     found = []
     for percentile in CAUSED:
         for name, arm in arms.items():
@@ -91,12 +91,12 @@ LEAST_SECONDS = 10
 
 
 def key(percentile: str) -> str:
-    """p99.9 -> p999_us, as the results name it."""
+    """p99.9 -> p999_us, the key in results."""
     return percentile.replace(".", "") + "_us"
 
 
 def _series(arm: Requests, prefix: str) -> dict | None:
-    """Percentiles over all requests, with intervals from resampled blocks; None where no such series is printed."""
+    """Percentiles over all requests, with intervals from resampled blocks; None if the series is not printed."""
     if not arm.known(prefix + MEAN):
         return None
     out: dict = {"intervals": {}}
@@ -107,7 +107,7 @@ def _series(arm: Requests, prefix: str) -> dict | None:
 
 
 def _arm(arm: Requests, runs: Sequence[dict], rate_per_s: float | None) -> dict:
-    """usual_run: the medians of the runs' own percentiles, which do not see what few runs have."""
+    """usual_run: the medians of the runs' own percentiles, which a few slow runs do not move."""
     usual = {key(name): statistics.median(run["metrics"][name] for run in runs) for name in PERCENTILES}
     row = {"name": arm.name, "rate_per_s": rate_per_s, **(_series(arm, "") or {})}
     return row | {"service": _series(arm, PREFIXES["service"]), "requests": arm.count, "usual_run": usual}
@@ -137,7 +137,7 @@ def _warnings(rows: Sequence[dict], arms: Sequence[Requests], blocks: Blocks, as
 
 
 def _rarely_slow(rows: Sequence[dict]) -> list[str]:
-    """Where a few runs have what the median run does not: of the farthest percentile that shows it, both figures."""
+    """A warning if a few runs are much slower than the median run, with both figures of the highest such percentile."""
     for name in reversed([name for name in PERCENTILES if name != "max"]):
         pairs = [(row["name"], row[key(name)], row["usual_run"][key(name)]) for row in rows]
         if found := [pair for pair in pairs if pair[1] > RARELY_SLOW * pair[2]]:
@@ -158,8 +158,8 @@ def _unsteady(runs: Sequence[dict]) -> list[str]:
 
 @explained
 def analyse(header: dict, records: list[dict]) -> dict:
-    """Percentiles of all requests of every arm; each arm against the baseline, with a verdict on the chosen percentile
-    and intervals that hold for all arms at once, as soon as the run's rule allows one."""
+    """Percentiles of all requests of every arm. As soon as the run's rule allows, also each arm against the baseline:
+    a verdict on the primary percentile, and intervals that hold for all arms at once."""
     spec, blocks, law = header["spec"], measured(records), recorded(header, records)
     names = [arm["name"] for arm in header["arms"]]
     first, others = names[0], names[1:]
@@ -213,7 +213,7 @@ def _unlimited(decision: verdict.Decision) -> bool:
 
 
 def _secondary(pairs: dict[str, Pair], spec: dict) -> list[dict]:
-    """Every other percentile, the mean, and what the arms cost besides: for information, without a verdict."""
+    """Every other percentile, the mean, CPU time and memory: for information, without a verdict."""
     level = 1 - spec["alpha"] / len(pairs)
     rows = []
     for metric in REPORTED:

@@ -1,18 +1,20 @@
-"""The verdict on one arm of a latency run: a percentile of all its requests, guardrails, the mean. Pure.
+"""The verdict on one arm of a latency run: when it may be judged, and by which interval. Pure.
 
-When a latency run may be judged, and which interval then holds. Pure.
+It rests on a percentile of all requests, on guardrails, and on the mean.
 
-Where a block has requests enough for a percentile (ten beyond it, on every arm), each block gives a log-ratio of its
-own requests, and the rule of an A/B holds for these after every block. The shown interval contains that of all requests
+If a block has enough requests for a percentile (ten beyond it, on every arm), each block gives a log-ratio of its own
+requests. These are judged by the rule of an A/B, after every block. The shown interval contains that of all requests
 and that of the blocks, so both must agree on a direction. The rule of the blocks bounds the error of the whole run;
-resampled blocks hold a verdict back where few blocks have long waits.
+resampled blocks hold a verdict back if only a few blocks have long waits.
 
-Where a block has too few, its own percentile says little. All requests are then looked at after 1/2, 3/4 and all of the
-planned blocks, at O'Brien–Fleming levels. Simulated with the test of flipped signs, 12, 20 and 40 blocks: arms that are
-equal differ in 4.6 to 5.1 % of the runs; large effects end after 9, 11 and 20 blocks; what one look at the end would
-show in 77 % is missed half a point more often. Equal levels at all looks (Pocock) miss it four to seven points more
-often, and a first look at 1/3 never ended a run. `RESERVE` of alpha is kept for blocks beyond these looks: a bet on the
-sign of each block's own log-ratio, which equal arms make a fair one however few requests it has.
+If a block has too few requests, its own percentile says little. Then all requests are judged after 1/2, 3/4 and all of
+the planned blocks, at O'Brien–Fleming levels. Simulations with the test of flipped signs, for 12, 20 and 40 blocks:
+equal arms are called different in 4.6 to 5.1 % of the runs; large effects end a run after 9, 11 and 20 blocks. An
+effect that one look at the end would show in 77 % of the runs is missed half a point more often. With equal levels at
+all looks (Pocock) it would be missed four to seven points more often. A first look at 1/3 never ended a run.
+
+The share `RESERVE` of alpha is kept for blocks beyond these looks: a bet on the sign of each block's own log-ratio. If
+the arms are equal, that bet is fair however few requests a block has.
 """
 
 import math
@@ -30,13 +32,13 @@ from hakmem_lab.kinds.latency.pool import LEAST_REQUESTS_BEYOND, METRICS, PREFIX
 from hakmem_lab.plan.spec import guardrails_of
 
 LOOKS = (1 / 2, 3 / 4, 1)
-# Little, so that the looks keep their levels: more blocks are asked for seldom.
+# A small share, so that the looks keep their levels: blocks are seldom added.
 RESERVE = 0.1
 
 
 @dataclass(frozen=True)
 class Rule:
-    """often: for the percentiles in `by_block`; seldom: for all others. `planned`: blocks."""
+    """often: the plan for the percentiles in `by_block`; seldom: for all others. planned: number of blocks."""
 
     often: Plan
     seldom: Plan
@@ -47,7 +49,7 @@ class Rule:
         return self.often.looks[-1]
 
     def intervals(self, pair: Pair, metric: str, alpha: float) -> tuple[Interval, Interval]:
-        """The interval of one percentile, and the narrower one that leaves alpha on each side."""
+        """(the interval of one percentile, the narrower one with an error of alpha on each side)."""
         if metric in self.by_block:
             judged = self.often.judged(pair.log_ratios(metric), alpha)
             pooled = pair.against(metric, [1 - alpha, 1 - 2 * alpha])
@@ -69,7 +71,7 @@ class Rule:
     def _narrowed(
         self, pair: Pair, metric: str, alpha: float, looked: tuple[Interval, Interval]
     ) -> tuple[Interval, Interval]:
-        """The anytime-valid interval of all blocks; unlimited where the two sides exclude each other."""
+        """The anytime-valid interval of all blocks; unlimited if the parts exclude each other."""
         pooled = pair.against(metric, [1 - alpha, 1 - 2 * alpha])
         bets, tail = Bets(pair.log_ratios(metric)), alpha * self.seldom.share
         found = []
@@ -114,7 +116,7 @@ def recorded(header: dict, records: Sequence[dict]) -> Rule:
     return replace(law, often=Plan((planned,), share))
 
 
-# A better middle must not be bought with a worse tail: watched whether or not a spec asks for it.
+# A guardrail of every run, so that a better median is not accepted with a worse tail.
 BUILT_IN = {"p99.9": 0.25}
 
 
@@ -145,8 +147,8 @@ def whats(spec: dict) -> list[float | str]:
 
 
 def limits(asked: Asked, pair: Pair) -> dict[str, float]:
-    """Percentile -> tolerated worsening. The built-in one only where the planned blocks have requests enough to know it
-    by: whether it is there must not depend on when the run ends."""
+    """Percentile -> tolerated worsening. The built-in one applies only if the planned blocks have enough requests for
+    it. That is decided by the planned number, so it does not depend on when the run ends."""
     spec, share = asked.spec, max(1.0, asked.rule.planned / len(pair.blocks))
     own = {metric.name: limit for metric, limit in guardrails_of(spec).items() if metric.name in METRICS}
     steady = {
@@ -158,7 +160,7 @@ def limits(asked: Asked, pair: Pair) -> dict[str, float]:
 
 
 def guardrails(asked: Asked, pair: Pair) -> tuple[Guardrail, ...]:
-    """Percentiles of all requests by the same rule, and what else the spec's guardrails watch, run by run."""
+    """Guardrails on percentiles of all requests, by the same rule, and on the spec's other metrics, run by run."""
     found = []
     for name, limit in limits(asked, pair).items():
         if pair.known(name):
@@ -172,7 +174,7 @@ def guardrails(asked: Asked, pair: Pair) -> tuple[Guardrail, ...]:
 
 
 def decide(asked: Asked, pair: Pair) -> Decision:
-    """On the chosen percentile: better only where neither a guardrail nor the mean of all requests says otherwise."""
+    """Decide on the primary percentile. A guardrail, or the mean of all requests, may contradict the verdict."""
     metric, delta = asked.metric, asked.delta
     interval, equivalence = asked.rule.intervals(pair, metric, asked.alpha)
     watched = guardrails(asked, pair)
@@ -195,10 +197,10 @@ def _corrected(asked: Asked, pair: Pair, interval: Interval) -> Interval:
 
 
 def moved(asked: Asked, pair: Pair, before: Pair, interval: Interval) -> Interval:
-    """A run that its last block ended favours luck: its estimate is moved as far as that of its blocks is; at planned
-    looks, as far as the luck of such a look moves it.
+    """Correct the estimate of a run that its last block ended, since such a run stops on lucky blocks.
 
-    before: the same arms without that block.
+    After every block, the correction is that of the blocks' own estimate; at planned looks, that of a look.
+    before: the same arms without the last block.
     """
     law, by_block = asked.rule, asked.metric in asked.rule.by_block
     if len(pair.blocks) >= law.planned:

@@ -1,6 +1,6 @@
-"""`hak replay`: a recorded program's allocations on several allocators, in blocks as every comparison.
+"""`hak replay`: replays a recorded program's allocations on several allocators, in blocks like any comparison.
 
-With `live`, the recorded command itself runs on each of them in the same blocks: what the replay predicts, and what is.
+With `live`, the recorded command itself also runs on each of them in the same blocks, to check the predictions.
 """
 
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ def parse_numbers(value: Any) -> Any:
 
 
 class Spec(CompareSpec):
-    """command: what replays the trace; it follows from the other keys."""
+    """command: the program that replays the trace; it follows from the other keys."""
 
     kind: Literal["replay"] = "replay"  # type: ignore[assignment]
     trace: Word
@@ -62,17 +62,17 @@ class Spec(CompareSpec):
         if not Path(trace).is_file():
             raise LabError(f"there is no trace '{trace}'; one is made by: hak record -o {trace} -- COMMAND")
         live = bool(values.get("live"))
-        # A run tells the times of its last execution by stack.
+        # A run reports the times of its last execution, by stack.
         values = {"pace": "recorded" if live else "fast"} | ({"repeat": 1} if values.get("by") else {}) | values
         mean = stacks.mean_bytes(Path(trace)) if values.get("by") else 0
         touch, pace = str(values.get("touch", "recorded")), str(values["pace"])
         numbers = parse_numbers(values.get("processes"))
-        numbers = numbers if isinstance(numbers, list) else []  # which the field itself refuses
+        numbers = numbers if isinstance(numbers, list) else []  # the field's own check rejects other values
         return values | {"command": replay.command(trace, touch, pace, numbers, mean)}
 
 
 def live_workload(spec: Spec, found: Contents) -> Workload:
-    """The recorded command. Raises LabError where it cannot be run."""
+    """The recorded command. Raises LabError if it cannot be run."""
     command, cwd = replay.texts(found.info.get("command")), words(found.info, "cwd") or None
     if not command:
         raise LabError(f"--live: {spec.trace} does not say which command was recorded")
@@ -86,9 +86,9 @@ def live_workload(spec: Spec, found: Contents) -> Workload:
 
 
 class TwoRunners(Runner):
-    """Replays on the arms, and runs the recorded command on their twins."""
+    """Replays on the arms, and runs the recorded command on the arms whose name ends in LIVE."""
 
-    def __init__(self, own: Runner, live: Runner):  # its launchers are theirs
+    def __init__(self, own: Runner, live: Runner):  # no launcher of its own
         self._own, self._live = own, live
 
     def run(self, arm: Arm, pad_bytes: int, repeat: int = 1, seed: int = TRIAL_SEED) -> dict:
@@ -105,7 +105,7 @@ class TwoRunners(Runner):
 
 
 class ReplaySession(ReplayBlocks):
-    """Blocks of replays, and of live runs where they are asked for."""
+    """Blocks of replays, and of live runs if requested."""
 
     def __init__(self, spec: Spec, arms: Sequence[Arm], progress: Progress):
         self.trace, self.found = spec.trace, contents(Path(spec.trace))
@@ -134,7 +134,7 @@ class ReplaySession(ReplayBlocks):
 
 
 def arms(spec: Spec) -> list[Arm]:
-    """The baseline first; then, with live, each of them again."""
+    """The arms, the baseline first; with live, then each of them again."""
     own = compare.arms(spec)
     return own + [replace(arm, name=arm.name + LIVE) for arm in own if spec.live]
 
@@ -147,7 +147,7 @@ def run(spec: Spec, context: Context) -> dict:
 
 
 def measure(session: ReplaySession) -> None:
-    """Blocks of all arms; without live runs and stacks, of the baseline and of those that are not settled yet."""
+    """Run blocks of all arms; without live runs and stacks, only of the baseline and of arms without a verdict."""
     session.check_fitness()
     header = session.file.header()
     if not header["spec"]["live"] and not header["spec"].get("by"):

@@ -1,10 +1,10 @@
-"""What replays say about the live program, and how far that may be off. Pure.
+"""Predictions for the live program from replays, with their intervals. Pure.
 
-On the allocator that served the recorded program (the base) the program used a known amount. Of any other allocator it
-is predicted to use as much more as its replay uses more than the base's replay: whatever the program does besides
-allocating is the same. An interval has two parts: the noise of replays and live runs, and the error of this model. That
-is taken from what was measured on other programs, and is larger where the other arms, run live as well, say so (the arm
-that is predicted left out).
+On the allocator that served the recorded program (the base), the program used a known amount. On another allocator it
+is predicted to use more by the same difference as between the two replays: everything but the allocations stays the
+same. An interval has two parts: the noise of replays and live runs, and the error of this model. The model's error was
+measured on other programs. It is enlarged if the live runs of the other arms (without the predicted one) show a larger
+error.
 """
 
 import itertools
@@ -19,13 +19,13 @@ from hakmem_lab.judge.statistics.special import stdtrit
 
 LEVEL, SIGMAS = 0.95, 2.0
 MATTERS = 0.03  # smaller differences between live runs need no particular order
-LEAST_OTHERS = 2  # arms that were run live, besides the base, from which the model's error follows
+LEAST_OTHERS = 2  # fewest other arms with live runs from which the model's error is estimated
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """field: of a live run's record. of_level, of_change: standard error of the model, as a part of the base's value
-    and of the predicted change: what was seen of five programs."""
+    """field: in a live run's record. of_level, of_change: standard error of the model, as a share of the base's value
+    and of the predicted change, measured on five programs."""
 
     name: str
     field: str
@@ -51,7 +51,7 @@ class Column:
 
 
 def offsets(recorded: Sequence[Mapping], base_runs: Sequence[Mapping]) -> dict[int, float]:
-    """Process -> KiB besides the allocator's memory: what the recorded peak has and the base's replays do not."""
+    """Process -> KiB outside the allocator: the recorded peak minus the peak of the base's replays."""
     known = {each["process"]: each["peak_kib"] for each in recorded if each["peak_kib"] is not None}
     held: dict[int, list[float]] = {}
     for run in base_runs:
@@ -66,14 +66,14 @@ def peak(processes: Sequence[Mapping], beside: Mapping[int, float]) -> float:
 
 
 def error_of_median(values: Sequence[float]) -> float:
-    """Its standard error, as of normal values."""
+    """The standard error of the median, as for normal values."""
     if len(values) < 2:
         return 0.0
     return 1.2533 * statistics.stdev(values) / math.sqrt(len(values))
 
 
 def rate(level: float | None, cpu_level: float | None, quantity: Quantity) -> float:
-    """How much wall time a second of processor time makes: less than one where several threads work at once."""
+    """Wall time per processor time of the program; less than 1 if several threads work at once."""
     if quantity.name != "wall" or not level or not cpu_level:
         return 1.0
     return min(1.0, level / cpu_level)
@@ -82,8 +82,10 @@ def rate(level: float | None, cpu_level: float | None, quantity: Quantity) -> fl
 def rows(
     columns: Mapping[str, Column], base: str, quantity: Quantity, level: float | None, cpu_level: float | None = None
 ) -> list[dict]:
-    """An arm each: the prediction with its interval, and the live value where there is one. level: what the base used
-    when it was recorded, where nothing was run live; None: then nothing can be predicted."""
+    """One row for each arm: the prediction with its interval, and the live value if there is one.
+
+    level: what the program used when it was recorded, for runs without live runs; without either, there are no rows.
+    """
     lives = {name: statistics.median(column.lives) for name, column in columns.items() if column.lives}
     level = lives.get(base, level)
     if level is None:
@@ -111,8 +113,8 @@ def rows(
 
 
 def doubt(columns: Mapping[str, Column], base: str, quantity: Quantity, level: float | None, share: float) -> str:
-    """Why nothing can be predicted, where the replays on the base took longer than all of the program: they are not
-    what the program did, and the difference of two of them is none that it would see."""
+    """Why nothing can be predicted, if the base's replay took longer than the whole program; else empty. Such a replay
+    differs from what the program did, so a difference between two of them would not occur in the program."""
     replay = statistics.median(columns[base].replays) * share
     level = statistics.median(columns[base].lives) if columns[base].lives else level
     if quantity.memory or level is None or replay <= level:
@@ -135,10 +137,10 @@ def half_width(
 
 
 def ranking(rows_: Sequence[Mapping], lives: Mapping[str, Sequence[Sequence[float]]]) -> dict:
-    """Whether predicted and live order agree, of every two arms whose live runs differ by more than matters.
+    """For every two arms whose live runs differ by more than MATTERS: whether the predicted order is the live order.
 
-    lives: of each arm, block by block, the values of its live runs. A difference counts where it is more than chance:
-    where the interval of all pairs together excludes that there is none. The others that look as large are unsure.
+    lives: for each arm, block by block, the values of its live runs. A difference counts if its interval excludes 0;
+    the intervals of all pairs hold at once. Other differences of that size are "unsure".
     """
     found: dict[str, list[list[str]]] = {"agree": [], "contrary": [], "unsure": []}
     rows_of = {row["arm"]: row for row in rows_}
@@ -159,7 +161,7 @@ def ranking(rows_: Sequence[Mapping], lives: Mapping[str, Sequence[Sequence[floa
 
 
 def recorded_level(recorded: Mapping, quantity: Quantity) -> float | None:
-    """What the base used when it was recorded; times with what the recorder took."""
+    """What the program used when it was recorded; times include those of the recorder."""
     if quantity.memory:
         return max((each["peak_kib"] for each in recorded["processes"] if each["peak_kib"] is not None), default=None)
     return recorded[quantity.field]

@@ -1,7 +1,7 @@
-"""The result of a replay: the comparison of the arms, what it predicts of the live program, which of its code gains.
+"""The result of a replay: the comparison of the arms, predictions for the live program, and the gain by stack.
 
-By stack: the time of the blocks that one stack allocated, on each arm. Which stacks are asked about is decided before
-anything is measured. A stack and an arm is a test; all of them together are wrong with at most alpha. Pure, but for
+By stack: the time for the blocks that one stack allocated, on each arm. The stacks are chosen before anything is
+measured. Each stack on each arm is a test; with a probability of at most alpha, any of them is wrong. Pure, except for
 `chosen`.
 """
 
@@ -25,13 +25,13 @@ from hakmem_lab.store.query import Blocks, runs_of
 from hakmem_lab.trace import stacks
 
 MOST = 20
-LEAST_NS = 1.0  # of a block: less than that the clock cannot tell
+LEAST_NS = 1.0  # smallest time of a block: the clock is no finer
 Key = tuple[int, str]  # number of a stack, arm
 
 
 def chosen(path: Path, spec: CompareSpec, process: int | None) -> dict[str, Any]:
-    """The stacks with the most of the allocations and of the bytes of one process, as many as the blocks can decide on.
-    Raises LabError where there are none."""
+    """The stacks with the largest shares of allocations and bytes of one process, as many as the planned blocks can
+    decide on. Raises LabError if there are none."""
     counted, _ = stacks.by_stack(path, process)
     rows = stacks.without_plumbing(counted["stacks"])
     whole = {key: max(sum(row[key] for row in rows), 1) for key in ("calls", "bytes")}
@@ -51,7 +51,7 @@ def judged(
 
 
 def block_ns(runs: Sequence[Mapping], process: int, nodes: set[int]) -> list[float]:
-    """Mean nanoseconds for a block of these stacks, in each run. Empty where a replay had no such block."""
+    """Mean nanoseconds for a block of these stacks, in each run. Empty if a replay had no such block."""
     found = []
     for run in runs:
         rows = [row for each in run["replay"]["processes"] if each["process"] == process
@@ -64,8 +64,8 @@ def block_ns(runs: Sequence[Mapping], process: int, nodes: set[int]) -> list[flo
 
 
 def by_stack(header: dict, names: Sequence[str], blocks: Blocks) -> dict:
-    """What `chosen` says, each row with `arms`, the baseline first: those that the program would gain most from first.
-    ns with low and high: of a block, median and 95 % interval. gain_s: of the recorded program, in seconds."""
+    """The rows of `chosen`, sorted by the largest gain, each with `arms`, the baseline first. An arm has: ns with low
+    and high, median and 95 % interval of the time for a block; gain_s, the recorded program's gain in seconds."""
     asked, (first, *others), spec = header["stacks"], names, header["spec"]
     values: dict[Key, list[list[float]]] = {}
     columns: dict[Key, list[float]] = {}
@@ -101,7 +101,7 @@ def _stack_arm(name: str, values: Sequence[Sequence[float]], decision: verdict.D
 
 
 SHOWN = ("GO", "NO-GO")
-LIVE = " live"  # what the name of an arm ends in that runs the recorded command
+LIVE = " live"  # suffix of the name of an arm that runs the recorded command
 
 
 def replayed(header: dict) -> dict:
@@ -111,9 +111,9 @@ def replayed(header: dict) -> dict:
 
 @explained
 def analyse(header: dict, records: list[dict]) -> dict:
-    """That of a comparison, with `replay`: the trace, predictions beside what is known of the live program."""
+    """The result of a comparison, with `replay`: the trace, and predictions beside the live program's figures."""
     own = replayed(header)
-    # Whoever failed live has failed: its replays prove nothing.
+    # An arm that failed live has failed, even if its replays ended well.
     failed = [r | {"arm": r["arm"].removesuffix(LIVE)} if r["type"] == "run" and not r["ok"] else r for r in records]
     result = compare.analyse(own, failed)
     blocks = measured(records)
@@ -132,7 +132,7 @@ def analyse(header: dict, records: list[dict]) -> dict:
 
 
 def one_verdict(result: dict) -> dict:
-    """No GO or NO-GO on the replayed allocations where no difference of the program itself is predicted."""
+    """Withhold GO and NO-GO on the replayed allocations if no difference of the program itself is predicted."""
     metric = result["metric"]["name"]
     quantity: dict = next((each for each in result["replay"]["quantities"] if each["name"] == metric), {"rows": []})
     changes = {row["arm"]: findings.predicted(quantity, row) for row in quantity["rows"]}
@@ -163,7 +163,7 @@ def _replay(header: dict, own: dict, blocks: Blocks) -> dict:
         "quantities": [],
         "refused": [],
     }
-    # Without truth beside it nothing is said of a program that touches its memory as it does, from one that does not.
+    # A replay that touches memory differently predicts nothing about the program, unless there are live runs.
     if base is None or (found["touch"] != "recorded" and not live):
         return found | _replayed(blocks, names)
     beside = predict.offsets(recorded["processes"], runs_of(blocks, base))
@@ -196,7 +196,7 @@ def refusals(blocks: Blocks, names: Sequence[str]) -> list[str]:
 
 
 def _lives(blocks: Blocks, names: list[str], quantity: Quantity) -> dict[str, list[list[float]]]:
-    """What the live runs of each arm used, block by block."""
+    """The quantity in the live runs of each arm, block by block."""
     return {name: [[run[quantity.field] for run in block[name + LIVE]] for block in blocks] for name in names}
 
 
@@ -221,7 +221,7 @@ def _file(library: str | None) -> str | None:
 
 
 def replays(runs: Sequence[dict], quantity: Quantity, beside: dict[int, float]) -> list[float]:
-    """What each of these replays used."""
+    """The quantity in each of these replays."""
     if quantity.memory:
         return [predict.peak(run["replay"]["processes"], beside) for run in runs]
     return [run["cpu_s"] for run in runs]

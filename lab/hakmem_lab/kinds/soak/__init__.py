@@ -1,14 +1,12 @@
-"""`hak soak`: one process for the whole time; its memory, throughput and tails sampled at least once a second.
+"""`hak soak`: one process for the whole time; its memory, throughput and tails are sampled at least once a second.
 
-A soak that is interrupted keeps its samples; resumed, it goes on with a new process: a new segment, analysed on its
-own, since a slope across a restart would mean nothing. With a [server] it is the process, and the command is the client
-that keeps it busy and says how much was done.
+An interrupted soak keeps its samples. When resumed, it continues with a new process: a new segment, which is analysed
+on its own, since a slope across a restart would mean nothing. With a [server], the server is the process; the command
+is the client that keeps it busy and reports its progress.
 
-What a soaking program says about itself, line by line.
-
-A pattern has named groups, all of them optional: `operations` (so far), `t` (seconds), `phase` (which the line is
-about), `next` (which begins with the line), `started` (threads so far), `live_kib`, and service times `p50_ns`,
-`p99_ns`, `p999_ns` or the same in `_us` or `_ms`.
+A soaking program reports about itself in lines. Their pattern has named groups, all of them optional: `operations` (so
+far), `t` (seconds), `phase` (which the line is about), `next` (the phase that begins with the line), `started` (threads
+so far), `live_kib`, and service times `p50_ns`, `p99_ns`, `p999_ns` or the same in `_us` or `_ms`.
 """
 
 import math
@@ -79,11 +77,11 @@ class LineReader:
         self._compiled = re.compile(self.pattern)
 
     def read(self, added: bytes, now_s: float) -> dict:
-        """What the lines that end in `added`, the output since the last call, say: of operations the latest, of tails
-        the worst.
+        """The values in the lines that end in `added`, the output since the last call: the latest operations, the worst
+        tails.
 
-        Values are None where no new line says anything; the phase stays until another is announced. `phase` is that of
-        now, `line_phase` that of the operations. now_s: the sampler's clock.
+        A value is None if no new line has it; a phase lasts until another one is announced. `phase` is the present one,
+        `line_phase` that of the operations. now_s: the sampler's clock.
         """
         found = [match.groupdict() for line in self._lines(added) if (match := self._compiled.search(line))]
         latest = found[-1] if found else {}
@@ -104,7 +102,7 @@ class LineReader:
         return record
 
     def _lines(self, added: bytes) -> list[str]:
-        """The lines that are whole now; the beginning of the next one is kept."""
+        """The lines that are complete now; an incomplete last line is kept for the next call."""
         whole, newline, rest = added.rpartition(b"\n")
         if not newline:
             self._begun.append(added)
@@ -114,7 +112,7 @@ class LineReader:
         return text.decode(errors="replace").splitlines()
 
     def _rate(self, operations: float | None, t_s: float | None, now_s: float) -> float | None:
-        """Operations per second since the last line; by the program's own clock where it prints one."""
+        """Operations per second since the last line, by the program's own clock if it prints one."""
         if operations is None:
             return None
         at = now_s if t_s is None else t_s
@@ -136,7 +134,7 @@ class LineReader:
 SECONDS = "{seconds}"
 MIB = {"KiB": 1 / 1024, "MiB": 1.0, "GiB": 1024.0}
 PER_HOUR = {"s": 3600.0, "min": 60.0, "h": 1.0, "d": 1 / 24}
-# Processor time that a reading may cost; beyond, the cheap figures are read.
+# Most processor time for an exact reading of memory; if it takes longer, the kernel's cheaper count is read.
 SAMPLING_SHARE, LEAST_SAMPLING_S = 0.02, 0.005
 END_GRACE_S = 10.0
 SAMPLED = ("rss_kib", "pss_kib", "threads", "processes", "cpu_s", "minor_faults", "major_faults")
@@ -155,10 +153,10 @@ def parse_growth(value: Any) -> Any:
 
 
 class Spec(CommonSpec):
-    """`{seconds}` in the command stands for the time that it has to run; without it the program is ended when the time
-    is over, and a client that has ended is started again. timeout: what a program with `{seconds}` may take longer
-    before it counts as hanging. warm_up: the beginning of every process that is not judged; without it, it is found in
-    the memory's course."""
+    """`{seconds}` in the command stands for the time that it has to run. Without it, the program is ended when the time
+    is over, and a client that has ended is restarted. timeout: how much longer a program with `{seconds}` may take
+    before it counts as hanging. warm_up: length of the beginning of every process that is not judged; by default it is
+    determined from the course of the memory."""
 
     kind: Literal["soak"] = "soak"
     allocator: str = "hakmem"
@@ -199,7 +197,7 @@ def position(records: list[dict]) -> tuple[int, float]:
 
 @dataclass
 class _Segment:
-    """One process from its start to its end. offset_s: what earlier segments have sampled."""
+    """One process from its start to its end. offset_s: seconds that earlier segments have sampled."""
 
     spec: Spec
     arm: Arm
@@ -212,7 +210,7 @@ class _Segment:
     client_failed: str | None = None
 
     def run(self) -> None:
-        """On an interruption, the process is ended and its end recorded before this returns."""
+        """Run the process. On an interruption, it is ended, and its end is recorded, before this returns."""
         spec, workload = self.spec, self.recorder.workload
         left_s = spec.duration - self.offset_s
         workload = replace(workload, timeout_s=left_s + spec.timeout)
@@ -256,7 +254,7 @@ class _Segment:
         return [word.replace(SECONDS, str(math.ceil(left_s))) for word in words]
 
     def _request(self, left_s: float, served: tuple[Server, int] | None) -> Request:
-        """The process that soaks: the server, on its port, where there is one."""
+        """The process to sample: the server, if there is one, on its port; else the command."""
         spec, workload, library = self.spec, self.recorder.workload, self.arm.library.path
         argv, pin = self._filled(workload.subject(), left_s), workload.pin
         if served:
@@ -268,18 +266,18 @@ class _Segment:
         )  # fmt: skip
 
     def _unready(self, running: Running, server: Server, port: int) -> str | None:
-        """Why the server cannot be driven, once it had its time to start."""
+        """Wait for the server; the reason if it is not ready in time, else None."""
         limit_s = server.ready_timeout
         if wait_for_port(port, running, limit_s):
             return None
         return None if running.ended() else f"the server did not listen on port {port} within {limit_s:g} s"
 
     def _sample(self, running: Running, left_s: float) -> bool:
-        """Samples until the time is over; False if the program ended before, or its client failed."""
+        """Sample until the time is over; False if the program ended before, or its client failed."""
         reader, steal, offset = LineReader(self.spec.line), machine.StealMeter(), 0
         begun, index = time.monotonic(), 0
         while True:
-            # In the middle of the interval: a program with a line for each of them has then said which phase it is in.
+            # Sample in the middle of the interval: by then a program that prints a line for each has named its phase.
             wait_s = begun + (index + 0.5) * self.spec.sample_interval - time.monotonic()
             if wait_s > 0 and running.ended(wait_s):
                 return False
@@ -296,7 +294,7 @@ class _Segment:
             self.recorder.append(self._record(t_s, used, lines) | {"steal_percent": steal.percent()})
             if self.client_failed:
                 return False
-            # A sample that is late is not made up for.
+            # After a late sample, missed ones are skipped.
             index = max(index, math.floor((time.monotonic() - begun) / self.spec.sample_interval)) + 1
             phase = f", phase {lines['phase']}" if lines["phase"] else ""
             note = f"resident {used.rss_kib / 1024:.1f} MiB{phase}"

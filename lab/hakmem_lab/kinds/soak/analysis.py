@@ -1,16 +1,13 @@
-"""What the samples of each process of a soak say. Pure.
+"""The analysis of the samples of each process of a soak. Pure.
 
-What a slope does not see: memory that grows in steps, and memory that comes back. Pure.
+A slope alone misses memory that grows in steps, and memory that is returned. If a leak comes in one step, the median of
+slopes is 0, and the search for the warm-up takes that step for its end. If a process returns memory now and then, its
+slope between two such times is above 0. So a slope within the budget is accepted only if no step lasts, and one above
+it only if the memory was not returned. These checks work on rows of samples at equal times; the last axis is time.
 
-A median of slopes is 0 where a leak comes in one step, and a search for the warm-up takes that step for its end; it is
-above 0 where a process that gives its memory back every now and then is looked at between two such times. So a slope
-within the budget is believed only where no step lasts, and one above it only where what grew did not come back.
-All work on rows of samples at equal times, one series each, their last axis is time.
-
-Slopes and levels have the effect of the announced phases taken out: a program that cycles through phases has another
-level in each of them, and a course of its own after each change. So a sample is compared only with those of other
-visits to the same phase at the same age: what differs between visits is the drift. A phase that came only once says
-nothing about it.
+Slopes and levels are corrected for the announced phases: a program that cycles through phases has another level in each
+of them, and its own course after each change. So a sample is compared only with samples of other visits to the same
+phase at the same age: differences between visits are the drift. A phase that came only once does not show it.
 """
 
 import itertools
@@ -37,7 +34,8 @@ def stays(phases: Sequence[object]) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class Series:
-    """t_s increases. visit: which stay in a phase a sample belongs to. group: samples of one group are comparable."""
+    """t_s increases. visit: number of the stay in a phase that a sample belongs to. group: samples of one group are
+    comparable."""
 
     t_s: np.ndarray
     y: np.ndarray
@@ -46,7 +44,7 @@ class Series:
 
     @classmethod
     def of(cls, t_s: Values, y: Values, phases: Sequence[str | None]) -> "Series":
-        """Groups: one for all without phases; else the phase and the age of the stay, in steps that double."""
+        """Groups: a single one without phases; else by phase and by the age of the stay, on a logarithmic scale."""
         t, found = np.asarray(t_s, dtype=float), stays(phases)
         visit, group = np.zeros(t.size, dtype=int), np.zeros(t.size, dtype=int)
         if len(found) > 1:
@@ -69,7 +67,7 @@ class Series:
         return Series(self.t_s, y, self.visit, self.group)
 
     def comparable(self) -> "Series":
-        """Without the groups that only one visit has."""
+        """The series without groups that occur in only one visit."""
         if not self.phased:
             return self
         often = [each for each in np.unique(self.group) if np.unique(self.visit[self.group == each]).size > 1]
@@ -111,10 +109,10 @@ class Series:
         return float(np.median(pairs)) if pairs.size else 0.0
 
     def inflation(self, level: float) -> float:
-        """How much wider an interval is for having estimated a level for each group, as in a regression.
+        """The factor by which an interval widens because a level is estimated for each group, as in a regression.
 
-        With R² of the time on the groups, the standard error of a slope grows by 1 / sqrt(1 - R²). Of the m visits
-        that share a group one goes into its level: the residuals' variance is too small by (m - 1) / m, and the
+        With R² of the time on the groups, the standard error of a slope grows by 1 / sqrt(1 - R²). A group's level uses
+        up one of the m visits that share it, so the residuals' variance is too small by the factor (m - 1) / m, and the
         quantile is Student's.
         """
         means = {each: self.t_s[self.group == each].mean() for each in np.unique(self.group)}
@@ -130,7 +128,7 @@ class Series:
 
 
 def drift(series: Series, level: float) -> Slope | None:
-    """The slope with its interval; None with too few samples, or where no phase came back."""
+    """The slope with its interval; None with too few samples, or if no phase came back."""
     series = series.comparable().thinned()
     if series.y.size < LEAST_SAMPLES:
         return None
@@ -144,7 +142,8 @@ def drift(series: Series, level: float) -> Slope | None:
 
 
 def _lasting_slope(series: Series) -> float:
-    """The slope that the second half agrees with: that of all, which is known best, else none, else its own."""
+    """The slope of the whole series, which is known best, if the second half's interval agrees with it; else 0 if that
+    interval contains 0; else the slope of the second half."""
     whole, late = drift(series, WARM_UP_LEVEL), drift(series.part(slice(series.y.size // 2, None)), WARM_UP_LEVEL)
     if whole is None or late is None:
         return 0.0
@@ -154,7 +153,7 @@ def _lasting_slope(series: Series) -> float:
 
 
 def steady_from(series: Series) -> int:
-    """Index at which the warm-up is over; a slope that lasts is no part of it, since a leak is none."""
+    """Index at which the warm-up is over. A lasting slope is removed first: a leak is not a warm-up."""
     if series.y.size < 2 * LEAST_SAMPLES:
         return 0
     slope = _lasting_slope(series)
@@ -172,7 +171,7 @@ SERVICE_TIMES = ("p50_us", "p99_us", "p999_us")
 
 @dataclass(frozen=True)
 class Segment:
-    """One process: its samples and what they say about its steady state. Slopes in MiB/h and percent per hour."""
+    """One process: its samples, and the analysis of its steady state. Slopes in MiB/h and percent per hour."""
 
     number: int
     samples: list[dict]
@@ -181,14 +180,14 @@ class Segment:
     throughput: Slope | None
     live: Slope | None
     changes_s: list[float]
-    course: np.ndarray  # resident memory in KiB without what the phases do, from where the program is judged at all
+    course: np.ndarray  # resident memory in KiB over the judged time, corrected for phases
 
     def net_mib(self) -> float:
-        """By how much the last sample of the steady state lies above its first one."""
+        """The last sample of the steady state minus its first one."""
         return float(self.course[-1] - self.course[-len(self.steady)]) / KIB_PER_MIB
 
     def step_mib(self) -> float:
-        """A step that lasts, where a warm-up explains none."""
+        """The size of a lasting step after the warm-up; 0 without one."""
         return float(lasting_step(self.course)) / KIB_PER_MIB
 
     def steps(self) -> Steps:
@@ -219,14 +218,14 @@ def column(samples: Sequence[dict], name: str) -> tuple[list[int], np.ndarray]:
 
 
 def phases_of(samples: Sequence[dict], name: str = "phase") -> list[str | None]:
-    """The phase at each sample; before the first announcement that of the first."""
+    """The phase at each sample; samples before the first announcement get the first announced phase."""
     first = next((sample[name] for sample in samples if sample.get(name)), None)
     return [sample.get(name) or first for sample in samples]
 
 
 def window_of(samples: Sequence[dict]) -> slice | None:
-    """The one stay that a program is judged by whose phases do not come back (say, loading and serving), where it takes
-    half of the time; None where phases come back or nothing can be said."""
+    """For a program whose phases do not come back, such as loading and serving: the longest stay, by which it is
+    judged, if that takes at least half of the time. None otherwise."""
     phases = phases_of(samples)
     found = stays(phases)
     if len(found) == 1 or len({phases[a] for a, _ in found}) < len(found):
@@ -245,7 +244,7 @@ def _series(samples: Sequence[dict], name: str) -> tuple[Series, np.ndarray]:
 
 
 def _drift_of(samples: Sequence[dict], name: str, steady: range, factor: float, level: float) -> Slope | None:
-    """Per hour, times the factor, of the samples in `steady`; of throughput in shares of each phase's level."""
+    """The slope per hour, times the factor, of the samples in `steady`; throughput as a share of each phase's level."""
     series, known = _series(samples, name)
     series = series.part((known >= steady.start) & (known < steady.stop))
     if series.y.size == 0:
@@ -263,14 +262,14 @@ def _drift_of(samples: Sequence[dict], name: str, steady: range, factor: float, 
 
 
 def analyse_segment(number: int, samples: list[dict], level: float) -> Segment:
-    """The warm-up is found in the memory's course, after the phases' levels and the drift were taken out."""
+    """Analyse one process. Its warm-up is searched in the memory's course without the phases' levels and the drift."""
     rss, _ = _series(samples, "rss_kib")
     window = window_of(samples) or slice(0, len(samples))
     steady = range(window.start + steady_from(rss.part(window)), window.stop)
     found = _drift_of(samples, "rss_kib", steady, 1 / KIB_PER_MIB, level)
     changes = []
     if found is not None:
-        # Where a new level begins that neither the phases nor the slope explain.
+        # The times at which a new level begins that neither the phases nor the slope explain.
         part, slope = rss.part(slice(steady.start, steady.stop)), found.slope_per_s * KIB_PER_MIB / HOUR_S
         indices = change_points(part.level_ground(slope) - slope * part.t_s)
         changes = [float(samples[steady[i]]["t_s"]) for i in indices]
@@ -283,7 +282,7 @@ def analyse_segment(number: int, samples: list[dict], level: float) -> Segment:
 
 
 def segments(records: Iterable[dict], warm_up_s: float = 0.0) -> list[Segment]:
-    """Every process of the soak that goes beyond its warm-up, in order; their intervals hold together with 95 %."""
+    """Every process of the soak that outlasts its warm-up, in order; their intervals hold at once with 95 %."""
     by_number: dict[int, list[dict]] = {}
     for record in records:
         if record["type"] == "sample":
@@ -322,8 +321,8 @@ def _median(samples: Sequence[dict], name: str, divisor: float = 1.0) -> float |
 
 
 POINTS = 100
-# A step that comes in this part of the time may be the end of the warm-up: of a leak whose steps may come at any time
-# no more than that share is missed.
+# A step within these first points may be the end of the warm-up. If a leak's step may come at any time, at most that
+# share of leaks is missed.
 WARM_UP_POINTS = 4
 _BEFORE = 3  # points; the last of them may hold a part of the step
 _OF_THE_RISE = 0.4
@@ -337,8 +336,10 @@ def thinned(y: np.ndarray) -> np.ndarray:
 
 
 def lasting_step(y: np.ndarray) -> np.ndarray:
-    """The greatest rise from one moment to the next below which the series never came again, once the warm-up may be
-    over: what is most of all that it rose by. 0 where there is none, as in a ramp."""
+    """The largest lasting rise at one point after the warm-up: the series never falls below it again.
+
+    0 if it is less than the share _OF_THE_RISE of the whole rise, as in a ramp.
+    """
     points = thinned(y)
     after = np.minimum.accumulate(points[..., ::-1], axis=-1)[..., ::-1]
     padded = np.concatenate([points[..., :1]] * _BEFORE + [points], axis=-1)
@@ -351,8 +352,10 @@ def lasting_step(y: np.ndarray) -> np.ndarray:
 
 
 def stays_risen(y: np.ndarray, rise: np.ndarray, least: float) -> np.ndarray:
-    """Whether the series did not come back by as much as half of what its slope makes of it (`rise`); or, of one that
-    comes back often, whether its lowest and its highest values rose, at the rate of more than `least` in this time."""
+    """Whether a rise was kept. `rise`: the rise that the slope implies; the series must never fall by half of it.
+
+    A series that falls often may instead have rising lowest and highest values, at a rate above `least` for this time.
+    """
     points = thinned(y)[..., WARM_UP_POINTS:]
     size = points.shape[-1]
     back = (np.maximum.accumulate(points, axis=-1) - points).max(axis=-1)

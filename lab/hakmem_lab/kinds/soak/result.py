@@ -13,21 +13,21 @@ from hakmem_lab.kinds.soak.analysis import Segment
 from hakmem_lab.run.endings import duration
 from hakmem_lab.store.runs import plain
 
-# Growth at the budget's rate has to reach this before anything is said: memory is taken in whole chunks, and what a
-# program needs to get going is no leak.
+# Growth at the budget's rate must reach this before there is a verdict: memory comes in whole chunks, and a program's
+# first allocations are no leak.
 LEAST_GROWTH_KIB = 64.0
 UNSERVED = "was not loaded"
-UNSEEN = 3.0  # events of which none is seen with a probability of 5 %, where so many are to be expected
+UNSEEN = 3.0  # expected number of events of which none occurs with a probability of 5 %
 
 
 def least_s(budget_mib_per_h: float) -> float:
-    """How long the steady state has to be observed for growth at that rate to be visible."""
+    """The shortest steady state in which growth at that rate is visible, in seconds."""
     return LEAST_GROWTH_KIB / analysis.KIB_PER_MIB / budget_mib_per_h * analysis.HOUR_S
 
 
 def passed(segment: Segment, budget_mib_per_h: float) -> bool | None:
-    """Whether the slope's interval ends inside the budget, and memory did; False where it begins above it, and what was
-    taken did not come back. None where the process cannot tell."""
+    """True if the slope's interval, and the memory itself, ended inside the budget. False if the interval begins above
+    it and the memory was not returned, or if steps exceed it. None if the process does not decide it."""
     if segment.rss is None or segment.steady_s < least_s(budget_mib_per_h):
         return None
     if in_steps(segment, budget_mib_per_h):
@@ -39,13 +39,13 @@ def passed(segment: Segment, budget_mib_per_h: float) -> bool | None:
 
 
 def in_steps(segment: Segment, budget_mib_per_h: float) -> bool:
-    """Whether steps that stay come so often that they surely take more."""
+    """Whether growth in lasting steps surely exceeds the budget."""
     rate = segment.steps().rate()
     return rate is not None and rate.low > budget_mib_per_h * analysis.KIB_PER_MIB
 
 
 def _stepwise(segment: Segment) -> str:
-    """How many steps there were, how large, and what they amount to."""
+    """The number of steps, their size, and their rate of growth, in words; empty without steps."""
     found, rate = segment.steps(), segment.steps().rate()
     if rate is None:
         return ""
@@ -65,7 +65,7 @@ def unexplained(segment: Segment, budget_mib_per_h: float) -> str:
 
 
 def settling_s(segment: Segment, rss: Slope, budget_mib_per_h: float) -> float | None:
-    """About how long a soak would settle it: the slope's standard error falls with the duration to the power 3/2."""
+    """About how long a soak has to be for a verdict: the slope's standard error falls as the duration to the 3/2."""
     half = rss.high - rss.slope_per_s
     room = abs(budget_mib_per_h - rss.slope_per_s)
     if not (0 < half < math.inf and room > 0):
@@ -169,7 +169,7 @@ def _service(samples: Sequence[dict]) -> dict:
 
 
 def _arm(header: dict, records: Sequence[dict], main: Segment) -> dict:
-    """The one arm: its memory in the steady state, and what its longest process used."""
+    """The arm: its memory in the steady state, and the figures of the process with the longest one."""
     run = next((r for r in records if r["type"] == "run" and r["block"] == main.number), main.samples[-1])
     resident = [sample["rss_kib"] for sample in main.steady_samples()]
     # Samples are sums over all processes of the program; the kernel's own peak is that of the largest.
@@ -206,7 +206,7 @@ def _warnings(header: dict, records: Sequence[dict], parts: Sequence[Segment]) -
 
 
 def _verdict(parts: Sequence[Segment], main: Segment, failed: Sequence[dict], budget: float) -> bool | None:
-    """One process above the budget is enough to fail; so is a program that failed. Without its allocator: none."""
+    """False if any process is above the budget, or if the program failed; None if its allocator was not loaded."""
     if any(UNSERVED in failure["why"] for failure in failed):
         return None
     if failed or any(passed(part, budget) is False for part in parts):
@@ -216,7 +216,7 @@ def _verdict(parts: Sequence[Segment], main: Segment, failed: Sequence[dict], bu
 
 @explained
 def analyse(header: dict, records: Sequence[dict]) -> dict:
-    """GO: the slope's interval ends inside the budget. NO-GO: it begins above, or the program failed."""
+    """GO: the growth is within the budget. NO-GO: it is above, or the program failed. See `passed`."""
     spec, parts = header["spec"], analysis.segments(records, header["spec"].get("warm-up") or 0.0)
     budget = spec["budget"]
     result = begun(header, records) | {

@@ -1,7 +1,7 @@
-"""Memory that grows in steps which stay: how many come in an hour, times how large they are. Pure.
+"""Memory that grows in lasting steps: the rate of growth is the number of steps in an hour times their size. Pure.
 
-The times of steps are taken for random ones: of their rate there is an exact interval, however few they are. Steps that
-came in the first half alone are a warm-up.
+The times of the steps are assumed to be random, so their rate has an exact interval, however few they are. If all steps
+came in the first half, they are a warm-up.
 """
 
 from dataclasses import dataclass
@@ -12,10 +12,10 @@ from hakmem_lab.judge.statistics.paired import Interval, rate_interval
 from hakmem_lab.judge.statistics.special import bdtr
 
 POINTS = 600
-WARM_UP = 0.04  # of the time
-WIDEST = 3  # points that a step may take: more of them are a ramp
-RAMPS, NEARBY = 6.0, 41  # times as much as a ramp rises meanwhile, by as many points around
-NOISES = 6.0  # a rise of less than so many standard deviations of a point is none
+WARM_UP = 0.04  # share of the time
+WIDEST = 3  # most points that a step may take; a longer rise is a ramp
+RAMPS, NEARBY = 6.0, 41  # a step exceeds this multiple of the ramp, estimated from so many points around it
+NOISES = 6.0  # a step exceeds this multiple of a point's standard deviation
 LEAST_KIB = 64.0
 LEVEL = 0.95
 UNEVEN = 0.05
@@ -23,15 +23,15 @@ UNEVEN = 0.05
 
 @dataclass(frozen=True)
 class Steps:
-    """sizes in KiB; at: moments, of the whole time from 0 to 1; hours: of the whole time."""
+    """sizes in KiB; at: times of the steps, as shares of the whole time; hours: the whole time."""
 
     at: np.ndarray
     sizes: np.ndarray
     hours: float
 
     def rate(self) -> Interval | None:
-        """KiB an hour; None without steps. Steps of different sizes count as fewer that are alike. The high end knows
-        nothing of larger ones that are still to come."""
+        """KiB per hour; None without steps. Steps of different sizes count as fewer steps of equal size. The high end
+        does not allow for larger steps in the future."""
         at, sizes, hours = self.at, self.sizes, self.hours * (1 - WARM_UP)
         late = at > (1 + WARM_UP) / 2
         if bdtr(int(late.sum()), sizes.size, 0.5) < UNEVEN / 2:
@@ -49,14 +49,14 @@ def _means(y: np.ndarray) -> np.ndarray:
 
 
 def _runs(found: np.ndarray) -> list[tuple[int, int]]:
-    """(first, one past the last) of neighbours that are true."""
+    """(first, one past the last) index of each run of true values."""
     edges = np.flatnonzero(np.diff(np.concatenate([[0], found.astype(int), [0]])))
     return [(int(a), int(b)) for a, b in edges.reshape(-1, 2)]
 
 
 def _least(points: np.ndarray, noise: float) -> np.ndarray:
     """Rise that counts as a step at each point: more than noise, and more than a ramp would give."""
-    from scipy.ndimage import median_filter  # loading it takes longer than the command that shows a result
+    from scipy.ndimage import median_filter  # slow to load
 
     over = np.concatenate([np.zeros(WIDEST), points[WIDEST:] - points[:-WIDEST]])
     return np.maximum(max(LEAST_KIB, NOISES * noise), RAMPS * np.abs(median_filter(over, NEARBY, mode="nearest")))
@@ -69,7 +69,7 @@ def steps(y: np.ndarray, hours: float) -> Steps:
         return Steps(np.empty(0), np.empty(0), hours)
     noise = 1.4826 * float(np.median(np.abs(np.diff(points)))) / np.sqrt(2)
     least = _least(points, noise)
-    # Over as many points as a step may take: from all that was just before it to all that ever came after.
+    # The rise across a step's most points: from the highest value just before it to the lowest that ever came after.
     after = np.minimum.accumulate(points[::-1])[::-1]
     rises = np.zeros(points.size)
     rises[3:] = after[3:] - np.maximum(points[1:-2], points[:-3])  # a point may hold a part of the step

@@ -1,7 +1,7 @@
-"""What earlier suites of the store said: ratios only, and where their level changed.
+"""The history of a suite: the ratios of earlier suites in the store, and the points at which their level changed.
 
-Absolute figures of different sessions are never compared, and a ratio only with those of the same workload, subject,
-reference (its version too) and machine.
+Absolute figures of different sessions are never compared. A ratio is compared only with ratios of the same workload,
+subject, reference (in the same version) and machine.
 """
 
 import math
@@ -17,7 +17,7 @@ from hakmem_lab.store.runs import Store
 
 SAME_MACHINE = ("cpu", "processors")
 SAME_ARM = ("allocator", "variables")
-# What a program reads counts as well; the program itself does not, since a rebuild changes it.
+# A program's input files must be the same, too. The program itself need not be, since every rebuild changes it.
 SAME_WORKLOAD = ("command", "metric", "higher-is-better", "env", "cwd", "stdin", "server", "ops")
 LEAST_SEGMENT = 3
 CHANGES_NEED = "soak"
@@ -32,7 +32,7 @@ def _arm(header: dict, key: str) -> dict | None:
 
 
 def _setting(header: dict) -> tuple:
-    """What must be the same for ratios to be comparable at all."""
+    """The part of a header that must be the same for ratios to be comparable."""
     subject, reference = _arm(header, "subject"), _arm(header, "reference")
     return (
         [header["machine"].get(key) for key in SAME_MACHINE],
@@ -77,19 +77,19 @@ def collect(folder: Path, header: dict) -> list[dict]:
 
 
 def _penalty(logs: Sequence[float]) -> float:
-    """The drop in squared error that a change must earn: suites are sessions of their own, so their noise does not
-    depend on each other, and the median step between neighbours tells it from few of them."""
+    """The drop in squared error that a change must bring. Suites are separate sessions, so their noise is independent,
+    and the median step between neighbours estimates it from a few of them."""
     noise = max(LEAST_NOISE, statistics.median(abs(b - a) for a, b in pairwise(logs)) * NORMAL_MEDIAN_STEP)
     return PENALTY_FACTOR * noise**2 * math.log(len(logs))
 
 
 def _long_enough(history: Sequence) -> bool:
-    """Whether changes are looked for, and can be."""
+    """Whether the history is long enough to search for changes, and the package for it is installed."""
     return len(history) >= 2 * LEAST_SEGMENT and not extras.missing(CHANGES_NEED)
 
 
 def not_looked_for(history: Sequence[dict]) -> list[str]:
-    """A warning where the history is long enough for changes, but what finds them is not installed."""
+    """A warning if the history is long enough to search for changes, but the package for it is not installed."""
     packages = extras.missing(CHANGES_NEED)
     if len(history) < 2 * LEAST_SEGMENT or not packages:
         return []

@@ -1,8 +1,7 @@
 """The result of a suite: a row for each ratio and each bar, means, milestones, the verdict. Pure.
 
-A geometric mean is over the ratios of a group, or of all workloads. A round is a block of every workload: the mean over
-the workloads of their log-ratios in a round is one figure, and the rounds make the interval, as the blocks of one
-workload do for its own.
+A geometric mean is over the ratios of a group, or of all workloads. A round has one block of every workload. The mean
+of the workloads' log-ratios in a round is one figure. These figures give the interval, as blocks do for one workload.
 """
 
 import statistics
@@ -24,7 +23,7 @@ WHAT = {FASTER: "speed", LEANER: "memory"}
 
 
 def group_means(sheets: Sequence[Sheet]) -> list[dict]:
-    """A row for speed and one for memory, of every group and, where there are several, of all."""
+    """A row for speed and one for memory, for every group, and for all workloads unless they are one group."""
     timed = [sheet for sheet in sheets if sheet.row.ops is None and sheet.blocks]
     groups = list(dict.fromkeys(sheet.row.group for sheet in timed if sheet.row.group))
     parts: list[tuple[str | None, list[Sheet]]] = [
@@ -36,7 +35,8 @@ def group_means(sheets: Sequence[Sheet]) -> list[dict]:
 
 
 def _mean(group: str | None, sheets: Sequence[Sheet], words: tuple[str, str]) -> dict | None:
-    """The primary metric of a workload counts for what it measures; its memory, where that has a row, for memory."""
+    """A row of means, of speed or of memory. A workload adds its primary metric if it is of that sort, else its
+    memory."""
     taken = []
     for sheet in sheets:
         names = dict.fromkeys([sheet.row.metric, *([sheet.row.memory_metric()] if sheet.row.memory else [])])
@@ -60,7 +60,7 @@ def _mean(group: str | None, sheets: Sequence[Sheet], words: tuple[str, str]) ->
 
 
 def _long_enough(taken: list[tuple[Sheet, str]]) -> list[tuple[Sheet, str]]:
-    """Without the workloads that have too few blocks for an interval, where others have enough."""
+    """Only the workloads with enough blocks for an interval; all of them if none has enough."""
     enough = [
         (sheet, name)
         for sheet, name in taken
@@ -108,9 +108,9 @@ def sheet_rows(sheet: Sheet) -> list[dict]:
 
 
 def milestones_of(spec: SuiteSpec, sheets: Sequence[Sheet], rows: Sequence[dict]) -> list[dict]:
-    """Milestones whose workload was measured; the last counts the bars reached, once all workloads were measured.
+    """Milestones whose workload was measured. Unless the run was limited by `only`, a last one counts the bars reached.
 
-    A milestone is met only where the whole interval is beyond its bar.
+    A milestone is met only if the whole interval is beyond its bar.
     """
     by_key, found = {sheet.row.key: sheet for sheet in sheets}, []
     for milestone in spec.milestone:
@@ -131,7 +131,7 @@ def milestones_of(spec: SuiteSpec, sheets: Sequence[Sheet], rows: Sequence[dict]
 
 
 def ratios_of(sheets: Sequence[Sheet]) -> dict[str, float]:
-    """The subject's ratio to the reference in each workload's primary metric: what a history is made of."""
+    """The subject's ratio to the reference in each workload's primary metric, for the history."""
     found = {}
     for sheet in sheets:
         figure = sheet.subject_ratios(sheet.row.metric).get(sheet.spec.reference) if not sheet.row.ops else None
@@ -151,7 +151,7 @@ def verdict_of(spec: SuiteSpec, rows: Sequence[dict]) -> str | None:
 
 
 def withheld_of(rows: Sequence[dict], unfit: Sequence[str]) -> str:
-    """Why nothing is said of the rows; unfit: why the machine gives no verdict on what was timed."""
+    """Why the rows are withheld, or empty. unfit: the reasons why timings on this machine get no verdict."""
     if not any(row["blocks"] or row["verdict"] for row in rows):
         return "No block was finished"
     judged = [row for row in rows if row["verdict"]]
@@ -161,7 +161,7 @@ def withheld_of(rows: Sequence[dict], unfit: Sequence[str]) -> str:
 
 
 def too_few(sheets: Sequence[Sheet]) -> list[str]:
-    """A warning where the fewest blocks are too few for intervals over all arms at once."""
+    """A warning if workloads have too few blocks for intervals that hold for all arms at once."""
     short = [sheet for sheet in sheets if sheet.blocks and len(sheet.blocks) < _least(sheet)]
     if not short:
         return []

@@ -1,10 +1,8 @@
-"""The course of a suite: trials, and rounds of blocks, one of every workload, in random order.
+"""The course of a suite: trials, then rounds. A round has one block of every workload, in random order.
 
-Every workload is a session of its own; they share one file of the store.
-
-System calls per operation of a workload's arms, counted in untimed runs of two lengths.
-
-What starting and ending cost is in both lengths; the difference is the steady state.
+Every workload is a session of its own; all share one file of the store. System calls per operation of a workload's arms
+are counted in untimed runs of two lengths. Both contain the calls of start and end, so the difference is the steady
+state.
 """
 
 import contextlib
@@ -46,18 +44,18 @@ def command_for(row: WorkloadSpec, operations: int) -> list[str]:
 
 
 class CannotCount(Exception):
-    """A workload's system calls."""
+    """The system calls of a workload could not be counted."""
 
 
 def check(session: Session) -> None:
-    """Raises LabError where no program can be traced here."""
+    """Raises LabError if programs cannot be traced here."""
     work = session.workload
     with Launcher() as launcher:
         Counter(launcher, work.cwd, work.pin, work.timeout_s).check()
 
 
 def count_all(session: Session, row: WorkloadSpec, records: Sequence[dict]) -> None:
-    """Counts of every arm at both lengths, as records; those that are in the store already are left out.
+    """Count the system calls of every arm at both lengths, except those already in the store, and record them.
 
     Raises CannotCount.
     """
@@ -80,7 +78,7 @@ def count_all(session: Session, row: WorkloadSpec, records: Sequence[dict]) -> N
 
 
 def _count(counter: Counter, session: Session, row: WorkloadSpec, arm: Arm, operations: int) -> int:
-    """System calls of one execution. Raises LabError where it did not end well."""
+    """System calls of one execution. Raises LabError if it failed."""
     argv = [session.workload.argv[0], *command_for(row, operations)[1:]]
     calls, outcome = counter.count(argv, arm.environment(session.workload.env))
     why = outcome.failure()
@@ -92,10 +90,10 @@ def _count(counter: Counter, session: Session, row: WorkloadSpec, arm: Arm, oper
 
 
 def rates(row: WorkloadSpec, records: Sequence[dict], alpha: float) -> dict[str, Figure]:
-    """Arm -> calls per operation, of the arms that were counted at both lengths; as `hak syscalls` estimates it.
+    """Arm -> calls per operation, for arms that were counted at both lengths; estimated as in `hak syscalls`.
 
-    Below 0 where the longer execution made fewer calls. The ends are one-sided bounds: the lower one of a Poisson
-    count, the upper one as if all calls had come in one burst, since one execution does not show how they come.
+    Below 0 if the longer execution made fewer calls. The ends are one-sided bounds. The lower one is that of a Poisson
+    count. The upper one assumes that all calls came in one burst, since one execution does not show how they come.
     """
     counts = {(r["arm"], r["operations"]): r["calls"] for r in records if r["type"] == "count"}
     short, long = row.ops or (0, 0)
@@ -115,7 +113,7 @@ WORKLOAD_FAILED = "workload-failed"
 
 
 def block_spec(spec: SuiteSpec, row: WorkloadSpec, places: Places) -> BlockSpec:
-    """A workload as the session of a single one knows it."""
+    """The spec of a workload's own session."""
     server = row.server
     if server is not None:
         warm_up = server.warm_up and places.command(server.warm_up)
@@ -174,7 +172,7 @@ class Suite(Recorder):
         self._open.close()
 
     def begin(self) -> None:
-        """Trials of every workload on every arm, the header, how long it will take. Raises LabError."""
+        """Try every workload on every arm, write the header, and report the expected duration. Raises LabError."""
         self._check_tracing()
         count = sum(len(session.arms) for session in self.sessions.values())
         self.progress.say(f"{len(self.sessions)} workloads: {count} trial runs first, then the time that it will take")
@@ -195,14 +193,14 @@ class Suite(Recorder):
         self._check_fitness()
 
     def _tried(self, key: str) -> list[dict]:
-        """The trials of a workload. Raises LabError, which names it."""
+        """The trials of a workload. Raises LabError, with the workload's key in its text."""
         try:
             return self.sessions[key].try_arms()
         except LabError as error:
             raise LabError(f"workload '{key}': {error}") from None
 
     def resume(self, file: RunFile) -> None:
-        """Continues a stored suite. Raises LabError where what is under test is no longer what it was."""
+        """Continue a stored suite. Raises LabError if a program, an input or an arm has changed."""
         self._check_tracing()
         header = file.header()
         first = next(iter(self.sessions))
@@ -221,16 +219,16 @@ class Suite(Recorder):
         self._check_fitness()
 
     def _check_tracing(self) -> None:
-        """Raises LabError where a workload's system calls are to be counted and cannot be: before anything is run."""
+        """Raises LabError, before anything is run, if system calls are to be counted but cannot be."""
         for row in self.spec.chosen():
             if row.ops is not None:
                 check(self.sessions[row.key])
                 return
 
     def _check_fitness(self) -> None:
-        """Says once where this machine was never checked, or was found unfit: for a program of its own, or in general.
+        """Warn once if this machine was never checked, or was found unfit, in general or for a workload's program.
 
-        System calls are counted, not timed; no machine is unfit for that.
+        Workloads whose system calls are counted are exempt: they are not timed.
         """
         known, programs = fitness.checks(self.file.path.parent), self.file.header()["programs"]
         said = {(record.get("workload"), record["text"]) for record in self.records() if record["type"] == "event"}
@@ -250,7 +248,7 @@ class Suite(Recorder):
             session.file, session.seed = self.file, self.seed + position
 
     def _announce(self, trials: dict[str, list[dict]]) -> None:
-        """Says how long it will take, by the trials."""
+        """Report how long the suite will take, estimated from the trials."""
         seconds, runs = 0.0, 0
         for row in self.spec.chosen():
             turns = (2 if len(trials[row.key]) == 2 else 1) * len(self.phases)
@@ -267,7 +265,7 @@ class Suite(Recorder):
         self.progress.say(text)
 
     def measure(self) -> None:
-        """Counts system calls, then runs rounds of blocks, those that are in the store already left out.
+        """Count system calls, then run rounds of blocks, except blocks that are already in the store.
 
         A workload that fails takes no further part, and the others go on.
         """
@@ -308,7 +306,7 @@ class Suite(Recorder):
         self.progress.restart()
 
     def _block(self, session: Session, phase: str, index: int, attempt: int) -> None:
-        """A block of one workload; what one session has warned of, the others need not."""
+        """Run a block of one workload. A warning of other load is given once, and not in every session."""
         session.warned_of_load = self._warned_of_load
         with conditions.under(phase, session):
             session.block_of_those_left(phase, list(session.arms), index, attempt)

@@ -26,7 +26,7 @@ PEAKS = {"rss": "peak RSS", "server-rss": "peak RSS"}
 
 @dataclass(frozen=True)
 class Figure:
-    """A measured value with its interval, whose ends are infinite where there are too few blocks."""
+    """A measured value with its interval, whose ends are infinite if there are too few blocks."""
 
     value: float
     low: float
@@ -36,7 +36,7 @@ class Figure:
         return {"ratio": self.value, "ci_low": self.low, "ci_high": self.high}
 
     def word(self, margin: float, words: tuple[str, str], unfit: bool = False) -> str:
-        """What the interval says: the first word where all of it is above 1, the second where all is below."""
+        """The word for the interval: the first one if all of it is above 1, the second if all of it is below."""
         if unfit or not (math.isfinite(self.low) and math.isfinite(self.high)):
             return OPEN
         if 1 / (1 + margin) < self.low and self.high < 1 + margin:
@@ -44,7 +44,7 @@ class Figure:
         return words[0] if self.low > 1 else words[1] if self.high < 1 else OPEN
 
     def reaches(self, target: float, at_least: bool) -> str:
-        """pass or miss by the value; with '~' where the target lies inside the interval."""
+        """pass or miss by the value; with '~' if the target lies inside the interval."""
         values = (self.value, self.low, self.high)
         ok, low_ok, high_ok = (value >= target if at_least else value <= target for value in values)
         return (PASS if ok else MISS) + (CLEAR if low_ok == high_ok else UNCLEAR)
@@ -52,7 +52,8 @@ class Figure:
 
 @dataclass(frozen=True)
 class Judged:
-    """A bar and what was measured for it. arm: whom the figure refers to; bar: the target as a ratio, else None."""
+    """A bar and the figure for it. arm: the arm that the subject is compared with; bar: the target as a ratio, or
+    None."""
 
     bar: float | None
     arm: str | None
@@ -85,9 +86,9 @@ def with_interval(figure: Figure) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Sheet:
-    """The finished blocks of a workload. rates: system calls per operation, of a workload that counts them. unfit: the
-    machine gives too many false verdicts, so that what was timed is shown and every bar on it is open. records: those
-    of its runs, which say how often each arm failed."""
+    """The finished blocks of a workload. rates: system calls per operation, if the workload counts them. unfit: the
+    machine gives too many false verdicts, so timings are shown, but all bars on them are open. records: of its runs,
+    for the number of failures of each arm."""
 
     spec: SuiteSpec
     row: WorkloadSpec
@@ -105,18 +106,18 @@ class Sheet:
         return (self.row.unit if name == self.row.metric else "") or self.metric(name).unit
 
     def label(self, name: str) -> str:
-        """What the metric is called in a table."""
+        """The name of the metric in a table."""
         if name == self.row.metric and (self.row.label or name not in PEAKS):
             return self.row.label or ("memory" if self.words(name) == LEANER else "speed")
         called = next((label for label, metric in self.row.also.items() if metric == name), None)
         return called or PEAKS.get(name, self.metric(name).label)
 
     def words(self, name: str) -> tuple[str, str]:
-        """How a ratio above 1 and one below are called."""
+        """(the word for a ratio above 1, the word for one below)."""
         return LEANER if self.unit(name).partition(" ")[0] in SIZES_KIB else FASTER
 
     def worded(self, name: str) -> dict[str, dict]:
-        """The ratios shown, each with the word for what its interval says."""
+        """The ratios shown, each with the word for its interval."""
         words, margin = self.words(name), self.spec.margin
         return {
             arm: self._said(arm, figure.record() | {"word": figure.word(margin, words, self.unfit)}, words)
@@ -124,7 +125,7 @@ class Sheet:
         } | {arm: {"word": FAILED} for arm in self.spec.allocators if arm not in self.arms()}
 
     def _said(self, arm: str, figure: dict, words: tuple[str, str]) -> dict:
-        """Neither a word nor a figure that praises the one which failed more often."""
+        """The figure; only FAILED if it would favour the arm that failed more often."""
         pair = (self.spec.reference, arm) if self.spec.table == "reference" else (arm, self.spec.subject)
         word = {words[0]: "GO", words[1]: "NO-GO", SAME: "NEUTRAL"}.get(figure["word"])
         return {"word": FAILED} if failing.forbids(self.failing(*pair), word, *pair) else figure
@@ -177,17 +178,17 @@ class Sheet:
         return ratios(self._logs(name, False), self.spec.alpha)
 
     def shown_logs(self, name: str) -> dict[str, list[float]]:
-        """The log-ratios of the table that the spec wants, without the arms of this workload alone."""
+        """The log-ratios for the spec's table, without arms that only this workload has."""
         found = self._logs(name, self.spec.table == "reference")
         return {arm: d for arm, d in found.items() if arm in self.spec.allocators}
 
     def shown_ratios(self, name: str) -> dict[str, Figure]:
-        """What `shown_logs` make; the arms of this workload alone count in the width of the intervals."""
+        """The ratios for the spec's table. The intervals are as wide as if arms that only this workload has were in."""
         found = ratios(self._logs(name, self.spec.table == "reference"), self.spec.alpha)
         return {arm: figure for arm, figure in found.items() if arm in self.spec.allocators}
 
     def judge(self, bar: Bar) -> Judged | None:
-        """Whether the subject reaches the bar; None where nothing was measured for it."""
+        """Whether the subject reaches the bar; None if nothing was measured for it."""
         if self.row.ops is not None:
             rate = self.rates.get(self.spec.subject)
             return self._judge_amount(bar, rate, None, self.unit(self.row.metric)) if rate else None
@@ -199,7 +200,7 @@ class Sheet:
         return judged
 
     def _failed(self, arm: str | None) -> str:
-        """How the subject failed, more often than this arm or, where no arm is the yardstick, at all."""
+        """How the subject failed, if more often than this arm; without an arm, if it failed at all."""
         found = self.failing(arm, self.spec.subject) if arm else None
         if arm is None and (runs := failing.failed_runs(self.records, self.spec.subject)):
             return f"{self.spec.subject} failed {failing.times(len(runs))} ({runs[-1]['why']})"

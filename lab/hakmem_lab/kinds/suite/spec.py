@@ -1,6 +1,6 @@
-"""The keys of a suite, what its subject has to reach (bars, milestones, guardrails as bars), where its paths begin.
+"""The keys of a suite, the bars that its subject has to reach (with milestones and guardrails), and its paths.
 
-A suite is a list of workloads, each with bars to reach. All ratios are turned so that above 1 means that the first
+A suite is a list of workloads, each with bars to reach. All ratios are oriented so that above 1 means that the first
 side is better, whatever the metric's direction.
 """
 
@@ -55,12 +55,12 @@ Amount = Annotated[float, BeforeValidator(parse_amount), Field(gt=0)]
 
 
 class Bar(Model):
-    """What the subject has to reach on one metric of a workload.
+    """The target of the subject on one metric of a workload.
 
-    against: the metric's ratio to an arm, to the best of the peers or to the leanest (the best in a metric of memory);
-    over: the difference to an arm, in the metric's unit; neither: the subject's own median, in the metric's unit.
+    against: the bar is on the metric's ratio to an arm, to the best of the peers or to the leanest (the best in a
+    metric of memory); over: on the difference to an arm, in the metric's unit; neither: on the subject's own median.
     With `against`, at-least is how many times as good the subject must be, at-most how many times the cost it may have.
-    higher-is-better: of a metric that is not the workload's own, which has its direction there.
+    higher-is-better: for a metric other than the workload's own, whose direction is a key of the workload.
     """
 
     title: str = ""
@@ -85,7 +85,7 @@ class Bar(Model):
         return self
 
     def limit(self) -> tuple[float, bool]:
-        """(what is to be reached, whether at least that much)."""
+        """(the target, whether it is a lower limit)."""
         return (self.at_least, True) if self.at_least is not None else (self.at_most or 0.0, False)
 
 
@@ -97,7 +97,7 @@ class Milestone(Bar):
 
 
 def guardrail_bar(metric: str, guardrail: Guardrail, reference: str) -> Bar:
-    """A guardrail is a bar against the reference: it holds where the whole interval keeps the limit."""
+    """A guardrail is a bar against the reference; it is kept if the whole interval is within the limit."""
     name = metric if not metric.startswith("regex:") else "output"
     return Bar(title=f"{GUARDRAIL}: {name}", metric=metric, against=reference,
                higher_is_better=guardrail.higher_is_better, at_most=1 + guardrail.limit)  # fmt: skip
@@ -105,7 +105,7 @@ def guardrail_bar(metric: str, guardrail: Guardrail, reference: str) -> Bar:
 
 @dataclass(frozen=True)
 class Places:
-    """folders: where a path is looked for that does not exist in the present one, in this order."""
+    """folders: searched, in this order, for a path that does not exist in the present folder."""
 
     folders: tuple[Path, ...]
 
@@ -116,7 +116,7 @@ class Places:
         return cls((folder, folder.parent))
 
     def path(self, name: str) -> str:
-        """A path where there is something; else the name as it is."""
+        """The path at which the file exists; if there is none, the name unchanged."""
         if Path(name).exists():
             return name
         return next((str(folder / name) for folder in self.folders if (folder / name).exists()), name)
@@ -135,7 +135,7 @@ class Places:
 
 
 def check_names(spec: "SuiteSpec", source: str) -> None:
-    """Raises LabError where a name refers to nothing."""
+    """Raises LabError for a name that refers to nothing, or that is given twice."""
     keys = [row.key for row in spec.workload]
     for key in keys:
         if keys.count(key) > 1:
@@ -164,7 +164,7 @@ def check_names(spec: "SuiteSpec", source: str) -> None:
 
 
 def _check_bar(spec: "SuiteSpec", row: "WorkloadSpec", bar: Bar, where: str) -> None:
-    """An allocator that only this run leaves out is no mistake; the bar is then not judged."""
+    """Raises LabError for an unknown arm. A bar on an allocator that this run leaves out is allowed, but not judged."""
     for key, name in (("against", bar.against), ("over", bar.over)):
         known = {*(BEST if key == "against" else ()), *row.arms, *spec.allocators, *peers.names()}
         if name is not None and name not in known:
@@ -174,7 +174,7 @@ def _check_bar(spec: "SuiteSpec", row: "WorkloadSpec", bar: Bar, where: str) -> 
 ALLOCATORS = ("hakmem", "glibc", "mimalloc", "jemalloc", "tcmalloc")
 SUBJECT, REFERENCE = "hakmem", "glibc"
 REPLAY = "hak-replay"  # the command of a workload that is a trace
-OWN_KEYS = ("key", "title")  # what no two workloads can share
+OWN_KEYS = ("key", "title")  # keys whose value must differ between workloads
 
 
 def parse_keys(value: Any) -> Any:
@@ -183,7 +183,7 @@ def parse_keys(value: Any) -> Any:
 
 
 def check_key(value: str) -> str:
-    """A name that --only can give, or ValueError."""
+    """The name, if --only can give it; else ValueError."""
     if not value.strip() or value != value.strip() or "," in value:
         raise ValueError("a name has at least one character, none of them a comma, and no space at its ends")
     return value
@@ -196,10 +196,10 @@ Key = Annotated[str, AfterValidator(check_key)]
 class WorkloadSpec(Model):
     """A program and its bars. arms: further arms of this workload alone, name -> ALLOCATOR or library.
 
-    trace: what `hak record` wrote, which is replayed in place of a command. ops: instead of being timed, the workload's
-    system calls are counted at these two lengths, which {ops} in the command stands for; its bars are in calls per
-    operation. also: further metrics by the names that their rows have, such as a percentile that the program prints.
-    hint: what is said besides where the program is missing.
+    trace: a file of `hak record`, which is replayed in place of a command. ops: the workload is not timed; its system
+    calls are counted at these two lengths, for which {ops} in the command stands, and its bars are in calls per
+    operation. also: further metrics, such as a percentile that the program prints: name of the row -> metric.
+    hint: added to the message if the program is missing.
     """
 
     key: Key
@@ -230,7 +230,7 @@ class WorkloadSpec(Model):
     @model_validator(mode="before")
     @classmethod
     def _replayed(cls, values: Any) -> Any:
-        """A trace is its own command; what counts is the time in the allocator."""
+        """Fill in the command that replays the trace; the metric is CPU time, that of the allocator."""
         if not isinstance(values, dict) or not isinstance(values.get("trace"), str):
             return values
         return {"metric": "cpu", "command": [REPLAY, values["trace"]]} | values
@@ -257,7 +257,7 @@ class WorkloadSpec(Model):
         return "server-rss" if self.server else "rss"
 
     def metrics(self) -> list[str]:
-        """All that a run of it must yield, the primary one first."""
+        """The metrics that every run must yield, the primary one first."""
         named = (self.named(name) for name in (*(bar.metric for bar in self.bars), *self.guardrails))
         memory = [self.memory_metric()] if self.memory else []
         return list(dict.fromkeys([self.metric, *memory, *self.also.values(), *named]))
@@ -269,20 +269,20 @@ class WorkloadSpec(Model):
         return of_bars | of_guardrails | ({self.metric} if self.higher_is_better else set())
 
     def named(self, metric: str) -> str:
-        """The metric that a bar means: `rss` of a workload with a server is the server's."""
+        """The metric that a bar refers to: `rss` of a workload with a server means that of the server."""
         if metric == PRIMARY:
             return self.metric
         return self.memory_metric() if metric == "rss" else metric
 
 
 class SuiteSpec(Model):
-    """subject: the arm that is judged. reference: no peer, but what guardrails and the history are relative to.
+    """subject: the arm that is judged. reference: not a peer; guardrails and the history are relative to it.
 
-    table: whether the ratios shown are the subject's to every other arm or every arm's to the reference. margin: what
-    is inside of it all the way is called the same. budget: no further round of blocks begins when it would be exceeded,
-    after the first two. beside_load, precondition: every round also has a block of each workload under that condition.
-    defaults: keys of every workload that does not have them itself; they are filled in, and not kept. only: keys and
-    groups. history: the ratios stand beside those of earlier runs in the store.
+    table: whether to show the subject's ratios to every other arm, or every arm's ratios to the reference. margin: an
+    interval entirely within it is called "same". budget: after the first two rounds, no round begins that would exceed
+    it. beside_load, precondition: every round also has a block of each workload under that condition. defaults: keys
+    for every workload that lacks them; they are filled in, and not stored separately. only: keys and groups. history:
+    show the ratios beside those of earlier runs in the store.
     """
 
     kind: Literal["suite"] = "suite"
@@ -307,7 +307,7 @@ class SuiteSpec(Model):
     @model_validator(mode="before")
     @classmethod
     def _filled(cls, values: Any) -> Any:
-        """The defaults in every workload; its key as a title where it has none; the subject where none is named."""
+        """Fill in the defaults in every workload, its key as a missing title, and a missing subject."""
         if not isinstance(values, dict):
             return values
         defaults = checked_defaults(values.get("defaults", {}))
@@ -322,7 +322,7 @@ class SuiteSpec(Model):
 
     @classmethod
     def place(cls, location: tuple, values: dict) -> tuple[str, tuple]:
-        """A mistake in a workload or a milestone is named by its name; one in the defaults is theirs."""
+        """Where a mistake is, for its message: in a workload or milestone, by its name, or in the defaults."""
         table, names = location[0] if location else "", {"workload": "key", "milestone": "name"}
         rows = values.get(table)
         if table not in names or len(location) < 2 or not isinstance(rows, list):
@@ -346,7 +346,7 @@ class SuiteSpec(Model):
         return [guardrail_bar(name, guardrail, self.reference) for name, guardrail in row.guardrails.items()]
 
     def unjudged(self) -> str:
-        """Why there is no verdict, where there is nothing to reach."""
+        """Why there is no verdict; empty if there are bars or guardrails."""
         reached = any(row.bars or row.guardrails for row in self.chosen())
         return "" if reached else "without bars and guardrails there is nothing to reach"
 
@@ -365,6 +365,6 @@ def checked_defaults(values: Any) -> dict:
 
 
 def _whole(row: dict, defaults: dict) -> dict:
-    """A workload with what it does not say itself."""
+    """A workload with its missing keys filled in."""
     found = defaults | row
     return found if "title" in found or not isinstance(found.get("key"), str) else found | {"title": found["key"]}

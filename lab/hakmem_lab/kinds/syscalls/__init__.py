@@ -1,13 +1,12 @@
 """`hak syscalls`: system calls per operation in the steady state, as the difference of two run lengths.
 
 The runs are traced and therefore not timed. A command without {ops} has no two lengths: then the calls of the whole
-process are reported, start and end included. {seed} in it is another number in every repeat, the same for all arms and
-both lengths: then the repeats are of different operations. With a [server] its calls are counted, and the command is
-the client.
+process are reported, including start and end. {seed} in the command is a different number in every repeat, but the same
+for all arms and both lengths, so the repeats execute different operations. With a [server], the server's calls are
+counted, and the command is the client.
 
-System calls of one execution, counted by strace.
-
-The allocator must reach the program and not strace, so the variables of the dynamic linker are handed over with -E.
+strace counts the calls. The allocator must be loaded into the program and not into strace, so the variables of the
+dynamic linker are passed with -E.
 """
 
 import contextlib
@@ -46,7 +45,7 @@ TAIL_CHARACTERS = 400
 
 
 def parse_summary(text: str) -> dict[str, int]:
-    """Calls by name from what `strace -c` writes; several personalities are added up."""
+    """Calls by name from the summary of `strace -c`; tables of several personalities are added up."""
     calls: dict[str, int] = {}
     for row in _ROW.finditer(text):
         if row["name"] != "total":
@@ -72,7 +71,7 @@ class Counter:
         self._strace = extras.tool("strace", "counting system calls")
 
     def check(self) -> None:
-        """Raises LabError where strace cannot trace here."""
+        """Raises LabError if strace cannot trace here."""
         calls, outcome = self.count(["/bin/true"], {"PATH": "/usr/bin:/bin"})
         if outcome.exit != 0 or not calls.get("execve"):
             why = " ".join(outcome.stderr.split())[-TAIL_CHARACTERS:] or outcome.failure() or "it counted nothing"
@@ -92,8 +91,10 @@ class Counter:
     def count_server(
         self, workload: Workload, server: Server, client: Sequence[str], argv: Sequence[str], env: Mapping[str, str]
     ) -> tuple[dict[str, int], Outcome, str | None]:
-        """Calls by name of a server, whose command is argv, from its start to its end while one client drives it; how
-        it ended; why that does not count, else None. The client runs untraced, on no arm."""
+        """(calls by name of a server, how it ended, why the run does not count or None). argv: the server's command.
+
+        The server is traced from its start to its end, while one client drives it. The client runs untraced, on no arm.
+        """
         port = choose_port(server)
         with tempfile.TemporaryDirectory(prefix="hak-") as folder, Launcher() as clients:
             summary = Path(folder) / "calls"
@@ -116,7 +117,7 @@ def _counted(summary: Path) -> dict[str, int]:
 
 
 def _end_traced(running: Running) -> Outcome:
-    """Ends what strace traces: strace itself ignores SIGTERM, and writes its summary once its program has ended."""
+    """End the traced processes: strace itself ignores SIGTERM, and writes its summary after its program has ended."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         for pid in family(running.pid):
             if pid != running.pid and not running.ended():
@@ -167,7 +168,7 @@ class Spec(CommonSpec):
         return self
 
     def unjudged(self) -> str:
-        """Why there is no verdict, where there is none."""
+        """Why there is no verdict; empty if there is a budget."""
         return "" if self.budget else "without the key 'budget' there is nothing that the counts have to keep"
 
 
@@ -201,7 +202,10 @@ def plan(spec: Spec, arms: Sequence[Arm], seed: int) -> list[Execution]:
 
 
 class _Recorder(Recorder[Spec]):
-    """A followed run of each arm comes first, since strace leaves no room for that. unserved: what these have shown."""
+    """Before the traced runs, each arm is run once under the follower, which cannot work beside strace.
+
+    unserved: texts about processes that the allocator did not serve in these runs.
+    """
 
     unserved: Sequence[str] = ()
 
