@@ -1,4 +1,4 @@
-"""Blocks on the workers of a Dask cluster, handed out one at a time, handed back as each is finished.
+"""Runs blocks on the workers of a Dask cluster: hands them out one at a time, and collects each as it is finished.
 
 A host measures with one worker; further workers of the same host take over if that one dies. Every host gets the same
 number of blocks, unless hosts join or leave. If a worker dies before it hands its block back, a free host measures that

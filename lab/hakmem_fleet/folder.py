@@ -81,7 +81,7 @@ class Folder:
         return sorted(self.parts.glob("*.jsonl"))
 
     def finished(self, blocks: Iterable[int]) -> set[int]:
-        """Which of these blocks some part has finished."""
+        """Those of these blocks that any part has finished."""
         wanted = set(blocks)
         found: set[int] = set()
         for path in self.files():

@@ -51,7 +51,7 @@ class FleetSpec(AbSpec):
     ONLY_IF_GIVEN: ClassVar[tuple[str, ...]] = (*AbSpec.ONLY_IF_GIVEN, *OF_A_FLEET[1:])
 
     def of_a_host(self) -> AbSpec:
-        """What each of the hosts measures."""
+        """The spec that each host measures by, of the kind ab."""
         own = {key: value for key, value in normalised(self).items() if key not in OF_A_FLEET}
         return build(AbSpec, own | {"kind": "ab"}, "spec")
 

@@ -64,7 +64,7 @@ def _columns(by_host: Mapping[str, Blocks], pair: Pair, metric: Metric) -> dict[
 
 
 def _judged(header: dict, by_host: Mapping[str, Blocks], found: Mapping[str, Host]) -> dict:
-    """The verdict on the fleet, and what it rests on."""
+    """The verdict on the fleet, and its grounds."""
     spec, alpha = header["spec"], header["spec"]["alpha"]
     first, second = (arm["name"] for arm in header["arms"])
     pair = first, second
@@ -112,7 +112,7 @@ def _guardrail(metric: Metric, limit: float, found: Mapping[str, Host], alpha: f
 
 
 def _secondary(header: dict, by_host: Mapping[str, Blocks], pair: Pair) -> list[dict]:
-    """What else changed on average over the fleet, for information."""
+    """Changes of other metrics on average over the fleet, for information."""
     rows = []
     for name in COMPARED:
         found = _columns(by_host, pair, Metric(name)) if name != header["spec"]["metric"] else {}

@@ -34,7 +34,7 @@ def _change(result: Record, record: Record) -> Change | None:
 
 
 def lines(result: Record) -> Iterator[Line]:
-    """Every host, every kind where there are several, and a further host."""
+    """A line for every host, for every kind if there are several, and for a further host."""
     fleet = result["fleet"]
     for row in fleet.get("hosts") or []:
         if found := _change(result, row):

@@ -79,7 +79,7 @@ Format = Annotated[
     str | None, typer.Option("--format", help="On standard output: markdown, junit, github, openmetrics, json")
 ]
 Require = Annotated[
-    str | None, typer.Option(help="Exit with 1 unless this is the verdict, like GO", autocompletion=_verdicts)
+    str | None, typer.Option(help="Exit with 1 unless the verdict is this one, like GO", autocompletion=_verdicts)
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress")]
 
@@ -105,12 +105,12 @@ FLAGS: Mapping[str, Any] = {
     "alpha": option(float | None, help="Allowed error rate (default 0.05)"),
     "looks": option(int | None, help="Planned interim analyses"),
     "max_blocks": option(int | None, help="Most blocks"),
-    "detect": option(str | None, help="Run as many blocks as show a difference of this size, like 2%"),
-    "rare": option(str | None, help="Run enough blocks to see an event that this share of runs meets, like 1%"),
-    "beside_load": option(bool | None, "--beside-load", help="The verdict again, beside two busy neighbours"),
-    "precondition": option(bool | None, "--precondition", help="The verdict again, on a heap that was in use before"),
+    "detect": option(str | None, help="Run enough blocks to show a difference of this size, like 2%"),
+    "rare": option(str | None, help="Run enough blocks to see an event that occurs in this share of runs, like 1%"),
+    "beside_load": option(bool | None, "--beside-load", help="Repeat the verdict beside two busy neighbours"),
+    "precondition": option(bool | None, "--precondition", help="Repeat the verdict on a heap that was in use before"),
     "history": option(
-        str | None, metavar="TRACE", help="The verdict again, on a heap that the recorded program has used before"
+        str | None, metavar="TRACE", help="Repeat the verdict on a heap that the recorded program has used"
     ),
     "quick": option(bool | None, "--quick", help="Stop with a first estimate, after five blocks or 30 s"),
     "warm_up": option(int | None, help="Runs of each side that do not count"),
@@ -133,7 +133,7 @@ FLAGS: Mapping[str, Any] = {
     "input_": option(Path | None, "--input", metavar="FILE", help="Standard input of the program, in every run"),
     "question": option(str | None, help="The question, for the record"),
     "server": option(
-        str | None, metavar="COMMAND", help="A server that the command is a client of; {port} is its port in both"
+        str | None, metavar="COMMAND", help="A server whose client is the command; {port} is its port in both"
     ),
     "setup": option(str | None, metavar="LINE", help="Shell command to run once, before the first run"),
     "prepare": option(str | None, metavar="LINE", help="Shell command to run before every run; not measured"),

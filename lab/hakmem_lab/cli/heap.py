@@ -37,7 +37,7 @@ def explain(
         bool, typer.Option("--stop", help="Stop the process while it is read, for an exact picture")
     ] = False,
     diff: Annotated[
-        Path | None, typer.Option("--diff", help="What has changed since this reading, which --json wrote")
+        Path | None, typer.Option("--diff", help="Show the changes since this reading (written by --json)")
     ] = None,
     block: Annotated[
         str | None,
@@ -93,7 +93,7 @@ def profile(
         tuple[Path, Path] | None, typer.Option(metavar="A B", help="Show how profile B differs from A; both *.pb.gz")
     ] = None,
 ) -> None:
-    """Which stacks allocated what is in use: a heap profile of a process, or of a command when it ends."""
+    """Which stacks allocated the blocks in use: a heap profile of a process, or of a command when it ends."""
     from hakmem_lab.inside import layout
     from hakmem_lab.inside.profile import forms, take
     from hakmem_lab.trace import attach, sampled
@@ -132,7 +132,7 @@ def top(
         float, typer.Option(help="Seconds from one reading to the next", min=0.1, max=3600, callback=seconds)
     ] = 2.0,
 ) -> None:
-    """Where the memory of a process goes, live; options that may change at any time are changed from here."""
+    """Where the memory of a process goes, live. It can also change options that may be changed at any time."""
     from hakmem_lab.inside.watch import Subject, Watch
     from hakmem_lab.show.terminal import live
 
@@ -149,7 +149,7 @@ def metrics(
         typer.Option(metavar="[HOST:]PORT", help="Serve /metrics at this address while the process runs"),
     ] = None,
 ) -> None:
-    """The heap of a process as OpenMetrics text; read from outside, the process does nothing."""
+    """The heap of a process as OpenMetrics text, read from outside: the process takes no part in it."""
     from hakmem_lab.inside import explain as reading
     from hakmem_lab.show import openmetrics
 

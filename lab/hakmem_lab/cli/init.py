@@ -31,7 +31,7 @@ margin = "1%"                             # smallest difference that matters
 # max-blocks = 40                         # a run ends as soon as its verdict stands
 # guardrails = {{ rss = "10%" }}            # must not get worse by more
 # prepare = "sync"                        # a line for the shell, before every execution, not measured
-# setup = "make"                          # the same once before everything, cleanup: after it
+# setup = "make"                          # the same, once before everything; cleanup: once after it
 """
 _SERVER = """
 # The command is the client of a server; {{port}} stands for its port in both:
@@ -45,12 +45,12 @@ TEMPLATES = {
     "ab": (
         "Is the treatment better than the control?", "--max-blocks 20",
         '\ncontrol = "glibc"                         # what you have: ALLOCATOR[,NAME=VALUE...], hakmem@REVISION\n'
-        'treatment = "hakmem"                      # what you consider\n' + _COMMAND + _BLOCKS
-        + '# detect = "2%"                           # as many blocks as show so much\n' + _SERVER,
+        'treatment = "hakmem"                      # what you would change to\n' + _COMMAND + _BLOCKS
+        + '# detect = "2%"                           # enough blocks to show a difference of this size\n' + _SERVER,
     ),
     "matrix": (
         "What does each setting change, and do they act together?", "--max-blocks 20",
-        '\nbase = "hakmem"                           # every factor off\n' + _COMMAND + _BLOCKS + _SERVER
+        '\nbase = "hakmem"                           # the side with every factor off\n' + _COMMAND + _BLOCKS + _SERVER
         + '\n[factors]                                 # two to five, each NAME=VALUE[,NAME=VALUE...]\n'
         'lean = "HAKMEM_PROFILE=lean"\nhuge = "HAKMEM_HUGE_PAGES=off"\n',
     ),
@@ -60,7 +60,7 @@ TEMPLATES = {
         '[[workload]]                              # repeat for each workload\n'
         'key = "first"\ntitle = "{title}"\ncommand = {command}\n# stdin = "/dev/null"\n'
         '# guardrails = {{ rss = "10%" }}            # not more than 10 % more memory than the first allocator\n'
-        '# bars = [{{ against = "glibc", at-most = 1.0 }}]  # to be reached: at most the time of glibc\n',
+        '# bars = [{{ against = "glibc", at-most = 1.0 }}]  # target: at most the time of glibc\n',
     ),
     "soak": (
         "Does memory grow?", "--allocator glibc",

@@ -296,7 +296,7 @@ OWN: dict[str, dict[str, Any]] = {
             "--header",
             callback=_say_header,
             is_eager=True,
-            help="Print hak_pairs.h, with which a program compares two sides of a library in itself",
+            help="Print hak_pairs.h, for programs that compare two sides of a library in one process",
         ),
     },
     "suite": {"words": _words("SPEC.toml", "The suite"), "only": ONLY, "budget": ROUNDS},

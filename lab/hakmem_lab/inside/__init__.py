@@ -1,1 +1,1 @@
-"""Another process, or a core file, read from outside: what its heap holds, and to whom every resident page belongs."""
+"""Reads another process, or a core file, from outside: the contents of its heap, the owner of every resident page."""

@@ -36,7 +36,7 @@ _libc.ptrace.restype = ctypes.c_long
 
 
 def ptrace(request: int, thread: int, data: int = 0, address: int = 0) -> int:
-    """0, or the number of the error. data: mostly a signal."""
+    """Call ptrace; 0, or the number of the error. data: usually a signal."""
     return 0 if _libc.ptrace(request, thread, address, data) == 0 else ctypes.get_errno()
 
 
@@ -133,7 +133,7 @@ X86_ORIGINAL, X86_FLAGS, ARM_LINK = 15, 18, 30
 
 
 class Failed(LabError):
-    """The process does not do what it was asked to; it goes on where it was."""
+    """A function could not be called in the process; the process continues where it was."""
 
 
 class Vector(ctypes.Structure):

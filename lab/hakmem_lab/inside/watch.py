@@ -82,7 +82,7 @@ def write_setting(memory: Process, layout: Layout, setting: Setting) -> None:
 
 
 def target_kib(values: Mapping[str, int], counters: Mapping[str, int]) -> int:
-    """How much free memory may stay resident; hak_retain_target_locked of src/retain.c computes it the same way."""
+    """How much free memory may stay resident, computed as by hak_retain_target_locked in src/retain.c."""
     least = values["RETAIN"] // KIB
     most = counters["peak_kib"] + counters["peak_kib"] // PEAK_PART
     allowed = min(max(least + counters["balance_kib"], 0), max(least, most - counters["used_kib"]))

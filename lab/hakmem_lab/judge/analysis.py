@@ -87,7 +87,7 @@ def comparison(
     verdict: str | None = None,
     equivalence: Interval | None = None,
 ) -> dict:
-    """A row of a result. equivalence: the narrower interval, which NEUTRAL rests on."""
+    """A row of a result. equivalence: the narrower interval, by which NEUTRAL is decided."""
     pair = {"name": f"{treatment} against {control}", "metric": metric, "control": control, "treatment": treatment}
     row = pair | interval.row() | {"verdict": verdict}
     if equivalence is not None:
@@ -129,7 +129,7 @@ def arm_rows(header: dict, blocks: Blocks, metric: Metric) -> list[dict]:
 
 
 def warnings(header: dict, records: Sequence[dict]) -> list[str]:
-    """What a reader should know before believing the figures."""
+    """Warnings about the reliability of the figures."""
     texts = [record["text"] for record in records if record["type"] == "event" and record["what"] in WARNING_EVENTS]
     blocks = [record for record in records if record["type"] == "block"]
     disturbed = sum(1 for block in blocks if block.get("disturbed"))

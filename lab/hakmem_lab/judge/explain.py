@@ -277,7 +277,7 @@ def _rail_names(result: Record, row: Record, status: str) -> list[str]:
 
 
 def tolerated(result: Record, guardrail: Record) -> str:
-    """What a guardrail allows: 5 % more."""
+    """The change that a guardrail tolerates: 5 % more."""
     limit, described = finite(guardrail.get("limit")), words.described(result, guardrail.get("metric"))
     return "" if limit is None else words.tolerated(limit, words.style_of(described))
 

@@ -181,7 +181,7 @@ def _syscalls(result: Record) -> list[str]:
 
 
 def rate_text(per_op: float) -> str:
-    """Calls per operation as people say it: 3.1 an operation, one in 11 million operations."""
+    """Calls per operation in words: 3.1 an operation, one in 11 million operations."""
     if per_op <= 0:
         return "none"
     if per_op >= 0.1:
@@ -209,7 +209,7 @@ def _fleet(result: Record) -> list[str]:
 
 # A suite of workloads
 def _suite(result: Record) -> list[str]:
-    """How many bars are reached; without any, on how many measures the subject is better and on how many worse."""
+    """How many bars are reached; without bars, on how many measures the subject is better, and on how many worse."""
     card = result["suite"]
     rows, reached = card.get("rows") or [], card.get("milestones") or []
     judged = [row for row in rows if row.get("verdict")]

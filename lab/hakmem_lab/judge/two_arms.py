@@ -1,4 +1,4 @@
-"""What `hak ab`, `hak sweep` and `hak compare` share: a verdict after every block, the other average."""
+"""The parts that `hak ab`, `hak sweep` and `hak compare` share: a verdict after every block, the other average."""
 
 from collections.abc import Mapping, Sequence
 
@@ -69,7 +69,7 @@ def means_row(means: Means, pair: tuple[str, str], metric: Metric) -> dict:
 def also_changed(
     blocks: Blocks, first: str, others: Sequence[str], spec: dict, metrics: Sequence[str] = COMPARED
 ) -> list[dict]:
-    """What changed besides the primary metric, for information: the intervals hold for all arms at once."""
+    """Changes of other metrics than the primary one, for information. The intervals hold for all arms at once."""
     rows = []
     for name in metrics:
         if name == spec["metric"]:

@@ -252,7 +252,7 @@ def _end(ratio: float, how: Style, decimals: int | None) -> str:
 
 
 def _between(ends: Sequence[float], how: Style, decimals: int | None) -> str:
-    """The interval of ratios in percentages: '26 to 34 % more', '3 % less to 5 % more'; open ends said."""
+    """The interval of ratios in percentages: '26 to 34 % more', '3 % less to 5 % more'; it says which ends are open."""
     low, high = ends
     if low == high == 1:
         return ""

@@ -215,7 +215,7 @@ def _unpaired(header: dict, runs: list[dict]) -> list[str]:
 
 @explained
 def analyse(header: dict, records: list[dict]) -> dict:
-    """Every benchmark of the treatment against the control's; their intervals hold together."""
+    """Every benchmark of the treatment against that of the control; the intervals hold for all of them at once."""
     spec, first = header["spec"], header["arms"][0]["name"]
     runs = [record for record in records if record["type"] == "run"]
     names = list(dict.fromkeys(run["workload"] for run in runs))

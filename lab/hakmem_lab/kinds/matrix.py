@@ -62,7 +62,7 @@ def settled(header: dict, blocks: Blocks, plan: Plan) -> bool:
 
 @explained
 def analyse(header: dict, records: list[dict]) -> dict:
-    """Simple effects and cells against none; interactions; main effects where no interaction misleads.
+    """Simple effects, and cells against the one with no factor on; interactions; main effects that do not mislead.
 
     The intervals of all of them hold at once, after any number of blocks. Runs that are planned with a single look have
     two families instead, simple effects and averages; the intervals of each hold at once after the last planned block.

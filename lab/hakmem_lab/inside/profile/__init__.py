@@ -1,1 +1,1 @@
-"""Heap profiles: `take`n of a process or a command, `places` with names, written in the `forms` of other tools."""
+"""Heap profiles: `take` records them, `places` finds the names of functions, `forms` writes other tools' formats."""

@@ -85,7 +85,7 @@ class Interval:
         return {"estimate": ratio.estimate, "ci_low": ratio.low, "ci_high": ratio.high}
 
     def row(self) -> dict:
-        """The same with the level."""
+        """The interval in a result's form, with its level."""
         return self.ends() | {"level": self.level}
 
     @classmethod

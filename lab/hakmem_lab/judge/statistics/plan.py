@@ -184,7 +184,7 @@ def shown_after(d: Values, tail: float, centre: float = 0.0, above: bool = True)
 
 @lru_cache(maxsize=256)
 def least_bets(tail: float) -> int:
-    """Fewest blocks after which a capital can reach 1 / tail: all of them equal, none on the other side."""
+    """Fewest blocks after which a capital can reach 1 / tail: that takes equal blocks, all on one side."""
     count = 1
     while shown_after(np.ones(count), tail) is None:
         count += 1
@@ -219,7 +219,7 @@ class Plan:
         obrien_fleming_levels(self.looks, 0.05)
 
     def judged(self, d: Values, alpha: float) -> Judged:
-        """What these blocks show, whatever their number."""
+        """The intervals that these blocks give, whatever their number."""
         ends = [[-math.inf, math.inf], [-math.inf, math.inf]]
         tails = (alpha * self.share / 2, alpha * self.share)
         for count, *levels in self.levels(alpha):

@@ -120,7 +120,7 @@ def _ends(replicates: np.ndarray, blocks: int, level: float) -> tuple[float, flo
 
 @lru_cache(maxsize=4)
 def _flips(blocks: int) -> np.ndarray:
-    """Signs: all of them for few blocks, else the ones given and a fixed random choice."""
+    """Rows of signs: all combinations for few blocks, else a row of +1 and a fixed random choice."""
     if blocks <= EXACT_FLIPS_LIMIT:
         bits = np.arange(2**blocks)[:, None] >> np.arange(blocks) & 1
         return 1.0 - 2.0 * bits

@@ -104,7 +104,7 @@ class _Procedure:
 
 
 class _AtLooks(_Procedure):
-    """A plan without looks between the planned ones."""
+    """A procedure that looks only at the planned looks."""
 
     def _asked(self) -> np.ndarray:
         return np.isin(self._counts, self._plan.looks)

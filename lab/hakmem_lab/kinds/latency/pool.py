@@ -146,7 +146,7 @@ LEAST_REQUESTS_BEYOND = 10
 
 @dataclass(frozen=True)
 class Requests:
-    """One arm's series: `response`, and `service` where the program prints it in every run."""
+    """One arm's series: `response`, and `service` if the program prints it in every run."""
 
     name: str
     series: dict[str, Sampled]

@@ -55,7 +55,7 @@ def _runs(found: np.ndarray) -> list[tuple[int, int]]:
 
 
 def _least(points: np.ndarray, noise: float) -> np.ndarray:
-    """Rise that counts as a step at each point: more than noise, and more than a ramp would give."""
+    """The smallest rise that counts as a step at each point: more than noise, and more than a ramp would give."""
     from scipy.ndimage import median_filter  # slow to load
 
     over = np.concatenate([np.zeros(WIDEST), points[WIDEST:] - points[:-WIDEST]])

@@ -130,7 +130,7 @@ def block_spec(spec: SuiteSpec, row: WorkloadSpec, places: Places) -> BlockSpec:
 
 
 class Suite(Recorder):
-    """All workloads of a suite. A context manager: on leaving, nothing that it started still runs."""
+    """All workloads of a suite. A context manager: on leaving, it ends all that it started."""
 
     def __init__(self, spec: SuiteSpec, context: Context):
         check_names(spec, context.source)
