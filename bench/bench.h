@@ -1,6 +1,6 @@
 // Shared by the benchmark programs: arguments, clock, random numbers, memory figures.
-// Nothing here calls malloc: what the programs need for themselves comes from mmap, so that the
-// allocator under test sees the workload and nothing else, and every arm pays the same for the tables.
+// Nothing here calls malloc: the programs take their own tables from mmap. So the allocator under test sees the
+// workload alone, and the tables cost the same with every allocator.
 #ifndef HAK_BENCH_H
 #define HAK_BENCH_H
 
@@ -27,7 +27,7 @@ static inline double bench_seconds(void) {
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-// xorshift64: three shifts, no multiplication, so the generator stays small beside malloc.
+// xorshift64: three shifts and no multiplication, so the generator costs little compared with malloc.
 static inline uint64_t bench_next(uint64_t *state) {
   uint64_t x = *state;
   x ^= x << 13;
@@ -52,16 +52,16 @@ static inline uint32_t bench_random(uint64_t *state, uint32_t n) {
   return bench_below((uint32_t)(bench_next(state) >> 32), n);
 }
 
-// Logarithmically uniform in [low, high): every doubling is equally likely, as programs ask. A random power of two
-// times a uniform factor from 1 to 2, without floating point.
+// Roughly log-uniform in [low, low << doublings): every doubling is equally likely. The size is `low` times a random
+// power of two times a uniform factor from 1 to 2, without floating point.
 static inline uint32_t bench_log_size(uint64_t bits, uint32_t low, uint32_t doublings) {
   uint32_t base = low << bench_below((uint32_t)bits, doublings);
   return base + bench_below((uint32_t)(bits >> 32), base);
 }
 
-// Sizes as many programs ask for them, to be drawn from uniformly: their logarithms follow the square of a uniform
-// variable, so that of eleven doublings from 16 bytes half of the blocks are below 112 bytes and 2 % above 24 KiB.
-// Between two powers of two they are spaced evenly, which needs no floating point, and no libm beside the workload.
+// Fills a table of sizes that resemble those of many programs; callers draw from it uniformly. The logarithm of a size
+// is proportional to the square of a uniform variable. With 11 doublings from 16 bytes, half of the sizes are below
+// 112 bytes. Sizes between two powers of two are spaced evenly, so neither floating point nor libm is needed.
 static inline void bench_program_sizes(uint32_t *sizes, uint32_t count, uint32_t min_bytes, uint32_t doublings) {
   for (uint64_t i = 0; i < count; i++) {
     uint64_t square = doublings * (2 * i + 1) * (2 * i + 1), unit = 4 * (uint64_t)count * count;
@@ -70,7 +70,7 @@ static inline void bench_program_sizes(uint32_t *sizes, uint32_t count, uint32_t
   }
 }
 
-// Doublings from `low` that end at or below `high`; 0 where there is none.
+// How often `low` can be doubled without exceeding `high`.
 static inline uint32_t bench_doublings(uint64_t low, uint64_t high) {
   uint32_t doublings = 0;
   while (low << (doublings + 1) <= high)
@@ -78,7 +78,7 @@ static inline uint32_t bench_doublings(uint64_t low, uint64_t high) {
   return doublings;
 }
 
-// Argument number `index`, or `fallback` where it is not given; anything but a number in range ends the program.
+// Argument number `index`, or `fallback` if it is not given. Ends the program unless it is a number from low to high.
 static inline uint64_t bench_arg(int argc, char **argv, int index, const char *name, uint64_t fallback, uint64_t low,
                                  uint64_t high) {
   if (index >= argc)
@@ -124,7 +124,7 @@ static inline void *bench_malloc(size_t bytes) {
   return p;
 }
 
-// Writes the first and the last byte: the block is used, its cost is the allocator's.
+// Allocates a block and writes only its first and last byte, so that nearly all of the cost is the allocator's.
 static inline void *bench_touched(size_t bytes) {
   volatile char *p = bench_malloc(bytes);
   p[0] = 1;
@@ -132,7 +132,7 @@ static inline void *bench_touched(size_t bytes) {
   return (void *)(uintptr_t)p;
 }
 
-// Writes one byte of every page as well: what a program does that fills a large block.
+// Also writes one byte of every page, so that all pages are faulted in, as when a program fills the block.
 static inline void *bench_filled(size_t bytes) {
   volatile char *p = bench_touched(bytes);
   for (size_t at = BENCH_PAGE_BYTES; at < bytes; at += BENCH_PAGE_BYTES)
@@ -159,7 +159,8 @@ static inline uint64_t bench_rss_kib(void) {
   return bench_proc_kib("/proc/self/smaps_rollup", "\nRss:");
 }
 
-// The kernel's high-water mark may lag behind by its per-processor batches, so the exact present value counts too.
+// The kernel updates its high-water mark in per-processor batches, so the mark may be too low. The exact present value
+// is therefore taken if it is higher.
 static inline uint64_t bench_peak_kib(void) {
   uint64_t now = bench_rss_kib();
   uint64_t peak = bench_proc_kib("/proc/self/status", "\nVmHWM:");

@@ -1,7 +1,7 @@
-// bigheap GIB [SEED]: what the size of the heap costs a request. Times requests of 100 B, 50 KB, 3 MB and 40 MB (one of
-// 16 blocks is replaced; nothing is written), then builds a heap of GIB in blocks of 1 to 32 MiB with one page written
-// in each, frees every eighth of them, and times the same again. Prints the ratios of the medians; the figure is the
-// largest one.
+// bigheap GIB [SEED]: how much slower requests become on a large heap. Times requests of 100 B, 50 KB, 3 MB and 40 MB;
+// each replaces one of 16 blocks and writes nothing. Then builds a heap of GIB from blocks of 1 to 32 MiB, writes one
+// page in each, frees every eighth block, and times the same requests again. Prints the ratio of the medians for each
+// size; the figure is the largest ratio.
 #include "bench.h"
 
 #include <sys/prctl.h>
@@ -18,7 +18,7 @@ static int double_order(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-// Median over the batches of the mean of a free and a malloc.
+// Mean time of a free and a malloc in each batch; returns the median over the batches.
 static double request_ns(uint32_t bytes, uint64_t *random) {
   void *held[HELD] = {NULL};
   double batch_ns[BATCHES];
@@ -57,7 +57,7 @@ int main(int argc, char **argv) {
   bench_expect_args(argc, argv, 2, "GIB [SEED]");
   uint64_t heap_bytes = bench_arg(argc, argv, 1, "GIB", 100, 1, 4096) << 30;
   uint64_t random = bench_seed(bench_arg(argc, argv, 2, "SEED", 1, 0, UINT64_MAX));
-  // A page that is written must not bring 2 MiB with it.
+  // Without huge pages, so that writing one page does not make 2 MiB resident.
   prctl(PR_SET_THP_DISABLE, 1UL, 0UL, 0UL, 0UL);
   double empty_ns[SIZES], ratio[SIZES], worst = 0;
   for (int i = 0; i < SIZES; i++)

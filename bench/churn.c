@@ -1,8 +1,8 @@
 // churn OPS SLOTS MIN MAX [SEED [THREADS [SIZES [TOUCH]]]]: each thread has a table of SLOTS blocks of MIN to MAX
-// bytes; each of its OPS steps replaces a random one. For mid sizes (32768 1048576) and large ones (5242880 26214400).
-// SIZES is uniform (default), log: every doubling from MIN up to MAX equally likely, or program: the same doublings,
-// small sizes far more often, as programs ask for them. TOUCH says what is written of a new block: pages (default), a
-// byte of each; ends, the first and the last byte; all, every byte.
+// bytes; each of its OPS steps replaces a random one. Used for mid sizes (32768 1048576) and large ones (5242880
+// 26214400). SIZES is uniform (the default), log (every doubling from MIN up to MAX is equally likely) or program (the
+// same doublings, but small sizes are far more frequent, as in real programs). TOUCH says which bytes of a new block
+// are written: pages (the default: one byte of each page), ends (the first and the last byte) or all.
 #include "bench.h"
 
 #include <pthread.h>

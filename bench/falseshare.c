@@ -1,7 +1,7 @@
-// falseshare MODE ROUNDS [BYTES]: what two threads cost each other when the allocator puts their blocks on one cache
-// line. MODE scratch: the main thread allocates blocks together and hands them out in turn; each thread frees its own,
-// then allocates, writes many times and frees, over and over. MODE thrash: the same without the inherited blocks.
-// MODE both runs one after the other. Without BYTES the sizes 8, 16, 32 and 64 are run in turn.
+// falseshare MODE ROUNDS [BYTES]: how much threads slow each other down when the allocator puts their blocks on one
+// cache line. MODE scratch: the main thread allocates blocks for both threads in turn. Each thread frees its blocks,
+// then repeatedly allocates some, writes to them many times and frees them. MODE thrash: the same without the blocks of
+// the main thread. MODE both: first one, then the other. Without BYTES, runs the sizes 8, 16, 32 and 64 in turn.
 #include "bench.h"
 
 #include <pthread.h>

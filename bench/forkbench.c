@@ -1,7 +1,8 @@
-// forkbench MODE THREADS FORKS [BLOCKS]: THREADS threads fill their caches (each takes BLOCKS blocks of 16 bytes to
-// 32 KiB, small ones far more often, writes them and frees them) and sleep; the main thread forks FORKS times. MODE
-// fork: the time from before the fork to the child's first instruction, its median in ms, and the median of the page
-// faults that the child had had by then. MODE exec: forks that run /bin/true, without a preloaded library, per second.
+// forkbench MODE THREADS FORKS [BLOCKS]: THREADS threads fill their caches and sleep; the main thread forks FORKS
+// times. To fill its cache, a thread allocates BLOCKS blocks of 16 bytes to 32 KiB (mostly small), writes and frees
+// them. MODE fork: prints the median time in ms from before the fork to the child's first instruction, and the median
+// of the child's page faults until then. MODE exec: prints how many forks a second run /bin/true, without a preloaded
+// library.
 #include "bench.h"
 
 #include <pthread.h>
@@ -117,5 +118,5 @@ int main(int argc, char **argv) {
     run_fork(threads, forks);
   printf("RSS peak_kib=%llu\n", (unsigned long long)bench_peak_kib());
   fflush(NULL);
-  _exit(0); // the sleeping threads are not waited for
+  _exit(0); // ends the process although its threads still sleep
 }

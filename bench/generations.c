@@ -1,5 +1,5 @@
-// generations THREADS OPS [MIN MAX]: THREADS threads live one after another. Each inherits a table of live blocks, most
-// of them made by its forebears, churns it for OPS steps (free a random full slot, fill an empty one) and ends.
+// generations THREADS OPS [MIN MAX]: THREADS threads run one after another. Each inherits a table of live blocks, most
+// of them allocated by earlier threads. It runs OPS steps (free a random full slot, fill an empty one) and ends.
 #include "bench.h"
 
 #include <pthread.h>

@@ -1,6 +1,6 @@
-// handover PRODUCERS CONSUMERS ARRAYS [BLOCKS [DEPTH [MIN MAX]]]: producers fill arrays of BLOCKS small blocks (the
-// array is a block as well) and put them into a queue of at most DEPTH arrays; consumers take them out and free them.
-// ARRAYS are handed over in all. Sizes are multiples of 8 from MIN to MAX, each half as likely as half of it.
+// handover PRODUCERS CONSUMERS ARRAYS [BLOCKS [DEPTH [MIN MAX]]]: producers fill arrays of BLOCKS small blocks and put
+// them into a queue of at most DEPTH arrays. Consumers take them out and free the blocks and the array itself. ARRAYS
+// arrays are handed over in all. Sizes are multiples of 8 from MIN to MAX; each doubling is half as likely as the last.
 #include "bench.h"
 
 #include <pthread.h>
@@ -18,7 +18,7 @@ static struct {
   pthread_cond_t has_array, has_room;
   array_t *first, **last;
   uint32_t length, depth;
-  uint64_t to_make, to_take; // arrays that no producer has begun, that no consumer has taken
+  uint64_t to_make, to_take; // arrays not yet begun by a producer; arrays not yet taken by a consumer
 } queue = {
     .lock = PTHREAD_MUTEX_INITIALIZER, .has_array = PTHREAD_COND_INITIALIZER, .has_room = PTHREAD_COND_INITIALIZER};
 
@@ -27,7 +27,7 @@ static struct {
   uint32_t sizes[SIZES]; // drawn from uniformly
 } run;
 
-// Whether there is another array to make; the caller then owes it to the queue.
+// Returns true if another array is to be made; the caller must then make it and put it into the queue.
 static bool queue_begin(void) {
   pthread_mutex_lock(&queue.lock);
   bool more = queue.to_make > 0;
@@ -48,7 +48,7 @@ static void queue_put(array_t *array) {
   pthread_mutex_unlock(&queue.lock);
 }
 
-// NULL: all arrays have been taken.
+// Waits for an array and takes it out; returns NULL when all arrays have been taken.
 static array_t *queue_take(void) {
   pthread_mutex_lock(&queue.lock);
   while (queue.first == NULL && queue.to_take > 0)
@@ -85,8 +85,8 @@ static void *consume(void *unused) {
   return unused;
 }
 
-// Bands that double, each half as likely as the one before, the last one as likely as its neighbour; within a band the
-// multiples of SIZE_STEP are equally likely.
+// Each band of sizes reaches from a size to twice that size, and is half as likely as the band below it; the last one
+// is as likely as its neighbour. Within a band, all multiples of SIZE_STEP are equally likely.
 static void sizes_fill(uint32_t low, uint32_t high) {
   uint64_t random = bench_seed(11);
   for (uint32_t i = 0; i < SIZES; i++) {

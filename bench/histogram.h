@@ -1,6 +1,6 @@
-// A log-linear histogram of nanoseconds: HISTOGRAM_SUB equal steps to each doubling, so a value is known to 1/128 of
-// itself from 128 ns up and exactly below. One writer; others may read while it writes (relaxed: a reader may miss the
-// latest few). The array is the caller's, zeroed, from bench_map.
+// A log-linear histogram of nanoseconds with HISTOGRAM_SUB equal steps to each doubling. Values below 128 ns are exact;
+// larger ones are known to 1/128. One thread writes; others may read meanwhile (relaxed, so a reader may miss the
+// latest values). The caller provides the histogram, zeroed, from bench_map.
 #ifndef HAK_BENCH_HISTOGRAM_H
 #define HAK_BENCH_HISTOGRAM_H
 
@@ -11,7 +11,7 @@
 enum {
   HISTOGRAM_SUB_BITS = 7,
   HISTOGRAM_SUB = 1 << HISTOGRAM_SUB_BITS,
-  HISTOGRAM_DOUBLINGS = 35, // up to 2^41 ns, 36 minutes; what is longer counts as that
+  HISTOGRAM_DOUBLINGS = 35, // up to 2^41 ns (36 minutes); longer times count as that
   HISTOGRAM_BUCKETS = HISTOGRAM_SUB * HISTOGRAM_DOUBLINGS
 };
 

@@ -1,6 +1,6 @@
-// idle MODE [MIB SECONDS]: 8 threads allocate MIB in all, blocks of 16 B to 64 KiB (small ones far more often), fill
-// them and free them in random order. Then they end (MODE exit) or sleep (MODE stay). SECONDS later, with no further
-// call of the allocator by anyone, the resident memory is printed.
+// idle MODE [MIB SECONDS]: 8 threads allocate MIB in all, in blocks of 16 B to 64 KiB (mostly small), fill them and
+// free them in random order. Then the threads end (MODE exit) or sleep (MODE stay). SECONDS later, without any further
+// call of the allocator, prints the resident memory.
 #include "bench.h"
 
 #include <pthread.h>
@@ -73,5 +73,5 @@ int main(int argc, char **argv) {
          (double)run.rss_full_kib / 1024, (unsigned long long)seconds, took);
   printf("RSS peak_kib=%llu\n", (unsigned long long)peak);
   fflush(NULL);
-  _exit(0); // the sleeping threads are not waited for
+  _exit(0); // ends the process although its threads may still sleep
 }

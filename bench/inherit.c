@@ -1,6 +1,6 @@
-// inherit PLACES LIVES OPS [BLOCKS [MIN MAX]]: in each of PLACES an array of BLOCKS blocks is passed from thread to
-// thread. A thread replaces OPS blocks, picked at random, creates its successor, which inherits the array, and ends;
-// after LIVES threads the place is closed. The blocks are nearly always freed by another thread than made them.
+// inherit PLACES LIVES OPS [BLOCKS [MIN MAX]]: PLACES arrays of BLOCKS blocks are each passed from thread to thread. A
+// thread replaces OPS random blocks, creates its successor, which inherits the array, and ends. LIVES threads use an
+// array one after another. Nearly every block is freed by another thread than the one that allocated it.
 #include "bench.h"
 
 #include <pthread.h>

@@ -1,11 +1,13 @@
-// latency RATE SECONDS [THREADS ALLOCATIONS LIVE MIN MAX WARMUP_S SEED]: an open loop. In each thread RATE requests a
-// second have an intended start, equally spaced; a request replaces ALLOCATIONS random blocks of a live set of LIVE
-// (MIN to MAX bytes, uniform). Its response time counts from the intended start, so a
-// stall is charged to every request that had to wait for it; its service time from the actual start. The first WARMUP_S
-// seconds of the schedule are not recorded. Prints both histograms, `response VALUE_NS COUNT`, and for each second of
-// the recorded part the mean response; of the slowest requests of each thread, what the kernel counted in them and in
-// those that they had to wait for: `slow RESPONSE_NS FAULTS WAITS PREEMPTED`; and of the recorded part `pages FAULTS
-// GROWTH`, in pages: what was faulted in beyond the growth of resident memory had been given back before.
+// latency RATE SECONDS [THREADS ALLOCATIONS LIVE MIN MAX WARMUP_S SEED]: an open loop. Each thread has RATE requests a
+// second, with equally spaced intended starts. A request replaces ALLOCATIONS random blocks of a live set of LIVE
+// blocks (MIN to MAX bytes, uniform). The response time counts from the intended start, so a stall is charged to every
+// request that had to wait for it. The service time counts from the actual start. The first WARMUP_S seconds are not
+// recorded. Prints:
+// - both histograms: `response VALUE_NS COUNT` and `service VALUE_NS COUNT`;
+// - the mean response in each second;
+// - for each thread's slowest requests `slow RESPONSE_NS FAULTS WAITS PREEMPTED`: the kernel's counts of events in the
+//   request and in the late requests just before it;
+// - `pages FAULTS GROWTH`: faults beyond the growth of resident memory are on pages that had been given back before.
 #define _GNU_SOURCE // RUSAGE_THREAD
 #include "bench.h"
 #include "histogram.h"
@@ -15,7 +17,7 @@
 #include <sys/resource.h>
 
 enum { MAX_THREADS = 64, MAX_SECONDS = 100000, SLOWEST = 256 };
-// Sleeping wakes up late; the rest of the way is waited for with the clock.
+// A sleep may end late, so it ends this long before the intended start; then the thread spins on the clock.
 static const uint64_t spin_ns = 100000;
 static const uint64_t second_ns = 1000000000;
 
@@ -35,7 +37,7 @@ typedef struct {
   histogram_t *response;
   histogram_t *service;
   second_t *seconds;
-  slow_t *slowest; // SLOWEST, a heap with the fastest of them first
+  slow_t *slowest; // SLOWEST requests, as a heap with the fastest first
   uint64_t late;   // requests that began after the next one's intended start
   pthread_t id;
 } client_t;
@@ -59,9 +61,9 @@ static slow_t kernel_counts(void) {
   return (slow_t){.faults = used.ru_minflt + used.ru_majflt, .waits = used.ru_nvcsw, .preempted = used.ru_nivcsw};
 }
 
-// The counts begin after sleeping, which is a wait, and before the request, of which reading them is no part. A request
-// that is late has what made it late in its counts: they go on from those before it, and being woken late is being
-// preempted.
+// Reads the counts after the sleep, which the kernel counts as a wait, and before the timed request. If the request is
+// already late, the counts stay as they were read earlier, so they also cover whatever made it late. A late wake-up
+// counts as a preemption.
 static uint64_t wait_until(uint64_t ns, slow_t *counts) {
   uint64_t now = now_ns();
   if (now >= ns)
@@ -196,7 +198,7 @@ static void print_slowest(const client_t *clients) {
                slow->preempted);
 }
 
-// Faults and resident pages of the process so far.
+// The process's page faults so far, and its resident pages now.
 static void read_pages(long *faults, long *resident) {
   struct rusage used;
   getrusage(RUSAGE_SELF, &used);

@@ -1,6 +1,6 @@
-// The call limit: a preloadable malloc that returns the next block of a small ring and a free that does nothing.
-// No allocator behind a function call can be faster. Blocks overlap, so it suits random_mixed only, with sizes up
-// to RING_BLOCK_BYTES; larger requests (libc's start-up) are cut from a static heap and never come back.
+// The call limit: a preloadable library whose malloc returns the next block of a small ring and whose free does
+// nothing. No allocator behind a function call can be faster. Live blocks may overlap, so it suits only random_mixed,
+// with sizes up to RING_BLOCK_BYTES. Larger requests (libc's start-up) are cut from a static heap and never reused.
 #include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -48,10 +48,10 @@ void *calloc(size_t count, size_t bytes) {
     errno = ENOMEM;
     return NULL;
   }
-  return heap_cut(ALIGN, all); // static memory that is never given out twice: already zero
+  return heap_cut(ALIGN, all); // already zero: static memory that is never reused
 }
 
-// The old size is not kept; copying up to the end of the static memory is enough, whatever it was.
+// The size of the old block is unknown, so this copies as much as fits before the end of the static memory.
 void *realloc(void *block, size_t bytes) {
   char *to = heap_cut(ALIGN, bytes);
   if (to == NULL || block == NULL)

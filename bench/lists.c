@@ -1,5 +1,5 @@
-// lists CYCLES NODES [MIN MAX]: a short program. Lists of nodes of a hundred each, every node with a string of MIN to
-// MAX bytes, are built until there are NODES nodes, then walked and freed list by list; all that CYCLES times.
+// lists CYCLES NODES [MIN MAX]: a short program. Builds lists of a hundred nodes, each with a string of MIN to MAX
+// bytes, until there are NODES nodes; then walks and frees list by list. Does all this CYCLES times.
 #include "bench.h"
 
 enum { NODES_PER_LIST = 100 };

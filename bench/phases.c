@@ -1,6 +1,6 @@
-// phases MIB ROUNDS: about MIB of live blocks whose sizes change from phase to phase. In each phase as many bytes as
-// are live are allocated anew in the phase's sizes (S to 2 S) while blocks picked at random are freed, so that a third
-// of the old ones stay behind: what an allocator does with half-empty pages of yesterday's sizes shows in the peak.
+// phases MIB ROUNDS: about MIB of live blocks whose sizes change from phase to phase. Each phase allocates as many
+// bytes as are live, in its own sizes (S to 2 S), and frees random blocks meanwhile. About a third of the old blocks
+// survive. The peak memory shows how well an allocator reuses half-empty pages of earlier sizes.
 #include "bench.h"
 
 enum { SMALLEST_BYTES = 24 };
@@ -45,7 +45,7 @@ int main(int argc, char **argv) {
   uint64_t rounds = bench_arg(argc, argv, 2, "ROUNDS", 1, 1, 1000000);
   heap_t heap = {.random = bench_seed(5)};
   size_t table_bytes = (target / SMALLEST_BYTES + 2) * sizeof(block_t);
-  // Not faulted in ahead: its resident part follows the number of blocks, the same for every allocator.
+  // Not populated: only the used part becomes resident, and its size is the same with every allocator.
   heap.blocks = mmap(NULL, table_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (heap.blocks == MAP_FAILED)
     bench_fail("phases: not enough memory for the table");

@@ -1,6 +1,6 @@
 // prodcons BLOCKS [INFLIGHT MIN MAX]: one thread allocates, another frees. Blocks travel in batches through a bounded
-// ring; at most INFLIGHT blocks are alive. The consumer starts when the ring is full, so the peak of the live data is
-// the ring's, whatever the speeds of the two.
+// ring; at most INFLIGHT blocks are alive. The consumer starts when the ring is full, so the peak of the live data does
+// not depend on the speeds of the two threads.
 #include "bench.h"
 
 #include <pthread.h>
@@ -18,7 +18,7 @@ static struct {
   void **ring;
   uint32_t *batch_bytes; // requested bytes of each batch in the ring
   uint32_t min_bytes, size_count;
-  uint64_t peak_bytes; // requested and not yet freed, at its highest; the producer's
+  uint64_t peak_bytes; // largest sum of requested bytes in flight; written by the producer
 } flow;
 
 static void flow_wait(atomic_uint_fast64_t *counter, uint64_t least) {

@@ -1,5 +1,5 @@
-// random_mixed ITERS WS SEED [MIN MAX]: the seeds' benchmark. A table of WS pointers; each step picks a random
-// slot and frees it if it is full, else allocates a uniform random size and writes its first and last byte.
+// random_mixed ITERS WS SEED [MIN MAX]: a table of WS pointers. Each step picks a random slot. It frees a full slot's
+// block; into an empty one it puts a block of a uniform random size and writes the first and the last byte.
 #include "bench.h"
 
 typedef struct {

@@ -1,8 +1,8 @@
-// remote THREADS PERCENT OPS [MIN MAX [SIZES [LIVES]]]: each thread churns its own table (OPS steps: free a full slot,
-// fill an empty one); PERCENT of its frees are left to the next thread, which receives the block through a bounded ring
-// of one writer and one reader. A full ring makes the writer free what it has received itself, then let others run.
-// SIZES is uniform (default) or log: every doubling from MIN up to MAX equally likely. With LIVES above 1 a thread does
-// its part of the OPS and ends, and the next one takes over its table and its rings.
+// remote THREADS PERCENT OPS [MIN MAX [SIZES [LIVES]]]: each thread churns its own table in OPS steps: it frees a full
+// slot or fills an empty one. It sends PERCENT of the blocks to be freed to the next thread, through a bounded ring
+// with one writer and one reader. If the ring is full, the writer frees the blocks that it received itself, then
+// yields. SIZES is uniform (the default) or log: every doubling from MIN up to MAX is equally likely. With LIVES above
+// 1, OPS is split among LIVES threads that run one after another and take over the table and the rings.
 #include "bench.h"
 
 #include <pthread.h>
@@ -11,8 +11,8 @@
 
 enum { SLOTS = 1024, RING = 512, BATCH = 16, MAX_THREADS = 64 };
 
-// `sent` is written by the sender alone, `taken` by the receiver alone; each publishes in batches so that the
-// rings' own cache traffic stays small beside that of the blocks.
+// Only the sender writes `sent`, and only the receiver writes `taken`. Both publish in batches, so that the rings cause
+// little cache traffic compared with the blocks.
 typedef struct {
   _Alignas(BENCH_LINE_BYTES) atomic_uint_fast64_t sent;
   _Alignas(BENCH_LINE_BYTES) atomic_uint_fast64_t taken;
@@ -26,12 +26,12 @@ typedef struct {
   uint64_t random;
   uint64_t frees_left_to_others;
   uint64_t frees;
-  uint64_t sent;       // blocks written to `out`, published or not
-  uint64_t taken_seen; // what this thread last saw of out->taken
+  uint64_t sent;       // blocks written to `out`, including unpublished ones
+  uint64_t taken_seen; // value of out->taken when this thread last read it
 } worker_t;
 
 static struct {
-  uint64_t ops; // of one life
+  uint64_t ops; // steps of one thread before its successor takes over
   uint32_t percent, threads, lives, min_bytes, size_count, doublings;
   atomic_uint working;
   pthread_barrier_t start;

@@ -1,9 +1,9 @@
-// soak SECONDS [THREADS SLOTS PHASE_S LIFE_S LEAK_KIB SEED]: hours of one process. Each thread frees and allocates at
-// random in its own table of SLOTS pointers; every PHASE_S seconds the sizes and the part of the table in use change;
-// every LIFE_S seconds (0: never) a thread ends and a new one inherits its table with all blocks, which it frees in
-// turn. Once a second one line: time, operations so far, live bytes, phase and the next one, threads, and the service
-// time of every 64th operation of that second. LEAK_KIB a second are lost on purpose: what a measurement of leaks must
-// find.
+// soak SECONDS [THREADS SLOTS PHASE_S LIFE_S LEAK_KIB SEED]: one process that runs for hours. Each thread frees and
+// allocates at random in its own table of SLOTS pointers. Every PHASE_S seconds the sizes and the part of the table in
+// use change. Every LIFE_S seconds (0: never) a thread ends, and a new one inherits its table with all live blocks.
+// Once a second, prints a line with the time, the operations so far, the live bytes, the present and the next phase,
+// the threads, and the service times of every 64th operation in that second. Leaks LEAK_KIB a second on purpose, which
+// a measurement of leaks must find.
 #include "bench.h"
 #include "histogram.h"
 
@@ -14,9 +14,9 @@ enum { MAX_THREADS = 64, BATCH = 1024, TIMED_EVERY = 64, LEAK_BLOCK_BYTES = 1024
 
 typedef struct {
   const char *name;
-  uint32_t low_bytes; // sizes: log-uniform over `doublings` doublings from here
+  uint32_t low_bytes; // lowest size; sizes are log-uniform over `doublings` doublings
   uint32_t doublings;
-  uint32_t share; // in use: 1/share of the table
+  uint32_t share; // 1/share of the table is in use
 } phase_t;
 
 static const phase_t phases[] = {
@@ -29,7 +29,7 @@ typedef struct {
   uint32_t bytes;
 } slot_t;
 
-// A place for one thread after the other; `live_bytes` and `ops` are written by the present one, read by main.
+// A table that threads use one after another. The present thread writes `live_bytes` and `ops`; main reads them.
 typedef struct {
   _Alignas(BENCH_LINE_BYTES) slot_t *slots;
   uint64_t random;
@@ -70,7 +70,7 @@ static int64_t slot_toggle(slot_t *slot, uint64_t bits, const phase_t *phase) {
   return (int64_t)slot->bytes - before;
 }
 
-// Frees what lies outside the part of the table that the phase uses; returns the change of live bytes.
+// Frees the blocks in slots that the new phase does not use; returns the change of live bytes.
 static int64_t place_shrink(place_t *me, uint32_t used, uint64_t *ops) {
   int64_t change = 0;
   for (uint32_t i = used; i < run.slot_count; i++) {
@@ -144,7 +144,7 @@ static void leak(uint64_t kib) {
     bench_filled(LEAK_BLOCK_BYTES);
 }
 
-// What all places have counted since the last call; `seen` is the sum then.
+// Sums the histograms of all places. `fresh` gets the counts since the last call, `seen` the total counts.
 static void service_since(place_t *places, uint64_t *seen, uint64_t *fresh) {
   for (uint32_t bucket = 0; bucket < HISTOGRAM_BUCKETS; bucket++) {
     uint64_t sum = 0;

@@ -1,9 +1,9 @@
 // stall HEAP_MIB SECONDS [THREADS]: how long a call of malloc or free can take. Each thread has its part of a heap of
-// HEAP_MIB, blocks of 256 bytes to 1 MiB, every doubling equally likely. Over and over it frees three quarters of them,
-// in turn a stretch and here and there, and allocates as many anew, while the others do the same; pages are written
-// between the timed calls. After each sweep a thread reads the clock for as long as it was in the allocator, and
-// nothing else: the longest gap there is what the machine adds to any call. Prints the longest call, the longest gap,
-// the difference (at least a microsecond), and how many calls and how many gaps took over a millisecond.
+// HEAP_MIB, in blocks of 256 bytes to 1 MiB; every doubling is equally likely. Each thread repeatedly frees three
+// quarters of its blocks, alternately in one stretch and scattered, and fills the gaps again. Pages are written between
+// the timed calls. After each sweep, a thread only reads the clock, for as long as it was in the allocator. The longest
+// gap between two readings is what the machine can add to any call. Prints the longest call, the longest gap, their
+// difference (at least a microsecond), and the numbers of calls and of gaps over a millisecond.
 #include "bench.h"
 
 #include <pthread.h>
@@ -21,7 +21,7 @@ typedef struct {
   _Alignas(BENCH_LINE_BYTES) block_t *blocks;
   uint64_t random;
   uint64_t now_ns;
-  uint64_t in_calls_ns; // not yet spent on reading the clock
+  uint64_t in_calls_ns; // time in calls since the clock was last read for as long
   uint64_t calls, long_calls, longest_call_ns;
   uint64_t long_gaps, longest_gap_ns;
   pthread_t id;
@@ -101,7 +101,7 @@ static void *worker_main(void *arg) {
   for (uint32_t k = 0; k < run.blocks; k++)
     block_take(me, &me->blocks[k]);
   pthread_barrier_wait(&run.filled);
-  pthread_barrier_wait(&run.filled); // main has set the end
+  pthread_barrier_wait(&run.filled); // main sets end_ns before it gets here
   me->calls = me->long_calls = me->longest_call_ns = me->in_calls_ns = 0;
   for (bool scattered = false; !over(me); scattered = !scattered)
     sweep(me, scattered);

@@ -1,12 +1,12 @@
-// touchall THREADS [SECONDS [BLOCKS]]: what a thread holds on to. THREADS threads each take BLOCKS blocks of every size
-// from 16 bytes to 32 KiB, four sizes to a doubling, write them, free all, and sleep. SECONDS later, with no further
-// call of the allocator by anyone, prints the resident KiB of a thread beyond what it had before its first block.
+// touchall THREADS [SECONDS [BLOCKS]]: how much memory an idle thread retains. Each of THREADS threads allocates BLOCKS
+// blocks of every size from 16 bytes to 32 KiB (four sizes to a doubling), writes and frees them, and sleeps. SECONDS
+// later, without any further call of the allocator, prints how many KiB of resident memory each thread has added.
 #include "bench.h"
 
 #include <pthread.h>
 
 enum { MAX_THREADS = 1024, FIRST_BYTES = 16, LAST_BYTES = 32768, MAX_BLOCKS = 64, STACK_BYTES = 16384 };
-enum { SIZES = 45 }; // 11 doublings of four, and the first
+enum { SIZES = 45 }; // 11 doublings with four sizes each, and the first size
 
 static struct {
   uint32_t blocks;
@@ -31,7 +31,7 @@ static void touch_all_sizes(void) {
       free(blocks[i][k]);
 }
 
-// The stack that is used later must be resident in the first figure already.
+// Makes the stack resident before the first measurement, so that it does not count as growth.
 static __attribute__((noinline)) void touch_stack(void) {
   volatile char stack[sizeof(void *[SIZES][MAX_BLOCKS]) + STACK_BYTES];
   for (size_t at = 0; at < sizeof stack; at += BENCH_PAGE_BYTES)
@@ -70,11 +70,11 @@ int main(int argc, char **argv) {
   struct timespec wait = {(time_t)seconds, 0};
   nanosleep(&wait, NULL);
   int64_t after = (int64_t)bench_rss_kib();
-  // A figure of a laboratory is above 0: no less than a page.
+  // The laboratory accepts only figures above 0, so this reports at least one page.
   double kib = (double)(after - before > BENCH_PAGE_BYTES / 1024 ? after - before : BENCH_PAGE_BYTES / 1024);
   printf("touchall = %.2f KiB/thread [threads=%u at_once=%.1f after=%llus]\n", kib / threads, threads,
          (double)(at_once - before) / threads, (unsigned long long)seconds);
   printf("RSS peak_kib=%llu\n", (unsigned long long)bench_peak_kib());
   fflush(NULL);
-  _exit(0); // the sleeping threads are not waited for
+  _exit(0); // ends the process although its threads still sleep
 }

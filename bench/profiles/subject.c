@@ -1,7 +1,7 @@
-/* A program whose live blocks are known to the byte, by call site: for heap profiles to be compared with.
+/* A program that knows exactly which blocks of each call site are live; heap profiles are compared with its figures.
  *   subject SCALE SEED      prints a line for each site: its name, blocks in use, their bytes, and their usable bytes
- * Every site is a function of its own, which a profile must name. It leaves by exit(), where the three profilers write.
- */
+ * Every site is a function of its own, which a profile must name. The program ends by exit(), because the three
+ * profilers write their profiles there. */
 #include <malloc.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
   X(large, 12, 400000, 900000)
 
 static uint64_t state;
-static void *kept; /* every block's first word is the block before it: reachable, as a program's data are */
+static void *kept; /* a list through the first words of all blocks, so that all of them are reachable */
 
 static size_t between(size_t low, size_t high) {
   state ^= state << 13;
@@ -54,7 +54,7 @@ int main(int argc, char **argv) {
     return 2;
   }
   static char buffer[4096];
-  setvbuf(stdout, buffer, _IOFBF, sizeof buffer); /* no block of libc's own is among the sites' */
+  setvbuf(stdout, buffer, _IOFBF, sizeof buffer); /* so that libc allocates no buffer */
   size_t scale = strtoul(argv[1], NULL, 10);
   state = strtoull(argv[2], NULL, 10) * 2654435761u + 1;
 #define RUN(site, blocks, low, high) site(scale);

@@ -4,7 +4,7 @@ bag_t bag_open(uint64_t capacity, uint64_t seed) {
   return (bag_t){.blocks = table_open(capacity * sizeof(block_t)), .capacity = capacity, .random = bench_seed(seed)};
 }
 
-// A quarter more than the mean size asks for: the spread of a few thousand draws is far below.
+// Capacity for a quarter more blocks than the mean size implies; a few thousand draws vary by far less.
 bag_t bag_for(uint64_t live_bytes, sizes_t sizes, uint64_t seed) {
   enum { SPARE = 1024 };
   uint64_t mean = live_bytes / sizes_mean(sizes);
@@ -55,7 +55,7 @@ void bag_drain(bag_t *bag, uint64_t live_bytes, order_t order) {
     bag_drop(bag, order == NEWEST ? bag->count - 1 : bench_next(&bag->random) % bag->count);
 }
 
-// Every block that stays is equally likely to leave, so the mix of sizes stays as it was drawn.
+// Drops blocks at random whatever their size, so that the mix of sizes stays as it was drawn.
 void bag_churn(bag_t *bag, uint64_t bytes, sizes_t sizes) {
   for (uint64_t added = 0, most = bag->live_bytes; added < bytes;) {
     uint64_t size = sizes_draw(sizes, &bag->random);

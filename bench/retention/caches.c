@@ -1,7 +1,7 @@
-// Caches: memory that is full, and whose blocks are replaced by blocks of other sizes.
+// Caches that are full: each new block replaces blocks of other sizes.
 #include "retention.h"
 
-// The least recently used entries leave until the new one fits.
+// Frees the oldest entries until the new one fits.
 static void run_lru(const pattern_t *pattern) {
   enum { REPLACED_SHARE = 4 };
   uint64_t budget = pattern_bytes(pattern), slots = 2 * budget / sizes_mean(pattern->sizes) + KIB;
@@ -26,7 +26,7 @@ static void run_lru(const pattern_t *pattern) {
   table_close(ring, slots * sizeof *ring);
 }
 
-// Any entry leaves: holes of all sizes everywhere.
+// Evicts random entries, which leaves holes of all sizes everywhere.
 static void run_evict_any(const pattern_t *pattern) {
   uint64_t budget = pattern_bytes(pattern);
   bag_t bag = bag_for(budget, pattern->sizes, 22);
@@ -39,7 +39,7 @@ static void run_evict_any(const pattern_t *pattern) {
   bag_close(&bag);
 }
 
-// Everything expires at once and is fetched again little by little, as after a restart of what is behind.
+// The whole cache expires at once and is refilled little by little, as after a restart of the server behind it.
 static void run_expiry(const pattern_t *pattern) {
   enum { STEPS = 20, STEP_MS = 10 };
   uint64_t budget = pattern_bytes(pattern);

@@ -1,7 +1,7 @@
 // Programs that work on large buffers.
 #include "retention.h"
 
-// An image passes through stages; each reads the buffer before and writes a new one. Images differ in size.
+// An image passes through stages; each stage reads the previous buffer and writes a new one. Images differ in size.
 static void run_images(const pattern_t *pattern) {
   enum { STAGES = 5 };
   uint64_t random = bench_seed(51);
@@ -45,7 +45,7 @@ static void run_video(const pattern_t *pattern) {
   }
 }
 
-// Expressions over matrices of 8 MB: r = (a + b) * c - a, each operator a temporary.
+// Expressions over matrices of 8 MB: r = (a + b) * c - a. Each operator allocates a temporary matrix.
 static void run_matrix(const pattern_t *pattern) {
   enum { EXPRESSIONS = 10, BYTES = 8 * 1000 * 1000 };
   uint64_t bytes = scaled(BYTES);
@@ -69,7 +69,8 @@ static void run_matrix(const pattern_t *pattern) {
   free(c);
 }
 
-// Streams of a compressor: state and windows of fixed sizes, an output that doubles; opened and closed by turns.
+// Compressor streams, closed and opened again at random. Each has a state and windows of fixed sizes, and an output
+// buffer that doubles as it grows.
 static void run_windows(const pattern_t *pattern) {
   enum { PARTS = 6, STREAMS = 64, TURNS = 200 };
   static const uint32_t parts[PARTS] = {5936, 64 * KIB, 64 * KIB, 128 * KIB, 64 * KIB, 32 * KIB};
@@ -99,7 +100,7 @@ static void run_windows(const pattern_t *pattern) {
   }
 }
 
-// Vectors grow side by side by a factor in percent and are freed.
+// Several vectors grow in turn by a factor, given in percent; then all are freed.
 static void grow_vectors(const pattern_t *pattern, uint64_t factor_percent) {
   enum { VECTORS = 8, FIRST = 256 };
   uint64_t most = pattern_bytes(pattern) / VECTORS;
@@ -134,7 +135,7 @@ typedef struct entry {
   char value[40];
 } entry_t;
 
-// A table of chains that doubles when it is full, dropped and built anew.
+// A chained hash table that doubles its slots when it is full; each cycle builds it and frees it.
 static void run_rehash(const pattern_t *pattern) {
   enum { FIRST_SLOTS = 1024 };
   uint64_t entries = pattern_bytes(pattern) / (sizeof(entry_t) + 2 * sizeof(void *)), random = bench_seed(53);
@@ -172,7 +173,7 @@ static void run_rehash(const pattern_t *pattern) {
   }
 }
 
-// An external sort: runs of records with an array of pointers, then a merge through wide buffers.
+// An external sort: first runs of records with an array of pointers to them, then a merge through large buffers.
 static void run_sort(const pattern_t *pattern) {
   enum { RUNS = 4, MERGE_BUFFERS = 16 };
   static const sizes_t record = {40, 400, true};

@@ -10,14 +10,15 @@ uint64_t sizes_draw(sizes_t sizes, uint64_t *random) {
   return bench_log_size(bench_next(random), sizes.low, bench_doublings(sizes.low, sizes.high));
 }
 
-// Of n doublings, each base has the mean 3/2 of itself, and the bases add up to 2^n - 1 times the lowest.
+// A draw between a base and its double is 3/2 of the base on average. The bases of n doublings add up to 2^n - 1 times
+// the lowest one.
 uint64_t sizes_mean(sizes_t sizes) {
   if (sizes.high <= sizes.low)
     return sizes.low;
   if (sizes.even)
     return ((uint64_t)sizes.low + sizes.high) / 2;
   uint32_t doublings = bench_doublings(sizes.low, sizes.high);
-  if (doublings == 0) // sizes_draw has one base then
+  if (doublings == 0) // then sizes_draw draws between `low` and its double
     return 3 * (uint64_t)sizes.low / 2;
   return 3 * (uint64_t)sizes.low * ((1u << doublings) - 1) / (2 * doublings);
 }
@@ -55,6 +56,6 @@ void compute(uint32_t steps_m) {
   uint64_t state = bench_seed(steps_m);
   for (uint64_t step = 0; step < (uint64_t)steps_m * 1000000; step++)
     bench_next(&state);
-  if (state == 0) // never, but the compiler does not know
+  if (state == 0) // impossible, but the compiler must not remove the loop
     bench_fail("retention: the generator stands still");
 }

@@ -16,7 +16,7 @@ typedef struct {
 static usage_t started, cycle_started, cycles[CYCLES_MAX];
 static uint32_t cycle_count;
 
-// The pattern's own tables. Patterns with threads open them in each.
+// Protects the figures of the patterns' own tables, since threads of a pattern may open some at the same time.
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t table_faults, table_bytes, table_peak_bytes;
 
@@ -53,7 +53,7 @@ static void usage_add(usage_t *sum, int who) {
   sum->faults += (uint64_t)usage.ru_minflt;
 }
 
-// With the children that ended: fork-workers.
+// Includes the child processes that have ended, for the pattern fork-workers.
 static usage_t usage_now(void) {
   usage_t now = {.wall_s = bench_seconds()};
   usage_add(&now, RUSAGE_SELF);
@@ -82,7 +82,7 @@ void measure_cycle_end(void) {
     cycles[cycle_count++] = usage_since(cycle_started);
 }
 
-// Number of cycles before the first one that faults less than a tenth of the first; -1: none does.
+// Number of cycles before one has less than a tenth of the first cycle's faults; -1 if none has.
 static int cycles_to_learn(void) {
   for (uint32_t i = 1; i < cycle_count; i++)
     if (cycles[i].faults < cycles[0].faults / LEARNED_DIVISOR)
@@ -106,7 +106,7 @@ void measure_report(const char *name, bool tail, bool tail_silent) {
          all.cpu_s * MS_PER_S, all.wall_s * MS_PER_S, (unsigned long long)all.faults, (unsigned long long)peak_kib,
          (unsigned long long)rss_kib);
   report_cycles();
-  // A silent tail comes first: calls would give the allocator the occasion that it is to lack.
+  // The silent tail comes first, since calls of the other one could make the allocator release memory.
   if (tail_silent) {
     pause_ms(TAIL_MS);
     printf(" tail_silent_kib=%llu", (unsigned long long)bench_rss_kib());

@@ -1,7 +1,8 @@
 // Programs that work in phases or build structures of small blocks.
 #include "retention.h"
 
-// Each unit of a compiler is another size: nodes in chunks of 64 KiB, strings and lists beside, all freed at its end.
+// A compiler's units differ in size. Each allocates chunks of 64 KiB for nodes, with strings and lists between them,
+// and frees everything at its end.
 static void run_compiler(const pattern_t *pattern) {
   enum { CHUNK = 64 * KIB, NODES_A_CHUNK = 40, UNITS = 5 };
   static const uint32_t percents[UNITS] = {30, 100, 10, 60, 20};
@@ -54,7 +55,8 @@ static void json_free(json_t *node) {
   free(node);
 }
 
-// Documents of a tenth to all of the memory: lists of records of fields. The parser holds the text as well.
+// Each document takes from a tenth of the memory to all of it. It has lists of records, and records have fields. The
+// parser also holds the text while it builds the document.
 static void run_json(const pattern_t *pattern) {
   enum { NODE_BYTES = 150, FIELDS = 9, LISTS = 16 };
   uint64_t random = bench_seed(32);
@@ -77,7 +79,7 @@ static void run_json(const pattern_t *pattern) {
   }
 }
 
-// Text that grows by pieces; documents are joined from it and freed.
+// Each document is a text that grows by realloc, piece by piece; it then replaces an older document.
 static void run_strings(const pattern_t *pattern) {
   enum { PIECES = 2000, PIECE_DOUBLINGS = 6, DOCUMENTS = 16 };
   uint64_t random = bench_seed(33), most = pattern_bytes(pattern) / DOCUMENTS;
@@ -105,7 +107,7 @@ static void run_strings(const pattern_t *pattern) {
     free(documents[document]);
 }
 
-// A level's assets are loaded, frames allocate little, a tenth of the assets passes on to the next level.
+// A game loads a level's assets, then allocates a little in each frame. A tenth of the assets stays for the next level.
 static void run_levels(const pattern_t *pattern) {
   enum { FRAMES = 100 };
   static const sizes_t assets[] = {{256, 16 * KIB, false}, {64 * KIB, 4 * MIB, false}, {4 * KIB, 256 * KIB, false}};
@@ -126,8 +128,8 @@ static void run_levels(const pattern_t *pattern) {
   bag_close(&bag);
 }
 
-// A runtime that collects: a nursery of chunks is filled and freed, survivors are copied, and at twice the size
-// everything is copied into a new space before the old one goes.
+// A garbage-collected runtime. The nursery is filled with chunks and freed, and its survivors are copied to the old
+// space. When the old space is full, its survivors are copied to a new space before the old one is freed.
 static void run_collector(const pattern_t *pattern) {
   enum { CHUNK = MIB, NURSERY = 16 };
   uint64_t limit = pattern_bytes(pattern) / CHUNK / 2;
@@ -171,7 +173,8 @@ static void run_alternate(const pattern_t *pattern) {
   bag_close(&buffers);
 }
 
-// Every phase asks for blocks of another size. A round visits all sizes; each frees down to what the pattern keeps.
+// Every phase allocates blocks of another size, then frees blocks down to the part that the pattern keeps. A round
+// visits all sizes.
 static void run_phases(const pattern_t *pattern) {
   enum { SMALLEST = 64 };
   static const uint32_t lows[] = {200, 4096, 512, 131072, SMALLEST, 16384, 1500, 1048576, 700, 12288};

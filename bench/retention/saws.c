@@ -1,4 +1,4 @@
-// Rises and falls of a whole heap: how soon does an allocator learn what comes back, and at which sizes and speeds?
+// A whole heap grows and shrinks: how soon, and at which sizes and speeds, does an allocator retain memory for reuse?
 #include "retention.h"
 
 #define SMALL \
@@ -8,7 +8,7 @@
 #define LARGE \
   { MIB, 8 * MIB, true }
 
-// Rises to the peak and falls to a part of it; the pause is taken at the foot.
+// Demand rises to the peak and falls to a part of it; then the pattern pauses.
 static void run_saw(const pattern_t *pattern) {
   uint64_t peak = pattern_bytes(pattern), foot = peak * pattern->keep_percent / PERCENT;
   bag_t bag = bag_for(peak, pattern->sizes, 1);
@@ -95,7 +95,7 @@ static void run_replace(const pattern_t *pattern) {
   table_close(buffers, live * sizeof *buffers);
 }
 
-// Generous buffers of which a quarter is written: what was never resident cannot be kept.
+// Buffers of which only the first quarter is written, so that the rest never becomes resident.
 static void run_partial(const pattern_t *pattern) {
   enum { BUFFERS = 256 };
   uint64_t peak = pattern_bytes(pattern), random = bench_seed(5);

@@ -1,4 +1,4 @@
-// Services: connections, requests, jobs and the quiet between them.
+// Services: connections, requests and jobs, with quiet times between them.
 #include "retention.h"
 
 // One TLS connection: a read buffer, a write buffer, some small state.
@@ -46,7 +46,7 @@ static void run_tls_burst(const pattern_t *pattern) {
   bag_close(&bag);
 }
 
-// Requests of a burst each build their answer; a burst's memory lives to its end. Bursts differ in size.
+// Bursts of requests that each build an answer. All memory of a burst is freed at its end. Bursts differ in size.
 static void run_requests(const pattern_t *pattern) {
   enum { REQUEST_KIB = 512 };
   bag_t bag = bag_for(pattern_bytes(pattern) + MIB, pattern->sizes, 13);
@@ -62,7 +62,7 @@ static void run_requests(const pattern_t *pattern) {
   bag_close(&bag);
 }
 
-// One spike, then hardly a call.
+// One spike of demand, then only small calls.
 static void run_spike(const pattern_t *pattern) {
   bag_t bag = bag_for(pattern_bytes(pattern), pattern->sizes, 14);
   bag_fill(&bag, pattern_bytes(pattern), pattern->sizes);
@@ -70,7 +70,7 @@ static void run_spike(const pattern_t *pattern) {
   small_calls(5 * MS_PER_S);
 }
 
-// A job now and then, and small calls between.
+// Large jobs with small calls between them.
 static void run_jobs(const pattern_t *pattern) {
   bag_t bag = bag_for(pattern_bytes(pattern), pattern->sizes, 15);
   for (uint32_t round = 0, rounds = pattern_rounds(pattern); round < rounds; round++) {
@@ -84,7 +84,7 @@ static void run_jobs(const pattern_t *pattern) {
   bag_close(&bag);
 }
 
-// Loads much to build little, then serves from what it built: four fifths of the peak never come back.
+// Start-up needs five times the memory that stays live. The requests served later never reach that peak again.
 static void run_startup(const pattern_t *pattern) {
   static const sizes_t request = {64, 16 * KIB, false};
   uint64_t peak = pattern_bytes(pattern);
@@ -103,7 +103,8 @@ static void run_startup(const pattern_t *pattern) {
   bag_close(&bag);
 }
 
-// Lines gather in a file's buffer; at its end it is copied into one block, packed, and the oldest of three goes.
+// Lines of a log file collect in a buffer. When the file is full, they are copied into one block, which is compressed;
+// the compressed file replaces the oldest of three.
 static void run_logs(const pattern_t *pattern) {
   enum { KEPT = 3 };
   static const sizes_t line = {64, 512, false};
@@ -125,7 +126,7 @@ static void run_logs(const pattern_t *pattern) {
   bag_close(&lines);
 }
 
-// Queries of a database: a hash table of 1/64 to all of the memory, rows in it, and a result; some run side by side.
+// Database queries that each take from 1/64 of the memory to all of it, for a hash table, its rows and a result.
 static void run_queries(const pattern_t *pattern) {
   static const sizes_t rows = {64, KIB, false};
   uint64_t most = pattern_bytes(pattern), random = bench_seed(19);

@@ -43,7 +43,7 @@ static void run_batch(const pattern_t *pattern) {
   }
 }
 
-// Threads whose rises and falls have other peaks and other pauses.
+// Each thread's demand rises and falls with peaks and pauses of its own.
 static void *work_own_cycles(void *argument) {
   enum { PAUSE_STEP_MS = 5 };
   const worker_t *worker = argument;
@@ -112,7 +112,8 @@ static void *consume(void *unused) {
   return NULL;
 }
 
-// The queue is filled to its end before the consumer sees a burst, so that the memory in it does not depend on timing.
+// All messages of a burst are put into the queue before the consumer sees it, so that the live memory does not depend
+// on timing.
 static void run_messages(const pattern_t *pattern) {
   uint64_t random = bench_seed(80);
   pthread_t consumer;
@@ -140,7 +141,7 @@ static void run_messages(const pattern_t *pattern) {
   pthread_join(consumer, NULL);
 }
 
-// Mappers build lists that the main thread reduces: other threads' memory is freed by one.
+// Mapper threads build lists; the main thread reduces them and frees the memory of all other threads.
 static bag_t mapped[THREADS];
 
 static void *map_part(void *argument) {
@@ -165,7 +166,7 @@ static void run_map_reduce(const pattern_t *pattern) {
     bag_close(&mapped[i]);
 }
 
-// A parent forks workers one after the other. Each works in cycles, on a heap that it shares with the parent.
+// A parent forks workers one after another. Each runs some cycles on the heap that it inherited from the parent.
 static void run_fork(const pattern_t *pattern) {
   enum { CYCLES_A_WORKER = 4 };
   uint64_t bytes = pattern_bytes(pattern) / 2;

@@ -1,8 +1,8 @@
 /* One misuse of the heap, as a program would commit it: crimes NAME BYTES; without arguments, the names.
  *
- * What was stopped shows in the way it ends. A signal before the line "harm": stopped before the misuse could take
- * effect. A signal after it: stopped late, at the end of the process. Status 0 or 9: not stopped; 9 says that the
- * program saw what it should not. scripts/security runs all of them. */
+ * The way the program ends says whether the misuse was stopped. A signal before the line "harm": stopped before it
+ * could take effect. A signal after that line: stopped late, at the end of the process. Status 0 or 9: not stopped;
+ * with 9, the program read or lost data that a safe allocator would have protected. scripts/security runs all. */
 #include <dlfcn.h>
 #include <malloc.h>
 #include <stdint.h>
@@ -16,7 +16,7 @@ enum { MEGA = 1 << 20, OTHERS = 200, SEEN = 9, SECRET = 0x5e };
 static size_t bytes;
 static char global[4096] __attribute__((aligned(16)));
 
-/* Keeps the compiler from knowing what it points to. */
+/* Hides from the compiler which object the pointer points to. */
 static char *hidden(const void *pointer) {
   __asm__ volatile("" : "+r"(pointer));
   return (char *)(uintptr_t)pointer;
@@ -34,7 +34,7 @@ static void give(const void *block) {
   free(hidden(block));
 }
 
-/* The program goes on as if nothing had happened. */
+/* Goes on as if nothing had happened: allocates some blocks, writes and frees them. */
 static void go_on(void) {
   char *others[8];
   for (int i = 0; i < 8; i++) {
@@ -46,14 +46,14 @@ static void go_on(void) {
   }
 }
 
-/* By stores: a loop that the compiler may not turn into a call. */
+/* Overwrites bytes by single stores, which the compiler may not turn into a call of memset. */
 static void store(char *to, size_t count) {
   for (size_t i = 0; i < count; i++) {
     *(volatile char *)(to + i) = (char)(to[i] ^ 0x42);
   }
 }
 
-/* Downwards, so that the bytes beside the block come first. */
+/* The same downwards from `end`, so that the bytes next to the block are written first. */
 static void store_down(char *end, size_t count) {
   for (size_t i = 1; i <= count; i++) {
     *(volatile char *)(end - i) = (char)(end[-(ptrdiff_t)i] ^ 0x42);
@@ -139,7 +139,7 @@ static void over_null(void) {
   go_on();
 }
 
-/* Into the block behind it, which is live. */
+/* Writes beyond the block's end into the next block, which is live. */
 static void over_neighbour(void) {
   char *blocks[OTHERS];
   for (int i = 0; i < OTHERS; i++) {
@@ -172,7 +172,7 @@ static void write_freed_first(void) {
   go_on();
 }
 
-/* Freed before many others of its size. */
+/* Returns a block that was freed before many others of its size. */
 static char *freed_among_others(void) {
   char *block = take(), *others[OTHERS];
   for (int i = 0; i < OTHERS; i++) {
@@ -251,7 +251,7 @@ static void twice_late(void) {
   go_on();
 }
 
-/* Another owner has it meanwhile, whose block goes. */
+/* Between the two frees the block gets another owner, who loses it by the second one. */
 static void twice_reused(void) {
   char *block = take();
   give(block);
@@ -314,7 +314,7 @@ static void usable_freed(void) {
   }
 }
 
-/* By the C++ operators: a smaller and a larger object than was made. */
+/* Frees a C++ object by a sized delete that names a smaller or a larger size than it has. */
 static void wrong_size(size_t named) {
   void *(*make)(size_t) = NULL;
   void (*drop)(void *, size_t) = NULL;

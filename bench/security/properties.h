@@ -1,4 +1,4 @@
-/* What the programs of properties.py have in common: blocks, accesses, and how a program ends.
+/* Shared by the programs of properties.py: blocks, accesses, and how a program ends.
  *
  * A program says "harm" when its misuse has happened, and goes on as if nothing were wrong. It ends with status GONE if
  * the heap left no way to commit the misuse. With the argument "valid" it does the same things without the misuse. */
@@ -17,7 +17,7 @@ static bool valid;
 static char sink;
 static char *blocks[BLOCKS]; /* of `nearest` */
 
-/* Keeps the compiler from knowing what it points to. */
+/* Hides from the compiler which object the pointer points to. */
 static char *hidden(const void *pointer) {
   __asm__ volatile("" : "+r"(pointer)::"memory");
   return (char *)(uintptr_t)pointer;
@@ -46,7 +46,7 @@ static void happened(void) {
   (void)!write(STDOUT_FILENO, "harm\n", 5);
 }
 
-/* The program goes on: it uses more blocks of the size than a cache holds, and frees all. */
+/* Goes on with more blocks of the size than a thread cache holds, and frees all of them. */
 static void go_on(size_t bytes) {
   char *others[4 * BLOCKS];
   for (int i = 0; i < 4 * BLOCKS; i++) {
@@ -60,7 +60,7 @@ static void go_on(size_t bytes) {
   }
 }
 
-/* The two blocks of many that lie closest to each other; the target above the origin, or below. */
+/* Finds the two of many blocks that are closest to each other; `above`: the target is the upper one. */
 static void nearest(size_t bytes, bool above, char **origin, char **target) {
   size_t best = SIZE_MAX;
   for (int i = 0; i < BLOCKS; i++) {
@@ -78,7 +78,7 @@ static void nearest(size_t bytes, bool above, char **origin, char **target) {
   }
 }
 
-/* An access that gets this far has done harm enough. */
+/* Limits an access to REACH_MAX bytes; one that gets this far has proved its harm. */
 static size_t within(size_t count) {
   return count < REACH_MAX ? count : REACH_MAX;
 }
@@ -135,7 +135,7 @@ static void down(void (*access)(char *, size_t), char *end, size_t count) {
   }
 }
 
-/* A stale block has a new owner, if any of so many requests gets it. */
+/* Allocates until a request gets the stale block, so that it has a new owner; ends the program if none does. */
 static char *reuse(const char *stale, size_t bytes, bool again) {
   char *next = take(bytes);
   for (size_t i = 0; again && next != stale && i < TRIES_MAX && i * bytes < TRIED_BYTES_MAX; i++) {
