@@ -1,6 +1,6 @@
-"""The pages of docs/gallery: a page a row, and the index. Nothing on them is a person's: all comes from the raw data.
+"""Writes docs/gallery: a page for each row of the gallery, and an index. All text is generated from the raw data.
 
-Raw data are of the row's last published run; `programs.toml` beside them has the versions of what it ran.
+The raw data are those of the row's last published run. `programs.toml` beside them has the versions of the programs.
 """
 
 import gzip
@@ -56,7 +56,7 @@ def output(*command: str) -> str | None:
 
 
 def version_of(row: Row) -> str:
-    """Debian's package of the program that is measured, and its version; of Python also that of the package it runs."""
+    """Name and version of the program's Debian package; for Python, also of the Python package that it runs."""
     spec = next(each for each in row.header["spec"]["workload"] if each["key"] == row.key)
     words = (spec["server"] or spec)["command"]
     name = words[1] if words[0].startswith("bench/") else words[0]
@@ -82,7 +82,7 @@ def arms_of(measures: tuple[Measure, ...], which: str) -> list[str]:
 
 
 def cells(row: Row, which: str) -> list[list[str]]:
-    """A line an arm: its name, and of every measure what its interval says."""
+    """One line for each arm: its name, and the effect with its interval for each measure."""
     found = []
     for arm in arms_of(row.measures, which):
         records = [getattr(measure, which).get(arm) for measure in row.measures]
@@ -115,7 +115,7 @@ def page(row: Row, version: str) -> str:
 
 
 def repeated(row: Row) -> list[str]:
-    """hakmem against everything, alone and under the other conditions of the run."""
+    """Tables of hakmem against each arm, run alone and under each other condition of the run."""
     if not row.conditions:
         return []
     lines = []
@@ -128,7 +128,7 @@ def repeated(row: Row) -> list[str]:
 
 
 def commands(row: Row) -> list[str]:
-    """What was run, as a shell would take it."""
+    """The command that was run, and its server's if it has one, quoted for a shell."""
     spec = next(each for each in row.header["spec"]["workload"] if each["key"] == row.key)
     variables = [f"{name}={value}" for name, value in spec["env"].items()]
     found = ["```", shlex.join([*variables, *spec["command"]]), "```"]
@@ -159,7 +159,7 @@ def index(rows: list[Row], left: list[str]) -> str:
 
 
 def summary(row: Row) -> list[list[str]]:
-    """The index's lines of a program, one a measure."""
+    """A program's lines in the index, one for each measure."""
     name, found = f"[{row.title}]({row.key}.md)", []
     for measure in row.measures:
         record = measure.against.get(row.reference)
@@ -170,7 +170,7 @@ def summary(row: Row) -> list[list[str]]:
 
 
 def write_all() -> None:
-    """Pages and index from the raw data that are there."""
+    """Writes all pages and the index from the published raw data."""
     rows, versions = gallery.rows(), load_versions()
     for row in rows:
         (PAGES / f"{row.key}.md").write_text(page(row, versions[row.key]), encoding="utf-8")
@@ -180,7 +180,7 @@ def write_all() -> None:
 
 
 def publish(key: str, file: RunFile) -> None:
-    """Raises LabError where the run is of another row, or not finished."""
+    """Publishes a run and writes all pages again. Raises LabError if the run is of another row or not finished."""
     row = gallery.read(key, file)
     if not row.result["final"]:
         raise LabError(f"run {file.id} is not finished: hak resume {file.id}")
@@ -188,20 +188,20 @@ def publish(key: str, file: RunFile) -> None:
     with gzip.GzipFile(PAGES / "data" / f"{key}.jsonl.gz", "wb", mtime=0) as packed:
         packed.write(
             file.path.read_bytes().replace(f"{Path.cwd()}/".encode(), b"")
-        )  # where the checkout lay says nothing
+        )  # paths relative to the checkout
     versions = load_versions() | {key: version_of(row)}
     VERSIONS.write_text("".join(f'{name} = "{versions[name]}"\n' for name in sorted(versions)), encoding="utf-8")
     write_all()
 
 
 def due() -> list[str]:
-    """Rows without a page first, then those whose data are the oldest."""
+    """All rows in the order of their need: first those without a page, then those with the oldest data."""
     age = {row.key: row.header["created"] for row in gallery.rows()}
     return sorted(gallery.names(), key=lambda key: age.get(key, ""))
 
 
 def renew(words: list[str]) -> None:
-    """Flags are those of hak bench, such as --beside-load."""
+    """Measures and publishes rows: the named ones, or so many that are due. Flags are passed on to hak bench."""
     flags = [word for word in words if word.startswith("-")]
     words = [word for word in words if word not in flags]
     chosen = words if words and not words[0].isdecimal() else due()[: int(words[0]) if words else 3]

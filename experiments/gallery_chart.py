@@ -1,6 +1,6 @@
 """The charts of the gallery: docs/gallery/overview.svg for README.md, and a narrow one for each question of the site.
 
-The lines that README.md and the site quote come from the same rows.
+Also writes the sentences that README.md and the site quote, from the same rows.
 """
 
 import re
@@ -23,7 +23,7 @@ LIMITS, TICKS = (0.36, 3.4), (0.5, 0.7, 1, 1.4, 2, 3)
 PANELS = Panels(0.18, 2.75, 0.75, 0.45, LIMITS, TICKS, " ×")
 NARROW = Panels(
     0.18, 1.95, 0.85, 0.45, LIMITS, (0.5, 1, 2, 3), " ×", width_in=4.4
-)  # a phone shows it without shrinking it much
+)  # narrow enough for a phone
 
 Cost = tuple[float, float, float]
 
@@ -37,12 +37,12 @@ def costs(measure: Measure, arm: str) -> Cost | None:
 
 
 def column(rows: list[Row], which: int, arm: str = SUBJECT) -> list[tuple[Cost, Row]]:
-    """The costs of one measure, of the rows that have it."""
+    """(cost, row) for one measure, given by its place, and one arm; rows without that measure are left out."""
     return [(cost, row) for row in rows if which < len(row.measures) and (cost := costs(row.measures[which], arm))]
 
 
 def named(rows: list[Row]) -> dict[str, str]:
-    """Arm -> what it is called, with every version that the rows were measured with."""
+    """Arm -> its name in the legend, with every version that was measured in these rows."""
     found: dict[str, set[str]] = {arm: set() for arm in NAMES}
     for arm in (arm for row in rows for arm in row.header["arms"] if arm["name"] in NAMES):
         number = re.match(r"(\d+\.\d+)", str(arm["version"]))
@@ -56,7 +56,7 @@ def draw(rows: list[Row]) -> str:
 
 
 def question(rows: list[Row], which: int) -> str:
-    """One measure alone, the lowest cost first."""
+    """A chart of one measure, with the lowest cost first."""
     chosen = [row for _, row in sorted(column(rows, which), key=lambda found: found[0])]
     return _document(chosen, f"question-{which}", NARROW, (which,), 21)
 
@@ -76,7 +76,7 @@ def _document(rows: list[Row], name: str, panels: Panels, measures: Sequence[int
 
 
 def _dots(axis: Axes, rows: list[Row], which: int) -> None:
-    """Estimates; hakmem's with the interval, hollow where that includes no difference. An arrow: it goes on."""
+    """Draws the estimates, and hakmem's intervals. A hollow mark: the interval includes 1. An arrow: it is cut off."""
     called = named(rows)
     for place, arm in reversed(list(enumerate(NAMES))):
         points = [(rows.index(row), cost) for cost, row in column(rows, which, arm)]
@@ -94,7 +94,7 @@ def _dots(axis: Axes, rows: list[Row], which: int) -> None:
 
 
 def lines(rows: list[Row]) -> list[str]:
-    """What README.md quotes: time and memory against glibc, the largest gain and the largest loss, with intervals."""
+    """Sentences for README.md: time and memory against glibc, and the largest gain and loss with their intervals."""
     best, winner = min(column(rows, 0), key=lambda found: found[0][2])
     worst, loser = max(column(rows, 1), key=lambda found: found[0][1])
     middle = {arm: median(cost[0] for cost, _ in column(rows, 1, arm)) for arm in NAMES}
@@ -107,7 +107,7 @@ def lines(rows: list[Row]) -> list[str]:
 
 
 def sentence(rows: list[Row], which: int) -> str:
-    """How many rows are surely better or worse than on glibc in a measure."""
+    """Says how many programs are surely better, or surely worse, than on glibc in one measure."""
     better, worse = (("faster", "slower"), ("smaller", "larger"), ("lower", "higher"))[which]
     found = column(rows, which)
     gains, losses = sum(cost[2] < 1 for cost, _ in found), sum(cost[1] > 1 for cost, _ in found)

@@ -1,4 +1,4 @@
-"""Panels side by side, with one row for each name: what the charts of costs are drawn on."""
+"""Draws the empty panels of the cost charts: side by side, with one row for each name."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ GAP_IN = 0.25
 
 @dataclass(frozen=True)
 class Panels:
-    """Lengths in inches; limits and ticks of the costs, which are multiples; unit: behind each tick."""
+    """Lengths are in inches; limits and ticks are costs as multiples; unit: text behind each tick."""
 
     row_in: float
     left_in: float

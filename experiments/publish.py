@@ -1,7 +1,8 @@
-"""The page of an experiment in docs/experiments: question, verdict, interval, picture, raw data, conclusion.
+"""Writes an experiment's page in docs/experiments: question, verdict, interval, picture, raw data, conclusion.
 
-Everything is taken from the stored run but the section "Conclusion", which is a person's and is kept when the page is
-made again; so is the row of the index, but its first cell. `--all` makes every page and row again from the raw data.
+Everything is generated from the stored run, except the section "Conclusion", which a person writes; it is kept when
+the page is generated again. The same holds for the first cell of the row in the index. `--all` generates every page
+and row again from the raw data.
 """
 
 import gzip
@@ -31,7 +32,7 @@ def table(heads: list[str], rows: list[list[str]]) -> list[str]:
 
 
 def named(name: str, header: dict) -> dict:
-    """The header with the names that its spec has for the metric by now, which are no part of what was measured."""
+    """The header with the metric's names as the spec has them today; names may change after the measurement."""
     spec = read_toml(SPECS / f"{name}.toml")
     names = {key: spec[key] for key in NAMING if key in spec}
     return header | {"spec": header["spec"] | names}
@@ -71,7 +72,7 @@ def figures(result: dict) -> list[str]:
 
 
 def spreads(comparisons: list[dict]) -> list[str]:
-    """How far the runs of each arm lie apart, which neither average says."""
+    """A line with the spread of each arm's runs, which the averages do not show."""
     rows = [row for row in comparisons if "spread" in row]
     if not rows:
         return []
@@ -104,17 +105,17 @@ def page(name: str, header: dict, result: dict, conclusion: str) -> str:
 
 
 def conclusion_of(text: str) -> str:
-    """What a person has written at the end of a page."""
+    """The text of the section "Conclusion" in a page."""
     return text.split(CONCLUSION, 1)[1] if CONCLUSION in text else ""
 
 
 def index_cell(result: dict) -> str:
-    """The index's third cell: the whole sentence, since half of one claims something else."""
+    """The third cell of the index: the whole sentence, since a shortened one would claim something else."""
     return explain(result).line
 
 
 def renew_index(name: str, result: dict) -> None:
-    """The row of this page with its result as it is now; its first cell is a person's."""
+    """Updates the result in this page's row of the index; the first cell, which a person writes, stays."""
     rows = INDEX.read_text(encoding="utf-8").split("\n")
     link = f"[{name}]({name}.md)"
     for place, row in enumerate(rows):
@@ -124,7 +125,7 @@ def renew_index(name: str, result: dict) -> None:
 
 
 def renew(name: str) -> Path:
-    """Page and row once more from the raw data that are published."""
+    """Generates page, picture and row again from the published raw data."""
     file = RunFile(PAGES / "data" / f"{name}.jsonl.gz")
     header, records = named(name, file.header()), list(file.records())
     result = kinds.module(header["kind"]).analyse(header, records)
@@ -137,7 +138,7 @@ def renew(name: str) -> Path:
 
 
 def publish(spec: Path, file: RunFile) -> Path:
-    """Writes page, row, picture and raw data. Raises LabError where the run is not one of this spec."""
+    """Writes page, row, picture and raw data. Raises LabError if the run is of another spec."""
     header, records = file.header(), list(file.records())
     if header["spec_file"] is None or Path(header["spec_file"]).name != spec.name:
         raise LabError(f"run {file.id} is of {header['spec_file'] or 'no spec'}, not of {spec}")
@@ -147,7 +148,7 @@ def publish(spec: Path, file: RunFile) -> Path:
         (PAGES / folder).mkdir(parents=True, exist_ok=True)
     report.save_picture(result, records, PAGES / "pictures" / f"{name}.svg")
     with gzip.GzipFile(PAGES / "data" / f"{name}.jsonl.gz", "wb", mtime=0) as packed:
-        # Where the checkout lay says nothing.
+        # Paths become relative to the checkout.
         packed.write(file.path.read_bytes().replace(f"{Path.cwd()}/".encode(), b""))
     old = target.read_text(encoding="utf-8") if target.exists() else ""
     target.write_text(page(name, header, result, conclusion_of(old)), encoding="utf-8")

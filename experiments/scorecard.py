@@ -1,7 +1,7 @@
-"""The scorecard's figures in docs/measured: experiments/scorecard.py publish [RUN], or pages, from the raw data.
+"""Writes the scorecard's figures in docs/measured: experiments/scorecard.py publish [RUN] | pages.
 
-From a stored run of `hak bench scorecard` follow docs/measured/scorecard.jsonl.gz, its table of all rows, both tables
-of docs/measured.md that hold them, and the chart. What stands around the tables is a person's.
+`publish` stores a run of `hak bench scorecard` as docs/measured/scorecard.jsonl.gz. Both commands generate from these
+raw data the table of all rows, the two tables in docs/measured.md, and the chart. The text around the tables is kept.
 """
 
 import csv
@@ -27,14 +27,14 @@ Row = dict[str, Any]
 
 
 def cost(record: Row) -> tuple[str, str, str]:
-    """(estimate, low, high) of hakmem's cost as a multiple of another's; no ends where there are too few blocks."""
+    """(estimate, low, high) of hakmem's cost as a multiple of another's; low and high are "" if blocks are too few."""
     ends = (record.get("ci_high"), record.get("ci_low"))
     shown = [f"{1 / end:.2f}" if end and math.isfinite(end) else "" for end in ends]
     return f"{1 / record['ratio']:.2f}", shown[0], shown[1]
 
 
 def read(file: Path) -> list[tuple[Row, Row]]:
-    """(time, peak memory) of every workload that has both."""
+    """The rows (time, peak memory) of every workload that has both."""
     stored = RunFile(file)
     result = kinds.module("suite").analyse(stored.header(), list(stored.records()))
     found: dict[str, list[Row]] = {}
@@ -51,7 +51,7 @@ def line(time: Row, memory: Row) -> list[str]:
 
 
 def losses(lines: list[list[str]]) -> list[list[str]]:
-    """The rows that are slower than the best, the largest loss first."""
+    """The workloads on which hakmem is slower than the best, with the largest loss first."""
     lost = sorted((each for each in lines if float(each[2]) > LOST), key=lambda each: -float(each[2]))
     return [
         [f"{title} (`{key}`)", f"{time} [{low}, {high}] ({best})" if low else f"{time} ({best})", f"{rss} ({leanest})"]
@@ -60,7 +60,7 @@ def losses(lines: list[list[str]]) -> list[list[str]]:
 
 
 def times_best(row: Row) -> dict[str, float]:
-    """Each allocator's cost ÷ that of the best of all."""
+    """Each allocator's cost, divided by the lowest cost of all."""
     medians = {arm: value for arm, value in row["medians"].items() if arm in {*row["arms"], "hakmem"}}
     rate = row["unit"].endswith("/s")
     best = (max if rate else min)(medians.values())
@@ -76,7 +76,7 @@ def means(rows: list[tuple[Row, Row]]) -> list[list[str]]:
 
 
 def with_table(page: str, heads: tuple[str, ...], rows: list[list[str]]) -> str:
-    """The page with these rows in the table that has these columns."""
+    """The page, with the rows of the table that has these headings replaced by these rows."""
     lines = page.split("\n")
     first = lines.index(f"| {' | '.join(heads)} |") + 2
     end = next(place for place in range(first, len(lines) + 1) if not "".join(lines[place : place + 1]).startswith("|"))
@@ -96,7 +96,7 @@ def pages() -> None:
 
 
 def publish(file: RunFile) -> None:
-    """Raises LabError where the run is of another suite."""
+    """Stores the run's raw data and writes the pages. Raises LabError if the run is of another suite."""
     if file.header()["kind"] != "suite" or "ws400" not in {row["key"] for row in file.header()["spec"]["workload"]}:
         raise LabError(f"run {file.id} is not of the scorecard: hak bench scorecard")
     with gzip.GzipFile(DATA, "wb", mtime=0) as packed:

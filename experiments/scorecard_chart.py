@@ -1,7 +1,6 @@
-"""docs/measured/NAME.svg: a chart of each table of docs/measured, losses first: experiments/scorecard_chart.py.
+"""Draws each table of docs/measured as a chart, docs/measured/NAME.svg, with losses first.
 
-A dot is hakmem's time, or its peak memory, as a multiple of the best of the other allocators in the row; a line is the
-interval.
+A dot is hakmem's time or peak memory as a multiple of the best other allocator in that row. A line is the interval.
 """
 
 import csv
@@ -28,7 +27,7 @@ def read(name: str) -> list[dict[str, str]]:
 
 
 def memory(row: dict[str, str]) -> float:
-    """Peak memory as a multiple of the leanest."""
+    """Peak memory as a multiple of the lowest one of the other allocators."""
     return float(row["rss"]) if "rss" in row else float(row["rss_mib"]) / float(row["leanest_mib"])
 
 

@@ -1,8 +1,8 @@
-"""used_heap.py [DIVISOR]: the order of allocators on five programs, on a fresh heap and on used ones.
+"""used_heap.py [DIVISOR]: ranks allocators on five programs, on a fresh heap and on used ones.
 
-Prints the table of docs/lab/howto-compare.md, in about six minutes. DIVISOR makes the programs so many times shorter.
-Each program prints its own figure, so that the time of the past does not count. The recorded past is that of the Perl
-program, whose blocks stay.
+Prints the table of docs/lab/howto-compare.md, in about six minutes. DIVISOR divides the work of each program. Each
+program prints its own figure, so that the time to make the heap used does not count. The recorded past is a recording
+of the Perl program, whose blocks stay live.
 """
 
 import json
@@ -14,12 +14,12 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 HAK = [sys.executable, "-m", "hakmem_lab"]
 ALLOCATORS = "glibc,hakmem,mimalloc,jemalloc,tcmalloc"
-BLOCKS = 8  # the fewest whose intervals hold for four comparisons at once
+BLOCKS = 8  # the fewest that give intervals for four comparisons at once
 BENCH = "build/release/bench"
 PERL = """use Time::HiRes 'time'; my $start = time;
 our %kept; for my $i (1 .. shift) { $kept{"key$i"} = [$i, "value $i" x ($i % 9)]; delete $kept{"key" . ($i >> 1)} }
 printf "seconds = %.5f\\n", time - $start"""
-# Its title, its figure and the direction of that, its command; {n} stands for the number before it.
+# Each program's title, metric, whether higher is better, size, and command; {n} stands for the size.
 PROGRAMS = (
     ("`random_mixed`, 400 blocks", r"regex:Throughput = (\d+)", True, 20_000_000,
      [f"{BENCH}/random_mixed", "{n}", "400", "1"]),
@@ -42,7 +42,7 @@ def hak(*words: str) -> None:
 
 
 def order(result: dict, metric: str) -> str:
-    """The best first, each against glibc; in brackets what is not shown to differ from it."""
+    """The allocators against glibc, the best first; brackets mark those that are not shown to differ from glibc."""
     rows = [row for row in result["comparisons"] if row["metric"] == metric]
     found = [(0.0, "glibc")]
     for row in rows:
