@@ -1,4 +1,4 @@
-"""What the tests of the core share: fake programs, the command `hak` in a process of its own or in this one, a store.
+"""Shared by all tests: fake programs, the command `hak` in a process of its own or in this one, and a store.
 
 Imports the package only inside of fixtures, so that collecting stays fast.
 """
@@ -21,18 +21,18 @@ from hypothesis import settings
 
 FAKES = Path(__file__).parent / "fakes"
 LEAKS = ("HAK_", "HAKMEM_", "LD_", "MALLOC_", "GLIBC_", "FAKE_", "XDG_DATA_HOME", "_RJEM_")
-# What the tests' own parents ignore, such as nohup and shells with a job in the background, is not ignored.
+# Parents such as nohup, or a shell with a background job, may ignore signals. The tested command must not inherit that.
 FOREGROUND = ["env", "--default-signal=INT,TERM,HUP"]
 LAUNCH = (sys.executable, "-m", "hakmem_lab.cli.main")
 LIMIT_S = 60
-# A machine with other things to do must not fail a test.
+# Without deadlines, so that no test fails only because the machine is busy.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
-# The workers share the processors. Threads of OpenBLAS wait by spinning: several cost sixty times the work of one.
+# Workers share the processors. OpenBLAS threads spin while they wait, so several take sixty times as long as one.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-# Started in the background, a shell's child ignores these, and so would every hak that a test means to interrupt.
+# A shell's background job ignores these signals, and its children inherit that. A hak that a test interrupts must not.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
@@ -46,7 +46,7 @@ class Answer:
     err: str
 
     def message(self) -> str:
-        """The one line on standard error of a command that was refused."""
+        """The line on standard error of a refused command, which must be the only one."""
         lines = self.err.splitlines()
         assert "Traceback" not in self.err
         assert len(lines) == 1, self.err
@@ -61,7 +61,7 @@ Compile = Callable[[Path, Sequence[object]], Path]
 
 
 class Fakes:
-    """Compiled at the first use; a path each."""
+    """Paths of the fake programs and libraries, each compiled when it is first used."""
 
     def __init__(self, folder: Path, compiled: Compile):
         self.folder, self.compiled = folder, compiled
@@ -108,7 +108,7 @@ class Fakes:
         return self._compiled(f"own-malloc-{visibility}", "own_malloc.c", *flags)
 
     def script(self, folder: Path) -> Path:
-        """A copy of counted.sh, which may change itself."""
+        """A copy of counted.sh for one test, since the script may change itself."""
         path = folder / "counted.sh"
         path.write_bytes((FAKES / "counted.sh").read_bytes())
         path.chmod(0o755)
@@ -120,13 +120,13 @@ COLLECTED = pytest.StashKey[set[Path]]()
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The files that tests were found in, before a marker leaves some of them out."""
+    """Keeps the set of files with tests, before markers deselect some of these tests."""
     config.stash[COLLECTED] = {item.path for item in items}
 
 
 @pytest.fixture
 def collected_files(pytestconfig: pytest.Config) -> set[Path]:
-    """Of this test run, which must be one of all tests."""
+    """The files in which this test run found tests; skips the test unless all tests were collected."""
     whole = [pytestconfig.rootpath / path for path in pytestconfig.getini("testpaths")]
     if [pytestconfig.invocation_params.dir / word for word in pytestconfig.args] != whole:
         pytest.skip("only some of the tests are run")
@@ -149,7 +149,7 @@ def common(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
 @pytest.fixture(scope="session")
 def compile_once() -> Compile:
-    """compile_once(path, words): what they make, with `-o` and the path; by the first worker that asks for it."""
+    """compile_once(path, words): runs the command with `-o` and the path; only the first worker that asks does so."""
 
     def make(path: Path, words: Sequence[object]) -> Path:
         if path.exists():
@@ -173,7 +173,7 @@ def fakes(common: Callable[[str], Path], compile_once: Compile) -> Fakes:
 
 @pytest.fixture(scope="session", autouse=True)
 def _cache(common: Callable[[str], Path]) -> Iterator[None]:
-    """The launcher is compiled once, outside of the user's home."""
+    """All workers share one cache outside the user's home, so that the launcher is compiled once."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(common("cache")))
         yield
@@ -181,7 +181,7 @@ def _cache(common: Callable[[str], Path]) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No setting of the caller reaches a test, and nothing is kept in the user's own store."""
+    """Removes the caller's settings from the environment, and keeps tests out of the user's own store."""
     for name in [name for name in os.environ if name.startswith(LEAKS)]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
@@ -194,7 +194,7 @@ def store(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def hak(store: Path) -> Callable[..., Answer]:
-    """hak(words…) in a process of its own; keywords are those of subprocess.run. `--store` is put in."""
+    """hak(words…): runs the command in its own process; keywords go to subprocess.run. Adds `--store` by itself."""
 
     def call(*words: object, **keywords) -> Answer:
         done = subprocess.run(
@@ -208,7 +208,7 @@ def hak(store: Path) -> Callable[..., Answer]:
 
 @pytest.fixture
 def begin(store: Path) -> Iterator[Callable[..., subprocess.Popen]]:
-    """Like `hak`, but does not wait. What still runs at the end of the test is killed."""
+    """Like `hak`, but does not wait. Kills the process if it still runs at the end of the test."""
     with contextlib.ExitStack() as stack:
 
         def start(*words: object) -> subprocess.Popen:
@@ -223,11 +223,11 @@ def begin(store: Path) -> Iterator[Callable[..., subprocess.Popen]]:
 
 @pytest.fixture
 def here(store: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> Callable[..., Answer]:
-    """Like `hak`, in this process: faster, and what is patched holds."""
+    """Like `hak`, but in this process, which is faster and keeps the test's patches."""
     from hakmem_lab.cli.main import main
     from hakmem_lab.system import machine
 
-    # To see how busy the machine is takes 0.3 s of every run; what hak says of it is tested with its answers.
+    # Measuring how busy the machine is takes 0.3 s in each run; other tests check hak's warnings about it.
     monkeypatch.setattr(machine, "busy_processors", lambda: 0.0)
 
     def call(*words: object) -> Answer:
@@ -264,7 +264,7 @@ def with_store(words: tuple, store: Path) -> list:
 
 @pytest.fixture
 def records(store: Path) -> Callable[..., list[dict]]:
-    """Records of the only run in the store, of one type if it is named; a line that is still being written is none."""
+    """Records of the only run in the store, of one type if it is given; ignores a line that is still being written."""
 
     def read(type_: str | None = None, **wanted) -> list[dict]:
         (path,) = store.glob("*.jsonl")
@@ -277,8 +277,8 @@ def records(store: Path) -> Callable[..., list[dict]]:
 
 @pytest.fixture
 def until() -> Callable[..., None]:
-    """until(condition): waits for it, as long as for a command. A condition may look through all processes, so that
-    asking takes at most a tenth of the time."""
+    """until(condition): waits until it holds, at most as long as for a command. Checks take a tenth of the time,
+    since a condition may look through all processes."""
 
     def wait(condition: Callable[[], object], limit_s: float = LIMIT_S) -> None:
         deadline = time.monotonic() + limit_s

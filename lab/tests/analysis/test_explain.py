@@ -1,4 +1,4 @@
-"""Every sentence about two arms as a whole, and exactly where one becomes the other."""
+"""The full text of every sentence about two arms, and the exact limits at which one sentence replaces another."""
 
 import math
 from dataclasses import replace
@@ -42,7 +42,7 @@ def rail(name, status, estimate=-12.0):
 
 
 def said(given, metric="wall", **keys):
-    """(headline, reasons) of a result of two arms."""
+    """(headline, reasons) for a result of two arms."""
     pair = "c", "t"
     means = [means_row(given.means, pair, Metric(metric))] if given.means else []
     found = explain({
@@ -134,7 +134,7 @@ def test_what_is_withheld_is_all_that_is_said():
 
 
 def test_what_is_surely_better_and_worse_beside_an_open_metric_is_named():
-    """CPU time and memory are decided where the time is not."""
+    """The verdict on time is open, but those on CPU time and memory are decided."""
     rows = [{"metric": name, "treatment": "t", "estimate": at, "ci_low": at - 0.02, "ci_high": at + 0.02}
             for name, at in (("rss", -0.3), ("cpu", 0.12), ("faults", 0.5), ("pss", 0.005))]  # fmt: skip
     given = decision(Verdict.INCONCLUSIVE, OPEN)
@@ -144,7 +144,7 @@ def test_what_is_surely_better_and_worse_beside_an_open_metric_is_named():
 
 
 def test_what_a_headline_calls_surely_changed_is_wrong_in_at_most_alpha():
-    """3,000 runs of 20 blocks whose arms are equal in CPU time: how often the headline names it."""
+    """In 3,000 runs of 20 blocks with equal CPU time, counts how often the headline calls CPU time changed."""
     rng, named = np.random.default_rng(8), 0
     for d in rng.normal(0, 0.03, (3000, 20)):
         row = comparison(paired_interval(d), "c", "t", "cpu")
@@ -153,7 +153,7 @@ def test_what_a_headline_calls_surely_changed_is_wrong_in_at_most_alpha():
 
 
 def suite_rows(*ratios):
-    """Of a suite: a row for each ratio to the arm c, surely on its side of 1; None: open."""
+    """Rows of a suite: for each ratio, one whose difference from arm c is certain; None gives an open one."""
     ends = {None: (0.9, 1.1)}
     return [{"arms": {"c": dict(zip(("ci_low", "ci_high"), ends.get(ratio, (ratio, ratio)), strict=True))}}
             for ratio in ratios]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Failures are an outcome of their own: who failed more often is called neither better nor level, in any kind."""
+"""In every kind of run, an arm that failed more often than the other is called neither better nor equal."""
 
 import copy
 import itertools
@@ -54,8 +54,7 @@ def test_a_program_that_says_much_as_it_fails_does_not_fill_the_answer() -> None
 
 
 def test_failures_count_only_where_both_arms_took_part() -> None:
-    """The baseline goes on failing in blocks that the other has left; which of two that never met in them fails there
-    says nothing about the other."""
+    """The baseline fails in blocks after the other arm has left. Such failures do not count against the baseline."""
     alone = [*lost("c", 1, 7), *block_records(7, ["c", "other"], {"c": 1.0, "other": 1.0}, attempt=9)]
     assert failing.unequal(alone, "c", "t") is None
     assert failing.unequal(alone, "c", "other") is not None
@@ -85,7 +84,7 @@ def test_an_ab_praises_nobody_who_failed_more_often(treatment: float, failed: di
 
 
 def test_what_is_withheld_is_withheld_from_another_result() -> None:
-    """The caller's own stays as it was: its rows may stand in other results as well."""
+    """The caller's result is not changed, since other results may share its rows."""
     given = {"verdict": "GO", "comparisons": [{"verdict": "GO"}], "looks": [{"verdict": "GO"}]}
     before = copy.deepcopy(given)
     found = failing.withheld(given, [*lost("t", 2)], "c", "t")
@@ -117,7 +116,7 @@ def test_a_comparison_of_several_praises_nobody_who_failed_more_often() -> None:
 
 
 def test_an_arm_that_is_gone_is_no_open_question() -> None:
-    """Its blocks are too few for a verdict, and no more will come."""
+    """The arm has left with too few blocks for a verdict, so waiting for more blocks would be in vain."""
     head = COMPARED | {"anytime": 0.35, "spec": COMPARED["spec"] | {"margin": 0.05, "max-blocks": 20}}
     rest = {name: wall for name, wall in WALLS.items() if name != "crashes"}
     left = {"type": "event", "what": "gone", "arm": "crashes", "block": 2, "text": "crashes takes no further part"}

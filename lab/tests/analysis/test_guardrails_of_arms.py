@@ -23,7 +23,7 @@ def header(*names, guardrails=("cpu", "rss")):
 
 @pytest.fixture(scope="module")
 def blocks():
-    """14 blocks of three arms, t with more processor time and u with less; u leaves after 9, v was never there."""
+    """14 blocks of c, t and u. t uses more processor time than c, u less. u leaves after 9 blocks; v has none."""
     draw = np.random.default_rng(4)
     found = []
     for number in range(14):
@@ -73,7 +73,7 @@ def test_after_any_number_of_blocks_the_arms_share_alpha(blocks):
 
 @pytest.mark.parametrize("plan", [None, PLAN])
 def test_an_arm_without_a_block_or_without_the_metric_has_no_guardrail(blocks, plan):
-    """The others share alpha as if it was not there."""
+    """The remaining arms share alpha among themselves."""
     without = [block | {"w": [run(1.0, None)]} for block in blocks]
     found = guardrails_judged(header("c", "t", "v", "w", guardrails=["cpu"]), without, plan)
     assert found["v"] == found["w"] == []

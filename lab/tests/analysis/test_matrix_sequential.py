@@ -1,4 +1,4 @@
-"""A matrix that is judged after every block: what its result says early, when it is over, and by which rule."""
+"""A matrix that is judged after every block: its early results, when it ends, and the rule that is applied."""
 
 import importlib.util
 import itertools
@@ -24,7 +24,7 @@ def header(**keys):
 
 
 def records(count, sizes=(1.0, 0.9, 0.9, 0.81), noise=0.005, seed=1):
-    """Blocks of cells in rotating order, whose times are `sizes` and vary."""
+    """Blocks of cells in rotating order; each cell's times vary around its value in `sizes`."""
     rng, found = np.random.default_rng(seed), []
     for block in range(count):
         order = [CELLS[(place + block) % 4] for place in range(4)]
@@ -34,7 +34,7 @@ def records(count, sizes=(1.0, 0.9, 0.9, 0.81), noise=0.005, seed=1):
 
 
 def settled_after(found, **keys):
-    """The first count of blocks whose result is settled."""
+    """The smallest number of blocks that gives a settled result."""
     per_block = len(found) // PLANNED
     return next(n for n in itertools.count(1) if matrix.analyse(header(**keys), found[: per_block * n]).get("settled"))
 
@@ -59,7 +59,7 @@ def test_before_any_reading_is_possible_it_says_so():
 
 
 def test_what_is_open_is_named_until_the_plan_is_used():
-    """Ten per cent show at once; whether the two add up within 0.1 % does not."""
+    """Effects of 10 % show at once; whether the two effects add up within 0.1 % stays open."""
     early = matrix.analyse(header(margin="0.1%"), records(12))
     assert early["open"] == ["A×B"] and not early["settled"] and not early["final"]
     assert "Not settled: A×B" in early["answer"]
@@ -90,7 +90,7 @@ def test_a_guardrail_that_may_be_read_after_every_block_has_the_wider_interval()
 
 
 def test_a_run_is_judged_by_the_rule_that_its_header_promised():
-    """One look at the end where no share of alpha is promised for others: two families, and nothing early."""
+    """A header without "anytime" promises a single look at the end: there are no early results, and other intervals."""
     found = records(PLANNED)
     old = {key: value for key, value in header().items() if key != "anytime"}
     assert matrix.analyse(old, found[: len(found) // 2])["effects"] == []

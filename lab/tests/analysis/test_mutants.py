@@ -1,4 +1,4 @@
-"""The table of mutants that nobody can notice belongs to the sources as they are; the mutants are what they say."""
+"""The table of equivalent mutants matches the present sources, and each mutant makes the change that it names."""
 
 import ast
 import subprocess

@@ -1,4 +1,4 @@
-"""The parts of a result, each from records whose every figure is known."""
+"""The parts of a result, computed from records with known figures."""
 
 import math
 
@@ -67,7 +67,7 @@ def test_a_peak_is_never_below_a_mean(peak: int, mean: float, shown: int) -> Non
     ],
 )
 def test_a_mean_does_not_stand_beside_the_peak_of_another_process(peak, seen, is_of_another) -> None:
-    """Of one whose peak is more than four times what was seen of the first."""
+    """A peak more than four times the first process's samples must be of another process, so the mean is dropped."""
     series = None if seen is None else [[10 * place, kib] for place, kib in enumerate(seen)]
     given = run(rss_peak_kib=peak, rss_series=series)
     assert analysis.subject(given) == given | ({"rss_mean_kib": None} if is_of_another else {})

@@ -1,4 +1,4 @@
-"""What the kinds say of given records: fabricated runs, so that every figure is known."""
+"""Results of each kind from made-up records, so that every figure is known."""
 
 import itertools
 
@@ -37,7 +37,7 @@ def run_record(arm: str, block: int, value: float, position: int = 0, attempt: i
 def block_records(
     block: int, order: list[str], values: dict[str, float], attempt: int = 0, **more: object
 ) -> list[dict]:
-    """A finished block; every repetition of an arm is a little different, so that nothing is tied."""
+    """A finished block. Repetitions of an arm differ a little, so that no values are tied."""
     runs = [
         run_record(arm, block, values[arm] * (1 + 1e-4 * ((7 * block + 3 * place) % 11)), place, attempt, **more)
         for place, arm in enumerate(order)
@@ -116,7 +116,7 @@ CELLS = ["(none)", "A", "B", "A+B"]
 
 
 def matrix_records(cells: dict[str, float], drift: float = 0.0, **measures: dict[str, object]) -> list[dict]:
-    """Twelve blocks in rotating order; drift: the growth from one place in the block to the next."""
+    """Twelve blocks in rotating order. drift: by how much values grow from one place in a block to the next."""
     found = []
     for block in range(12):
         order = [CELLS[(place + block) % 4] for place in range(4)]
@@ -127,7 +127,7 @@ def matrix_records(cells: dict[str, float], drift: float = 0.0, **measures: dict
 
 
 def test_a_matrix_leads_with_what_a_factor_does_at_each_level() -> None:
-    """Either factor alone costs a third, both together nothing: on average neither matters, and nobody runs that."""
+    """Either factor alone makes the program slower; both together do not. Averages over the levels would hide this."""
     head = header("matrix", CELLS, factors={"A": "X=1", "B": "Y=1"})
     result = matrix.analyse(head, matrix_records({"(none)": 1.0, "A": 1.5, "B": 1.5, "A+B": 1.0}))
     kinds = [row["kind"] for row in result["effects"]]
@@ -174,7 +174,7 @@ def phased(records: list[dict], phase: str) -> list[dict]:
 
 
 def test_a_sweep_has_one_median_an_arm_wherever_it_is_shown() -> None:
-    """The machine became slower before the confirmation: medians of both phases together would be a third figure."""
+    """The machine becomes slower before the confirmation. A median over both phases would contradict both."""
     names = ["default", "slow", "fast"]
     head = header("sweep", names, default="d", candidates={"slow": "s", "fast": "f"}, looks=1, **{"select-blocks": 4})
     records = []
@@ -193,7 +193,7 @@ def test_a_sweep_has_one_median_an_arm_wherever_it_is_shown() -> None:
 
 @pytest.mark.parametrize("kind", ["process", "server"])
 def test_a_mean_is_never_shown_above_its_peak(kind: str) -> None:
-    """The kernel's peak may lag behind what a sample saw."""
+    """The kernel's peak may lag behind and be lower than a sample."""
     used = {"rss_peak_kib": 2000, "rss_mean_kib": 2100.5}
     more = used if kind == "process" else {"server": used | {"cpu_s": 0.5}}
     blocks = (block_records(i, ["c", "t", "t", "c"], {"c": 1.0, "t": 0.8}, **more) for i in range(12))
@@ -202,7 +202,7 @@ def test_a_mean_is_never_shown_above_its_peak(kind: str) -> None:
 
 
 def test_a_median_of_some_runs_is_not_put_beside_those_of_all() -> None:
-    """Only the longest runs were sampled; their mean is no match for the peaks of all."""
+    """Only the longest runs were sampled, so the mean of these must not appear beside the peaks of all runs."""
     records = ab_records(12)
     for record in records:
         if record["type"] == "run" and record["block"] > 0:
@@ -264,7 +264,7 @@ def test_a_factor_is_a_setting() -> None:
 
 
 def test_no_result_holds_a_second_answer_beside_its_interval() -> None:
-    """A p-value that was computed by another rule than the interval said the opposite in 39 of 179 GOs."""
+    """Results have no p-value: computed by another rule than the interval, it contradicted 39 of 179 GOs."""
     order = ["(none)", "A", "B", "A+B"]
     blocks = [block_records(i, order, {"(none)": 1.0, "A": 0.9, "B": 0.9, "A+B": 0.6}) for i in range(12)]
     records = list(itertools.chain.from_iterable(blocks))
@@ -292,7 +292,7 @@ def test_a_headline_names_what_gets_surely_worse() -> None:
 
 @pytest.mark.parametrize(("peak", "mean"), [(9000, 4000.0), (400_000, None)])
 def test_the_figures_of_a_row_are_of_one_set_of_processes(peak: int, mean: float | None) -> None:
-    """A driver of 4 MB whose compiler takes 400: what the driver held on average says nothing beside that peak."""
+    """The peak is of a compiler with 400 MB, the mean of its driver with 4 MB: such a mean is left out."""
     records = ab_records(12)
     for record in records:
         if record["type"] == "run":

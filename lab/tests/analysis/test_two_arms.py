@@ -105,7 +105,7 @@ def test_the_row_of_the_other_average(metric, name):
 
 
 class Session:
-    """Says what it was asked to do."""
+    """A session that records the calls it gets."""
 
     def __init__(self, detect=0.02, most=None, anytime=None, run_s=None, planned=False):
         self.head = header() | ({"anytime": anytime} if anytime is not None else {})
@@ -177,7 +177,7 @@ def test_without_one_the_first_six_blocks_say_it_and_the_noisiest_arm_counts(mon
 
 
 def test_an_arm_that_has_left_the_first_blocks_says_nothing_of_the_noise(monkeypatch):
-    """The noisiest one: its last block is missing."""
+    """Arm u is the noisiest, but lacks the last block, so its noise does not count."""
     monkeypatch.setattr(fitness, "spread_of", lambda *_: None)
     session = Session()
     *whole, last = session.run_blocks()
@@ -220,7 +220,7 @@ def test_no_more_blocks_than_were_allowed_and_what_would_be_needed(monkeypatch, 
 
 @pytest.mark.parametrize(("names", "runs"), [(["c", "t"], 4), (["c", "t", "u"], 3)])
 def test_the_time_that_it_takes_is_said(monkeypatch, names, runs):
-    """A block of two arms has four runs, one of more arms a run each."""
+    """A block of two arms has four runs; a block of more arms has one run for each."""
     monkeypatch.setattr(fitness, "spread_of", lambda *_: (0.02, "it"))
     session = Session(run_s=7.0)
     plan_detection(session, names)

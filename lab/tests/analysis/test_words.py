@@ -1,4 +1,4 @@
-"""Effects in words: the direction is said, never left to a sign; digits as the interval supports; nothing misleads."""
+"""Effects in words: words, not signs, give the direction, and the number of digits follows from the interval."""
 
 import math
 
@@ -38,7 +38,7 @@ def record(estimate, low=None, high=None):
     return {"estimate": estimate, "ci_low": low, "ci_high": high}
 
 
-# What halves, falls a little, rises a little and doubles the metric's goodness, each with its interval.
+# Effects, as (estimate, low, high), from much worse to much better.
 MUCH_WORSE, WORSE = (-0.6, -0.62, -0.58), (-0.2, -0.25, -0.15)
 BETTER, MUCH_BETTER = (0.25, 0.2, 0.3), (1.5989, 1.15, 2.09)
 
@@ -207,7 +207,7 @@ def test_a_ratio_of_any_size_has_its_words(metric, better, worse, log_ratio):
 
 
 def test_both_directions_of_a_comparison_agree():
-    """What one arm is faster the other is slower by; twice the memory of the one is half the memory of the other."""
+    """Swapping the arms swaps "faster" and "slower", and turns twice the memory into half of it."""
     there = change(record(0.25, 0.2, 0.3), "wall")
     back = change(record(1 / 1.25 - 1, 1 / 1.3 - 1, 1 / 1.2 - 1), "wall")
     assert there.short.replace("faster", "slower") == back.short
@@ -245,7 +245,7 @@ def test_words_agree_in_sign_with_the_numbers(three, metric):
     if not found.sure or NOTHING in told:
         assert not found.between or told == NOTHING or told.startswith(("no difference shown", "about"))
         return
-    # The word that is good news: faster, less, lower; of a rate more.
+    # `good` is the word for an improvement: "up" words for speeds and rates, "down" words otherwise.
     good, bad = (how.up, how.down) if how.speed or how.family == "rate" else (how.down, how.up)
     if "×" in found.short:
         better = found.short.endswith("as fast") or how.family == "rate"

@@ -114,7 +114,7 @@ def test_settings_of_an_arm_win_over_those_of_all(fakes):
 
 @pytest.mark.parametrize("extra", [True, False])
 def test_a_library_that_the_user_preloads_too_is_kept(fakes, extra):
-    """Whether it is written for all arms or for one, it is not silently dropped."""
+    """A preloaded library is kept beside the arm's own, whether it is set for all arms or for this one."""
     other = str(fakes.other_library)
     arm = parse_arm("glibc" if extra else f"glibc,LD_PRELOAD={other}")
     words = arm.environment({"LD_PRELOAD": other} if extra else {})["LD_PRELOAD"].split(":")
@@ -141,7 +141,7 @@ def test_the_record_is_complete_and_holds_no_path_objects():
 
 @needs_hakmem
 class TestHakmem:
-    """Its options are checked by name, since the allocator itself can only warn."""
+    """The names of hakmem's options are checked in advance, since the allocator itself can only warn."""
 
     def test_an_option_that_exists(self):
         name = sorted(arms.options_of(project.release_library(project.root())))[0]
@@ -166,7 +166,7 @@ class TestHakmem:
 
 @pytest.fixture
 def earlier(fakes, tmp_path, monkeypatch):
-    """A checkout whose only revision has one research gate, IDEA, as its scripts/gates says."""
+    """A checkout with one revision, whose scripts/gates lists one research gate, IDEA."""
     files = {
         "include/hakmem.h": "",
         "src/fast.h": "",

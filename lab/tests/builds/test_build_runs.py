@@ -1,8 +1,8 @@
-"""`hak ab --builds`: every block on its pair of builds, in the records as in the header; resumed on the same ones."""
+"""`hak ab --builds`: every block uses its pair of builds, as header and records say; a resumed run uses the same."""
 
 import pytest
 
-# The first of the long ones builds the library six times, which all of them measure.
+# One group, so that one worker builds the library six times and all of these tests use these builds.
 pytestmark = pytest.mark.xdist_group("builds")
 
 FLAGS = ("--repeat", "1", "--warm-up", "0", "--looks", "1", "--max-blocks", "12", "--seed", "5", "--quiet")
@@ -11,13 +11,13 @@ BUILDS = ("--builds", "6")
 
 @pytest.fixture(scope="module")
 def kept():
-    """The result of the run that all of these tests begin with, and the file that it left."""
+    """Result and stored file of the run that these tests share; the first test fills it."""
     return {}
 
 
 @pytest.fixture
 def measured(here, fakes, store, kept):
-    """Measured by the first test; every test has the file in a store of its own."""
+    """The result of the shared run. The first test measures it; each test gets the file in its own store."""
     if kept:
         store.mkdir()
         (store / kept["name"]).write_bytes(kept["data"])

@@ -1,4 +1,5 @@
-"""Blocks of one pair of builds count as one: what becomes a unit, and how often noise of layout gives a verdict."""
+"""All blocks of one pair of builds count as one unit: how units are formed, and how often layout noise gives a verdict.
+"""
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ ARMS = ("old", "new")
 
 
 def blocks(ratios, each):
-    """A block of ABBA runs for every log-ratio, `each` of them a build."""
+    """A block for every log-ratio, with two runs of each arm; `each` successive blocks share a build."""
     found = []
     for index, d in enumerate(ratios):
         run = {"build": index // each, "metrics": {}}
@@ -28,7 +29,7 @@ def blocks(ratios, each):
 
 
 def wrong(layout, noise, builds, each, looks, rng, clustered, simulated):
-    """How many of the simulated runs of two equal sources give GO or NO-GO. layout, noise: of a build, of a block."""
+    """How many simulated runs of equal sources give GO or NO-GO. layout: spread of a build; noise: of a block."""
     count = 0
     for _ in range(simulated):
         shift = np.repeat(rng.normal(0, layout * np.sqrt(2), builds), each)
@@ -54,7 +55,7 @@ def test_an_unfinished_pair_of_builds_does_not_count():
 
 
 def test_a_lost_block_does_not_shift_the_others():
-    """A damaged line may cost a block of a pair that is long finished."""
+    """A damaged line loses one block of a finished pair; the other blocks stay with their pairs."""
     found = blocks([0.1] * 4 + [0.2] * 4 + [0.3] * 4, 4)
     del found[1]
     units = build_pairs.units(found, 4)
@@ -62,7 +63,7 @@ def test_a_lost_block_does_not_shift_the_others():
 
 
 def test_failed_attempts_stay_and_do_not_count():
-    """A crash of the treatment is still told; its pair is judged by the blocks that ended well."""
+    """A crash of the treatment is still reported, and its pair is judged by the blocks that ended well."""
     records = []
     for index, block in enumerate(blocks([0.1] * 4, 2)):
         for attempt, ok in ((0, index != 1), (1, True))[: 2 if index == 1 else 1]:
@@ -107,14 +108,14 @@ def test_layout_noise_gives_no_more_false_verdicts_than_alpha(layout, builds, ea
 @SIMULATED
 @pytest.mark.parametrize(("layout", "at_least"), [(0.005, 0.10), (0.01, 0.30)])
 def test_one_build_an_arm_gives_many(layout, at_least, simulated):
-    """Why there are builds: 60 blocks of one pair, each counting for itself."""
+    """60 blocks of one pair of builds, each counted on its own, give many false verdicts. Several builds avoid this."""
     rng = np.random.default_rng(5)
     assert wrong(layout, 0.02, 1, 60, 3, rng, clustered=False, simulated=simulated) > at_least * simulated
 
 
 @SIMULATED
 def test_blocks_of_a_pair_taken_as_independent_give_too_many(simulated):
-    """What the simulation above would say if every block of six pairs counted for itself."""
+    """With six pairs, too: there are too many false verdicts if every block counts on its own."""
     count = wrong(0.01, 0.02, 6, 10, 3, np.random.default_rng(5), clustered=False, simulated=simulated)
     assert count > binom.ppf(0.9999, simulated, ALPHA)
 

@@ -1,4 +1,4 @@
-"""The order of functions: every function once, in its group, another order for another seed, the same for the same."""
+"""The shuffled order of functions: each appears once, in its group, and the order depends only on the seed."""
 
 import re
 

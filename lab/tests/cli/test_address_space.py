@@ -1,4 +1,5 @@
-"""A small address space ends in one line; NumPy would try for ever to start its threads there."""
+"""In too small an address space, hak ends with one line; without this check, NumPy would try forever to start threads.
+"""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""`hak baseline`: a library kept in a file, and measured again in the same blocks as what came after it."""
+"""`hak baseline`: keeps a library in a file, and later measures it in the same blocks as its successor."""
 
 import io
 import json
@@ -57,7 +57,7 @@ def test_the_spec_in_it_is_enough(kept, here, fakes, records):
 
 
 def test_it_outlives_the_library(kept, here, fakes, tmp_path):
-    """What was built is gone; what was kept is not."""
+    """The built library is deleted, but its copy in the baseline can still be measured."""
     other = tmp_path / "lib.so"
     other.write_bytes(fakes.allocator.read_bytes())
     file = tmp_path / "again.baseline"

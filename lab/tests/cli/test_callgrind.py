@@ -1,4 +1,4 @@
-"""Instructions counted by callgrind: exact, for CI, and honest about what they are not."""
+"""Instructions counted by callgrind: exact, useful in CI, and reported with what they do not show."""
 
 import json
 import shutil

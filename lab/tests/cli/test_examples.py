@@ -1,4 +1,4 @@
-"""Every example that bare `hak` and every `hak COMMAND --help` shows, as it is shown: derived from what they print."""
+"""Runs every example in the output of bare `hak` and of every `hak COMMAND --help`, exactly as it is printed."""
 
 import json
 import os
@@ -29,17 +29,17 @@ BENCHMARKS = {"context": {"num_cpus": 2}, "benchmarks": [
     {"name": "A", "run_name": "A", "run_type": "iteration", "repetition_index": index, "iterations": 10,
      "real_time": 100.0 + index, "cpu_time": 100.0 + index, "time_unit": "ns"} for index in range(10)
 ]}  # fmt: skip
-# What an example is cut short by where it would take minutes.
+# Options that shorten the examples that would take minutes.
 SHORT = {
     **dict.fromkeys(("aa", "compare", "ab", "matrix", "sweep", "suite", "replay"), "--max-blocks 12"),
     "tune": "--allocators glibc hakmem --budget 30s", "bench": "--max-blocks 6",
     "latency": "--max-blocks 12 --set duration=1s --allocators glibc hakmem", "soak": "--set duration=3s",
 }  # fmt: skip
-# What another one leaves behind, in the order in which a user would type them; the rest stands where hak shows it.
+# Run first and in this order, since other examples need their results; the rest keep the order of hak's output.
 FIRST = ("run", "record", "ab")
-# On files of the checkout: test_first_commands.py runs these where there is nothing else.
+# These need files of the checkout; test_first_commands.py runs them in a fresh one.
 OWN = ("bench", "mcp")  # take hours; serve until their input ends
-# Its machines are another's; this one may be disturbed. Each says so.
+# These may fail here, with these messages: `fleet` names machines that do not exist, `system` finds disturbances.
 ELSEWHERE = {"fleet": r"tcp://head:8786", "system": r"^what may disturb here: "}
 WRONG = r"No such (option|command)|Missing|Usage|unexpected|Invalid value"
 ABSENT = r"is not there|there (is|are) no|cannot be (opened|read)|inside a checkout|is not here"
@@ -47,7 +47,7 @@ REMEDY = r"make (programs|peers)"
 
 
 def shown(text):
-    """The words of each example in what hak prints."""
+    """The words of each example in a text that hak printed."""
     return [tuple(shlex.split(line)) for line in re.findall(r"^ +hak ([a-z].*)$", text, re.M)]
 
 
@@ -68,7 +68,7 @@ def test_an_example_of_any_help_is_taken_for_one():
 
 
 def test_no_example_is_a_mistake_and_each_names_what_is_not_there(examples, here, store, tmp_path, monkeypatch):
-    """In a folder that has nothing of it: what is missing is a file or a process, never a flag."""
+    """In an empty folder, each example says that a file or a process is missing, never that a flag is wrong."""
     monkeypatch.chdir(tmp_path)
     said = {}
     for words in [words for words in examples if not words[-1].startswith("experiments/") and words[0] not in OWN]:
@@ -89,7 +89,7 @@ def test_no_example_is_a_mistake_and_each_names_what_is_not_there(examples, here
 
 @pytest.fixture
 def checkout(tmp_path, monkeypatch):
-    """A checkout after `make`, with what the placeholders of the examples stand for."""
+    """A checkout after `make`, with the files that the examples name by placeholders."""
     top = tmp_path / "clone"
     top.mkdir()
     for name in ("include", "src", "bench", "docs", "experiments", "build"):
@@ -105,7 +105,7 @@ def checkout(tmp_path, monkeypatch):
 
 @pytest.fixture
 def process(checkout):
-    """A program that hakmem serves, for as long as the test takes."""
+    """A program on hakmem that runs until the test ends."""
     words = ["env", f"LD_PRELOAD={project.release_library(ROOT)}", "HAKMEM_PROFILE_RATE=1", "./program", "-e",
              "my @a = map { 'x' x 999 } 1..9999; $| = 1; print 1; sleep"]  # fmt: skip
     with subprocess.Popen(words, stdout=subprocess.PIPE) as running:
@@ -115,7 +115,7 @@ def process(checkout):
 
 
 def completed(words, pid):
-    """As typed, cut short; the placeholders filled in, before `--` if there is one."""
+    """The example with PID replaced, and with the options that shorten it, before `--` if there is one."""
     words = [str(pid) if word == "PID" else word for word in words]
     at = words.index("--") if "--" in words else len(words)
     return [*words[:at], *shlex.split(SHORT.get(words[0], "")), *words[at:]]
@@ -138,7 +138,7 @@ def test_every_example_runs_after_make(examples, checkout, process, store):
         last = answer.err.splitlines()[-1] if answer.err else answer.out
         if answer.status == 0 or re.search(REMEDY, last):
             continue
-        if name == "resume":  # the run before it is whole
+        if name == "resume":  # the last run is complete
             assert "is complete" in last or "nothing" in last, last
         elif not (name in ELSEWHERE and re.search(ELSEWHERE[name], last)):
             failed[words] = answer.status
@@ -153,7 +153,7 @@ def _run(words, store):
 
 
 def _begun(words, pid):
-    """What it says instead of beginning; on a terminal, which `top` needs."""
+    """None if the command begins its work, else its output. It gets a terminal, which `top` needs."""
     own, others = pty.openpty()
     said, deadline = b"", time.monotonic() + 300
     environment = os.environ | {"TERM": "xterm", "COLUMNS": "100", "LINES": "60"}

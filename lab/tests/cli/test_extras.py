@@ -1,4 +1,4 @@
-"""Packages that only some commands need: said in one line, with the line that installs them."""
+"""Packages that only some commands need: a missing one is named in one line, with the command that installs it."""
 
 import re
 import subprocess
@@ -17,7 +17,7 @@ PROJECT = Path(extras.__file__).parents[1] / "pyproject.toml"
 
 @pytest.fixture
 def bare(monkeypatch):
-    """As if only what the package itself depends on were installed."""
+    """Makes optional packages appear as not installed."""
     absent = {module for entries in extras.EXTRAS.values() for module, _ in entries}
     real = extras.importlib.util.find_spec
     monkeypatch.setattr(extras.importlib.util, "find_spec", lambda name: None if name in absent else real(name))
@@ -74,7 +74,7 @@ def test_every_kind_that_needs_more_is_in_the_table():
 
 
 def test_what_takes_long_to_load_is_loaded_when_it_is_needed():
-    """Every kind, and what starts it: a run that only measures is not to wait for plots, tables and scipy."""
+    """Importing all kinds loads no packages for plots or tables, nor scipy, so that a run starts without delay."""
     late = ("matplotlib", "pandas", "polars", "duckdb", "ruptures", "scipy")
     script = f"import sys; from hakmem_lab import kinds; list(map(kinds.module, kinds.KINDS)); " \
              f"print(*(name for name in {late} if name in sys.modules))"  # fmt: skip
@@ -83,7 +83,7 @@ def test_what_takes_long_to_load_is_loaded_when_it_is_needed():
 
 
 def test_what_judges_nothing_needs_no_statistics():
-    """hak and its help do without a model of specs, too; hak doctor, explain and trace show what they find."""
+    """hak and its help load no spec model; hak doctor, explain and trace show results without scipy and the kinds."""
     script = (
         "import sys; from hakmem_lab.cli import commands; print('pydantic' in sys.modules)\n"
         "from hakmem_lab.doctor import examine; from hakmem_lab.inside import explain\n"

@@ -1,4 +1,4 @@
-"""What hak writes for a user is whole, or as it was; what it compiles at its first use is asked for by name."""
+"""A file that hak writes is complete, or stays as it was. Packages missing at the first compilation are named."""
 
 import os
 import re

@@ -31,7 +31,7 @@ def test_what_is_there_is_compared_and_what_is_missing_is_said_once(bare, here, 
     assert answer.err.count(f"warning: {NOT_COMPARED}\n") == 1
     (header,) = records("header")
     assert [arm["name"] for arm in header["arms"]] == ["glibc", "hakmem"]
-    # It stands above the verdict, too.
+    # The report has the warning, too, above the verdict.
     lines = " ".join(answer.out.split())
     assert lines.count(NOT_COMPARED) == 1
     assert lines.index(NOT_COMPARED) < lines.index("median of")
@@ -127,7 +127,7 @@ def test_a_quick_command_is_taken_for_nothing(here, store, monkeypatch):
     assert launcher.Launcher.when_slow is None
 
 
-# Of what bare `hak` shows, the examples on files of the checkout.
+# The examples of bare `hak` that use files of the checkout.
 OWN = [
     (name, *words.split()) for commands in GROUPS.values() for name, (_, words) in commands.items()
     if words.startswith("experiments/") or name == "bench"
@@ -136,7 +136,7 @@ OWN = [
 
 @pytest.fixture
 def fresh(tmp_path, monkeypatch, bare):
-    """A clone after `make`: the library is built, no program and no other allocator."""
+    """A clone after `make`: the library is built, but no programs and no other allocators."""
     top = tmp_path / "clone"
     shutil.copytree(ROOT / "experiments", top / "experiments")
     for folder in ("include", "src", "bench", "docs"):

@@ -1,4 +1,4 @@
-"""What the help of a command shows is there: every option is a key of the spec, or the command's own."""
+"""Every option in a command's help exists: it is a key of the spec, or an option of the command itself."""
 
 import functools
 
@@ -11,7 +11,7 @@ from hakmem_lab.cli import hyperfine, measure
 from hakmem_lab.cli.commands import app, chosen
 from hakmem_lab.plan.kinds import KINDS
 
-# What commands do with options that are no keys, or are keys by another name.
+# Options that are not keys of the spec (None), or that have another name than their key.
 OF_THE_COMMAND = {
     "ab": {"callgrind": None, "ops": None},
     "judge": {"header": None},
@@ -26,14 +26,14 @@ GIVEN = {"guardrail": ["rss=5%"], "env": ["A=1"], "pin": "0", "set_": ["question
 
 @functools.cache
 def commands() -> dict[str, typer.core.TyperCommand]:
-    """Name -> command, of those that measure or judge."""
+    """Name -> command, for all commands that measure or judge."""
     found = dict(typer.main.get_command(app).commands)
     found["baseline compare"] = found.pop("baseline").commands["compare"]
     return {name: each for name, each in found.items() if KIND_OF.get(name, name) in KINDS}
 
 
 def keys_of(name: str, option: str) -> set[str | None]:
-    """The keys of the spec that the option gives."""
+    """The keys of the spec that this option sets."""
     if option in OF_THE_COMMAND.get(name, {}):
         return {OF_THE_COMMAND[name][option]} - {None}
     return {*measure.overrides({option: GIVEN.get(option, "1")})}
@@ -83,7 +83,7 @@ def test_a_soak_takes_its_allocator(here, store):
 
 
 def test_a_command_waits_for_no_other_one_s_parser():
-    """A word that is none, and a group of commands, meet all of them."""
+    """A known command loads only its own parser. An unknown word, or a group of commands, loads all parsers."""
     for word in commands().keys() & {"ab", "bench", "fleet"} | {"show", "run", "record"}:
         assert list(typer.main.get_command(chosen([word, "--help"])).commands) == [word]
     assert all(chosen(words) is app for words in ([], ["no-such-command"], ["--help"], ["baseline", "save"]))

@@ -1,4 +1,4 @@
-"""`hak bench` by a command line of hyperfine's, and runs exported as its JSON."""
+"""`hak bench` with a command line of hyperfine, and runs exported in hyperfine's JSON format."""
 
 import json
 import math

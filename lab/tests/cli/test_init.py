@@ -1,4 +1,4 @@
-"""`hak init`: what it writes is a spec, with its comments and with every commented key in use."""
+"""`hak init` writes a valid spec, and the spec stays valid when all keys that are commented out are used."""
 
 import re
 

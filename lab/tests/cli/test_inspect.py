@@ -12,7 +12,7 @@ RATE = r"regex:ops (\d+)"
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory):
-    """Of the one run that all of these tests read: its folder, and its result once it was measured."""
+    """The run that all of these tests read: its folder, and its result after the first test has measured it."""
     return {"folder": tmp_path_factory.mktemp("measured")}
 
 

@@ -12,7 +12,7 @@ from hakmem_lab.cli.mcp import TOOLS
 
 @pytest.fixture
 def session(store):
-    """session(steps): awaits steps(client) with a server of its own."""
+    """session(steps): starts a server and awaits steps(client) with a client of that server."""
     pytest.importorskip("mcp")
     from mcp import ClientSession, StdioServerParameters
     from mcp.client.stdio import stdio_client

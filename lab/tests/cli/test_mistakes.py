@@ -1,4 +1,4 @@
-"""Flags that cannot be: one line that names the flag; exit status 2; nothing started."""
+"""Wrong flags give one line that names the flag and exit status 2; nothing is started."""
 
 import subprocess
 import sys
@@ -56,7 +56,7 @@ def test_a_number_that_is_none_is_said_to_be_none(refused, flags, said):
     "words", [("record", "-o", "x.trace", "--seconds"), ("profile", "--seconds"), ("top", "--interval")]
 )
 def test_a_time_is_one_that_can_be_waited_for(here, words, number):
-    """Else it would be waited for without end, or not at all."""
+    """Such a time would make hak wait forever, or not at all."""
     answer = here(*words, number, "1")
     assert answer.status == 2
     assert words[-1] in answer.message()
@@ -224,7 +224,7 @@ def test_the_refusal_is_the_same_in_a_process_of_its_own(hak, store):
 
 
 def test_words_that_are_not_utf8(hak, fakes):
-    """File names need not be; the run is measured, stored and shown, or refused on one line."""
+    """File names may be other bytes than UTF-8. The run is measured, stored and shown, or refused in one line."""
     answer = hak(*AB, "--json", "-", "--", fakes.program, "arguments", b"\xff\xfe")
     assert "Traceback" not in answer.err
     assert answer.status in (0, 2)
@@ -252,7 +252,7 @@ def test_an_alpha_that_no_blocks_reach_is_refused(here):
 
 @pytest.mark.parametrize("word", ["--version", "--help"])
 def test_a_full_disk_is_told_in_one_line(word):
-    """Also where the text was kept until the end."""
+    """Also if the output is buffered and the error appears only at the end of the process."""
     with open("/dev/full", "w", encoding="utf-8") as full:
         done = subprocess.run([*LAUNCH, word], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 3

@@ -67,7 +67,7 @@ def test_the_version(here):
 
 @pytest.fixture
 def offered(here, monkeypatch):
-    """offered(line): what bash is told may stand where the line ends."""
+    """offered(line): the completions that hak gives bash for the end of the line."""
 
     def ask(line):
         words = line.split(" ")
@@ -109,7 +109,7 @@ def test_the_tab_key_knows_the_stored_runs(offered, here, fakes, store, monkeypa
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 def test_bash_completes_with_the_script_that_hak_prints(tmp_path):
-    """In the shell itself: the script is sourced, and its function is asked."""
+    """A real bash evaluates the script and calls its completion function."""
     hak = tmp_path / "hak"
     hak.write_text(f'#!/bin/sh\nexec {sys.executable} -m hakmem_lab.cli.main "$@"\n')
     hak.chmod(0o755)

@@ -1,4 +1,4 @@
-"""The reference of the manual is what the commands, the specs and the table of options say."""
+"""The manual's reference matches the commands, the specs and the table of options."""
 
 import subprocess
 import sys

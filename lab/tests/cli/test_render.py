@@ -1,4 +1,5 @@
-"""The terminal's figures: units, no exponents, directions in words, an open comparison that says what is decided."""
+"""Figures on the terminal have units, no exponents, and directions in words; an open comparison says what is decided.
+"""
 
 import pytest
 

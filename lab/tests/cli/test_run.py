@@ -64,7 +64,7 @@ def test_the_flags_of_the_program_are_its_own(hak, fakes):
 
 
 def test_the_program_does_not_become_the_home_of_orphans(hak, fakes):
-    """hak itself does, to end what a killed launcher leaves behind; that would outlive the change to the program."""
+    """hak is a subreaper, so that it can end what a killed launcher leaves. exec would keep this attribute."""
     asks = "import ctypes; v = ctypes.c_int(9); ctypes.CDLL(None).prctl(37, ctypes.byref(v), 0, 0, 0); print(v.value)"
     assert hak("run", "--allocator", fakes.allocator, "--", sys.executable, "-c", asks).out == "0\n"
 
@@ -102,7 +102,7 @@ def test_a_program_that_traces_others_is_left_alone(hak, fakes):
 
 @pytest.mark.parametrize(("option", "status"), [("address", 2), ("thread", 2), ("undefined", 0), ("leak", 0)])
 def test_programs_with_a_sanitizer(hak, tmp_path, option, status):
-    """One whose malloc must be the only one would end without a word."""
+    """hak refuses a program whose sanitizer needs its own malloc, since it would end without any message."""
     source, program = tmp_path / "small.c", tmp_path / option
     source.write_text("#include <stdlib.h>\nint main(void) { free(malloc(100)); return 0; }\n")
     subprocess.run(["cc", "-fno-builtin", f"-fsanitize={option}", "-o", program, source], check=True)

@@ -1,4 +1,4 @@
-"""What --json writes is what docs/lab/schema.json says, for every command."""
+"""The output of --json conforms to docs/lab/schema.json, for every command."""
 
 import json
 import os
@@ -13,7 +13,7 @@ import typer
 from hakmem_lab.cli import commands
 
 PAGE = Path(__file__).parents[3] / "docs" / "lab" / "schema.json"
-# Commands without --json: what they are, or write, has a form of its own.
+# Commands without --json: they become the program, or write a format of their own.
 OTHERS = {"run", "top", "metrics", "profile", "export", "mcp"}
 ONCE = ("--repeat", "1", "--quiet")
 QUICK = ("--max-blocks", "7", *ONCE)

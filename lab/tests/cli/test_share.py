@@ -39,7 +39,7 @@ def program(tmp_path_factory):
 
 
 def collected(program, words, folder):
-    """Instructions inside malloc and free, as callgrind counts where only these are collected; all, without."""
+    """Instructions that callgrind collects with these options: inside malloc and free only, or all without options."""
     out = folder / "out"
     command = ["valgrind", "-q", "--tool=callgrind", f"--callgrind-out-file={out}", *words, program]
     subprocess.run(command, check=True, capture_output=True)
@@ -99,13 +99,14 @@ def test_calls_into_the_allocator_from_outside_count(home, library, inside):
     assert (found.instructions, found.inside) == (1000, inside)
 
 
-# What callgrind collects in Python 3.11 -S with PYTHONMALLOC=malloc, by --toggle-collect of one function a run.
+# Instructions that callgrind collected in Python 3.11 -S with PYTHONMALLOC=malloc, with --toggle-collect of one
+# function in each run.
 COLLECTED = {"malloc": 6_096_602, "free": 6_362_802, "calloc": 578_548, "realloc": 2_894_662}
-TWICE = 84_711  # which realloc(NULL) has malloc do
+TWICE = 84_711  # in malloc on behalf of realloc(NULL), so collected for both
 
 
 def test_of_python_it_is_what_callgrind_collects_in_each_function():
-    """Among its callers are recursive functions, and some that are in no object."""
+    """The callers include recursive functions, and functions without a known object file."""
     with (Path(__file__).parent / "python.callgrind").open(encoding="utf-8") as lines:
         found = read(lines, None)
     assert (found.inside, found.calls) == (sum(COLLECTED.values()) - TWICE, 111_398)

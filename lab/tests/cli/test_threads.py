@@ -1,4 +1,4 @@
-"""What computes in `hak` has one thread, and the program that it runs has the variables that the caller gave."""
+"""hak's own computations use one thread, but the measured program gets the caller's variables unchanged."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-/* A program into which another allocator is linked under names of its own, as jemalloc is into many. */
+/* A program that contains another allocator under prefixed names, as many programs contain jemalloc. */
 #include <stdio.h>
 #include <stdlib.h>
 

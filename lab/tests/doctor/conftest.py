@@ -1,4 +1,4 @@
-"""Programs of every kind that the doctor is to recognise, compiled at the first use; the doctor and its table."""
+"""Programs of every kind that `hak doctor` must recognise, compiled at first use, and a fixture that runs it."""
 
 import contextlib
 import dataclasses
@@ -34,7 +34,7 @@ class Found:
 
 
 class Programs:
-    """Compiled from the sources beside this file and those of the fakes."""
+    """Paths of programs, compiled from the sources in this folder when first used."""
 
     def __init__(self, folder: Path, fakes):
         self.folder, self.fakes = folder, fakes
@@ -63,7 +63,7 @@ class Programs:
         return self.made("brought", "brought.c")
 
     def linked_to(self, *flags: str) -> Path:
-        """A program that needs a library with a malloc of its own, which is linked with these flags."""
+        """A program that needs a library with its own malloc; the flags are those that link the library."""
         kind = "".join(flag[-8:] for flag in flags).replace("=", "")
         library = self.made(f"libprivate{kind}.so", "private.c", "-shared", "-fPIC", *flags)
         found = (f"-L{self.folder}", "-Wl,--no-as-needed", f"-lprivate{kind}", f"-Wl,-rpath,{self.folder}")
@@ -71,7 +71,7 @@ class Programs:
         return self.made(f"linked{kind}", "host.c", "-ldl", *found)
 
     def copy(self, name: str, program: Path, mode: int = 0o755) -> Path:
-        """A copy of a program with other rights."""
+        """A copy of a program with this file mode."""
         path = self.folder / name
         shutil.copyfile(program, path)
         path.chmod(mode)
@@ -85,7 +85,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory, fakes) -> Programs:
 
 @pytest.fixture
 def doctor(here, fakes, tmp_path: Path) -> Callable[..., Found]:
-    """doctor(words…): a PID or a command; allocator: another one than that of the fakes."""
+    """doctor(words…): the answer for a PID or a command. allocator: by default, that of the fakes."""
 
     def ask(*words: object, allocator: object = None) -> Found:
         file = tmp_path / "found.json"
@@ -105,7 +105,7 @@ def doctor(here, fakes, tmp_path: Path) -> Callable[..., Found]:
 
 @pytest.fixture
 def running() -> Iterator[Callable[..., int]]:
-    """running(words…, env=…): the process of a program that has said it is ready; killed at the end."""
+    """running(words…, env=…): starts a program, waits until it prints "ready", and kills it after the test."""
     with contextlib.ExitStack() as stack:
 
         def start(*words: object, **keywords) -> int:
@@ -121,7 +121,7 @@ def running() -> Iterator[Callable[..., int]]:
 
 @pytest.fixture
 def hakmem() -> Path:
-    """The built library; what belongs to hakmem alone is not asked where there is none."""
+    """The built library; tests that need it are skipped if there is none."""
     from hakmem_lab.errors import LabError
     from hakmem_lab.plan import peers
 

@@ -1,4 +1,4 @@
-/* Takes the address of malloc, as a program at a fixed address does it: by its own jump slot. */
+/* Takes the address of malloc. In a program at a fixed address, this is the address of its own jump slot. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Loads a plugin if it is given one, with RTLD_DEEPBIND or without, has it allocate, says so, and waits.
- * host [PLUGIN [deep]] */
+/* host [PLUGIN [deep]]: loads the plugin if there is one, with RTLD_DEEPBIND if `deep` is given, and makes it allocate.
+ * Then prints "ready" and waits. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>

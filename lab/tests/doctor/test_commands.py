@@ -1,4 +1,4 @@
-"""A command: which programs are served, and what is said of those that are not."""
+"""`hak doctor -- COMMAND`: which programs the allocator serves, and the answers for those that it does not serve."""
 
 import shutil
 import subprocess
@@ -72,7 +72,7 @@ def test_a_program_for_musl(doctor, programs):
 
 
 def test_the_loader_of_musl_is_enough_to_tell(doctor, fakes, programs):
-    """For machines without musl: the name of the dynamic linker is written over."""
+    """Needs no musl: the test overwrites the name of the dynamic linker in a copy of a program."""
     path = programs.copy("as-if-musl", fakes.program)
     content = path.read_bytes()
     wanted = next(name for name in (b"/lib64/ld-linux-x86-64.so.2", b"/lib/ld-linux-aarch64.so.1") if name in content)
@@ -133,7 +133,7 @@ def test_python_has_arenas_of_its_own(doctor, monkeypatch):
 
 
 def test_a_library_that_could_run_python_makes_no_python_of_a_program(doctor, programs):
-    """As ImageMagick's: one of its libraries needs another, which needs libpython."""
+    """Like ImageMagick: a library of the program needs another library, which needs libpython."""
     folder = ("-L" + str(programs.folder), f"-Wl,-rpath,{programs.folder}", "-Wl,--no-as-needed")
     programs.made("libpython3.99.so", "plugin.c", "-shared", "-fPIC")
     programs.made("libbridge.so", "plugin.c", "-shared", "-fPIC", *folder, "-l:libpython3.99.so")
@@ -268,7 +268,7 @@ def test_only_libraries_serve(here, fakes):
 
 
 def test_it_is_run_unless_only_its_start_is_looked_at(doctor, here, fakes, tmp_path):
-    """Else what it starts later could not be seen."""
+    """Without running the program, the doctor could not see which programs it starts later."""
     marker = tmp_path / "written"
     script = tmp_path / "writes.py"
     script.write_text(f"open({str(marker)!r}, 'w')\n")
@@ -306,7 +306,7 @@ def test_what_loses_the_allocator_later_is_found(doctor, fakes, text):
 
 
 def test_a_script_is_said_to_be_one_and_what_it_becomes(doctor, fakes, tmp_path):
-    """As the shims of pyenv are, which become a program of the same name."""
+    """Like the shims of pyenv: scripts that replace themselves by a program of the same name."""
     shim = tmp_path / "python3"
     shim.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
     shim.chmod(0o755)
@@ -330,7 +330,7 @@ def test_sanitizers(doctor, programs, option, served):
 @pytest.mark.parametrize("linked", [False, True])
 @pytest.mark.parametrize("runtime", allocators.SANITIZERS)
 def test_sanitizers_of_other_platforms(doctor, tmp_path, runtime, linked):
-    """A program that calls the runtime of its compiler, in a library or linked into it."""
+    """A program that calls a sanitizer's runtime, which is in a library or linked into the program."""
     sanitizer = allocators.SANITIZERS[runtime]
     code, calls, library = tmp_path / "runtime.c", tmp_path / "calls.c", tmp_path / "libruntime.so"
     code.write_text(f"void {sanitizer.function}(void) {{}}\n")

@@ -1,4 +1,4 @@
-"""Files that are no whole programs: one clear line each, never a traceback, and no program of them is started."""
+"""Damaged program files: the doctor gives one clear line for each, never a traceback, and starts none of them."""
 
 import contextlib
 import random
@@ -24,7 +24,7 @@ def bump(fakes) -> Binary:
 
 
 def examined(path: Path, allocator: Binary) -> list[str]:
-    """What the checks say; each on one line."""
+    """The findings and remedies of all checks."""
     found = program.checks(program.Program.of(path, {}), allocator)
     said = [text for check in found for text in (check.found, check.remedy) if text]
     assert said
@@ -58,7 +58,7 @@ def test_cut_off_anywhere(tmp_path, fakes, bump, kind):
 
 
 class Flat:
-    """A file that is mapped as it is."""
+    """The memory of a process that maps the whole file at one place."""
 
     page = 4096
 
@@ -73,7 +73,7 @@ class Flat:
 
 @pytest.mark.parametrize("kind", ["program", "allocator"])
 def test_bits_flipped_in_headers_and_tables(tmp_path, fakes, bump, kind):
-    """Half of them where headers are: at both ends of the file."""
+    """Half of the flips are at both ends of the file, where the headers are."""
     whole = getattr(fakes, kind).read_bytes()
     draw = random.Random(SEED)
     path = tmp_path / "flipped"
@@ -84,7 +84,7 @@ def test_bits_flipped_in_headers_and_tables(tmp_path, fakes, bump, kind):
             content[max(at, 4)] ^= 1 << draw.randrange(8)
         path.write_bytes(content)
         assert examined(path, bump), turn
-        with contextlib.suppress(*live.UNTOLD):  # what lies so in the memory of a process
+        with contextlib.suppress(*live.UNTOLD):  # the same bytes in the memory of a process
             found = Linked.at(Flat(bytes(content)), BASE)
             assert found is None or all(isinstance(slot.value, int) for slot in found.slots(MALLOC)), turn
 

@@ -1,4 +1,4 @@
-"""Limits and the machine, from trees that are made up: no test depends on the machine that it runs on."""
+"""Checks of limits and of the machine on made-up file trees, so that no test depends on the machine."""
 
 import os
 import struct
@@ -15,7 +15,7 @@ LIMITS = "Limit                     Soft Limit           Hard Limit           Un
 
 @pytest.fixture
 def made(tmp_path):
-    """made({path: text}): a root with these files."""
+    """made({path: text}): a root folder with these files."""
 
     def make(files):
         for name, content in files.items():

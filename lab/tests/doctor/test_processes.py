@@ -1,4 +1,4 @@
-"""A process: what is mapped, what it was started with, and to what its calls are bound."""
+"""`hak doctor PID`: what the process has mapped, how it was started, and which allocator its calls reach."""
 
 import os
 import resource
@@ -94,7 +94,8 @@ def test_hakmem_drops_the_flag_of_plugins(doctor, programs, running, preloaded, 
 
 
 def test_a_program_at_a_fixed_address(doctor, programs, running, preloaded, fakes):
-    """It took the address of malloc: its libraries reach malloc through its own slot, which is no other allocator."""
+    """The program took the address of malloc, so its libraries call malloc through its jump slot. This slot must not
+    count as another allocator."""
     fixed = programs.made("fixed", "fixed.c", "-no-pie", "-fno-pic")
     found = doctor(running(fixed, env=preloaded()))
     assert (found.status, found.verdict) == (0, f"served by {fakes.allocator}")
@@ -131,7 +132,7 @@ def test_a_process_of_which_a_library_keeps_its_malloc(doctor, running, programs
 
 
 def test_a_process_with_a_malloc_of_its_own(doctor, running, programs, preloaded):
-    """Exported by the program, it comes before that of the preloaded library, which is mapped all the same."""
+    """The program exports its malloc, which takes precedence over that of the preloaded library."""
     own = programs.made("own", "host.c", str(SOURCES / "private.c"), "-ldl", "-rdynamic")
     found = doctor(running(own, env=preloaded()))
     assert found.status == 1
@@ -187,7 +188,7 @@ def test_mappings_are_counted(doctor, running, programs):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give a file away")
 def test_a_process_that_began_with_more_rights(doctor, running, programs, preloaded):
-    """The user that the file is set to is another than ours, so that the kernel tells the dynamic linker to be wary."""
+    """The file is setuid to another user, so the kernel makes the dynamic linker ignore LD_PRELOAD."""
     program = programs.copy("wary", programs.host)
     os.chown(program, 65534, 65534)
     program.chmod(0o4755)
@@ -215,7 +216,7 @@ def test_a_process_that_has_ended(here, fakes):
 
 
 def test_a_thread_of_the_kernel(here, fakes, tmp_path):
-    """As the kernel shows one, which a container has none of."""
+    """Made-up files of a kernel thread, since a container has none."""
     folder = tmp_path / "proc" / "2"
     folder.mkdir(parents=True)
     (folder / "status").write_text("Name:\tkthreadd\nState:\tS (sleeping)\nPPid:\t0\n")
@@ -226,7 +227,7 @@ def test_a_thread_of_the_kernel(here, fakes, tmp_path):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be somebody else")
 def test_a_process_of_somebody_else(programs, running, monkeypatch):
-    """Asked as a user who may not look into it."""
+    """The doctor runs as a user who may not inspect the process."""
     from hakmem_lab.doctor import live
     from hakmem_lab.errors import LabError
 
@@ -246,7 +247,7 @@ def test_a_process_of_somebody_else(programs, running, monkeypatch):
 
 
 def test_a_program_has_the_name_that_it_was_started_by(running, tmp_path):
-    """Debian's redis-server is a link to redis-check-rdb."""
+    """For example, Debian's redis-server is a link to redis-check-rdb."""
     shutil.copy(shutil.which("sh"), tmp_path / "check-rdb")
     (tmp_path / "server").symlink_to("check-rdb")
     for name in ("server", "check-rdb"):

@@ -1,4 +1,4 @@
-"""`hak system`: what it sees of a machine, changes, and puts back."""
+"""`hak system`: reads a machine's settings, changes them, and restores them."""
 
 import json
 import os
@@ -18,7 +18,7 @@ LOUD = {
 
 @pytest.fixture
 def root(tmp_path, monkeypatch):
-    """A machine with two loud processors."""
+    """A made-up machine with two processors and settings that disturb measurements."""
     monkeypatch.setattr(quiet.machine, "busy_processors", lambda: 0.0)
     (tmp_path / "var/lib").mkdir(parents=True)
     for name, value in LOUD.items():
@@ -54,7 +54,7 @@ def test_what_was_tuned_is_put_back(root):
 
 
 def test_a_crash_in_the_middle_loses_nothing(root, monkeypatch):
-    """What was there before is on the disk before the first change, and a second tuning keeps it."""
+    """The old settings are on the disk before the first change, and a second tuning keeps that record."""
     set_ = quiet._set
 
     def crash(path, value, name):

@@ -1,4 +1,4 @@
-"""Every kind of run, on a slow program that hangs where a test has told it to."""
+"""Commands of every kind, on a program that hangs in the execution that a test chooses."""
 
 import dataclasses
 import json
@@ -9,7 +9,8 @@ import pytest
 
 RATE = r"regex:ops (\d+)"
 FAST = ["--repeat", "1", "--warm-up", "0"]
-# The preflight, which asks the dynamic linker, is not counted. One execution hangs, with a child and two orphans.
+# Does not count the preflight's execution, which only asks the dynamic linker. One execution hangs, with a child and
+# two orphans.
 SLOW = """#!/bin/sh
 [ -n "$LD_DEBUG" ] && exit 0
 echo >> "{folder}/count"
@@ -28,18 +29,18 @@ NEVER = 10**6
 
 @dataclasses.dataclass
 class Slow:
-    """The program and what it shall do. marker: a word among the arguments of everything that a hanging one is."""
+    """The program and its control files. marker: a word in the arguments of all processes of a hanging execution."""
 
     folder: Path
     marker: str
     path: Path
 
     def hang(self, ahead: int = 1) -> None:
-        """The execution that comes after so many."""
+        """Makes the execution hang that is `ahead` executions from now."""
         (self.folder / "hang").write_text(f"{self.executions() + ahead}\n")
 
     def hangs(self) -> bool:
-        """Whether the execution has come that was told to hang; what it starts may not be there yet."""
+        """Whether the chosen execution has begun to hang; the processes that it starts may not exist yet."""
         return (self.folder / f"hung.{(self.folder / 'hang').read_text().strip()}").exists()
 
     def run_through(self) -> None:
@@ -65,7 +66,7 @@ def slow(tmp_path, fakes, marker):
 
 @dataclasses.dataclass
 class Case:
-    """A command that measures. first: of how many executions the header is the result."""
+    """A command that measures. first: number of executions before the header is written."""
 
     words: list
     slow: Slow
@@ -144,7 +145,7 @@ def case(slow, tmp_path, here, fakes):
     return make
 
 
-# All kinds end by the same code (run/endings) and take minutes together: make test-long.
+# All kinds end by the same code (run/endings), so most of them, which take minutes, are left to make test-long.
 QUICK, KILLED = ("ab",), ("ab", "syscalls", "suite")
 
 
@@ -159,7 +160,7 @@ def measuring(request, measuring_a):
 
 @pytest.fixture(params=quick(KILLED))
 def killed(request, measuring_a):
-    """For the one ending that the laboratory has no say in: what a kind has stored is all that there is."""
+    """A command to be killed by SIGKILL, which hak cannot handle: only what it has stored by then remains."""
     return measuring_a(request.param)
 
 

@@ -1,4 +1,4 @@
-"""Whatever ends a run of whatever kind: one line, the exit status, no process left, what was measured stays."""
+"""However a run of any kind ends: hak prints one line, sets the exit status, leaves no process, and keeps the data."""
 
 import contextlib
 import json
@@ -12,7 +12,7 @@ import pytest
 
 LIMIT_S = 300
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-# hak in which the n-th record that is written through to the disk meets with something.
+# Runs hak with a patched fsync, whose n-th call first executes {what}.
 AT_WRITING = """
 import os, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -41,7 +41,7 @@ def whole_lines(path: Path) -> list[dict]:
 
 
 def launchers(pid: int) -> list[int]:
-    """The launchers of a hak; most kinds have one, two programs at once have two."""
+    """PIDs of a hak process's launchers: one for most kinds, two if two programs run at once."""
     found = []
     for task in Path(f"/proc/{pid}/task").iterdir():
         for child in (task / "children").read_text().split():
@@ -52,8 +52,8 @@ def launchers(pid: int) -> list[int]:
 
 
 def hanging(process, case, processes, until) -> None:
-    """Until the program hangs: itself, its child, two orphans."""
-    until(lambda: case.slow.hangs() or process.poll() is not None, LIMIT_S)  # to look through all processes costs
+    """Waits until the program hangs and all four processes exist: the program, its child and two orphans."""
+    until(lambda: case.slow.hangs() or process.poll() is not None, LIMIT_S)  # cheaper than the next line
     until(lambda: len(processes(case.slow.marker)) >= 4 or process.poll() is not None, LIMIT_S)
     assert process.poll() is None, process.communicate()
 
@@ -65,7 +65,7 @@ def the_line(process) -> str:
 
 
 def test_signals_and_killed_launchers_one_after_the_other(measuring, begin, here, processes, until, store):
-    """Each of them ends the run, which the next one has resumed; at last it comes to its end."""
+    """Each signal ends the run, which is then resumed for the next one; the last resumption completes it."""
     slow, words = measuring.slow, measuring.words
     for number in (*SIGNALS, signal.SIGKILL):
         slow.hang(measuring.first + 2 if words is measuring.words else 1)
@@ -75,7 +75,7 @@ def test_signals_and_killed_launchers_one_after_the_other(measuring, begin, here
         if number == signal.SIGKILL:
             os.kill(launchers(process.pid)[0], number)
         else:
-            for _ in range(3):  # nobody waits who is in a hurry
+            for _ in range(3):  # as from a user who presses Ctrl-C repeatedly
                 process.send_signal(number)
         line = the_line(process)
         assert not processes(slow.marker)
@@ -124,7 +124,7 @@ def test_a_signal_at_the_very_start(case, begin, until, store, number):
 
 @pytest.fixture
 def trying(measuring, begin, processes, until, store):
-    """A hak whose first trial hangs: there is no header yet. Once it has ended, nothing is stored and nothing runs."""
+    """A hak whose first trial hangs, before there is a header. At its end, nothing is stored and nothing runs."""
     if measuring.first <= 0:
         pytest.skip("nothing runs before the header")
     measuring.slow.hang(1)
@@ -143,7 +143,7 @@ def test_a_signal_before_anything_is_stored(trying):
 
 def test_a_launcher_killed_before_anything_is_stored(trying):
     for pid in launchers(trying.pid):
-        with contextlib.suppress(ProcessLookupError):  # of two, hak has ended the second once it misses the first
+        with contextlib.suppress(ProcessLookupError):  # after the loss of the first, hak may have ended the second
             os.kill(pid, signal.SIGKILL)
     assert "launcher was killed" in (line := the_line(trying)) and "nothing was stored" in line
     assert trying.returncode == 3
@@ -152,7 +152,7 @@ def test_a_launcher_killed_before_anything_is_stored(trying):
 @pytest.mark.parametrize("n", [1, 2])
 @pytest.mark.parametrize("what", ["signal", "disk"])
 def test_while_a_record_is_written(measuring, here, store, what, n):
-    """By a signal at the first record, the header, or at a later one; the disk is full from then on."""
+    """A signal arrives, or the disk becomes full, while hak writes the header or a later record."""
     script = {
         "signal": "os.kill(os.getpid(), signal.SIGINT); os.kill(os.getpid(), signal.SIGTERM)",
         "disk": "raise OSError(28, 'No space left on device')",

@@ -1,9 +1,9 @@
-"""A signal that comes when all is said."""
+"""A signal that arrives after hak has printed its last line."""
 
 import subprocess
 import sys
 
-# On its way out the interpreter takes handlers away, which lets the next signal kill it, and leaves what is ignored.
+# At exit the interpreter removes handlers, so that a second signal would kill it, but it leaves signals ignored.
 INTERRUPTED = """
 import atexit, signal, sys
 from hakmem_lab.cli import main

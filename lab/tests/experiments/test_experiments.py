@@ -1,4 +1,4 @@
-"""The project's own experiments: every spec is valid, has a page, and the page says what its raw data say."""
+"""The project's own experiments: every spec is valid and has a page, and each page matches its raw data."""
 
 import sys
 from pathlib import Path
@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[3]
 PAGES = ROOT / "docs" / "experiments"
 SPECS = sorted((ROOT / "experiments").glob("*.toml"))
 sys.path.insert(0, str(ROOT / "experiments"))
-import publish  # noqa: E402  (a script beside the specs, no module of the package)
+import publish  # noqa: E402  (a script in the specs' folder, not a module of the package)
 
 EXPERIMENTS = [path for path in SPECS if path.stem not in ("demo", "gallery", "many_threads", "scorecard")]
 
@@ -33,14 +33,14 @@ def test_a_spec_is_valid_and_asks_something(path: Path) -> None:
 def test_an_experiment_was_run_as_its_spec_says(path: Path) -> None:
     header = stored(path).header()
     assert Path(header["spec_file"]).name == path.name
-    # What was stored before a key was there has its default; what a metric is called is no part of what was run.
+    # A key that is newer than the run has its default. The metric's names may differ, since they may change later.
     names = {key: value for key, value in read_toml(path).items() if key in NAMING}
     assert kinds.stored_spec(stored(path)).model_copy(update=names) == kinds.load_spec(path)
 
 
 @pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda path: path.stem)
 def test_a_page_says_what_its_raw_data_say(path: Path) -> None:
-    """The whole page, and its row in the index: experiments/publish --all makes them again."""
+    """Compares the whole page and its row in the index; experiments/publish --all generates them again."""
     file = stored(path)
     header = publish.named(path.stem, file.header())
     result = kinds.module(header["kind"]).analyse(header, list(file.records()))

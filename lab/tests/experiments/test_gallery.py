@@ -1,4 +1,4 @@
-"""The gallery: its spec is whole, its pages say what their raw data say, and losses come first."""
+"""The gallery: its spec is complete, its pages match their raw data, and losses come first."""
 
 import re
 import subprocess
@@ -23,7 +23,7 @@ MEASURED = sorted(path.name.removesuffix(".jsonl.gz") for path in (PAGES / "data
 @pytest.fixture(scope="module")
 def pages():
     sys.path.insert(0, str(ROOT / "experiments"))
-    import gallery as module  # a script beside the specs, no module of the package
+    import gallery as module  # a script in the specs' folder, not a module of the package
 
     return module
 
@@ -37,7 +37,7 @@ OPEN = figure("open", 1.0, 0.8, 1.2)
 
 
 def row(key: str = "x", **against: dict) -> Row:
-    """A row of one measure of time; against: arm -> the subject's figure."""
+    """A row with one measure of time. against: arm -> figure of the subject, compared with that arm."""
     everyone = dict.fromkeys(against, SAME if all(f is SAME for f in against.values()) else OPEN)
     measure = Measure("speed", "s", against, everyone, {})
     return Row(key, key, "g", {}, {"suite": {"reference": "glibc", "subject": "hakmem"}}, (measure,))
@@ -81,7 +81,7 @@ def test_its_own_profile_is_no_other_allocator():
 
 def test_the_greatest_sure_loss_comes_first():
     mild, bad = figure("slower", 0.5, 0.4, 0.95), figure("slower", 0.8, 0.75, 0.85)
-    assert row(glibc=bad).losses() < row(glibc=mild).losses()  # by what is sure, not by the estimate
+    assert row(glibc=bad).losses() < row(glibc=mild).losses()  # by the certain part of the loss, not by the estimate
 
 
 def test_sentences_say_who_is_better_and_where_allocators_do_not_matter():

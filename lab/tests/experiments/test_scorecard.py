@@ -1,4 +1,4 @@
-"""The charts of docs/measured.md are drawn from the tables beside them, and the page names every row that is lost."""
+"""The charts of docs/measured.md match the tables in docs/measured, and the page names every row that hakmem loses."""
 
 import sys
 from pathlib import Path
@@ -13,7 +13,7 @@ MAX_WORDS = 1200
 @pytest.fixture(scope="module")
 def scorecard():
     sys.path.insert(0, str(ROOT / "experiments"))
-    import scorecard as module  # a script beside the specs, no module of the package
+    import scorecard as module  # a script in the specs' folder, not a module of the package
 
     return module
 

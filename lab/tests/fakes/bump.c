@@ -1,5 +1,5 @@
-/* A complete allocator that never reuses memory, to preload or to link. FAKE_SPIN: processor time it wastes at the
- * start, ms. FAKE_DEADLY: a malloc of so many bytes ends the process. */
+/* A complete allocator that never reuses memory, to preload or to link. FAKE_SPIN: milliseconds of processor time to
+ * waste at the start. FAKE_DEADLY: a malloc of exactly this many bytes ends the process. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stddef.h>

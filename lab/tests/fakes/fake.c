@@ -1,5 +1,5 @@
-/* A program that behaves as it is told: fake MODE [ARGUMENT]. With FAKE_MODE in the environment, argv is not looked at.
- */
+/* A program that behaves as MODE says: fake MODE [ARGUMENT]. FAKE_MODE and FAKE_ARGUMENT, if
+ * set, replace the arguments. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <sched.h>
@@ -39,7 +39,8 @@ static void fill(size_t mib) {
   }
 }
 
-/* Descendants that outlive this process in sessions of their own; each is `sleep SECONDS`, which names it. */
+/* Starts descendants that outlive this process, each in its own session. Each is `sleep SECONDS`; tests find it by this
+ * unique number. */
 static void orphans(int count, const char *seconds) {
   for (int i = 0; i < count; i++) {
     if (fork() == 0) {
@@ -53,7 +54,7 @@ static void orphans(int count, const char *seconds) {
   }
 }
 
-/* Children that hold so many MiB each, all of them at the same time for 0.3 s. */
+/* Starts children that each hold `mib` MiB, all at the same time for 0.3 s. */
 static void family(int count, size_t mib) {
   int ready[2];
   char bytes[64];

@@ -1,5 +1,4 @@
-/* A program with a malloc of its own. VISIBILITY: "default", as any program's, or "hidden", as one linked to keep it
- * private. */
+/* A program with a malloc of its own. VISIBILITY: "default" exports it, as usual; "hidden" keeps it private. */
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* A TCP server on 127.0.0.1: server PORT MODE. Modes: serve (until SIGTERM), stubborn (ignores SIGTERM), deaf (never
- * listens), one-connection (ends after the first), careless (goes on where the port is taken), prefork (a child
- * answers, and takes 48 MiB and 60 ms of processor time for it), client (connects, reads). */
+ * listens), one-connection (ends after the first), careless (goes on if the port is taken), prefork (a child answers,
+ * with 48 MiB and 60 ms of processor time for each connection), client (no server: connects and reads). */
 #include <arpa/inet.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-"""What `make` needs is installed where it is missing, or named where that cannot be done."""
+"""scripts/bootstrap installs the missing packages that `make` needs, or names them if it cannot install them."""
 
 import os
 import re
@@ -18,7 +18,7 @@ BUILDING = ("gcc", "g++", "cmake", "ninja", "ar", "objcopy")
 
 @pytest.fixture
 def system(tmp_path):
-    """system(tools, NAME=SCRIPT…): bootstrap's answer where the PATH has these tools and scripts alone."""
+    """system(tools, NAME=SCRIPT…): runs bootstrap with a PATH that has only these tools and scripts."""
 
     def call(tools, *groups, **scripts):
         for name in (*COMMON, *tools):
@@ -64,7 +64,7 @@ def test_where_sudo_refuses_the_command_for_root_is_said(system):
 
 
 def test_where_apt_fails_the_command_is_said(system):
-    # Where a policy is there already, nothing is written to /usr/sbin.
+    # Bootstrap writes /usr/sbin/policy-rc.d by sudo if there is none; this sudo runs only env and apt-get.
     done = system({"gcc", "g++", "ar", "objcopy", "sleep"}, dpkg_query="", apt_get="echo no network; exit 100",
                   id="echo 1000", sudo='case $1 in -v) ;; env|apt-get) "$@" ;; esac')  # fmt: skip
     assert done.returncode == 1
@@ -73,21 +73,21 @@ def test_where_apt_fails_the_command_is_said(system):
 
 
 def _targets():
-    """Those of the Makefile, with what its lists hold."""
+    """The phony targets of the Makefile, with its variables expanded."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
     told = subprocess.run(["make", "-pnq", "-C", ROOT], env=env, capture_output=True, text=True, check=False).stdout
     return sorted({word for line in re.findall(r"^\.PHONY: (.*)$", told, re.M) for word in line.split()})
 
 
 TARGETS = _targets()
-# `make` as a command: between backticks, at the beginning of a line of a block, behind another command or a prompt.
+# `make` as a command: in backticks, at the start of a line in a code block, or after another command or a prompt.
 NAMED = re.compile(r"(?:^|`|sudo |&& *|; *|\$ |\\fB)make((?: +[a-z][a-z_-]*)+)(?=[\s`;:,.|)]|\\fR|$)", re.M)
-# `make` of other projects, which recipes build.
+# Targets of other projects, which recipes build by make.
 OF_OTHERS = {"half", "target"}
 
 
 def _named():
-    """(file, target) of every document, except records of the past."""
+    """(file, target) for every `make TARGET` in the documents, except in records of the past."""
     files = subprocess.run(
         ["git", "-C", ROOT, "ls-files", "*.md", "docs/man", ":!CHANGELOG.md", ":!docs/experiments"],
         capture_output=True, text=True, check=True,

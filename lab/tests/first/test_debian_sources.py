@@ -1,4 +1,5 @@
-"""scripts/debian-sources: lines for apt of this release and of others. What is never released has no pockets."""
+"""scripts/debian-sources: apt source lines for this release and others. Suites that are never released have no updates.
+"""
 
 import subprocess
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Every program that the scripts of a first build call is in a minimal Debian, or comes with the list of bootstrap."""
+"""Every program that the scripts of a first build call is in a minimal Debian, or bootstrap installs it."""
 
 import re
 import shutil
@@ -13,12 +13,12 @@ SCRIPTS = (
     "Makefile",
     *(f"scripts/{name}" for name in ("common.sh", "bootstrap", "venv", "site", "dist", "uninstall", "pgo")),
 )
-# A word that a shell takes for a command: it follows the beginning of a line, an operator, or what leads another one.
+# A word that a shell takes as a command: at the start of a line, or after an operator, a keyword or a command prefix.
 COMMAND = re.compile(
     r"(?:^|[|;&({`!]|\$\(|\b(?:then|do|else|if|while|exec|env|xargs|watched|as_root)\s)[\s@!{(]*"
     r"(?:[A-Z_]+=\S*\s+)*([a-z][a-z0-9+._-]*)(?=[\s;)]|$)"
 )
-# Looked for first, and done without where they are missing; sudo only by who is not root.
+# The scripts can do without these; only users other than root need sudo.
 OPTIONAL = {"npm", "sudo", "aa"}
 pytestmark = pytest.mark.skipif(shutil.which("dpkg-query") is None, reason="this is no Debian")
 
@@ -30,7 +30,7 @@ def listed(group):
 
 @cache
 def packages():
-    """Package -> (whether every Debian has it, what it depends on), of those that are installed."""
+    """Installed package -> (whether every Debian system has it, the packages it depends on)."""
     form = "${Package}\t${Essential}\t${Priority}\t${Pre-Depends}, ${Depends}\t${Provides}\n"
     told = subprocess.run(["dpkg-query", "-W", "-f", form], capture_output=True, text=True, check=True).stdout
     rows = [line.split("\t") for line in told.splitlines()]
@@ -43,7 +43,7 @@ def packages():
 
 
 def brought(names):
-    """These packages and all that they bring."""
+    """These packages and all their dependencies."""
     found, new = set(), set(names)
     while new:
         found |= new
@@ -58,7 +58,7 @@ def called(text):
 
 
 def owner(name):
-    """The package of the program; None where it is a function, a word of the shell, or not installed."""
+    """The program's package; None if the name is a function or a shell builtin, or is not installed."""
     path = shutil.which(name, path="/usr/sbin:/usr/bin:/sbin:/bin")
     for place in dict.fromkeys([path, str(Path(path).resolve())]) if path else ():
         for way in (place, place.removeprefix("/usr")):
@@ -71,7 +71,7 @@ def owner(name):
 @cache
 def there():
     everywhere = {name for name, (essential, _) in packages().items() if essential}
-    # What README's first line installs, and what it installs it with.
+    # The packages of README's first line, and apt, which installs them.
     return brought(everywhere | {"apt", "make", "git", "ca-certificates"} | listed("build"))
 
 
@@ -92,7 +92,7 @@ def test_a_program_that_no_list_brings_is_seen():
 
 @pytest.mark.parametrize("preset", ["release"])
 def test_the_tools_of_cmake_are_on_the_list(preset):
-    """The generator and compilers of the presets, and what the build files look for themselves."""
+    """Checks the generator and compilers of the presets, and the programs that the CMake files look for."""
     own = [ROOT / "CMakePresets.json", ROOT / "CMakeLists.txt", *(ROOT / "scripts" / "cmake").glob("*.cmake")]
     text = "\n".join(path.read_text(encoding="utf-8") for path in own)
     assert "Ninja" in text
