@@ -1,4 +1,4 @@
-"""What the tests of fleets share: a spec whose figures are known, and the benchmark that kills workers."""
+"""Shared by the tests of fleets: a spec with known figures, and the benchmark that kills workers."""
 
 import importlib.util
 from pathlib import Path
@@ -19,7 +19,7 @@ def killing():
 
 @pytest.fixture
 def spec_file(tmp_path, killing):
-    """spec_file(lines…): a file with a spec of a program whose figure follows from the block's seed."""
+    """spec_file(lines…): a spec file for a program whose figure depends only on the block's seed."""
 
     def write(*lines, blocks=12):
         path = tmp_path / "spec.toml"
@@ -31,7 +31,7 @@ def spec_file(tmp_path, killing):
 
 @pytest.fixture
 def job(spec_file):
-    """job(lines…): what every host of a fleet is told."""
+    """job(lines…): (spec, job), as every host of a fleet gets them."""
     from hakmem_fleet.part import FleetSpec, Job
     from hakmem_lab.plan.model import build, read_toml
 
@@ -45,7 +45,7 @@ def job(spec_file):
 
 @pytest.fixture
 def made():
-    """made(index, ...): the records of an attempt at a block, as a part hands them back."""
+    """made(index, ...): the records of one attempt at a block, as a part returns them."""
 
     def attempt(index, value=100.0, treated=95.0, *, serial=0, finished=1.0, ok=True, own=0):
         order = ["glibc", "glibc,GAIN=5000", "glibc,GAIN=5000", "glibc"]
@@ -66,7 +66,7 @@ def made():
 
 @pytest.fixture
 def header():
-    """header(host, ...): that of a part."""
+    """header(host, ...): the header of a part."""
 
     def make(host, job="job", cpu="one", sha="1", node=None):
         arm = {"library": None, "version": None, "configuration": None, "variables": {}, "gates": {}}
@@ -84,7 +84,7 @@ def header():
 
 @pytest.fixture
 def gathered(job, store, header, made):
-    """gathered({host: {block: (control, treatment)}}, ...): the result of these figures, and the run's records."""
+    """gathered({host: {block: (control, treatment)}}, ...): (result, run file) of a run with these figures."""
     from hakmem_fleet.gather import Gathering
     from hakmem_fleet.result import analyse
 

@@ -1,4 +1,4 @@
-"""A real cluster of worker processes on this machine, of which one is killed in the middle."""
+"""A real cluster of worker processes on this machine; one worker is killed during the run."""
 
 import contextlib
 import importlib.util
@@ -13,7 +13,7 @@ import sys
 
 import pytest
 
-# Importing it takes seconds of every worker, whose share of the tests may be elsewhere.
+# Only looked up: importing it would take seconds in every pytest worker, also in those that run none of these tests.
 if importlib.util.find_spec("distributed") is None:
     pytest.skip("needs the extra 'fleet'", allow_module_level=True)
 
@@ -23,7 +23,7 @@ FIRST = ("--engine", "dask", "--quiet")
 
 @pytest.fixture(scope="module")
 def whole(killing, tmp_path_factory):
-    """What a run without a kill has measured."""
+    """Records of a run in which no worker is killed."""
     found = killing.measure(tmp_path_factory.mktemp("fleet") / "whole", WORKERS, BLOCKS, None)
     killing.check(found, found, BLOCKS, killed=False)
     return found
@@ -87,7 +87,7 @@ def test_an_interrupted_fleet_goes_on(begin, hak, spec_file, store, until, killi
 
 @pytest.fixture
 def cluster(tmp_path, until):
-    """The address of a scheduler with two workers, all processes of their own, as somebody else has started them."""
+    """Address of a Dask scheduler with two workers, which are started as separate processes, not by hak."""
     file = tmp_path / "scheduler.json"
     words = ("--scheduler-file", str(file), "--no-dashboard")
     started = [["scheduler", "--port", "0", *words], *[["worker", "--nthreads", "1", "--no-nanny", *words]] * 2]
@@ -103,7 +103,7 @@ def cluster(tmp_path, until):
 
 @pytest.mark.long
 def test_a_cluster_that_is_there(cluster, begin, spec_file, store, until, killing):
-    """Two workers of one machine are one host: one measures, and when it dies, the other one goes on."""
+    """Two workers on one machine count as one host: only one measures, and if it dies, the other one continues."""
     running = begin("fleet", spec_file(blocks=30), *FIRST, "--scheduler", cluster)
     until(lambda: len(killing.finished(killing.records(store))) >= 5, 120)
     first = next(r for r in killing.records(store) if r["type"] == "host")

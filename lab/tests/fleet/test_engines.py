@@ -1,4 +1,4 @@
-"""The files for Slurm and Kubernetes, held against what these take: their own tools and schemas."""
+"""The files for Slurm and Kubernetes are accepted by the engines' own tools and schemas."""
 
 import os
 import re
@@ -16,7 +16,7 @@ SHARES = 3
 
 @pytest.fixture
 def written(here, spec_file, tmp_path):
-    """written(engine, flags…): the folder with the engine's file."""
+    """written(engine, flags…): writes a job for an engine; returns its folder."""
 
     def make(engine, *flags, blocks=6, place="my jobs"):
         folder = tmp_path / place
@@ -64,7 +64,7 @@ def test_the_manifest_is_what_the_schemas_of_kubernetes_say(manifest):
 
 
 def test_a_pod_measures_the_share_that_kubernetes_gives_it(manifest, tmp_path, here, monkeypatch):
-    """What the manifest mounts is laid out as it says, and the container's own command is run there."""
+    """Lays out files as the manifest mounts them, and runs the container's command there."""
     config, job = yaml.safe_load_all(manifest)
     (container,) = job["spec"]["template"]["spec"]["containers"]
     root = tmp_path / "root"
@@ -122,7 +122,7 @@ PartitionName=main Nodes={name} Default=YES MaxTime=INFINITE State=UP
 
 @pytest.fixture
 def slurm(tmp_path, monkeypatch, until):
-    """slurm(words…): a command of a cluster of one node that runs here."""
+    """slurm(words…): runs a Slurm command on a cluster with one node, which the fixture starts here."""
     if lacking := [name for name in ("slurmctld", "slurmd", "sbatch") if shutil.which(name) is None]:
         pytest.skip(f"needs {', '.join(lacking)} (Debian: slurmctld slurmd slurm-client)")
     if os.getuid() != 0:

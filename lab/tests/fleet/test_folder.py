@@ -1,4 +1,5 @@
-"""Shares of a job in a folder that all hosts see: measured by tasks, begun again, collected as often as one likes."""
+"""A job in a folder that all hosts see: tasks measure shares and may be restarted; results can be collected repeatedly.
+"""
 
 import json
 import shutil
@@ -10,7 +11,7 @@ BLOCKS, SHARES = 9, 3
 
 @pytest.fixture
 def folder(here, spec_file, tmp_path, monkeypatch):
-    """folder(lines…): a job of nine blocks in three shares, written as for Slurm."""
+    """folder(lines…): writes a job for Slurm, of nine blocks in three shares; returns its folder."""
     monkeypatch.delenv("SLURM_ARRAY_TASK_ID", raising=False)
 
     def make(*lines):
@@ -24,7 +25,7 @@ def folder(here, spec_file, tmp_path, monkeypatch):
 
 @pytest.fixture
 def task(here, monkeypatch):
-    """task(folder, share): what the engine's task says, on a host of its own."""
+    """task(folder, share): runs the engine's task for a share on its own host; returns the answer."""
 
     def run(path, share, host=None):
         monkeypatch.setenv("SLURMD_NODENAME", host or f"node-{share}")
@@ -76,7 +77,7 @@ def test_to_collect_again_adds_what_has_come_since_and_nothing_else(folder, task
 
 
 def test_a_share_that_is_begun_again_goes_on(folder, task, merged, records):
-    """The first part was killed after one block and in the middle of a second one; another host does the rest."""
+    """The first task was killed during its second block; another host measures the rest of the share."""
     path = folder()
     task(path, 0)
     (part,) = (path / "parts").glob("*.jsonl")
@@ -91,7 +92,7 @@ def test_a_share_that_is_begun_again_goes_on(folder, task, merged, records):
 
 
 def test_two_that_measured_the_same_share_count_once(folder, task, merged, records, tmp_path):
-    """The second one could not see the first one's file, as when a network was down."""
+    """The second task could not see the first one's file, as after a network failure."""
     path = folder()
     task(path, 0)
     hidden = tmp_path / "hidden"

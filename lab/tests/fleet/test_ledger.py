@@ -1,4 +1,4 @@
-"""Every record once, every block counted once, however often and in which order they come."""
+"""Every record is stored once and every block counts once, in whatever order and however often records arrive."""
 
 import itertools
 
@@ -17,7 +17,7 @@ def ledger(store):
 
 
 def closed(ledger):
-    """(block, host, phase) of the closing records, in the order of writing."""
+    """(block, host, phase) of each record that closes a block, in the order of writing."""
     return [(r["block"], r["host"], r["phase"]) for r in ledger.file.records() if r["type"] == "block"]
 
 
@@ -57,7 +57,7 @@ def test_what_counts_goes_on_to_count(ledger, header, made):
 
 
 def test_the_order_of_collecting_does_not_matter(store, header, made):
-    """Three parts that measured the same two blocks, collected at once in any order."""
+    """Three parts have measured the same two blocks; collecting them in any order counts the same attempts."""
     found = set()
     own = {"a": [*made(0, finished=5.0), *made(1, serial=5, finished=9.0)], "b": made(1, finished=6.0),
            "c": [*made(1, finished=7.0), *made(0, serial=5, finished=8.0)]}  # fmt: skip
@@ -87,7 +87,7 @@ def test_a_failed_attempt_is_kept_and_does_not_count(ledger, header, made):
 
 
 def test_the_attempts_of_two_parts_are_never_taken_for_one(ledger, header, made):
-    """The first part's runs are there, but not its end: the second part's end does not close them."""
+    """Attempts of two parts get different numbers, so the end of one part's block never closes another part's runs."""
     first, second = (ledger.part(header(name)) for name in ("a", "b"))
     ledger.add([(first, made(0, 1.0)), (second, made(0, 2.0))])
     attempts = {(r["host"], r["attempt"]) for r in ledger.file.records() if r["type"] == "run"}

@@ -1,4 +1,4 @@
-"""One line that says what to do; nothing is started."""
+"""A mistake in the flags of hak fleet: one line says what to do, and nothing is started."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""A host's part: preflight and warm-up once, blocks as they are asked for, everything numbered."""
+"""A host's part of a fleet: preflight and warm-up once, blocks on request, and a number in every record."""
 
 import dataclasses
 import fcntl
@@ -49,7 +49,7 @@ def test_every_record_has_its_number_here_and_in_the_file(part):
 
 
 def test_a_block_is_the_same_on_every_host(part):
-    """Its order, its padding and its seed follow from its place: who measures it does not matter."""
+    """A block's order, padding and seed depend only on its number, not on the host that measures it."""
     seen = []
     for _ in range(2):
         own = part()

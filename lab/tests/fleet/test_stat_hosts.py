@@ -1,4 +1,4 @@
-"""The mean over a fleet: published figures, what few hosts say, how often the interval is right."""
+"""The mean over a fleet: it matches published figures, handles few hosts, and its interval is right often enough."""
 
 import math
 
@@ -7,7 +7,7 @@ import pytest
 
 from hakmem_fleet.hosts import Host, fleet, of_blocks, together
 
-# Thirteen trials of a vaccine (Colditz et al. 1994), a standard example: ill and well with it, ill and well without.
+# A standard example, 13 trials of a vaccine (Colditz et al. 1994): ill and well with it, then ill and well without.
 TRIALS = [
     (4, 119, 11, 128), (6, 300, 29, 274), (3, 228, 11, 209), (62, 13536, 248, 12619), (33, 5036, 47, 5761),
     (180, 1361, 372, 1079), (8, 2537, 10, 619), (505, 87886, 499, 87892), (29, 7470, 45, 7232), (17, 1699, 65, 1600),
@@ -25,7 +25,7 @@ def vaccine():
 
 
 def test_the_figures_are_those_that_are_published():
-    """Restricted maximum likelihood with Hartung's and Knapp's interval, as the R package metafor prints them."""
+    """The R package metafor prints these figures, by restricted maximum likelihood and the Hartung–Knapp interval."""
     found = fleet(vaccine())
     interval = found.interval(0.95)
     assert found.tau2 == pytest.approx(0.3132, abs=5e-5)
@@ -49,7 +49,7 @@ def test_tau_is_at_the_maximum_of_the_restricted_likelihood():
 
 
 def test_tau_is_the_best_one_also_where_errors_are_very_unlike():
-    """One that is found by steps along the slope goes to and fro here, and hosts would seem not to differ."""
+    """A search by steps along the slope would oscillate here, and wrongly find no difference between hosts."""
     rng, apart = np.random.default_rng(1), 0
     for _ in range(400):
         count = rng.integers(2, 12)
@@ -118,7 +118,7 @@ TRIES = 400
 
 @pytest.mark.parametrize(("count", "tau"), [(3, 0.0), (3, 0.03), (4, 0.01), (8, 0.0), (8, 0.03), (20, 0.01)])
 def test_the_interval_holds_as_often_as_it_says(count, tau):
-    """Hosts with effects of their own about none, and of unequal noise: also the rate of false verdicts."""
+    """Hosts with unequal noise and effects of their own around 0, so misses are also the rate of false verdicts."""
     rng = np.random.default_rng([count, round(1000 * tau)])
     held = expected = 0
     for _ in range(TRIES):
@@ -128,6 +128,6 @@ def test_the_interval_holds_as_often_as_it_says(count, tau):
         interval, (low, high) = found.interval(0.95), found.prediction(0.95)
         held += interval.low <= 0 <= interval.high
         expected += low <= rng.normal(0, tau) <= high
-    slack = 2.6 * math.sqrt(0.05 * 0.95 * TRIES)  # of a chance of 1 in 200
+    slack = 2.6 * math.sqrt(0.05 * 0.95 * TRIES)  # exceeded by chance once in 200 times
     assert held >= 0.95 * TRIES - slack
     assert expected >= 0.95 * TRIES - slack, "a further host's"

@@ -1,4 +1,4 @@
-"""What is said of a fleet, from given figures."""
+"""Verdicts and sentences on a fleet with given figures."""
 
 import pytest
 
@@ -10,7 +10,7 @@ LEVEL = 100.0
 
 
 def figures(*effects, blocks=6, noise=0.002):
-    """Hosts a, b, …, each with blocks about its own effect (a ratio minus one, positive: the treatment is faster)."""
+    """Figures of hosts a, b, …, whose blocks vary around the host's effect (positive: the treatment is faster)."""
     found, index = {}, 0
     for name, effect in zip("abcdefgh", effects, strict=False):
         found[name] = {}
@@ -84,12 +84,12 @@ RAIL = ("[guardrails]", 'rss = "5%"')
 
 
 def with_memory(figures_, memory):
-    """The same figures are those of the peak memory, too: the guardrail is on what the fixture writes as rss."""
+    """Replaces the figures by those of peak memory, for guardrails on rss; memory: host -> its ratio."""
     return {host: dict.fromkeys(own, (LEVEL, LEVEL * memory[host])) for host, own in figures_.items()}
 
 
 def test_a_guardrail_holds_only_where_no_host_surely_breaks_it(gathered):
-    """Seven hosts keep it by far, one surely does not: on average it is held, but not for that one."""
+    """Seven hosts hold it easily, one surely breaks it. The average would hide that one host."""
     base = figures(*[0.02] * 8, noise=0.0)
     memory = dict.fromkeys("abcdefgh", 0.9) | {"h": 1.08}
     result, _ = gathered(with_memory(base, memory), 'also = ["rss"]', *RAIL)
@@ -100,7 +100,7 @@ def test_a_guardrail_holds_only_where_no_host_surely_breaks_it(gathered):
 
 
 def test_a_few_runs_that_are_far_off_hold_a_verdict_back(gathered):
-    """Faster by 12 % in the typical block, but 4 of 100 take five times as long."""
+    """The typical block is 12 % faster, but 4 of 100 blocks take five times as long."""
     base = figures(0.12, 0.12, 0.12, blocks=100, noise=0.0)
     for own in base.values():
         for place, index in enumerate(own):

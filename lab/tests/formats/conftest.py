@@ -1,4 +1,5 @@
-"""The results of the published experiments. Helpers lie beside the tests, where importlib mode does not look."""
+"""The results of the published experiments. Also puts this folder on the path, since pytest's importlib mode does not.
+"""
 
 import sys
 from pathlib import Path
@@ -14,5 +15,5 @@ DATA = Path(__file__).resolve().parents[3] / "docs" / "experiments" / "data"
 
 @pytest.fixture(scope="session")
 def published():
-    """By the name of the experiment."""
+    """Experiment's name -> its result."""
     return {path.name.split(".")[0]: plain(kinds.analyse(RunFile(path))) for path in sorted(DATA.glob("*.gz"))}

@@ -1,4 +1,4 @@
-"""A result by the store's contract, and text that is full of traps."""
+"""A made-up result with all keys that the store guarantees, and a text with characters of every markup."""
 
 NASTY = 'a|b `c` <b>d</b> "e" \\ %0A *f* @g [h](i)'
 
@@ -9,7 +9,7 @@ def row(verdict=None, **keys):
 
 
 def made(verdict="GO", **keys):
-    """A result by the store's contract."""
+    """A result with all keys that the store guarantees."""
     arm = {"name": "c", "n": 12, "median": 0.1, "wall_s": 0.1, "cpu_s": None, "rss_peak_kib": 2048.0,
            "rss_mean_kib": 1024.0, "minor_faults": 100.0, "major_faults": 0.0}  # fmt: skip
     return {

@@ -1,4 +1,4 @@
-"""JUnit and GitHub's annotations: what is judged, its verdict, and the counts that a build stops for."""
+"""JUnit and GitHub's annotations: the name and verdict of each comparison, and the counts that fail a build."""
 
 import re
 import urllib.parse

@@ -1,4 +1,4 @@
-"""A comment on a change: it says what the result says, and nothing in a result is taken for markup."""
+"""The Markdown comment on a change: it matches the result, and no text in a result acts as markup."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""OpenMetrics, read back by the reference parser: every figure of a result, once, in base units."""
+"""OpenMetrics, read back by the reference parser: every figure of a result appears once, in base units."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Programs whose memory is explained: one that knows what it holds, one that is never still."""
+"""Programs for hak explain to read: one that counts its own blocks, and one that never stops allocating."""
 
 import contextlib
 import json
@@ -13,7 +13,7 @@ SOURCES = Path(__file__).parent
 
 
 class Running:
-    """A program that has said it is ready."""
+    """A started program that has printed "ready"."""
 
     def __init__(self, *words: object, **keywords):
         self.process = subprocess.Popen(
@@ -34,7 +34,7 @@ class Running:
         return json.loads(self._line())
 
     def rss_kib(self) -> int:
-        """As the kernel tells it."""
+        """Resident memory, as the kernel reports it."""
         text = Path(f"/proc/{self.pid}/smaps_rollup").read_text(encoding="utf-8")
         return next(int(line.split()[1]) for line in text.splitlines() if line.startswith("Rss:"))
 
@@ -46,7 +46,7 @@ def running() -> type[Running]:
 
 @pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """made(source, flags…): compiled at the first use."""
+    """made(source, flags…): path of the program, which is compiled at its first use."""
     folder = tmp_path_factory.mktemp("programs")
 
     def make(source: str, *flags: str, name: str | None = None) -> Path:
@@ -74,7 +74,7 @@ def hakmem() -> Path:
 
 @pytest.fixture
 def start(hakmem) -> Iterator[Callable[..., Running]]:
-    """start(words…, env={…}): a program on the library; killed at the end."""
+    """start(words…, env={…}): starts a program on the built library; kills it after the test."""
     with contextlib.ExitStack() as stack:
 
         def begin(*words: object, env=(), preload: bool = True, **keywords) -> Running:
@@ -89,7 +89,7 @@ def start(hakmem) -> Iterator[Callable[..., Running]]:
 
 @pytest.fixture
 def explain(here, tmp_path: Path) -> Callable[..., dict]:
-    """explain(words…): the reading, as --json writes it."""
+    """explain(words…): the reading that hak explain writes with --json."""
 
     def ask(*words: object) -> dict:
         file = tmp_path / "reading.json"

@@ -1,9 +1,9 @@
-/* Knows what it holds. Reads letters from standard input and does what each says, then tells on standard output, in one
+/* A program that knows which blocks are live. For each letter on standard input it does as listed, then prints, in one
  * line of JSON, how many blocks of each usable size are live: {"SIZE": BLOCKS, ...}. Nothing else allocates.
  *   a  allocate blocks of every kind, and write to all of them
- *   f  free every second one of the small ones
- *   t  one thread allocates, another frees half of that; both sleep then
- *   h  free the huge ones
+ *   f  free every second one of the small blocks
+ *   t  one thread allocates, another frees half of these blocks; then both sleep
+ *   h  free the huge blocks
  *   e  a thread allocates, frees all of it, and ends
  *   l  print the address of a live block, of a freed one, and of a huge one (after a and f) */
 #define _GNU_SOURCE
@@ -23,7 +23,7 @@ static const struct {
 
 static char *blocks[KINDS][MOST];
 static char *passed[PASSED];
-static const size_t passed_bytes[2] = {630, 40}; /* who only frees those of 40 bytes gathers and passes them on */
+static const size_t passed_bytes[2] = {630, 40}; /* blocks of 40 bytes pass through a remote-free buffer */
 static struct {
   size_t size, count;
 } live[SIZES];

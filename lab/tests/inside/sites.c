@@ -1,10 +1,10 @@
-/* Allocates in two places, for ever or as often as it is told: sites [ROUNDS]. */
+/* sites [ROUNDS]: allocates at two call sites, for ROUNDS rounds or forever. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-void *kept[2000]; /* visible, so that the compiler does not leave them out */
+void *kept[2000]; /* not static, so that the compiler keeps the allocations */
 
 __attribute__((noinline)) void *hot(size_t bytes) {
   void *block = malloc(bytes);

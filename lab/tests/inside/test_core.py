@@ -1,4 +1,4 @@
-"""Core files: the same answers as of the process; and what is cut off or damaged ends in one line."""
+"""Core files give the same answers as the process; one that is cut off or damaged gives one line."""
 
 import itertools
 import os
@@ -32,7 +32,7 @@ def gcore(pid: int, folder: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def dumped(running, made, hakmem, tmp_path_factory) -> tuple[Path, dict, dict, dict]:
-    """(a core, the reading of the process before, the program's own count, addresses)."""
+    """(path of a core, reading of the process before it, the program's own counts, addresses of some blocks)."""
     from hakmem_lab.inside import explain
 
     program = running(made("known.c"), env={**os.environ, "LD_PRELOAD": str(hakmem)})
@@ -67,7 +67,7 @@ def test_a_core_tells_what_the_process_told(dumped, explain):
 
 
 def test_what_lies_across_two_mappings_is_read(dumped):
-    """As the library's own tables may: in part among its data that are not zero at the start."""
+    """The library's tables may do so: one part among initialised data, the other among data that start as zero."""
     with Core(dumped[0]) as core:
         maps = core.maps()
         both = [(a.start, b.end) for a, b in itertools.pairwise(maps) if a.end == b.start and b.end - a.start < 1 << 20]
@@ -133,7 +133,7 @@ def test_an_address_that_is_none(dumped, here, address):
 
 
 def answers_in_one_line(here, core):
-    """Either a reading, or one line and status 2; never anything else."""
+    """Asserts that the answer is either a reading, or one line and status 2."""
     answer = here("explain", core)
     assert answer.status in (0, 2), answer.err
     if answer.status == 2:
@@ -154,7 +154,7 @@ def test_cores_that_are_cut_off(dumped, here, tmp_path):
 
 
 def test_a_core_that_lost_its_end_is_read_as_far_as_it_goes(dumped, here, explain, tmp_path):
-    """The table of sections is there, and what gdb tells of threads and files."""
+    """If only the end is missing, the core is still read; if half is missing, hak says so."""
     whole = dumped[0].read_bytes()
     cut = tmp_path / "cut"
     cut.write_bytes(whole[: len(whole) - 4096])
@@ -165,7 +165,7 @@ def test_a_core_that_lost_its_end_is_read_as_far_as_it_goes(dumped, here, explai
 
 @pytest.mark.parametrize("of", [4, ALL])
 def test_cores_with_flipped_bits(dumped, here, tmp_path, of):
-    """In the headers, in the notes, and in the library's own data, where every pointer and count can be hit."""
+    """Flips bits in the headers and notes, in the library's own pointers and counts, and anywhere else."""
     whole = bytearray(dumped[0].read_bytes())
     layout = whole.find(b"hakmem layout\0\0\0")
     dice = random.Random(11)

@@ -1,4 +1,4 @@
-"""Magazines of free blocks that are read while they change, or from a damaged core."""
+"""Reading magazines of free blocks while they change, or from a damaged core."""
 
 import struct
 
@@ -33,7 +33,7 @@ class Page:
 
 
 def blocks(older, head, count, slots=SLOTS, size=SIZE):
-    """(blocks of a bin with this `count`, how many inconsistencies were found)."""
+    """(blocks that are read from a bin with this `count`, number of inconsistencies)."""
     reader = Reader(Page(older), Layout(ROWS, [], (), 0, ""))
     top = (slots + 8 * count - 8) % (1 << 64)
     found = reader._stacks(np.array([(head, top)], STACK), np.array([(slots, size)], MAGAZINE))
@@ -48,7 +48,7 @@ def test_the_newest_block_is_the_bins_and_the_others_stand_in_the_magazine():
 
 def test_a_bin_without_a_block():
     assert blocks([OLD], NONE, 0) == ([], 0)
-    assert blocks([OLD], NONE, 1) == ([], 0)  # amid a change
+    assert blocks([OLD], NONE, 1) == ([], 0)  # read in the middle of a change
     assert blocks([], NONE, 0, size=0) == ([], 0)
 
 

@@ -1,4 +1,4 @@
-"""The heap of a process for monitoring: valid OpenMetrics, and the figures of hak explain."""
+"""hak metrics, a process's heap for monitoring: valid OpenMetrics, with the same figures as hak explain."""
 
 import socket
 import struct
@@ -45,7 +45,7 @@ def test_the_figures_are_those_of_explain(start, made, explain, here):
 
 
 def test_the_program_itself_says_the_same(start, made, here, hakmem):
-    """hak_stats_openmetrics, called by a program, is read by the same parser, and has the same names."""
+    """The text of hak_stats_openmetrics, which a program calls itself, parses alike and has the same names."""
     import ctypes
     import subprocess
     import sys
@@ -112,7 +112,7 @@ def test_a_scraper_that_says_nothing_keeps_no_other_waiting(start, made, begin):
 
 
 def test_a_reading_that_fails_is_not_the_end(monkeypatch):
-    """A heap that changes fast may be read badly once."""
+    """If the heap changes fast, a single reading may fail."""
     answers = iter([LabError("the heap contradicts itself"), "fine\n", Gone(2**22 + 1)])
     told = []
 

@@ -1,4 +1,4 @@
-"""`hak profile`: of a process that does not know of it, and of a command."""
+"""`hak profile` of a running process, which needs no preparation, and of a command."""
 
 import gzip
 import os
@@ -57,7 +57,7 @@ def test_a_command_in_every_form(here, hakmem, sites, tmp_path):
         answer = here("profile", "-o", tmp_path / f"p.{ending}", "--rate", "1", "--", sites, "1500")
         assert answer.status == 0, answer.err
     found = by_name((tmp_path / "p.folded").read_text(encoding="utf-8"))
-    assert 1000 * 5000 <= found["cold"] < 1000 * 5000 * 1.15  # whole blocks: so many, of the class above
+    assert 1000 * 5000 <= found["cold"] < 1000 * 5000 * 1.15  # 1,000 whole blocks, rounded up to their size class
     assert found["cold"] % 1000 == 0
     assert 1000 * 1050 <= found["hot"] < 1000 * 1050 * 1.2
     text = (tmp_path / "p.txt").read_text(encoding="utf-8")
@@ -74,7 +74,7 @@ def test_the_status_is_the_programs(here, hakmem, sites, tmp_path):
 
 
 def test_a_service_that_is_told_to_end(hakmem, tmp_path):
-    """By whoever runs hak: the program ends as it would by itself, and there is a profile."""
+    """A signal to hak ends the program as if sent to the program itself, and the profile is written."""
     code = "import signal, sys, time\nsignal.signal(15, lambda *_: sys.exit(3))\nkept = 'a' * 5000000\n"
     code += "print('ready', flush=True)\nwhile True: time.sleep(0.01)"
     words = [*LAUNCH, "profile", "-o", tmp_path / "p.txt", "--", sys.executable, "-c", code]
@@ -89,7 +89,7 @@ def test_a_service_that_is_told_to_end(hakmem, tmp_path):
 
 @pytest.mark.parametrize("starter", ["timeout 2", "timeout -s KILL 2", "sh -c 'timeout 2 \"$0\"'"])
 def test_a_program_that_a_starter_ends_is_what_is_profiled(here, hakmem, sites, tmp_path, starter):
-    for seconds in ("2", "10", "50"):  # beside others it may hardly begin in the first of them
+    for seconds in ("2", "10", "50"):  # on a busy machine, 2 s may be too short to start
         words = shlex.split(starter.replace("2", seconds))
         answer = here("profile", "-o", tmp_path / "p.folded", "--rate", "4K", "--", *words, sites)
         assert answer.status in (124, 137)
@@ -138,7 +138,7 @@ def test_a_process_that_only_reuses_its_blocks(here, start, sites, tmp_path):
 def test_a_process_whose_blocks_are_guarded(here, start, sites, tmp_path):
     running = start(sites, env={"HAKMEM_GUARD_RATE": "64K"})
     guards = request_of(running.pid)
-    assert guards == 1 << 47  # and no mean: it does not sample
+    assert guards == 1 << 47  # only the guards' bit and no mean: nothing is sampled
     answer = here("profile", "-o", tmp_path / "p.folded", "--rate", "4K", "--seconds", "1.5", running.pid)
     assert answer.status == 0, answer.err
     found = by_name((tmp_path / "p.folded").read_text(encoding="utf-8"))
@@ -146,7 +146,7 @@ def test_a_process_whose_blocks_are_guarded(here, start, sites, tmp_path):
     with Process(running.pid) as memory:
         table = layout.find(memory)
         codes = memory.read(table.root("hak_class_codes"), table["HAK_SMALL_STEPS"])
-    assert request_of(running.pid) == guards  # as it was, and requests still lead somewhere
+    assert request_of(running.pid) == guards  # restored, and size classes still lead to bins
     assert any(code != table["HAK_BINS_AT"] for code in codes)
 
 
@@ -171,7 +171,7 @@ def test_what_is_resident_adds_up(here, start, sites, tmp_path):
 def test_what_is_older_than_the_sampling_is_not_charged_to_what_is_younger(here, start, sites, tmp_path, until):
     running = start(sites)
     grown = running.rss_kib()
-    until(lambda: running.rss_kib() > grown + 4000)  # the blocks of the cold place, of which a few come again each time
+    until(lambda: running.rss_kib() > grown + 4000)  # until `cold` holds most of its 1,000 blocks
     answer = here("profile", "-o", tmp_path / "p.pb.gz", "--rate", "1", "--seconds", "0.2", running.pid)
     assert answer.status == 0, answer.err
     profile = forms.read(tmp_path / "p.pb.gz")
@@ -186,7 +186,7 @@ def test_what_is_older_than_the_sampling_is_not_charged_to_what_is_younger(here,
 def test_go_reads_it(here, hakmem, sites, tmp_path):
     here("profile", "-o", tmp_path / "p.pb.gz", "--rate", "1", "--", sites, "1500")
     words = ["go", "tool", "pprof", "-top", "-unit=B", "-symbolize=none", str(tmp_path / "p.pb.gz")]
-    # Go compiles its pprof at the first use, and keeps it in the user's own cache, not in that of the tests.
+    # Go compiles pprof at its first use; this environment keeps it in the user's cache instead of the tests'.
     env = {name: value for name, value in os.environ.items() if name != "XDG_CACHE_HOME"}
     done = subprocess.run(words, capture_output=True, text=True, check=True, env=env)
     assert re.search(r"^ *5\d{6}B .* cold$", done.stdout, re.M), done.stdout
@@ -300,7 +300,7 @@ def test_a_program_that_was_replaced_meanwhile(here, start, made, tmp_path, buil
 
 
 def test_a_program_that_has_other_files_than_we(here, start, sites, tmp_path):
-    """As in a container: its path names something else here."""
+    """As in a container, the program's path names another file, or none, outside."""
     if subprocess.run(["unshare", "-m", "true"], check=False).returncode:
         pytest.skip("mount namespaces are not for us")
     there = tmp_path / "there"
@@ -315,12 +315,12 @@ def test_a_program_that_has_other_files_than_we(here, start, sites, tmp_path):
 
 @pytest.fixture
 def bare(made) -> Path:
-    """As distributions build: no frame pointers."""
+    """The program without frame pointers, as distributions build theirs."""
     return made("sites.c", "-fomit-frame-pointer", "-fno-optimize-sibling-calls", name="bare")
 
 
 def ends(path: Path) -> list[bool]:
-    """Of each stack of code: whether it comes from main."""
+    """For each stack with known code: whether it includes main."""
     stacks = [line.rpartition(" ")[0].split(";") for line in path.read_text(encoding="utf-8").splitlines()]
     return ["main" in stack for stack in stacks if not stack[0].startswith("[")]
 

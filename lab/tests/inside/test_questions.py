@@ -1,4 +1,4 @@
-"""What hak explain is asked, and how it answers: differences, pictures, and what cannot be answered, in one line."""
+"""Questions to hak explain: differences, pictures, and one line for every question that it cannot answer."""
 
 import ctypes
 import json
@@ -36,7 +36,7 @@ def test_the_difference_of_two_readings(start, made, here, tmp_path):
     assert changes["live blocks"] > 10000
     assert next(row["live_blocks"] for row in found["classes"] if row["block_bytes"] == 1024) == 1000
     assert re.search(r"live blocks .*\+\d", answer.out)
-    two = here("explain", "--diff", before, after)  # of two files, the process may be gone
+    two = here("explain", "--diff", before, after)  # with two files, no process is needed
     assert two.status == 0
     assert re.search(r"classes, since .*\+", two.out)
 
@@ -93,7 +93,7 @@ def test_the_pictures(start, made, here, tmp_path, explain):
 
 
 def test_threads_of_a_process_that_counts_its_own_numbers(start, made, explain):
-    """As in a container: the heap has the numbers that its threads have there."""
+    """As in a container, the heap stores thread numbers of the inner PID namespace."""
     if subprocess.run(["unshare", "-pf", "true"], check=False).returncode:
         pytest.skip("namespaces of processes are not for us")
     outer = start("unshare", "-pf", "--kill-child", made("known.c"))
@@ -118,7 +118,7 @@ def test_a_library_of_another_layout_is_refused(start, made, here):
 
 
 def test_a_kernel_that_cannot_scan_pages_tells_the_same(start, made):
-    """Before 6.7 each page's entry is read; zero pages, which a reader makes by looking, count in neither way."""
+    """Before Linux 6.7, hak reads each page's entry. Zero pages, which reading creates, must not count either way."""
     program = start(made("known.c"))
     program.do("a")
     program.do("h")
@@ -161,7 +161,7 @@ def test_threads_that_end_meanwhile_hide_no_others(start, made, monkeypatch):
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_a_process_of_another_user(start, made):
     program = start(made("known.c"))
-    # Loaded before, for that user may have no way to this folder.
+    # The module is imported first, since the other user may have no access to this folder.
     code = "import os\nfrom hakmem_lab.inside.memory import Process\nos.setgid(65534)\nos.setuid(65534)\n"
     code += f"Process({program.pid})"
     words = [sys.executable, "-c", code]
@@ -202,7 +202,7 @@ def test_a_signal_that_comes_meanwhile_is_not_lost(start, made):
 
 
 def test_a_thread_that_cannot_be_stopped_holds_nobody_up(start, made, begin):
-    """It waits for a child that it made by vfork: nothing interrupts that, and it changes nothing."""
+    """The thread waits for its vfork child. The wait cannot be interrupted, and the thread changes nothing in it."""
     program = start(made("vfork.c"))
     hak = begin("explain", "--stop", program.pid)
     out, err = hak.communicate(timeout=30)
@@ -210,7 +210,7 @@ def test_a_thread_that_cannot_be_stopped_holds_nobody_up(start, made, begin):
     assert "it was stopped meanwhile" in out
     program.process.stdin.write("\n")
     program.process.stdin.flush()
-    assert program._line() == "lives\n"  # the other thread goes on, and this one when the child lets it
+    assert program._line() == "lives\n"  # the other thread continues; this one does so when the child ends
     assert program.process.wait(30) == 0
 
 
@@ -225,7 +225,7 @@ def test_a_process_that_is_traced_cannot_be_stopped(start, made, here):
 
 
 def names_work():
-    """Whether this kernel has names for mappings."""
+    """Whether this kernel can name anonymous mappings."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mmap.restype = ctypes.c_void_p
     place = libc.mmap(None, ctypes.c_size_t(4096), 3, 0x22, -1, ctypes.c_long(0))

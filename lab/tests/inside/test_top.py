@@ -1,4 +1,4 @@
-"""hak top: its rows and rates, and options that are changed in a process that runs, looked at first, and taken back."""
+"""hak top: its rows and rates, and changes of options in a running process, which can be previewed and undone."""
 
 import contextlib
 import os
@@ -100,7 +100,7 @@ COUNTERS = dict.fromkeys(("used_kib", "dirty_kib", "balance_kib", "idle_kib", "p
     ("values", "counters", "target"),
     [
         ({}, {}, 8 * MIB),
-        ({}, {"balance_kib": 30 * MIB}, 8 * MIB),  # nothing was in use lately: RETAIN is the floor
+        ({}, {"balance_kib": 30 * MIB}, 8 * MIB),  # no recent use, so RETAIN alone counts
         ({}, {"balance_kib": 30 * MIB, "peak_kib": 100 * MIB, "used_kib": 10 * MIB}, 38 * MIB),
         ({}, {"balance_kib": 90 * MIB, "peak_kib": 40 * MIB, "used_kib": 10 * MIB}, 50 * MIB),
         ({}, {"balance_kib": -5 * MIB}, 3 * MIB),
@@ -120,7 +120,7 @@ def test_what_may_stay(values, counters, target):
         ({"dirty_kib": 5 * MIB}, 0),
         ({"dirty_kib": 11 * MIB}, 3 * MIB),
         ({"dirty_kib": 6 * MIB, "idle_kib": 2 * MIB}, 2 * MIB),
-        ({"dirty_kib": 2 * MIB, "idle_kib": 6 * MIB}, 1 * MIB),  # the warm pool is never idle
+        ({"dirty_kib": 2 * MIB, "idle_kib": 6 * MIB}, 1 * MIB),  # the warm pool never counts as idle
         ({"dirty_kib": 0, "idle_kib": 6 * MIB}, 0),
     ],
 )
@@ -138,7 +138,7 @@ def test_the_ceiling_is_shown_and_previewed(watch):
 
 
 def test_the_state_of_retention_is_read_and_shown(start, made, hak):
-    """What is used and what is free and resident is what was fetched and not purged; and no fall stays unseen."""
+    """Used and dirty slices add up to those fetched minus those purged, and purged memory is reported."""
     program = start(made("known.c"), env={"HAKMEM_DECAY_MS": "3600000", "HAKMEM_RETAIN": "0"})
     program.do("a")
     program.do("h")
@@ -155,7 +155,7 @@ def test_the_state_of_retention_is_read_and_shown(start, made, hak):
 
 
 def test_the_process_heeds_the_change(start, made):
-    """Two huge blocks are freed: they stay, or, where the options were changed, go back."""
+    """The memory of two freed huge blocks stays resident, but goes back to the kernel after a change of options."""
     stays = {}
     for change in (False, True):
         program = start(made("known.c"), env={"HAKMEM_DECAY_MS": "3600000"})
@@ -272,7 +272,7 @@ def test_a_reading_that_fails_is_said_and_the_last_one_stays(watch, monkeypatch)
 
 
 def test_a_process_that_became_another_program(start, made):
-    """What lies where the options lay is not theirs any more: it is neither read nor written."""
+    """After exec, the old addresses of the options hold something else, so hak top neither reads nor writes them."""
     shell = start("/bin/sh", "-c", f'echo ready; read x; exec "{made("known.c")}"')
     found = Watch(Subject(shell.pid))
     shell.process.stdin.write("\n")

@@ -1,4 +1,4 @@
-"""What a program holds, by its own count, and what is read of it from outside; rows add up to the kernel's RSS."""
+"""Compares a program's own count of its blocks with hak explain's reading; the rows add up to the kernel's RSS."""
 
 import os
 import re
@@ -18,7 +18,7 @@ def live(reading):
 
 
 def more(before, after, told):
-    """Of the sizes that the program tells of: how many blocks more there are."""
+    """Size, as the program reports it -> how many more blocks of it are live after than before."""
     was, now = live(before), live(after)
     sizes = {size: int(size) if int(size) <= 1 << 20 else None for size in told}
     return {size: now.get(key, 0) - was.get(key, 0) for size, key in sizes.items()}
@@ -34,7 +34,7 @@ def adds_up(reading):
 
 
 def huge_as_one(told):
-    """Blocks above 1 MiB are one class."""
+    """Without blocks above 1 MiB, since hak explain counts all of these in one class."""
     return {size: count for size, count in told.items() if int(size) <= 1 << 20}
 
 
@@ -54,7 +54,7 @@ def test_every_block_is_counted(start, made, explain, stop):
 
 @pytest.mark.parametrize("mean", [1, 4096])
 def test_every_block_is_counted_while_samples_are_taken(start, made, explain, mean):
-    """The sampler is switched on from outside; sampled blocks lie elsewhere, and are live like others."""
+    """The test switches the sampler on from outside. Sampled blocks have other places, but count as live as well."""
     program = start(made("known.c"))
     before = explain("--stop", program.pid)
     with Process(program.pid) as memory:
@@ -164,7 +164,7 @@ def test_a_program_that_is_never_still(start, made, explain):
         if stop:
             adds_up(reading)
             assert reading["counters"]["difference_kib"] == 0
-            assert reading["broken"] <= 3  # a thread each may have been stopped within an operation
+            assert reading["broken"] <= 3  # each thread may have been stopped in the middle of an operation
     assert program.process.poll() is None
 
 

@@ -1,4 +1,4 @@
-/* One thread waits for a child that it made by vfork, which waits for a line; another allocates. */
+/* One thread waits for its vfork child, which waits for a line on standard input; another thread allocates. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-"""The action for GitHub and the job for GitLab: valid, closed to injection, and their scripts do what they say."""
+"""The GitHub action and the GitLab job: they are valid and safe against injection, and their scripts work."""
 
 import json
 import os
@@ -32,7 +32,7 @@ def executable(path, text):
 
 @pytest.fixture
 def tools(tmp_path):
-    """Folders and an environment as a build has them; `hak` is this package."""
+    """(environment, folder of programs) as in a build; `hak` runs this package."""
     bin_ = tmp_path / "temp" / "hak" / "bin"
     executable(bin_ / "hak", f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m hakmem_lab.cli.main "$@"\n')
     env = {"PATH": f"{bin_}:{os.environ['PATH']}", "HOME": str(tmp_path), "PYTHONPATH": str(ROOT / "lab"),
@@ -52,7 +52,7 @@ def step(name, env):
 
 
 def recorded(env):
-    """The calls of a recorder: a list of words each."""
+    """The calls of a stand-in program (RECORDER), each as a list of words."""
     calls = Path(env["RECORD"]).read_text().split("\n\0")
     return [call.split("\0")[:-1] for call in calls if call]
 
@@ -73,7 +73,7 @@ def test_every_input_is_declared_and_used():
 
 
 def test_no_expression_stands_in_a_script():
-    """What a pull request may choose reaches scripts as variables only."""
+    """Values that a pull request can choose reach scripts only as variables, never as script text."""
     scripts = [entry["run"] for entry in STEPS.values()] + JOB["before_script"] + JOB["script"]
     assert not [script for script in scripts if "${{" in script]
 
@@ -158,7 +158,7 @@ def test_one_comment_a_key(tools, tmp_path, existing, method):
 
 
 def test_what_is_commented(tools, tmp_path):
-    """The key cannot end the marker that it stands in."""
+    """A key with "-->" must not end the HTML comment that contains it."""
     env, bin_ = tools
     executable(
         bin_ / "gh", '#!/bin/sh\nfor word; do case $word in body=@*) cat "${word#body=@}" >"$RECORD" ;; esac; done'

@@ -1,4 +1,4 @@
-"""What other tools have measured: how their files are read, and what is said of them."""
+"""hak judge: reads measurements of other tools and gives verdicts on them."""
 
 import json
 import math
@@ -44,7 +44,7 @@ def hyperfine(codes=(), **means) -> str:
 
 @pytest.fixture
 def judged(here, tmp_path):
-    """judged(old, new, flags…) -> the answer."""
+    """judged(old, new, flags…): the answer of hak judge for files with these texts."""
 
     def call(*texts: str, flags=("--json", "-")):
         for name, text in zip(("old", "new"), texts, strict=False):
@@ -128,11 +128,11 @@ def test_too_few_runs_have_no_verdict(judged):
     three = "\n".join(go(100).splitlines()[:4])
     answer = judged(three, go(50), flags=())
     assert "INCONCLUSIVE  No verdict" in answer.out
-    assert "at least 4 of each" in " ".join(answer.out.split())  # the sentence names files, and its line ends anywhere
+    assert "at least 4 of each" in " ".join(answer.out.split())  # the sentence has file names, so it may wrap anywhere
 
 
 def test_runs_that_took_turns_are_judged_in_pairs(judged):
-    """A drift that both have is no difference then, and hides none."""
+    """If runs took turns, a drift in both files neither looks like a difference nor hides one."""
     drift = [1.0, 1.2, 1.4, 1.6, 1.8, 2.0, 2.2, 2.4]
     old, new = (json.dumps({"results": [{"command": "x", "times": [k * d for d in drift]}]}) for k in (1.0, 0.95))
     assert judged(old, new).result()["verdict"] == "INCONCLUSIVE"
@@ -181,7 +181,7 @@ def test_an_erring_benchmark_of_google_is_a_failure(tmp_path):
 
 @pytest.mark.parametrize(("n", "m"), [(4, 4), (5, 9), (10, 10), (60, 60)])
 def test_the_ranks_are_those_of_the_exact_distribution(n, m):
-    """By definition for few values; for many by how often the interval holds."""
+    """Counts how often the interval misses the true shift: by exact ranks for few values, approximate ones for many."""
     rng = np.random.default_rng(7)
     x, y = rng.normal(size=(3000, n)), rng.normal(0.5, 1, size=(3000, m))
     ends = [unpaired.shift(a, b, 0.95) for a, b in zip(x, y, strict=True)]
@@ -196,7 +196,7 @@ def test_fewer_than_four_values_bound_nothing():
 
 @pytest.mark.parametrize(("kind", "share"), [("normal", 0.05), ("heavy", 0.05), ("neighbours", 0.10)])
 def test_equal_samples_are_called_better_or_worse_in_at_most_alpha(kind, share):
-    """Of neighbours that resemble each other (0.5), 20 values show too little to be exact: twice alpha."""
+    """With autocorrelated values (0.5), 20 values are too few for exact intervals, so twice alpha is allowed."""
     rng = np.random.default_rng(3)
     noise = rng.standard_t(2, (3000, 2, 20)) if kind == "heavy" else rng.normal(size=(3000, 2, 20))
     if kind == "neighbours":
@@ -216,7 +216,7 @@ def _failing(command, values, failed=()):
 
 
 def test_a_failed_run_keeps_its_number_so_that_the_other_pairs_stay_as_they_are(judged):
-    """Each run is 3 % longer than the one before it, more than the 1.5 % by which the new one is slower."""
+    """Runs drift by 3 % each, more than the true difference of 1.5 %, so a shifted pairing would change the verdict."""
     old = [1.03**at for at in range(20)]
     new = [value * 1.015 * step for value, step in zip(old, (STEPS * 3)[:20], strict=True)]
     result = judged(_failing("x", old, {0}), _failing("x", new, {19}), flags=("--interleaved", "--json", "-")).result()
@@ -288,7 +288,7 @@ def test_nor_does_it_why_a_benchmark_failed(judged):
 
 
 def test_a_benchmark_that_the_new_file_lacks_leaves_no_verdict(judged):
-    """As one that failed: of what is not there nobody knows that it is not worse."""
+    """A missing benchmark counts like a failed one, since it might be worse."""
     old, new = google(A=100, B=100), google(A=80)
     answer = judged(old, new, flags=("--require", "GO"))
     assert answer.status == 1 and "INCONCLUSIVE  No verdict" in answer.out

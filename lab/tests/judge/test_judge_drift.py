@@ -1,4 +1,4 @@
-"""Runs made one after the other, where each resembles the one before it: a drift is not called a difference."""
+"""Autocorrelated runs, with all of one side before the other: a drift must not be called a difference."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from hakmem_lab.kinds import judge
 
 
 def noise(rng, count, rho, runs):
-    """Rows of autoregressive noise of spread 1."""
+    """Rows of autoregressive noise with standard deviation 1."""
     found = np.empty((runs, count))
     found[:, 0] = rng.normal(size=runs)
     for at in range(1, count):
@@ -19,7 +19,7 @@ def noise(rng, count, rho, runs):
 @pytest.mark.parametrize(("rho", "most"), [(0.0, 0.05), (0.3, 0.06), (0.6, 0.08), (0.9, 0.06)])
 @pytest.mark.parametrize("count", [10, 20])
 def test_sequential_runs_that_resemble_each_other_are_rarely_called_different(count, rho, most):
-    """3,000 pairs of equal samples, the treatment's after the control's."""
+    """3,000 pairs of samples of equal programs; the treatment's values follow the control's."""
     false = 0
     for row in noise(np.random.default_rng(5), 2 * count, rho, 3000):
         control, treatment = row[:count], row[count:]

@@ -1,4 +1,4 @@
-"""Two sides of a library paired inside one process: the header that measures, and how often the verdict is right."""
+"""Two variants of a library, paired inside one process: the header hak_pairs.h, and how often verdicts are right."""
 
 import json
 import subprocess
@@ -51,7 +51,7 @@ def test_a_program_with_the_header_writes_what_can_be_judged(here, tmp_path, com
     assert (first["name"], second["name"]) == ('the "old"', "new")
     count = len(first["wall_ns"])
     assert count == len(second["wall_ns"]) == len(first["cpu_ns"]) > 20
-    # Every pair has both sides, and either comes first.
+    # Every pair has both sides, and each side comes first in some pairs.
     pairs = {order[i : i + 2] for i in range(len(order) - 2 * count, len(order), 2)}
     assert pairs == {"01", "10"}
     (tmp_path / "pairs.json").write_text(done.stdout)
@@ -60,7 +60,7 @@ def test_a_program_with_the_header_writes_what_can_be_judged(here, tmp_path, com
 
 
 def test_regions_are_judged_in_pairs(here, tmp_path):
-    """A drift a hundred times as large as the difference."""
+    """The drift is a hundred times as large as the difference."""
     drift = np.linspace(100_000, 400_000, 900).astype(int).tolist()
     file = written(tmp_path, drift, [int(ns * (0.97 + 0.002 * (i % 3))) for i, ns in enumerate(drift)])
     for metric in ("wall", "cpu"):
@@ -87,15 +87,15 @@ def test_two_files_of_pairs_are_two_questions(here, tmp_path):
 
 
 RUNS, FEW, PAIRS, PART = 3000, 200, 2000, 100
-SPREAD = 0.08  # of neighbouring regions of 50 us, on two processors that other work kept busy
+SPREAD = 0.08  # of the ratios of neighbouring regions of 50 us, measured on two busy processors
 MOST = {
     RUNS: 180,
     FEW: 22,
-}  # that err, of as many with a probability of 5 % each: more come once in 100, in 2,000 times
+}  # wrong verdicts tolerated at 5 % each: exceeded by chance once in 100, or 2,000, times
 
 
 def simulated(name, runs):
-    """Of equal sides and of sides 1 % apart: how many runs show that the second side is slower, and how many faster."""
+    """How many runs call the second side slower, and how many faster: for equal sides, and for sides 1 % apart."""
     rng, found = np.random.default_rng(39), np.zeros((2, 2), dtype=int)
     for _ in range(runs // PART):
         pairs = KINDS[name](rng, PART, 2 * PAIRS).reshape(PART, PAIRS, 2)
