@@ -1,4 +1,4 @@
-// For values over the whole range: the value, and what the benchmarks' histogram shows for it.
+// Prints values over the whole range, each with the value that the benchmarks' histogram shows for it.
 #include "../../../bench/histogram.h"
 
 int main(void) {

@@ -1,4 +1,4 @@
-// calls N: exactly N calls of getppid and N / 10 of getuid, beside those of any process.
+// calls N: makes exactly N calls of getppid and N / 10 of getuid, besides those that every process makes.
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>

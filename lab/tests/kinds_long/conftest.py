@@ -1,4 +1,4 @@
-"""What the tests of soak, syscalls and latency share: programs compiled from bench/ and from here, a context."""
+"""Shared by the tests of soak, syscalls and latency: programs compiled from bench/ and this folder, and a context."""
 
 import json
 import os
@@ -15,7 +15,7 @@ FLAGS = ("-std=gnu17", "-O2", "-fno-builtin")
 
 @pytest.fixture(scope="session")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """compiled(source, flags…): the program or library of a file here or in bench/; built once."""
+    """compiled(source, flags…): the program or library built from a file in this folder or in bench/; built once."""
     folder = tmp_path_factory.mktemp("programs")
 
     def build(source: str, *flags: str) -> Path:
@@ -44,7 +44,7 @@ def script(tmp_path: Path) -> Callable[[str], Path]:
 
 @pytest.fixture
 def context(store: Path):
-    """context(progress, resume) -> kinds.Context on the test's own store."""
+    """context(progress, resume): a kinds.Context with the test's own store."""
     from hakmem_lab.run.conduct import Context
     from hakmem_lab.run.endings import Progress
 
@@ -56,7 +56,7 @@ def context(store: Path):
 
 @pytest.fixture
 def only_run(store: Path):
-    """The only run in the store, as a RunFile."""
+    """only_run(): the only run in the store, as a RunFile."""
     from hakmem_lab.store.runs import RunFile
 
     def find():
@@ -68,7 +68,7 @@ def only_run(store: Path):
 
 @pytest.fixture
 def interrupting():
-    """interrupting(n): a Progress that is interrupted by the user at the n-th update."""
+    """interrupting(n): a Progress that acts as if the user interrupted hak at the n-th update."""
     from hakmem_lab.run.endings import Progress
 
     class Interrupting(Progress):
@@ -86,7 +86,7 @@ def interrupting():
 
 @pytest.fixture
 def alive() -> Callable[[int], bool]:
-    """Whether a process still runs (a zombie does not)."""
+    """alive(pid): whether the process still runs; a zombie does not."""
 
     def check(pid: int) -> bool:
         try:
@@ -133,13 +133,13 @@ def soak_header() -> Callable[..., dict]:
 
 @pytest.fixture
 def shown() -> Callable[[dict], str]:
-    """A result as strict JSON: infinities and other strangers are refused."""
+    """shown(result): strict JSON, which raises an error for infinities and for types that JSON lacks."""
     return lambda result: json.dumps(result, allow_nan=False)
 
 
 @pytest.fixture
 def without_strace(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A PATH with the usual programs, strace not among them."""
+    """Sets PATH to a folder with the usual programs, but without strace."""
     for folder in ("/usr/bin", "/bin"):
         for path in Path(folder).iterdir():
             link = tmp_path / "bin" / path.name

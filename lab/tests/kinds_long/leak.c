@@ -1,4 +1,4 @@
-// leak KIB_PER_SECOND SECONDS: keeps that much, a tenth of it ten times a second, and says so once a second.
+// leak KIB_PER_SECOND SECONDS: leaks a tenth of KIB_PER_SECOND ten times a second, and prints a line once a second.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

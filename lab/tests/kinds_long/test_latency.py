@@ -7,7 +7,7 @@ import pytest
 
 from hakmem_lab.errors import LabError
 
-# Prints a histogram of 10,000 requests whose p99 and above are $TAIL ns, the rest $BASE ns.
+# Prints a histogram of 10,000 requests: 9,850 take $BASE ns; the other 150, which include p99 and above, take $TAIL ns.
 PRINTER = """#!/bin/sh
 echo "response ${BASE:-1000} 9850"
 echo "response ${TAIL:-50000} 150"
@@ -75,7 +75,7 @@ def test_output_without_response_times_is_missing(text):
 
 
 def test_the_benchmarks_own_buckets_are_exact_to_a_percent(compiled):
-    """Values go in, the bucket's value comes out: never smaller, and at most 1/128 larger."""
+    """The value shown for a bucket is never below a value counted in it, and at most 1/128 above."""
     for line in subprocess.run([compiled("buckets.c")], capture_output=True, text=True, check=True).stdout.splitlines():
         value, shown = map(int, line.split())
         assert value <= shown <= value * (1 + 1 / 128)
@@ -95,8 +95,8 @@ def run_latency(compiled, *arguments, **env) -> dict:
 
 
 def test_a_stall_shows_in_response_times_but_not_in_service_times(compiled):
-    # One allocation a request, 1000 requests a second, one stall of 300 ms: it hits one service time, but the 300
-    # requests that were due meanwhile all wait for it. A closed loop would have seen one slow request in a thousand.
+    # 1000 requests a second, one allocation each, and one stall of 300 ms. Only one service time includes the stall,
+    # but the 300 requests due meanwhile all wait for it. A closed loop would have seen one slow request in a thousand.
     library = str(compiled("stall.c", "-shared", "-fPIC"))
     found = run_latency(compiled, 1000, 1, 1, 1, 100, 16, 64, 0, LD_PRELOAD=library, STALL_AT="400")
     assert found["counts"] == {"response": 1000, "service": 1000}

@@ -1,4 +1,4 @@
-"""What the slowest requests did, from the lines that a program prints of them."""
+"""The causes of the slowest requests, from the `slow` lines that a program prints."""
 
 import pytest
 
@@ -8,7 +8,7 @@ FAULTED, WAITED, LOST = "4 0 0", "3 1 0", "9 2 1"
 
 
 class Arm:
-    """10,000 requests, of which all above 900 µs are beyond p99."""
+    """An arm with 10,000 requests; those above 900 µs are beyond p99."""
 
     def interval(self, name: str) -> tuple[float, float, float]:
         return {"p99": 900.0, "p99.9": 5000.0, "p99.99": 9000.0}[name], 0.0, 0.0
@@ -18,7 +18,7 @@ class Arm:
 
 
 def printed(*kinds: tuple[int, int, str], pages: str = "") -> dict:
-    """(how many, response in µs, counts) of the lines of one run."""
+    """The `slow` lines of one run, read back; kinds: (number of lines, response in µs, counts)."""
     lines = [f"slow {us * 1000} {counts}" for count, us, counts in kinds for _ in range(count)]
     return causes.read_slow("\n".join([*lines, pages, "response 1 1"]))
 
@@ -41,7 +41,7 @@ def test_where_faulted_pages_came_from(pages, text):
 
 
 def test_a_percentile_of_which_not_all_is_known_is_left_out():
-    """79 of 100 requests; and of the farthest percentile there are too few at all."""
+    """p99 has causes for only 79 of its 100 requests, and the highest percentile has too few requests in all."""
     assert causes.cause_rows({"a": Arm()}, {"a": [printed((79, 1000, FAULTED))]}) == []
     assert causes.read_slow("response 1 1") == {}
 

@@ -1,4 +1,4 @@
-"""A latency run that is judged early: what it claims wrongly, how soon it ends, and by which rule."""
+"""A latency run that is judged early: how often it errs, how soon it ends, and which rule it applies."""
 
 import importlib.util
 from dataclasses import dataclass
@@ -26,8 +26,11 @@ def at_most(simulations, share):
 
 
 def requests_of(rng, kind, simulations, blocks, effect=0.0):
-    """Of both arms, [simulation, block, request]: logs of response times, two runs of a block together, ABBA or BAAB;
-    what disturbs a run moves all its requests. effect: by how much the treatment's are shorter."""
+    """Logs of response times of (control, treatment), each as [simulation, block, request].
+
+    A block is ABBA or BAAB; an arm's two runs in it are joined. The noise of a run shifts all of its requests. effect:
+    by how much the treatment's times are shorter.
+    """
     noise = noise_kinds.KINDS[kind](rng, simulations, 4 * blocks).reshape(simulations, blocks, 4, 1)
     runs = noise + rng.normal(0, 0.15, (simulations, blocks, 4, REQUESTS // 2)).astype(np.float32)
     outer, inner = (runs[:, :, pair].reshape(simulations, blocks, -1) for pair in ([0, 3], [1, 2]))
@@ -36,7 +39,7 @@ def requests_of(rng, kind, simulations, blocks, effect=0.0):
 
 
 def block_log_ratios(arms, q=0.99):
-    """Of every block's own percentile, positive where the treatment's is lower."""
+    """Log-ratios of each block's own percentile; positive if the treatment's is lower."""
     place = int(np.ceil(q * REQUESTS)) - 1
     control, treatment = (np.partition(arm, place, axis=-1)[..., place] for arm in arms)
     return control - treatment
@@ -45,7 +48,7 @@ def block_log_ratios(arms, q=0.99):
 @pytest.mark.parametrize("rounds", [1, pytest.param(25, marks=pytest.mark.long)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_equal_arms_are_told_apart_in_alpha_of_the_runs_however_often_one_looks(kind, rounds):
-    """After every block: what the blocks do not show, `widened` leaves nobody say."""
+    """Judges the blocks' own percentiles after every block; `widened` allows no claim that these do not show."""
     from hakmem_lab.judge.statistics.paired import as_log
     from hakmem_lab.judge.statistics.plan import Plan
 
@@ -61,8 +64,8 @@ def test_equal_arms_are_told_apart_in_alpha_of_the_runs_however_often_one_looks(
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("blocks", [12, 24])
 def test_equal_arms_are_told_apart_in_alpha_of_the_runs_at_planned_looks(kind, blocks, simulations):
-    """Where a block has too few requests: an interval leaves out 0 only where the flipped signs do at that level, or
-    the bets, which are read after every block, also of a run that goes on until it has twice as many."""
+    """Blocks with too few requests: an interval excludes 0 only if the sign-flip test does so at a look's level, or if
+    the bets do. The bets are read after every block, even if the run goes on to twice as many blocks."""
     from hakmem_lab.judge.statistics.plan import Bets
     from hakmem_lab.judge.statistics.pooled import flip_p_of
     from hakmem_lab.kinds.latency.verdict import of_blocks
@@ -79,7 +82,7 @@ def test_equal_arms_are_told_apart_in_alpha_of_the_runs_at_planned_looks(kind, b
 
 @dataclass
 class Arms:
-    """Two arms of one simulated run, as the rule sees them."""
+    """Two arms of one simulated run, with the methods that the rule calls."""
 
     requests: tuple
     count: int
@@ -118,7 +121,7 @@ class Arms:
 
 
 def verdict_after(law, requests, count):
-    """(verdict, interval) after so many blocks; None where the rule does not even ask."""
+    """(verdict, interval) after `count` blocks; None if the rule does not judge at that count."""
     from hakmem_lab.judge.statistics.paired import as_log
     from hakmem_lab.judge.statistics.verdict import judge
 
@@ -151,7 +154,7 @@ def test_five_percent_are_found_before_the_plan_is_used(by_block, simulations):
 
 
 def test_more_blocks_than_were_planned_settle_what_the_looks_left_open():
-    """What the last look has shown stays; the rest is for the bets, and no verdict comes of it without all requests."""
+    """After the last look its bounds stay, and the bets can narrow them; a verdict needs all requests to agree, too."""
     from hakmem_lab.kinds.latency.verdict import of_blocks
 
     law, effect = of_blocks(BLOCKS // 2), np.log(1.04)
@@ -166,7 +169,7 @@ def test_more_blocks_than_were_planned_settle_what_the_looks_left_open():
 
 
 def test_what_few_blocks_have_holds_back_what_most_blocks_show():
-    """Nine blocks of ten are 10 % better, the tenth stalls: the blocks say better, all requests do not."""
+    """Nine blocks of ten are 10 % better, the tenth stalls. The blocks show an improvement, but all requests do not."""
     from hakmem_lab.judge.statistics.plan import Plan
     from hakmem_lab.kinds.latency.verdict import of_blocks
 
@@ -226,7 +229,7 @@ def test_a_percentile_with_few_requests_a_block_has_planned_looks_and_goes_on_wh
     made = spec([script(PRINTER)], metric="p99.99", **{"max-blocks": 16})
     result = latency.run(made, context())
     assert (result["verdict"], result["final"]) == ("NO-GO", True)
-    assert result["blocks"] == 12  # the first half has too few requests beyond p99.99
+    assert result["blocks"] == 12  # half of the blocks have too few requests beyond p99.99
     records = list(only_run().records())
     before = [{key: value for key, value in record.items() if key != "reserve"} for record in records]
     with pytest.raises(LabError, match="planned looks alone"):
@@ -274,7 +277,7 @@ def test_the_blocks_are_planned_by_their_own_percentiles(script, context, only_r
 
 
 def test_an_estimate_that_its_own_luck_ended_is_nearer_to_nothing():
-    """As far as that of the blocks, or as such a look does; after a further block and at the last look it is plain."""
+    """The estimate moves towards 0 at the block or planned look that ends the run, not later or at the last look."""
     from hakmem_lab.kinds.latency import verdict
     from hakmem_lab.kinds.latency.verdict import of_blocks
 
@@ -304,7 +307,7 @@ def test_an_estimate_that_its_own_luck_ended_is_nearer_to_nothing():
 
 @pytest.mark.parametrize("effect", [0.5, 1.0])
 def test_estimates_of_planned_looks_are_corrected_for_their_luck(effect):
-    """On average over runs that end at the first look which shows it. Plainly 3 to 5 % too large."""
+    """Averages over runs that end at the first look that shows the effect. Uncorrected, they are 3 to 5 % too large."""
     from hakmem_lab.judge.statistics.paired import paired_interval
     from hakmem_lab.judge.statistics.stopping import corrected_at_look
     from hakmem_lab.kinds.latency.verdict import of_blocks

@@ -1,4 +1,4 @@
-"""What a latency run says of given histograms: all requests count, guardrails hold or are open, a mean may object."""
+"""Verdicts on given histograms: all requests count, guardrails are held or open, and the mean can prevent a verdict."""
 
 import itertools
 
@@ -21,7 +21,7 @@ def encoded(buckets: dict[int, int]) -> str:
 
 
 def records(control: list[dict[int, int]], treatment: list[dict[int, int]], **measures: dict[str, float]) -> list[dict]:
-    """ABBA blocks of runs whose response times are these; measures: of an arm, such as rss_peak_kib."""
+    """Records of ABBA blocks with these response times; measures: an arm's other figures, such as rss_peak_kib."""
     from hakmem_lab.kinds.latency.pool import DEFAULT_PATTERN, Reader, percentiles_us
 
     found = []
@@ -58,8 +58,8 @@ def scaled(buckets: dict[int, int], factor: float) -> dict[int, int]:
 
 
 def test_runs_that_are_rarely_slow_are_not_better_for_their_median(judged):
-    """Two percent of the runs stall, the others are 10 % faster: p99.99 of the median run is better, of all requests
-    many times worse. Medians of runs would be GO."""
+    """Two percent of the runs stall, the others are 10 % faster. p99.99 of the median run is better, but p99.99 of all
+    requests is many times worse. Judging by medians of runs would give GO."""
     runs = [scaled(USUAL, 0.9)] * 49 + [scaled(USUAL, 0.9) | {2_000_000: 60}]
     result = judged([USUAL] * 50, runs, metric="p99.99")
     treatment = result["latency"]["arms"][1]
@@ -71,7 +71,7 @@ def test_runs_that_are_rarely_slow_are_not_better_for_their_median(judged):
 
 
 def test_a_better_middle_with_a_worse_tail_is_no_go(judged):
-    """Nobody asked about p99.9; it is watched all the same."""
+    """p99.9 is a guardrail even if the spec does not mention it."""
     result = judged([USUAL] * 12, [scaled(USUAL, 0.8) | {400_000: 40}] * 12, metric="p50")
     assert explain.explain(result).headline.startswith("p50 is 20.0 % shorter with t than with c, but at the price of")
     assert result["comparisons"][0]["ci_low"] > 0.2
@@ -80,7 +80,7 @@ def test_a_better_middle_with_a_worse_tail_is_no_go(judged):
 
 
 def test_a_tail_that_may_be_worse_leaves_a_better_middle_open(judged):
-    """The tail is worse in a third of the blocks: neither held nor failed."""
+    """The tail is worse in a third of the blocks, so the guardrail is neither held nor failed."""
     rare = [scaled(USUAL, 0.8) | ({400_000: 60} if block % 3 == 0 else {}) for block in range(12)]
     result = judged([USUAL] * 12, rare, metric="p50")
     (rail,) = result["guardrails"]

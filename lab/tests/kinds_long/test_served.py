@@ -1,4 +1,5 @@
-"""Servers in soaks and in counts of system calls: driven by a client, measured themselves, and their failures named."""
+"""Soaks and counts of system calls of servers: a client drives the server, the server is measured, failures are named.
+"""
 
 import shutil
 import socket
@@ -89,8 +90,8 @@ def test_the_calls_of_a_server_are_counted_and_not_those_of_its_client(fakes, sc
     client = [str(script(MANY)), str(fakes.server), "{port}", "{ops}"]
     result = syscalls.run(calls_spec(fakes, client), context())
     (row,) = result["syscalls"]["arms"]
-    # An accepted connection is one accept, one write and one close. The accept that SIGTERM interrupts may be counted
-    # or not: one call in the 20 between the short and the long run.
+    # A connection is one accept, one write and one close. The accept that SIGTERM interrupts may or may not be counted,
+    # which is one call in the 20 between the short and the long run.
     assert row["per_call"] == {name: pytest.approx(1.0, abs=1.5 / 20) for name in ("accept", "write", "close")}
     assert result["failures"] == [] and result["final"]
     assert "connect" not in row["long"]["per_call"]
@@ -102,7 +103,7 @@ def test_a_stubborn_server_is_killed_and_counted(fakes, monkeypatch):
     from hakmem_lab.run.workload import Workload
     from hakmem_lab.system.launcher import Launcher
 
-    monkeypatch.setattr(kind, "GRACE_S", 0.3)  # it is killed in the end, however long it is waited for
+    monkeypatch.setattr(kind, "GRACE_S", 0.3)  # short, since this server ignores SIGTERM anyway
     made = calls_spec(fakes, [str(fakes.server), "{port}", "client", "{ops}"], mode="stubborn")
     workload = Workload.of(made)
     with Launcher() as launcher:

@@ -1,4 +1,4 @@
-"""Stored samples with known drifts give the slopes, phases and verdicts that were put into them."""
+"""Made-up samples with known slopes and phases give these slopes and phases, and the right verdicts."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ def make(n=900, slope_mib_h=0.0, noise_kib=40.0, phase_s=0, warm_up_s=0, seed=1,
     for i in range(n):
         phase = names[i // phase_s % len(names)] if phase_s else None
         rss = LEVELS.get(phase, 50_000.0) + slope_mib_h * MIB_PER_H * i + rng.normal(0, noise_kib)
-        if phase:  # what a phase does first is not its level
+        if phase:  # a transient at the start of each phase
             rss += 8_000 * np.exp(-(i % phase_s) / 5)
         if i < warm_up_s:
             rss -= 30_000 * (1 - i / warm_up_s) + 2_000
@@ -121,7 +121,7 @@ def test_too_noisy_is_inconclusive_and_says_how_long_would_do(analyse):
 
 
 def test_no_slope_across_a_restart(analyse):
-    # Each process is flat, the second one on a much higher level: a slope across both would be a leak.
+    # Each process is flat, the second on a much higher level. A slope across both would look like a leak.
     high = make(n=400, segment=1, t0=500, seed=2)
     for sample in high:
         sample["rss_kib"] += 40_000
@@ -183,5 +183,5 @@ def test_the_interval_of_the_slope_covers_it_despite_phases_and_autocorrelation(
             noise[i] = 0.6 * noise[i - 1] + shocks[i]
         found = drift(Series.of(t, levels + 20 * np.exp(-(t % 40) / 4) + 0.003 * t + noise, phases), 0.95)
         held += found.low <= 0.003 <= found.high
-    # Of 120 intervals at 95 %, 108 or fewer would hold with a probability below 1 %.
+    # If intervals hold at 95 %, the probability that 108 or fewer of 120 do so is below 1 %.
     assert held > 108

@@ -1,4 +1,4 @@
-"""The lines of a program, the figures of /proc, the keys of a spec."""
+"""Parts of a soak: reading a program's lines, reading /proc, and checking the keys of a spec."""
 
 import os
 import re
@@ -28,11 +28,11 @@ def test_lines_become_samples():
     first = reader.read(text.encode(), 1.5)
     assert (first["operations"], first["ops_per_s"], first["phase"], first["threads_started"]) == (100, None, "a", 3)
     assert (first["p50_us"], first["p99_us"], first["p999_us"], first["live_kib"]) == (0.04, 0.2, 0.9, 7.0)
-    nothing = reader.read(b"soak t=2", 2.5)  # half a line is no line yet
+    nothing = reader.read(b"soak t=2", 2.5)  # half a line does not count
     assert (nothing["operations"], nothing["p99_us"], nothing["phase"]) == (None, None, "a")
     text = line.format("2.000", 300, "a", "a", 800) + line.format("3.000", 600, "a", "b", 500)
     both = reader.read(text.removeprefix("soak t=2").encode(), 3.5)
-    # 500 operations in 2 s of the program's own clock; of two tails the worse one.
+    # 500 operations in 2 s by the program's own clock; the worse of the two tails counts.
     assert (both["operations"], both["ops_per_s"], both["p99_us"]) == (600, 250.0, 0.8)
     assert (both["phase"], both["line_phase"]) == ("b", "a")
 

@@ -1,4 +1,4 @@
-"""A leak in steps: how many come in an hour, times how large they are, with an interval that holds."""
+"""The rate of a leak in steps: steps an hour times their size, with an interval that is right often enough."""
 
 import numpy as np
 import pytest
@@ -30,8 +30,8 @@ def various(rng, n):
 @pytest.mark.parametrize("rate", [2, 6, 15])
 @pytest.mark.parametrize(("size", "most"), [(alike, 0.065), (various, 0.14)])
 def test_the_interval_of_the_leak_holds(runs, rate, size, most):
-    """The truth is outside in 5 % at most; above it more often, where a few steps of various sizes came. A budget that
-    is the truth is rarely said to be broken."""
+    """The true rate is rarely outside the interval; more often above it if a few steps of various sizes came. If the
+    budget equals the true rate, the run rarely says that it is exceeded."""
     rng, outside, broken, known = np.random.default_rng(rate), 0, 0, 0
     for _ in range(runs):
         found = steps(course(rng, rate, size), 1.0).rate()
@@ -50,7 +50,7 @@ def test_steps_are_counted_wherever_they_come(runs):
         y = (SIZE_KIB * (TIME[:, None] > at)).sum(axis=1) + rng.normal(0, 100, SAMPLES)
         found = steps(y, 2.0)
         right += found.sizes.size == 5 and np.allclose(found.sizes, SIZE_KIB, rtol=0.05)
-    assert right > 0.9 * runs  # two may come so close that they are one
+    assert right > 0.9 * runs  # two steps may be so close that they count as one
 
 
 @RUNS

@@ -1,5 +1,4 @@
-"""Memory that grows in steps is never within its budget, memory that comes back is no leak: 3,000 simulated courses a
-rate, all at once."""
+"""3,000 simulated courses a case: growth in steps must not pass as within the budget; memory that falls is no leak."""
 
 import numpy as np
 import pytest
@@ -10,7 +9,7 @@ from hakmem_lab.kinds.soak import analysis
 RUNS, SAMPLES, BUDGET_KIB = 3000, 600, 1024.0
 RNG = np.random.default_rng(11)
 TIME = np.linspace(0, 1, SAMPLES)
-# Of 3,000 runs that err with a probability of 5 %, 181 or more do so once in 100 times.
+# If each of 3,000 runs errs with a probability of 5 %, more than 180 do so once in 100 times.
 MOST = 180
 
 
@@ -23,7 +22,7 @@ def analyse(soak_header):
 
 @pytest.mark.parametrize("noise_kib", [0.0, 20.0, 100.0])
 def test_a_leak_that_comes_in_one_step_is_seen_wherever_it_comes(noise_kib: float) -> None:
-    """4 MiB an hour in one step of 4 MiB, in a soak of an hour with a budget of 1 MiB/h."""
+    """A soak of an hour with one step of 4 MiB, and a budget of 1 MiB/h."""
     y = 4096.0 * (RNG.random((RUNS, 1)) < TIME) + RNG.normal(0, noise_kib, (RUNS, SAMPLES))
     assert (analysis.lasting_step(y) <= BUDGET_KIB).sum() <= MOST
 
@@ -36,7 +35,7 @@ def test_what_a_program_takes_gradually_or_gives_back_is_no_step() -> None:
 
 
 def slopes(y: np.ndarray) -> np.ndarray:
-    """By how much a straight line through each row rises over the time."""
+    """The total rise of a straight line fitted to each row."""
     away = TIME - TIME.mean()
     return y @ away / (away @ away)
 

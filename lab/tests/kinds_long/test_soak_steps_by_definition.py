@@ -1,4 +1,4 @@
-"""Steps of a soak in courses without chance: which rises count, from where to where, and how often they come."""
+"""Steps of a soak in made-up courses without noise: which rises count as steps, their places, and their rate."""
 
 import numpy as np
 import pytest
@@ -59,7 +59,7 @@ def test_a_step_is_more_than_noise_and_than_a_ramp():
 
 
 def course(*rises, points=600, over=1, base=0.0):
-    """Flat, but for rises (at, KiB), each over so many points."""
+    """A flat course with rises (at, KiB), each spread over `over` points."""
     y = np.full(points, base)
     for at, size in rises:
         y += np.interp(np.arange(points), [at - 1, at - 1 + over], [0, size])
@@ -75,7 +75,7 @@ def found_in(y, hours=1.0):
 def test_steps_are_where_they_come_and_as_large(base):
     assert found_in(course((200, 100), (300, 4096), base=base)) == [(200, 100), (300, 4096)]
     assert found_in(course((300, 64))) == [] and found_in(course((300, 65))) == [(300, 65)]
-    assert found_in(course((599, 4096))) == []  # nothing shows that it stays
+    assert found_in(course((599, 4096))) == []  # no later point shows that it stays
     assert steps(course((300, 4096)), 3.0).hours == 3.0 == steps(np.zeros(2), 3.0).hours
 
 
@@ -83,7 +83,7 @@ def test_what_falls_again_is_no_step():
     y = course((300, 4096))
     y[400:] -= 4096
     assert found_in(y) == []
-    y[400:] += 1000  # of which so much stays
+    y[400:] += 1000  # 1,000 KiB of the step stay
     assert found_in(y) == [(300, 1000)]
 
 

@@ -1,4 +1,4 @@
-"""The beginning of a soak that is not judged."""
+"""The warm-up at the beginning of a soak, which is not judged."""
 
 import math
 
@@ -17,7 +17,7 @@ def analyse(soak_header):
 
 
 def samples(course, n=900, segment=0):
-    """One sample a second of this course, in KiB, with a little noise of its own."""
+    """One sample a second of this course, in KiB, with a little deterministic noise."""
     noise = [((i * 7919) % 13 - 6) * 5.0 for i in range(n)]
     return [
         {"type": "sample", "segment": segment, "t_s": i + 0.5, "rss_kib": course(i) + noise[i], "pss_kib": course(i),
@@ -29,7 +29,7 @@ def samples(course, n=900, segment=0):
 
 
 def settling(i):
-    """An ordinary warm-up: rises that shrink."""
+    """An ordinary warm-up: memory rises ever more slowly."""
     return 50_000.0 - 8_000 * math.exp(-i / 90)
 
 

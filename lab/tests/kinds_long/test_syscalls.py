@@ -1,4 +1,4 @@
-"""Counting system calls: known programs, strace's output, budgets that the data can and cannot decide."""
+"""Counting system calls: programs with known counts, strace's output, and budgets that data can or cannot decide."""
 
 import shutil
 
@@ -196,7 +196,7 @@ def test_a_script_that_changes_stops_the_run(script, context, only_run):
 
 
 class _Editing:
-    """A progress at whose fourth update, in the midst of the executions, somebody edits a file."""
+    """A progress that edits a file at its fourth update, in the middle of the executions."""
 
     def __init__(self, path):
         self.path, self.updates = path, 0
@@ -243,7 +243,7 @@ def test_strace_that_cannot_trace_is_a_clear_error(script, context, monkeypatch,
 
 
 def test_a_target_that_is_missed_ninefold_is_not_passed(analyse):
-    # 9e-8 calls per operation against a target of 1e-8, once called passed.
+    # 9e-8 calls per operation, against a target of 1e-8.
     result = analyse([{"mmap": 10}] * 3, [{"mmap": 100}] * 3, ops=(10**9, 2 * 10**9), budget=1e-8)
     assert result["verdict"] == "NO-GO" and result["syscalls"]["arms"][0]["per_op"] == pytest.approx(9e-8)
 
@@ -251,7 +251,7 @@ def test_a_target_that_is_missed_ninefold_is_not_passed(analyse):
 def test_no_call_in_too_few_operations_proves_nothing(analyse):
     result = analyse([{"mmap": 10}] * 2, [{"mmap": 10}] * 2, ops=(10**6, 3 * 10**6), budget=1e-8)
     assert result["verdict"] == "INCONCLUSIVE"
-    # 3 events are the 95 % bound on a count of none: 3 / 1e-8 different operations, however often they are repeated.
+    # If no call was seen, the 95 % bound is 3 calls. So 3 / 1e-8 different operations are needed; repeats do not count.
     assert any("must differ by at least 3e+08" in text and "{seed}" in text for text in result["warnings"])
     enough = analyse([{"mmap": 10}] * 2, [{"mmap": 10}] * 2, ops=(10**6, 301 * 10**6), budget=1e-8)
     assert enough["verdict"] == "GO" and enough["warnings"] == []

@@ -1,4 +1,4 @@
-"""Calls that come in bursts: 3,000 simulated counts a rate, of programs that make 1.2 times what the budget allows."""
+"""Calls that come in bursts: 3,000 simulated counts a case, of programs that make 1.2 times the calls of the budget."""
 
 import numpy as np
 import pytest
@@ -6,12 +6,12 @@ import pytest
 from hakmem_lab.kinds.syscalls.result import burst, seen, upper_bound
 
 RUNS, BUDGET, OVER = 3000, 1.0, 1.2
-MOST = 180  # of 3,000 that err with a probability of 5 %, more do so once in 100 times
+MOST = 180  # if each of 3,000 runs errs with a probability of 5 %, more do so once in 100 times
 
 
 def bounds(repeats: int, together: int, bursts: float, rate: float, first: float = 1 / 4) -> np.ndarray:
-    """The bound on the rate, and the most that any two repeats give, of every run. first: of a difference of lengths,
-    the short one."""
+    """For every run, the upper bound on the rate, or the largest rate that two repeats give if that is higher. first:
+    the short length, as a part of the difference between both lengths."""
     rng, operations = np.random.default_rng([repeats, together, round(10 * bursts)]), bursts * together / rate
     few = together * rng.poisson(bursts * first, (RUNS, repeats))
     many = together * rng.poisson(bursts * (1 + first), (RUNS, repeats))
@@ -37,5 +37,5 @@ def test_calls_that_are_seen_to_come_one_by_one_are_within_a_budget_that_they_ke
 
 @pytest.mark.parametrize("bursts", [1.1, 1.2, 1.4, 1.8, 2.2, 4.0])
 def test_a_few_bursts_of_twenty_calls_are_held_in_at_most_alpha(bursts: float) -> None:
-    """Of three runs, one or two have them: what the median does not see counts as well."""
+    """Only one or two of three runs have bursts, so the median may miss them; they count all the same."""
     assert (bounds(3, 20, bursts, 1.0 + 1e-9, first=1 / 9) <= BUDGET).sum() <= MOST

@@ -1,4 +1,4 @@
-"""Programs in C that a wheel brings are taken as they are; those of other versions are compiled."""
+"""C programs that a wheel includes are used without compiling, unless they are of another version."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from hakmem_lab.system.launcher import helper_path
 
 @pytest.fixture
 def brought(tmp_path, monkeypatch):
-    """The folder of what a wheel brings; there is no compiler, and nothing was compiled before."""
+    """The folder for a wheel's compiled programs; the cache of compiled programs is empty."""
     monkeypatch.setattr(compiled, "BROUGHT", tmp_path / "built")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "built").mkdir()

@@ -1,4 +1,4 @@
-"""What a program used: its own, not the laboratory's; and what it was given: exactly what was asked for."""
+"""The launcher measures only the program's own use of resources, and passes exactly the given words and variables."""
 
 import os
 
@@ -70,7 +70,7 @@ def test_memory_over_time_rises_to_the_peak_in_few_points(launch):
 def test_a_long_run_has_no_more_points_than_a_short_one_and_they_span_it(launch):
     outcome = launch("sleep", 700, sample_ms=2)
     times = [at_ms for at_ms, _ in outcome.rss_series]
-    assert outcome.samples > 130  # the points were halved twice at least
+    assert outcome.samples > 130  # so the number of points was halved at least twice
     assert 32 <= len(times) <= 64
     assert times[0] < 100 and times[-1] > 500
 
@@ -95,7 +95,7 @@ def test_a_sleeping_program_uses_no_processor_time(launch):
 
 def test_page_faults_are_those_of_the_child(launch):
     few, many = launch("sleep", 1), launch("fill", 64)
-    assert many.minor_faults - few.minor_faults >= 30  # at the very least one for every 2 MiB
+    assert many.minor_faults - few.minor_faults >= 30  # at least one for every 2 MiB, the size of a huge page
     assert few.minor_faults < 2000
 
 
@@ -113,7 +113,7 @@ def test_arguments_arrive_as_they_are(launch):
 
 @pytest.mark.parametrize("where", ["argv", "env", "cwd"])
 def test_a_nul_cannot_smuggle_itself_into_another_field(launcher, fakes, where):
-    """A string that holds NUL has no meaning for the kernel; it must not shift the fields of the request."""
+    """A string with NUL cannot be passed to a program, and must not shift the fields of the request."""
     values = {"argv": ["a\0b"], "env": {"A": "x\0y"}, "cwd": "/tmp\0"}
     keywords = {"argv": [str(fakes.program), "env"], "env": {"B": "2"}}
     keywords[where] = [*keywords["argv"], *values["argv"]] if where == "argv" else values[where]
@@ -164,7 +164,7 @@ def test_a_static_program_does_not_map_the_library(launcher, fakes):
 
 
 def test_whether_it_is_mapped_is_unknown_as_long_as_the_dynamic_linker_is_at_work(launch, fakes, tmp_path):
-    """Which stands still here at the first library, for which nobody writes, as it may on a busy machine."""
+    """The dynamic linker hangs at the first library, a pipe without a writer; on a busy machine it may be as slow."""
     os.mkfifo(tmp_path / "slow.so")
     env = {"LD_PRELOAD": f"{tmp_path}/slow.so:{fakes.allocator}"}
     outcome = launch("sleep", 1, env=env, expect=str(fakes.allocator), timeout_s=0.2)

@@ -1,4 +1,4 @@
-"""How a program's end is told: by exit status, by signal, by us; and nothing of it stays behind."""
+"""How the launcher reports a program's end: exit status, signal, or ended by hak. No process of it stays behind."""
 
 import os
 import signal
@@ -24,7 +24,7 @@ def launcher():
 
 @pytest.fixture
 def launch(launcher, fakes):
-    """launch(mode, …, keywords of Request) -> Outcome."""
+    """launch(mode, …, keywords of Request): runs the fake program; returns its Outcome."""
 
     def call(*words, **keywords):
         return launcher.run(Request([str(fakes.program), *map(str, words)], **({"env": {}} | keywords)))
@@ -34,7 +34,7 @@ def launch(launcher, fakes):
 
 @pytest.fixture
 def marker():
-    """Seconds that no other process sleeps: a name for a process."""
+    """A number of seconds that no other process sleeps for, by which a process can be found."""
     return f"{1000 + uuid.uuid4().int % 10**6}.{uuid.uuid4().int % 10**9}"
 
 
@@ -151,7 +151,7 @@ def test_terminate_kills_what_does_not_listen(launcher, fakes, until):
 
 
 def test_terminate_of_a_program_that_has_just_ended(launcher, fakes, marker):
-    """Its descendants are still being reaped: the process is gone, but its end has not been told yet."""
+    """The process is gone, but the launcher has not reported its end yet, since it still reaps the descendants."""
     running = launcher.start(Request([str(fakes.program), "orphans", "150", marker], {}))
     while os.path.exists(f"/proc/{running.pid}"):
         time.sleep(0.0005)
@@ -177,7 +177,7 @@ def test_output_can_be_read_while_the_program_runs(launcher, until):
 def test_closing_the_launcher_kills_program_and_descendants(fakes, processes, marker, until):
     launcher = Launcher()
     running = launcher.start(Request([str(fakes.program), "orphans-hang", "2", marker], {}))
-    until(lambda: len(processes(marker)) == 3)  # the program and its two
+    until(lambda: len(processes(marker)) == 3)  # the program and its two orphans
     launcher.close()
     until(lambda: not os.path.exists(f"/proc/{running.pid}"))
     until(lambda: not processes(marker), 3)
@@ -193,7 +193,7 @@ def test_many_runs_leave_no_descriptor_open(launch):
 
 @pytest.fixture
 def old_kernel(tmp_path, monkeypatch):
-    """A helper whose system refuses pidfd_open, as filters of system calls do that are older than it."""
+    """A launcher on a system that refuses pidfd_open, as old filters of system calls do."""
     refuse = tmp_path / "refuse.c"
     refuse.write_text("#include <errno.h>\nlong __wrap_syscall(long n, ...) { (void)n; errno = ENOSYS; return -1; }\n")
     path = tmp_path / "helper"

@@ -1,4 +1,4 @@
-"""Memory over time and of a whole tree of processes, and events that are counted."""
+"""The launcher measures memory over time and of a whole tree of processes, and counts perf events."""
 
 import subprocess
 
@@ -8,7 +8,7 @@ from hakmem_lab.system import launcher as module
 from hakmem_lab.system.launcher import Launcher, Request
 
 MIB_KIB = 1024
-# Software events of perf_event_open: the kernel has them on every machine that has the call at all.
+# Software events of perf_event_open, which need no hardware counters.
 PAGE_FAULTS = (1, 2)
 NO_SUCH = (4, 2**40)
 DRIVER = """
@@ -35,7 +35,7 @@ def launch(fakes):
 
 @pytest.fixture(scope="module")
 def points(tmp_path_factory):
-    """points(samples): what a series keeps of samples that are 10 ms apart."""
+    """points(samples): the points that a series keeps of samples 10 ms apart."""
     folder = tmp_path_factory.mktemp("series")
     (folder / "driver.c").write_text(DRIVER)
     words = ["cc", "-std=c17", "-D_GNU_SOURCE", f"-I{module.SOURCES}", "-o", folder / "driver"]
@@ -79,7 +79,7 @@ def test_memory_over_time_ends_at_what_the_program_filled(fakes, launch):
 
 
 def test_proportional_memory_is_that_of_the_whole_tree(fakes, launch):
-    """Resident memory is that of the largest process; the proportional one is the sum over them."""
+    """Resident memory is that of the largest process; proportional memory is the sum over all processes."""
     outcome = launch([fakes.program, "family", 3, 48], pss_ms=10)
     assert 144 * MIB_KIB <= outcome.pss_peak_kib <= 152 * MIB_KIB
     assert outcome.rss_peak_kib <= 56 * MIB_KIB
@@ -99,7 +99,7 @@ def test_proportional_memory_is_unknown_where_it_was_not_asked_for(fakes, launch
 
 
 def test_counters_see_the_program_and_what_it_starts(fakes, launch):
-    """The kernel's own count of page faults says what the events must add up to."""
+    """The events must agree with the kernel's own count of page faults."""
     fill = f"{fakes.program} fill"
     outcome = launch(["/bin/sh", "-c", f"{fill} 40; {fill} 40"], counters=[NO_SUCH, PAGE_FAULTS])
     refused, faults = outcome.counts

@@ -1,4 +1,4 @@
-"""Every file of tests is run by `make test` or by `make test-long`, and groups of tests by one worker each."""
+"""Every file with tests is run by `make test` or `make test-long`, and each group of tests by a single worker."""
 
 import re
 from pathlib import Path
@@ -15,12 +15,12 @@ def test_every_file_with_a_test_is_collected(collected_files: set[Path]) -> None
 
 
 def test_what_one_of_the_two_leaves_out_the_other_runs() -> None:
-    """`scripts/test` asks for tests that are marked and, without --long, for those that are not: together for all."""
+    """`scripts/test` selects the tests marked `long`, or those that are not, so that both together run all."""
     markers = re.findall(r"\bmarker='?([a-z ]+)", SCRIPT.read_text(encoding="utf-8"))
     assert markers == ["not long", "long"]
 
 
 @pytest.mark.xdist_group("kept")
 def test_a_group_stays_with_one_worker(request: pytest.FixtureRequest) -> None:
-    """pytest-xdist keeps a group together by the end of its names, which pytest 9.2 does not let it change."""
+    """pytest-xdist marks groups by the end of a test's name; pytest 9.2 does not let it change these names."""
     assert request.node.nodeid.endswith("@kept") == request.config.getoption("loadgroup", False)

@@ -1,6 +1,6 @@
-"""The groups of the package lie above each other: a module imports only from its own group and from those below it.
+"""The groups of the package are layers: a module imports only from its own group and from those below it.
 
-The order of the groups is that of the table in lab/README.md.
+The table in lab/README.md gives the order of the groups.
 """
 
 import ast
@@ -26,12 +26,12 @@ def name_of(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-# `python -m hakmem_lab` is a door, too: it opens cli/main.py.
+# Without __main__.py, an entry point that imports cli/main.py from outside the layers.
 MODULES = {name_of(path): path for path in sorted(ROOT.rglob("*.py")) if path != ROOT / "__main__.py"}
 
 
 def imports(node: ast.AST) -> Iterator[str]:
-    """Modules of the package, also those that functions import when they run, or a type checker alone."""
+    """Modules of the package that the code imports, including imports in functions and those for type checkers only."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.ImportFrom) and (child.module or "").partition(".")[0] == NAME:
             for alias in child.names:
@@ -47,7 +47,7 @@ def read(module: str) -> list[str]:
 
 
 def layer(module: str) -> int:
-    """That of a module's group; what the package itself offers, its version, is below all of them."""
+    """The layer of a module's group. The package itself, which offers only its version, is below all groups."""
     return -1 if module == NAME else LAYERS.index(module.split(".")[1])
 
 
@@ -55,7 +55,7 @@ def test_every_module_has_its_layer():
     assert sorted({module.split(".")[1] for module in MODULES if module != NAME}) == sorted(LAYERS)
 
 
-# The package itself is a door: it opens show/library.py at the first use, and lies on no layer.
+# The package itself is an entry point outside the layers: it imports show/library.py at its first use.
 @pytest.mark.parametrize("module", [module for module in MODULES if module != NAME])
 def test_a_module_imports_only_what_is_below(module):
     above = [found for found in read(module) if layer(found) > layer(module)]
@@ -91,14 +91,14 @@ def test_without_them_the_commands_are_there_all_the_same():
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 
 
-# The recorder's files share the state of one thread, and the replay's that of one run: each of these two is one part.
+# Each of these folders counts as one part: the recorder's files share a thread's state, the replay's that of a run.
 ONE_PART = ("recorder", "replay")
 FOLDERS = {path.parent for path in ROOT.rglob("*.c")} - {ROOT / "trace" / "native" / name for name in ONE_PART}
 NATIVE = sorted(folder for folder in FOLDERS if len(list(folder.glob("*.c"))) > 1)
 
 
 def calls(folder: Path) -> dict[str, set[str]]:
-    """File -> the files beside it whose functions it names."""
+    """File -> the other files in its folder whose functions it names."""
     texts = {
         path.name: re.sub(r'//[^\n]*|"(?:\\.|[^"\\])*"', "", path.read_text("utf-8")) for path in folder.glob("*.c")
     }

@@ -1,4 +1,4 @@
-"""`hakmem_lab.load`: the records as rows, polars and pandas frames; the result as `hak show` says it."""
+"""`hakmem_lab.load`: records as rows and as polars or pandas frames, and the same result as `hak show` gives."""
 
 import json
 import math
@@ -63,7 +63,7 @@ def test_types_of_a_frame_do_not_depend_on_what_is_missing(run, soak):
 
 
 def test_a_question_to_a_frame(run):
-    import polars  # here, for it takes seconds of every worker that collects tests
+    import polars  # not at the top, where it would cost every worker seconds
 
     frame = run.runs.polars()
     mean = frame.filter(frame["ok"]).group_by("arm").agg(polars.col("wall_s").mean())

@@ -1,4 +1,4 @@
-"""Made-up runs of every kind that keep to the store's contract; the same seed gives the same run."""
+"""Made-up runs of every kind, with all keys that the store guarantees. The same seed gives the same run."""
 
 from __future__ import annotations
 

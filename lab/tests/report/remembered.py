@@ -1,7 +1,7 @@
-"""Pictures that are drawn once for everything that they ask of a run: drawing is nearly all of a page's time.
+"""A cache of drawn pictures, since drawing takes nearly all of a page's time.
 
-What a picture asks for is noted while it is drawn. A run that answers the same gets the same picture, with identifiers
-of its own. The measured runs and samples must be the same in all runs that are drawn.
+The keys that a picture reads are noted while it is drawn. A run with the same values of these keys gets the same
+picture, with its own identifiers. All drawn runs must have the same measured runs and samples.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Draw = Callable[[LoadedRun], Picture | None]
 
 
 class Noted(dict):
-    """Notes in `asked` which keys somebody asks for; who goes through all of them, or counts them, asks for all."""
+    """A dict that notes in `asked` which keys are read; iterating over it or counting its keys notes all of them."""
 
     def __init__(self, record: dict, asked: set[str]) -> None:
         super().__init__(record)
@@ -57,7 +57,7 @@ class Noted(dict):
         return super().__len__()
 
     def __bool__(self) -> bool:
-        if super().__len__() < 2:  # without one more key it would be empty
+        if super().__len__() < 2:  # so one missing key could change the answer
             self.asked.update(super().keys())
         return super().__len__() > 0
 
@@ -69,7 +69,7 @@ def noted(value: Any, asked: set[str]) -> Any:
 
 
 def answers(run: LoadedRun, asked: set[str]) -> str:
-    """What the run answers to that."""
+    """The run's values for the keys in `asked`, as one text."""
 
     def only(value: Any) -> Any:
         if isinstance(value, dict):
@@ -83,7 +83,7 @@ KEY = "remembered"
 
 
 class Kept(Picture):
-    """A picture that is not made into an element again: only its identifiers are others."""
+    """A drawn picture that only gets new identifiers when it is put into a page again."""
 
     def inlined(self, key: str) -> Picture:
         return dataclasses.replace(self, svg=self.svg.replace(f"{KEY}-", f"{key}-"))

@@ -11,7 +11,7 @@ from selenium.webdriver.chrome.service import Service
 
 
 class Browser:
-    """One browser window; use it in a `with`. Raises AssertionError where Chromium is not installed."""
+    """One browser window, for use in a `with` statement. Raises AssertionError if Chromium is not installed."""
 
     def __init__(self) -> None:
         chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
@@ -43,21 +43,21 @@ class Browser:
         self.driver.quit()
 
     def command(self, name: str, parameters: dict[str, Any] | None = None) -> dict[str, Any]:
-        """A command of the DevTools protocol."""
+        """Runs a command of the DevTools protocol."""
         return self.driver.execute_cdp_cmd(name, parameters or {})
 
     def open(self, page: Path) -> None:
         self.driver.get(page.resolve().as_uri())
 
     def script(self, source: str) -> Any:
-        """The value of a script run in the page from outside; the page's own policy does not hold it up."""
+        """Runs a script in the page and returns its value; the page's own content policy does not block it."""
         return self.driver.execute_script(source)
 
     def size(self, width: int, height: int) -> None:
-        """The size of the page in CSS pixels, as a phone would have it."""
+        """Sets the size of the page in CSS pixels; below a width of 600, the browser acts as a phone."""
         metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
         self.command("Emulation.setDeviceMetricsOverride", metrics)
 
     def scheme(self, name: str) -> None:
-        """Prefer `light` or `dark`."""
+        """Sets the preferred colour scheme, `light` or `dark`."""
         self.command("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": name}]})

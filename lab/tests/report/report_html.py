@@ -1,4 +1,4 @@
-"""A strict reading of a report's HTML with the standard library's parser: its tree as lists, and its mistakes."""
+"""Reads a report's HTML strictly, with the standard library's parser, and collects its elements and its mistakes."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Page(HTMLParser):
         self._pieces.append(data)
 
     def all(self, tag: str, **having: str) -> list[tuple[Attributes, str]]:
-        """Attributes and text of every element of that name whose attributes are as given (`_` for `-`)."""
+        """Attributes and text of every element with this tag and these attributes (write `_` for `-`)."""
         wanted = {name.replace("_", "-"): value for name, value in having.items()}
         return [
             (attributes, self.text[index])

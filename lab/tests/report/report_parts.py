@@ -70,7 +70,7 @@ def header(kind: str, arms: list[Record], question: str) -> Record:
 
 
 def runs(names: list[str], levels: list[float], blocks: int, seed: int = 1, noise: float = 0.01) -> list[Record]:
-    """Two runs of each arm per block around its level, with noise that whole blocks share."""
+    """Two runs of each arm per block; values vary around the arm's level, with noise that a whole block shares."""
     rng = np.random.default_rng(seed)
     records: list[Record] = []
     for block in range(1, blocks + 1):

@@ -40,7 +40,7 @@ def reading(chunks: int = 40, name: str = "worker") -> dict:
 
 
 def alike(chunks: int) -> list[dict]:
-    """A map whose chunks are each of one kind of cells, which is drawn soon."""
+    """A map in which every chunk has cells of a single kind, so that drawing it is quick."""
     return [row | {"cells": "9" * 32} for row in reading(chunks)["map"]]
 
 

@@ -1,4 +1,4 @@
-"""The headline: an answer with a direction, never more than the intervals say."""
+"""The headline gives an answer with a direction, and never claims more than the intervals show."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def spaced(text: str) -> str:
 
 
 def told(run: LoadedRun, **changes: object) -> tuple[str, str]:
-    """(answer, detail) of a run whose leading comparison is changed."""
+    """(answer, detail) for a run, with these changes in its leading comparison."""
     run.result["comparisons"][0] |= changes
     return spaced(explain(run.result).headline), spaced(explain(run.result).more)
 

@@ -1,4 +1,4 @@
-"""A real browser opens the report and reads it: verdict, width of a phone, dark scheme, print, accessibility tree."""
+"""Opens the report in a real browser: verdict, a phone's width, dark scheme, print, accessibility tree."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from report_browser import Browser
 from hakmem_lab.show.report import LoadedRun, save_picture, write
 from hakmem_lab.show.report.svg import COLOURS
 
-# One browser for all of them, of which one says that it works; the others are for make test-long.
+# One worker, so that these tests share a browser. One test shows that the report works; the others run in make
+# test-long.
 pytestmark = pytest.mark.xdist_group("browser")
 
 PHONES = (360, 375)
@@ -29,7 +30,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(autouse=True)
 def desk(browser: Browser) -> None:
-    """Every test begins with the light scheme, a desk's width and an empty log."""
+    """Every test begins with the light scheme, a desktop's width and an empty log."""
     browser.size(1200, 900)
     browser.scheme("light")
     browser.driver.get_log("browser")
@@ -127,7 +128,7 @@ def test_a_pictures_text_is_large_enough_to_read_on_a_phone(browser: Browser, ev
 
 @pytest.mark.long
 def test_no_line_runs_through_a_label_of_a_forest_plot(browser: Browser, every: Path) -> None:
-    """Upright strokes end below the text of their row, and begin below it."""
+    """Vertical strokes begin and end below the text of their row."""
     browser.open(every)
     crossed = browser.script(
         """

@@ -1,4 +1,4 @@
-"""A page of a run in which something is missing is still a page."""
+"""A run in which something is missing still gives a valid page."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _smaller(kind: str) -> LoadedRun:
 
 @pytest.fixture(params=["remembered", pytest.param("drawn", marks=pytest.mark.long)])
 def _pictures(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Drawn for every gap anew, or for those that a picture asks about."""
+    """Draws pictures anew for every gap, or only for gaps in keys that the picture reads."""
     if request.param == "remembered":
         named = {pictures.place(kind, each) for kind in KINDS.values() for each in (*pictures.GENERAL, *kind.pictures)}
         for place, name in named:
@@ -63,7 +63,7 @@ def test_any_single_key_may_be_missing_or_null(kind: str) -> None:
         for key in sorted(_keys(run.result))
         for change in (_without, _nulled)
     ]
-    # Few enough to a page that the budget of pictures leaves none out.
+    # Few runs on each page, so that the limit on pictures leaves none out.
     for start in range(0, len(variants), 8):
         assert mistakes(*variants[start : start + 8]) == []
     headers = [change(run.header, key) for key in sorted(_keys(run.header)) for change in (_without, _nulled)]

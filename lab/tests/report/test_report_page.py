@@ -1,4 +1,4 @@
-"""The page: well formed, self-contained, accessible in structure, safe against hostile text, tolerant of gaps."""
+"""The page is well formed, self-contained, accessible in structure, safe against hostile text, and tolerates gaps."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def page_of(*runs: LoadedRun, links: dict[str, str] | None = None) -> Page:
 
 @functools.cache
 def page_of_kind(kind: str) -> Page:
-    """Of the maker's run, with a link to its file. To draw it takes a second."""
+    """The page of this kind's made-up run, with a link to its file; cached, since drawing it takes a second."""
     run = MAKERS[kind]()
     return page_of(run, links={run.id: f"runs/{run.id}.jsonl"})
 
@@ -112,7 +112,7 @@ def test_the_policy_of_the_page_forbids_the_network_and_scripts() -> None:
 
 
 def _hostile(value: object) -> object:
-    """Every text replaced by hostile text, but for those that the laboratory itself chooses."""
+    """Replaces every text by hostile text, except texts that the laboratory itself chooses."""
     kept = {"type", "kind", "phase", "verdict", "status", "created"}
     if isinstance(value, dict):
         return {key: each if key in kept else _hostile(each) for key, each in value.items()}

@@ -1,4 +1,4 @@
-"""The pictures: complete, small, safe, and right where a number can be read back from them."""
+"""The pictures are complete, small and safe; where a number can be read back from one, it is right."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The printed command repeats the run: every key of every spec is in it, and comes back as it was."""
+"""The printed command repeats the run: it includes every key of every spec, and gives the same spec again."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BASE: dict[str, dict[str, Any]] = {
     "soak": {},
     "syscalls": {},
 }
-# Values that are nobody's default; a key of a spec without one fails the test below.
+# Values that differ from every default. A test below fails for a key that has no value here.
 SAMPLES: dict[str, Any] = {
     "question": "is it 'better'?", "command": ["prog", "a b", "--x"], "env": {"A": "1", "B": "x y"}, "cwd": "/",
     "stdin": "", "pin": [0, 1], "expect-exit": [0, 1], "timeout": 90.0, "seed": 5, "metric": r"regex:a = (\d+)",
@@ -55,7 +55,7 @@ OF_KIND = {
     ("soak", "warm-up"): 60.0,
     ("latency", "rate"): 500.0,
 }
-NO_KEYS = ("callgrind", "ops")  # of hak ab: they count, and store nothing
+NO_KEYS = ("callgrind", "ops")  # options of hak ab that only count, and store nothing
 NEEDS = {"rate": ["prog", "{rate}"], "duration": ["prog", "{seconds}"], "ops": ["prog", "{ops}"]}
 
 
@@ -64,7 +64,7 @@ def fields(kind: str) -> dict[str, Any]:
 
 
 def sampled(kind: str, key: str, folder: Path) -> Any:
-    """A spec in which the key is not as it is by default; None where it can only have its default."""
+    """A spec in which this key does not have its default."""
     value = OF_KIND.get((kind, key), SAMPLES.get(key))
     assert value is not None, f"no sample for the key {key} of {kind}: add one, so that its command line is tested"
     if key == "stdin":
@@ -84,7 +84,7 @@ def options(kind: str) -> set[str]:
 
 
 def parsed(line: str) -> dict[str, Any]:
-    """The stored form of the spec that `hak` makes of this line."""
+    """The stored form of the spec that `hak` makes from this command line."""
     _, kind, *words = measure.spread_allocators(shlex.split(line))
     context = typer.main.get_command(app).commands[kind].make_context(kind, words)
     params = {name: value for name, value in context.params.items() if name not in NO_KEYS}
@@ -93,7 +93,7 @@ def parsed(line: str) -> dict[str, Any]:
 
 
 def settable(kind: str) -> list[str]:
-    """Keys that can have another value than their default, and are not said in a place of their own."""
+    """Keys that can differ from their default, except `kind` and `seed`, which have their own place in the line."""
     fixed = {key for key, field in fields(kind).items() if str(field.annotation).startswith("typing.Literal[")}
     fixed = {key for key in fixed if len(fields(kind)[key].annotation.__args__) == 1}
     return [key for key in fields(kind) if key not in {"kind", "seed", *fixed}]
@@ -112,7 +112,7 @@ def test_a_key_is_in_the_command_or_asks_for_the_file(kind: str, key: str, tmp_p
         assert only
         return
     again = parsed(line)
-    if key == "prepare":  # the line means the same
+    if key == "prepare":  # the line says it as a shell command
         again[key] = shlex.split(again[key][2])
     assert again == stored | {"seed": 7}
 

@@ -1,4 +1,4 @@
-"""The terminal, the page and the formats say one thing of a result, in the same words."""
+"""The terminal, the page and all formats describe a result in the same words."""
 
 from __future__ import annotations
 

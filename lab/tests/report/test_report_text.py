@@ -1,4 +1,4 @@
-"""Numbers as text, the specification as TOML, the command line that runs it again, and the words of a verdict."""
+"""Numbers as text, the spec as TOML, the command line that repeats a run, and the words of a verdict."""
 
 from __future__ import annotations
 
