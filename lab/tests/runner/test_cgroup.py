@@ -1,4 +1,4 @@
-"""Control groups: found in a made-up system of every layout, read from made-up files, and real ones where we may."""
+"""Control groups: found in made-up systems of every layout, read from made-up files, and real ones if allowed."""
 
 import os
 
@@ -12,7 +12,7 @@ MIB = 1 << 20
 
 @pytest.fixture
 def system(tmp_path):
-    """system(own groups, mounts) -> a folder like /proc/self. Folders are made below tmp_path/sys."""
+    """system(own groups, mounts): a folder like /proc/self. The mount points are folders in tmp_path/sys."""
 
     def make(own, mounts):
         proc = tmp_path / "proc"
@@ -30,7 +30,7 @@ def system(tmp_path):
 
 @pytest.fixture
 def folder(tmp_path):
-    """folder(path, controllers handed on) -> a group of the made-up version 2, or of version 1 without controllers."""
+    """folder(path, handed_on): a group with these controllers for its children (version 2), or without (version 1)."""
 
     def make(path, handed_on=None):
         made = tmp_path / "sys" / path
@@ -66,7 +66,7 @@ def test_version_2_without_its_memory_controller_is_of_no_use(system, folder, ha
 
 
 def test_never_above_where_the_hierarchy_is_mounted(system, folder, tmp_path):
-    """A container sees its own group as the root of what is mounted; what lies beside it is another one's."""
+    """A container's own group is the root of the mounted hierarchy. Groups outside it belong to others."""
     proc = system(["0::/docker/abc"], [("two", "/docker/abc", "cgroup2", "rw")])
     folder("two", "")
     (tmp_path / "sys" / "cgroup.subtree_control").write_text("memory\n")
@@ -168,7 +168,7 @@ def real():
 
 
 def test_a_real_group_sees_every_process(real, fakes):
-    """Also one that nobody waits for, and that rusage therefore misses."""
+    """Including a process that nobody waits for, which rusage therefore misses."""
     from hakmem_lab.system.launcher import Launcher, Request
 
     group = real.new()

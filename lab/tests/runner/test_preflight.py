@@ -1,4 +1,4 @@
-"""What the dynamic linker says before anything is measured: is this allocator the one that answers malloc there?"""
+"""Before anything is measured, the preflight asks the dynamic linker whether a program's malloc is this allocator's."""
 
 import os
 import shutil
@@ -22,7 +22,7 @@ AARCH64 = 183
 
 @pytest.fixture
 def check(fakes):
-    """check(command, arm): raises LabError where the arm does not serve the command."""
+    """check(command, arm): raises LabError if the arm does not serve the command."""
 
     def call(command, arm=None):
         values = {"command": [str(word) for word in command], "control": "glibc", "treatment": "glibc"}
@@ -42,7 +42,7 @@ def test_what_the_program_does_later_does_not_matter(check, fakes, words):
 
 
 def test_the_program_is_killed_without_being_asked(check, fakes, monkeypatch):
-    """What it did on SIGTERM would be its own code, run for nothing."""
+    """SIGTERM would run the program's own handlers, so the preflight sends SIGKILL."""
     sent, real = [], os.kill
 
     def kill(pid, number):
@@ -73,7 +73,7 @@ def test_a_static_program_is_refused(check, fakes):
 
 
 def test_a_starter_that_clears_the_environment_is_refused(check, fakes):
-    """What it becomes is served by nothing of ours, and tells nothing: the dynamic linker's variables are gone, too."""
+    """The started program loses LD_PRELOAD and LD_DEBUG, so our allocator does not serve it and it reports nothing."""
     with pytest.raises(LabError, match="starts without LD_PRELOAD"):
         check(["env", "-i", str(fakes.program), "sleep", "60000"])
 
@@ -128,7 +128,7 @@ def test_a_program_with_a_malloc_of_its_own_is_refused(check, fakes):
 
 
 def test_a_program_that_hides_its_malloc_is_refused(check, fakes):
-    """Its calls never pass the dynamic linker; only the C library's own calls reach the preloaded allocator."""
+    """The program's calls do not pass the dynamic linker; only the C library's calls reach the preloaded allocator."""
     with pytest.raises(LabError):
         check([fakes.own_malloc("hidden")])
 
@@ -160,7 +160,7 @@ def test_a_library_that_cannot_be_loaded_is_refused(check, fakes, tmp_path, kind
 
 
 def test_a_library_in_a_folder_with_a_space_is_refused_with_the_reason(check, fakes, tmp_path):
-    """LD_PRELOAD separates its words by spaces and colons, and knows no quoting."""
+    """LD_PRELOAD separates paths by spaces and colons, and has no quoting."""
     folder = tmp_path / "a b"
     folder.mkdir()
     path = folder / "libbump.so"
@@ -176,7 +176,7 @@ def test_a_program_with_many_libraries_is_served(check):
 
 @pytest.fixture
 def script(tmp_path):
-    """script(text): an executable file of this content."""
+    """script(text): an executable file with this text."""
 
     def write(text, name="script"):
         path = tmp_path / name
@@ -226,7 +226,7 @@ def test_a_static_program_behind_a_wrapper_is_refused(check, fakes):
 
 
 def test_a_shell_that_works_itself_is_not_waited_for(check):
-    """It is killed long before it ends."""
+    """The preflight kills the shell instead of waiting for its end."""
     check(["sh", "-c", "while :; do :; done"])
 
 

@@ -1,4 +1,4 @@
-"""One run: its record, its metrics, its failures; alone and with a server."""
+"""A single run, alone and with a server: its record, its metrics and its failures."""
 
 import os
 import socket
@@ -24,7 +24,7 @@ MIB_KIB = 1024
 
 @pytest.fixture
 def run():
-    """run(command, metric, repeat, arm, keys of the spec) -> the record."""
+    """run(command, metric, repeat, arm, keys of the spec): the record of one run."""
 
     def call(command, metric="wall", repeat=1, arm=ARM, **keys):
         values = {"command": list(map(str, command)), "control": "glibc", "treatment": "glibc", "metric": metric}
@@ -38,7 +38,7 @@ def run():
 
 @pytest.fixture
 def serve(fakes, run, marker):
-    """serve(mode, keys of the server, keywords of run) -> the record of a client that asks the server once."""
+    """serve(mode, keys of the server, keywords of run): the record of a client that asks a server once."""
 
     def call(mode, server=None, **keywords):
         server = {"command": [str(fakes.server), "{port}", mode, marker], "ready-timeout": 2} | (server or {})
@@ -138,7 +138,7 @@ def test_a_client_gets_no_allocator_and_no_setting_of_an_arm(serve, fakes, tmp_p
 
 @pytest.mark.parametrize("mode", ["serve", "stubborn"])
 def test_a_server_is_measured_and_ended(serve, mode, processes, marker, monkeypatch):
-    if mode == "stubborn":  # it is killed in the end, however long it is waited for
+    if mode == "stubborn":  # short, since this server ignores SIGTERM anyway
         monkeypatch.setattr(Running.terminate, "__defaults__", (0.3,))
     record = serve(mode)
     assert (record["why"], record["value"]) == (None, 42.0)
@@ -148,7 +148,7 @@ def test_a_server_is_measured_and_ended(serve, mode, processes, marker, monkeypa
 
 
 def test_the_peak_of_a_server_is_that_of_the_measured_time(serve):
-    """What it used while it started does not count."""
+    """Memory that the server used only during its start does not count."""
     record = serve("serve", metric="server-rss", env={"FAKE_START_MIB": "200"})
     assert record["why"] is None
     assert record["value"] < 150 * MIB_KIB
@@ -186,7 +186,7 @@ def test_a_server_that_becomes_a_daemon_is_told_what_to_do(run, fakes):
 
 @pytest.mark.parametrize("attempt", range(3))
 def test_a_server_that_ends_after_the_first_connection(serve, attempt):
-    """That first one is the laboratory's own, which asks whether it listens."""
+    """The first connection is the laboratory's own check whether the server listens."""
     record = serve("one-connection")
     assert record["ok"] is False
     assert "server ended" in record["why"]
@@ -311,7 +311,7 @@ def test_a_measure_that_is_not_there_is_refused_by_name(name):
 
 
 def test_the_allocator_that_was_not_loaded_is_noticed_in_every_run(fakes, run, tmp_path):
-    """The program drops LD_PRELOAD and replaces itself, after the preflight has looked."""
+    """The program drops LD_PRELOAD and then becomes another program, which a check at its start cannot see."""
     script = tmp_path / "drops.sh"
     script.write_text(f"#!/bin/sh\nunset LD_PRELOAD\nexec {fakes.program} sleep 150\n")
     script.chmod(0o755)

@@ -1,4 +1,4 @@
-"""Every way to lose LD_PRELOAD between a command and what does its work, in a trial and in a measured run."""
+"""Every way in which LD_PRELOAD is lost between a command and the program that does its work, in trials and runs."""
 
 import os
 import shutil
@@ -25,7 +25,7 @@ AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root may")
 
 @pytest.fixture
 def runner():
-    """runner(command): of that command."""
+    """runner(command): a Runner of this command; closed after the test."""
     opened = []
 
     def make(command, **keys):
@@ -54,7 +54,7 @@ def setuid(program, folder):
 
 
 def other_root(program, folder):
-    """A folder with nothing but the program and what it needs."""
+    """A command that runs the program in another root folder, with only the program and its libraries in it."""
     binary = read(program)
     for path in (Path(binary.interpreter), *(each.path for each in closure(binary, {})[0])):
         there = folder / "root" / str(path)[1:]
@@ -111,7 +111,7 @@ def test_a_small_part_is_a_warning(runner, fakes):
 
 
 def test_a_program_that_fails_once_it_is_followed_is_tried_alone(runner, fakes):
-    """Such as one that traces its children."""
+    """For example, a program that traces its own children fails if it is traced itself."""
     asks = f"grep -q '^TracerPid:.0$' /proc/self/status && exec {fakes.program} exit 0; exit 3"
     trial = runner(["sh", "-c", asks]).trial(parse_arm(str(fakes.allocator)))
     assert (trial["ok"], trial["exit"]) == (True, 0)
@@ -119,7 +119,7 @@ def test_a_program_that_fails_once_it_is_followed_is_tried_alone(runner, fakes):
 
 @pytest.fixture
 def later(fakes, tmp_path):
-    """later(words of the program): a command that loses the allocator from its second execution on."""
+    """later(words of the program): a command that runs without the allocator from its second execution on."""
 
     def write(*words, program=fakes.program):
         script, mark = tmp_path / "later.sh", tmp_path / "mark"
@@ -140,10 +140,10 @@ def test_a_run_that_loses_it_later_fails(runner, fakes, later):
 
 
 def test_a_run_that_is_over_before_anyone_can_look_at_it_fails_too(runner, fakes, later, tmp_path):
-    # Whoever opens one of the two at the same time counts, so that no other test may.
+    # Own copies of both files: the check counts any process that opens them, such as those of tests running meanwhile.
     library, program = shutil.copy(fakes.allocator, tmp_path), shutil.copy(fakes.program, tmp_path)
     arm, subject = parse_arm(str(library)), runner(later("exit", "0", program=program))
-    subject._workers = {arm.name: str(program)}  # the trial of a program that does nothing need not show it
+    subject._workers = {arm.name: str(program)}  # the trial of a program that ends at once may not find it
     assert subject.run(arm, 0)["ok"]
     record = subject.run(arm, 0)
     assert record["ok"] is False
@@ -159,7 +159,7 @@ def test_the_follower_ends_as_the_program_does(fakes, words):
 
 
 def test_what_is_killed_after_its_time_has_been_seen(fakes):
-    """On a busy machine the shell itself may not come to start the program in a short time."""
+    """On a busy machine, a short time may not be enough for the shell to start the program."""
     for seconds in (0.3, 1, 3, 10, 30):
         with Report(fakes.allocator) as report:
             subprocess.run(report.command(["/bin/sh", "-c", f"{fakes.program} sleep 60000; :"], seconds), check=True)

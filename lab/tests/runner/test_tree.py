@@ -1,4 +1,4 @@
-"""What a run uses with all its processes: in its record, as metrics, and of a server that answers by its children."""
+"""Resources that all processes of a run use: in its record, as metrics, and for a server whose children answer."""
 
 import pytest
 
@@ -19,7 +19,7 @@ WHY = "we are not asked"
 
 @pytest.fixture
 def run():
-    """run(command, metrics, repeat, keys of the spec) -> the record."""
+    """run(command, metrics, repeat, keys of the spec): the record of one run."""
 
     def call(command, metrics=("wall",), repeat=1, **keys):
         values = {"command": list(map(str, command)), "control": "glibc", "treatment": "glibc"}
@@ -89,7 +89,7 @@ def test_nobody_asks_and_no_group_is_made(fakes, run, monkeypatch):
 
 
 def test_a_server_that_answers_by_its_children(serve, groups):
-    """One connection waits until the server is ready and one is measured, 60 ms of a child's processor time each."""
+    """Each connection takes 60 ms of processor time; the first one waits for the server, the second is measured."""
     record = serve("prefork", "cpu", "tree-cpu", "tree-memory", "pss")
     assert record["ok"], record["why"]
     assert record["server"]["tree"]["by"] == f"cgroup v{groups.version}"

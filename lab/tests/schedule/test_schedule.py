@@ -89,7 +89,7 @@ def test_every_arm_is_equally_likely_at_every_position_of_one_row(k):
 
 @pytest.mark.parametrize("k", [3, 4, 6])
 def test_every_arm_precedes_every_other_equally_often(k):
-    """Otherwise what an arm leaves behind would burden always the same one."""
+    """Otherwise the after-effects of one arm would always disturb the same other arm."""
     arms, squares = [str(i) for i in range(k)], 1500
     follows = Counter()
     for seed in range(squares):

@@ -1,4 +1,4 @@
-"""Arms that are commands, the same for several values, and what is done around the runs."""
+"""Arms that are commands, commands with several values, and the commands before, between and after runs."""
 
 import json
 import os
@@ -62,7 +62,7 @@ def test_two_commands_are_compared_at_every_value_in_a_run_each(here):
 
 
 def test_what_is_done_around_the_runs(here, records, tmp_path):
-    """setup may make the program; prepare comes before every execution, trials too; cleanup once, at the end."""
+    """setup runs first and may make the program; prepare precedes every execution, also trials; cleanup comes last."""
     log, program = tmp_path / "log", tmp_path / "made"
     program.unlink(missing_ok=True)
     make = f"printf '#!/bin/sh\\nexec sleep 0.001\\n' > {program}; chmod +x {program}; echo setup >> {log}"
@@ -131,7 +131,7 @@ def test_mistakes(here, store, words, text):
 
 
 def test_an_exit_code_may_be_expected(here):
-    """`grep -q` that finds nothing, `cmp` of files that differ."""
+    """For example, `grep -q` that finds nothing, or `cmp` of different files, ends with 1."""
     words = ("ab", "--commands", "sh -c 'sleep 0.03; exit 1'", "sh -c 'sleep 0.01; exit 1'", *ONE_LOOK, "--json", "-")
     refused = here(*words)
     assert refused.status == 2 and "exit status 1" in refused.message()

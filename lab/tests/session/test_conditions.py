@@ -1,4 +1,4 @@
-"""A verdict repeated beside busy neighbours and on a used heap: what is run, what is kept, what is said."""
+"""Verdicts repeated beside busy neighbours and on a used heap: the runs, the records and the sentences."""
 
 import contextlib
 import subprocess
@@ -36,7 +36,7 @@ def test_the_verdict_is_repeated_under_each_condition(here, program, records, ki
     assert found["final"] and all(each["blocks"] >= 7 for each in found["conditions"])
     assert {record["phase"] for record in records("block")} == {"measure", "beside-load", "precondition"}
     assert found["reasons"].count("The verdict does not depend on it.") == 2
-    # Nothing is judged by blocks of another condition.
+    # The verdict uses only blocks of its own condition.
     assert found["blocks"] == len(records("block", phase="measure"))
     assert not neighbours()
     again = here("show", "--json", "-").result()
@@ -48,7 +48,7 @@ def test_the_verdict_is_repeated_under_each_condition(here, program, records, ki
 
 
 def neighbours():
-    """Those of earlier tests may have ended unread."""
+    """The running neighbours. Children of earlier tests may be zombies, which raise errors when they are read."""
     found = []
     for each in psutil.Process().children():
         with contextlib.suppress(psutil.Error):

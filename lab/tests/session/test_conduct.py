@@ -1,4 +1,4 @@
-"""The course of a run in blocks: what is planned, what is done around it, by how much it goes on."""
+"""The course of a run in blocks: the plan, the commands around it, and how many more blocks a resumed run gets."""
 
 import stat
 from pathlib import Path
@@ -15,7 +15,7 @@ from hakmem_lab.run.workload import Workload
 
 
 class Session:
-    """Tells what it was asked to do, in its order."""
+    """A session that records the calls it gets, in their order."""
 
     def __init__(self, kind="ab", arms=2, rare=None, records=(), head=None):
         self.done = []
@@ -26,7 +26,7 @@ class Session:
         self.kept = list(records)
 
     def __call__(self, spec, arms, progress):
-        """conduct makes one of a spec."""
+        """Acts as the constructor that conduct calls."""
         self.spec = spec
         return self
 
@@ -72,7 +72,7 @@ def wanted(until, settled=True):
     ],
 )
 def test_what_is_rare_needs_runs_of_every_arm(kind, arms, rare, blocks, share):
-    """A block has two runs of each of two arms, and one of each of more, but where two of them are judged at last."""
+    """A block has two runs of each of two arms, but one of each of more. A sweep judges two arms at its end."""
     session = Session(kind, arms, rare)
     conduct.plan_rare(session)
     text = f"to see what happens to {share} % of the runs: {blocks} blocks at least"
@@ -100,7 +100,7 @@ def test_more_blocks_come_after_those_that_there_are_or_were_to_be(final, until,
 
 @pytest.fixture
 def conducted(tmp_path):
-    """conducted(session, …): what conduct returns, and what was said; continued: a stored run, and by how much."""
+    """conducted(session, …): (result of conduct, lines said); continued: a stored run and a number of extra blocks."""
 
     def call(session, *continued, **keys):
         said = []
@@ -138,7 +138,7 @@ def test_a_stored_run_goes_on_by_as_many_blocks_as_are_wanted(conducted, more):
 
 @pytest.fixture
 def step(tmp_path):
-    """A command that says with which words and variables it was run."""
+    """A command that logs its words and variables."""
     path = tmp_path / "step.sh"
     path.write_text('#!/bin/sh\necho "$@" "$OWN" "$LC_ALL" >> "$LOG"\nexit "${STATUS:-0}"\n')
     path.chmod(0o755)
@@ -199,7 +199,7 @@ def test_a_step_that_is_no_program_says_which(conducted, tmp_path):
 
 
 class Recorded(conduct.Recorder):
-    """Tells what it was asked to do instead of doing it."""
+    """A recorder that notes its calls instead of executing them."""
 
     def __init__(self, *words):
         self.done = []

@@ -1,4 +1,4 @@
-"""The first estimate of a comparison, and a run that ends with it; allocators behind one flag."""
+"""The first estimate of a comparison, a run that ends with it, and several allocators in one flag."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Runs that do not go smoothly: nothing measured is lost, nothing is left running, the user is told how to go on."""
+"""Runs that fail or are interrupted: no data are lost, no process keeps running, and hak says how to resume."""
 
 import contextlib
 import json
@@ -17,7 +17,7 @@ TRIALS = 2
 
 @pytest.fixture
 def words(fakes, tmp_path):
-    """words(AT_5="exit", …): an A/B of the counted script, which behaves so; trials are its runs 1 and 2."""
+    """words(AT_5="exit", …): an A/B of counted.sh, which exits in its fifth run, and so on; runs 1 and 2 are trials."""
     fakes.script(tmp_path)
 
     def make(*flags, **behaviour):
@@ -35,7 +35,7 @@ def finished(records) -> list[int]:
 
 
 def schedule_of(lines) -> list:
-    """What ran in the blocks that count: block, order, and the padding of each run."""
+    """Order and paddings of the blocks that count."""
     blocks = {(r["block"], r["attempt"]): r["order"] for r in lines if r["type"] == "block" and r["ok"]}
     pads = [(r["block"], r["arm"], r["pad_bytes"]) for r in lines
             if r["type"] == "run" and (r["block"], r["attempt"]) in blocks]  # fmt: skip
@@ -189,7 +189,7 @@ def test_resume_is_refused_where_something_changed(here, fakes, records, tmp_pat
 
 
 def test_resume_from_another_folder_runs_the_same_program(here, fakes, records, tmp_path, monkeypatch):
-    """Two programs of one name: a relative path must not lead to the other one."""
+    """Two programs have the same name; a relative path must not lead to the wrong one."""
     one, two = tmp_path / "one", tmp_path / "two"
     for folder in (one, two):
         folder.mkdir()
@@ -246,7 +246,7 @@ def test_a_run_that_goes_on_is_not_resumed_by_a_second(begin, here, words, until
 
 
 def test_a_limited_file_size_stops_the_run_and_it_can_be_resumed(hak, here, words, records, store, tmp_path):
-    """As a full disk, without privileges: the store's file may not grow beyond 12 KiB."""
+    """Acts like a full disk without needing privileges: the store's file must not exceed 12 KiB."""
     limit = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (12 << 10, 12 << 10))}
     answer = hak(*words("--quiet"), **limit)
     run = records("header")[0]["id"]
@@ -265,7 +265,7 @@ def test_a_limited_file_size_stops_the_run_and_it_can_be_resumed(hak, here, word
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A file system of 16 KiB; only the administrator can make one."""
+    """A file system of 16 KiB, which only root can mount."""
     folder = tmp_path / "disk"
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", str(folder)]

@@ -1,4 +1,4 @@
-"""Arms that fail, really run: the others go on being measured, and nobody who failed more often is praised."""
+"""Real runs with failing arms: other arms are still measured, and no arm that failed more often is called better."""
 
 import json
 
@@ -6,7 +6,7 @@ import pytest
 
 RATE = r"regex:ops (\d+)"
 FAST = ("--repeat", "1", "--warm-up", "0", "--max-blocks", "10", "--seed", "3", "--quiet", "--json", "-")
-# What the arm's variables say: every EVERY-th of its runs beyond FROM (1, its trial) is ended by a signal, as HOW says.
+# After run FROM (1, the trial), every EVERY-th run ends by a signal: its own, that of a last child, or of a hidden one.
 FLAKY = """#!/bin/sh
 [ -n "$LD_DEBUG" ] && exit 0
 if [ -n "$EVERY" ]; then
@@ -38,7 +38,7 @@ def flaky(here, tmp_path):
 
 @pytest.mark.parametrize("how", ["self", "last", "hidden"])
 def test_an_ab_of_a_treatment_that_crashes_now_and_then(flaky, how):
-    """Also where a shell stands before what crashes, and goes on as if nothing had happened."""
+    """Also if a child of a shell crashes, and the shell goes on as if nothing had happened."""
     answer = flaky("ab", "--control", "glibc", "--treatment", f"glibc,RATE=1200,EVERY=7,HOW={how}", "--looks", "1")
     result = answer.result()
     assert (answer.status, result["verdict"]) == (0, "INCONCLUSIVE")

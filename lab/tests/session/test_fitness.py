@@ -1,4 +1,4 @@
-"""Which A/A run of the store decides whether this machine is fit: its own, and of the same program and metric first."""
+"""A machine's fitness is decided by its own last A/A run, preferably one of the same program and metric."""
 
 import re
 
@@ -13,7 +13,7 @@ from hakmem_lab.system import machine
 
 @pytest.fixture
 def note(store):
-    """note(day, fit, program, metric): a finished A/A run of that day."""
+    """note(day, fit, program, metric): stores a finished A/A run of that day; returns its name."""
 
     def write(day: int, fit: bool, program: str = "a", metric: str = "wall", **facts) -> str:
         header = {
@@ -71,7 +71,7 @@ def test_the_warning_names_the_check_and_how_long_it_takes(here, store):
 
 
 class Told:
-    """A session of which only the spec, the speed and the lines matter."""
+    """A minimal session: its spec, the time of a run, and the lines that it is told."""
 
     def __init__(self, margin: float, run_s: float):
         self.spec, self.run_s, self.lines = AaSpec(command=["x"], margin=margin), run_s, []

@@ -1,4 +1,4 @@
-"""Files beside the program: clients, scripts and data that commands name. None of them may change unnoticed."""
+"""Other files that commands name, such as clients, scripts and data: hak notices every change of them."""
 
 import json
 import os
@@ -21,7 +21,7 @@ def _no_stale_hashes():
 
 @pytest.fixture
 def named(tmp_path):
-    """A script that is named by the command and is not its program: it edits or writes as the environment says."""
+    """A script among the command's arguments; as the environment says, it edits itself or writes a file."""
     path = tmp_path / "named.sh"
     path.write_text(
         '[ -n "$LD_DEBUG" ] && exit 0\nn=$(($(cat "$1.count" 2>/dev/null) + 1)); echo $n > "$1.count"\n'
@@ -58,7 +58,7 @@ def test_named_files_are_in_the_header(measure, records, named):
 def test_of_a_huge_file_size_time_and_parts_are_hashed(tmp_path):
     path = tmp_path / "huge"
     path.touch()
-    os.truncate(path, 1 << 40)  # to read it all would take longer than any test may
+    os.truncate(path, 1 << 40)  # reading all of it would take far too long for a test
 
     def changed(change) -> str:
         change()

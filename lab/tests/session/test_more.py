@@ -1,4 +1,4 @@
-"""A run that goes on after its verdict, that was planned for an effect, that was not the first to ask."""
+"""Runs that go on after their verdict, runs planned for a given effect, and repeated runs of one question."""
 
 import pytest
 
@@ -7,7 +7,7 @@ RATE = r"regex:ops (\d+)"
 
 @pytest.fixture
 def ab(here, fakes, tmp_path):
-    """An A/B of a script with deterministic rates; the words come before the command."""
+    """ab(treatment, flags…): an A/B of a script with deterministic rates."""
 
     def call(treatment, *flags):
         words = ["ab", "--control", "glibc", "--treatment", treatment, "--metric", RATE, "--higher-is-better"]
@@ -19,7 +19,7 @@ def ab(here, fakes, tmp_path):
 
 @pytest.fixture
 def noisy(here, tmp_path):
-    """The same with rates that vary by some per cent from run to run, the same way in every test."""
+    """Like `ab`, with rates that vary by some per cent from run to run, identically in every test."""
     program = tmp_path / "noisy.sh"
     program.write_text(
         '#!/bin/sh\n[ -n "$LD_DEBUG" ] && exit 0\nn=0\n[ -s "$COUNT" ] && read -r n < "$COUNT"\nn=$((n + 1))\n'
@@ -78,7 +78,7 @@ def test_earlier_runs_of_the_same_question_are_counted(ab, here):
 def test_blocks_are_planned_for_an_effect_from_the_first_six(ab, records):
     answer = ab("glibc,RATE=1001", "--detect", "2%", "--margin", "0.01%", "--looks", "1")
     (plan,) = records("event", what="plan")
-    assert plan["blocks"] == 7 and "by the first 6 blocks" in plan["text"]  # fewer can decide nothing
+    assert plan["blocks"] == 7 and "by the first 6 blocks" in plan["text"]  # the fewest that can decide
     assert plan["text"] in answer.err
     assert answer.result()["blocks"] == 7
 
@@ -96,7 +96,7 @@ def test_blocks_are_planned_for_an_effect_from_the_last_aa(here, fakes, store):
 
 
 def test_a_settled_arm_leaves_the_comparison(noisy, records):
-    """Of two arms one is far away; of the other one more blocks say no more."""
+    """One of two arms differs clearly and leaves after few blocks; the other one is measured to the end."""
     arms = ["glibc", "glibc,RATE=15000", "glibc,RATE=10100"]
     result = noisy("compare", "--allocators", *arms, "--max-blocks", "24")
     rows = {row["treatment"]: row for row in result["comparisons"] if row["verdict"]}
@@ -108,7 +108,7 @@ def test_a_settled_arm_leaves_the_comparison(noisy, records):
 
 @pytest.fixture
 def matrix(here, tmp_path, fakes):
-    """A design of a script with deterministic rates: one factor gives a fifth, the other nothing."""
+    """A design with a script of deterministic rates: one factor adds a fifth to the rate, the other changes nothing."""
 
     def call(*lines, flags=()):
         spec = tmp_path / "design.toml"

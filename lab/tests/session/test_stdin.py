@@ -1,4 +1,4 @@
-"""Standard input: every run reads the same file from its beginning, whether it was named, redirected or piped."""
+"""Standard input: every run reads the same data from the beginning, from a named file, a redirection or a pipe."""
 
 import json
 import os
@@ -25,7 +25,7 @@ def lines(tmp_path):
 
 
 def counted(records):
-    """How many lines each run has read."""
+    """The set of numbers of lines that the runs have read."""
     return {run["value"] for run in records("run")}
 
 
@@ -61,7 +61,7 @@ def test_what_hak_is_given_is_replayed_to_every_run(hak, records, lines, how):
 
 @pytest.fixture
 def pipe(monkeypatch):
-    """Standard input is a pipe: the end that is written to. A second's patience is a tenth of one here."""
+    """Makes standard input a pipe and yields its writing end. Waiting times are a tenth of the usual ones."""
     reading, writing = os.pipe()
     monkeypatch.setattr(stdin, "DESCRIPTOR", reading)
     monkeypatch.setattr(stdin, "NOTICE_S", 0.1)

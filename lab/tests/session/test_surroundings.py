@@ -1,4 +1,4 @@
-"""What disturbs a measurement is recorded and shown; an unfit machine gives no verdict."""
+"""Disturbances of a measurement are recorded and shown, and an unfit machine gives no verdict."""
 
 import pytest
 
@@ -15,7 +15,7 @@ KINDS = {
 
 @pytest.fixture
 def measure(here, fakes, tmp_path):
-    """measure(kind) -> the result of a short run whose treatment is better by half."""
+    """measure(kind): the result of a short run whose treatment is 50 % better."""
 
     def call(kind="ab"):
         spec = tmp_path / "spec.toml"
@@ -31,7 +31,7 @@ def measure(here, fakes, tmp_path):
 
 
 def note_aa(store, fit, facts=None):
-    """A finished A/A run in the store."""
+    """Stores a finished A/A run; returns its name."""
     file = RunFile.create(
         store, "aa", {"machine": facts or machine.facts(), "arms": [], "question": "", "command": {"argv": []}}
     )
@@ -101,7 +101,7 @@ def test_load_is_recorded_and_shown(measure, monkeypatch, records, store):
 
 
 def test_load_that_begins_later_is_shown_too(measure, monkeypatch, records):
-    """Quiet at the start, loaded from the third block on."""
+    """The machine is quiet at the start, and loaded from the third block on."""
     calls = iter(range(10_000))
     monkeypatch.setattr(machine, "load_1m", lambda: 0.0 if next(calls) < 14 else 99.0)
     assert any("load" in text for text in measure().result()["warnings"])

@@ -1,4 +1,4 @@
-"""What a GO cannot have seen is said with it, and as many blocks are run as would see it."""
+"""A GO says how rare events it may have missed, and `--rare` runs enough blocks to see rarer ones."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def test_every_go_says_which_slow_runs_it_cannot_have_seen() -> None:
 
 @pytest.mark.parametrize("runs", [16, 60, 300, 1500])
 def test_what_is_said_to_be_seen_is_missed_in_at_most_alpha(runs: int) -> None:
-    """What happens to one in N of the runs, N = runs / 3: 3,000 simulated arms, none of whose runs had it."""
+    """An event happens to one in N runs, with N = runs / 3. Counts how many of 3,000 simulated arms miss it."""
     rng = np.random.default_rng(runs)
     share = 1 / max(1, runs // 3)
     assert (rng.binomial(runs, share, 3000) == 0).sum() <= 180
@@ -30,7 +30,7 @@ def test_what_is_said_to_be_seen_is_missed_in_at_most_alpha(runs: int) -> None:
 
 @pytest.mark.parametrize(("kind", "arms", "blocks"), [("ab", 2, 15), ("compare", 3, 30)])
 def test_as_many_blocks_are_run_as_see_what_is_rare(here, fakes, tmp_path, kind, arms, blocks):
-    """3 / 10 % are 30 runs of an arm, also where the verdict stands long before."""
+    """Events in 10 % of the runs need 3 / 10 % = 30 runs of each arm, even if the verdict is clear before."""
     names = ["glibc", "glibc,RATE=1100", "glibc,RATE=1200"][:arms]
     words = ["--control", names[0], "--treatment", names[1]] if kind == "ab" else ["--allocators", *names]
     command = ["--env", f"COUNT={tmp_path / 'count'}", "--", fakes.script(tmp_path)]

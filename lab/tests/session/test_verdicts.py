@@ -1,4 +1,4 @@
-"""From the command line to the verdict, on programs whose true difference is known."""
+"""From the command line to the verdict, on programs with a known true difference."""
 
 import json
 
@@ -81,7 +81,7 @@ def test_a_really_slower_allocator(here, fakes, slow, verdict):
 
 
 def test_the_same_arm_twice_gives_no_false_verdict(here, fakes):
-    """The same sleep on both sides; a margin of 20 % is far above what is left of noise."""
+    """Both arms sleep equally long, and the margin of 20 % is far above the noise."""
     words = ["ab", "--control", "glibc", "--treatment", "glibc", "--margin", "20%", *FAST]
     result = here(*words, "--", fakes.program, "sleep", "30").result()
     assert result["verdict"] in ("NEUTRAL", "INCONCLUSIVE")
@@ -110,7 +110,7 @@ def test_a_guardrail_whose_pattern_holds_an_equals_sign(here, fakes):
 
 
 def test_a_guardrail_on_the_rate_itself_reads_it_the_same_way(compare_two):
-    """The rate doubles: as a primary metric that is better, so as a guardrail it cannot be a worsening."""
+    """The rate doubles, which is better for the primary metric, so the guardrail on it must not call it worse."""
     answer = compare_two("glibc,RATE=2000", "--higher-is-better", "--guardrail", f"{RATE}=5%")
     assert answer.result()["verdict"] == "GO"
 
@@ -194,7 +194,7 @@ def test_other_kinds_see_the_same_effect(here, fakes, tmp_path, kind):
 
 
 def test_a_comparison_of_very_short_programs(here, fakes):
-    """They end before their memory is sampled, so that one of the standard metrics is there for no arm."""
+    """The programs end before their memory is sampled, so no arm has the mean memory, a standard metric."""
     words = ["compare", "--allocators", "glibc", "default", "glibc,X=1", "--max-blocks", "8", "--repeat", "1"]
     answer = here(*words, "--quiet", "--json", "-", "--", fakes.program, "exit", "0")
     assert answer.status == 0, answer.err

@@ -1,4 +1,4 @@
-"""`{seed}` in a command: one seed a block, the same for both arms, recorded, and the same again for the same run."""
+"""`{seed}` in a command: each block has one seed for both arms, which is recorded and follows from the run's seed."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""`make site` up to its generator, which a stand-in replaces; and every path that scripts name exists."""
+"""`make site` with a stand-in for its generator; and every path that scripts name exists."""
 
 import os
 import re
@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).resolve().parents[3]
-# Takes the settings as MkDocs does, and makes a page of what scripts/site changes in every page.
+# Reads the settings as MkDocs does, and writes pages with the one line that scripts/site changes in every page.
 STAND_IN = """#!{python}
 import pathlib, sys, yaml
 file = pathlib.Path(sys.argv[sys.argv.index("-f") + 1])
@@ -20,7 +20,7 @@ site = file.parent / settings["site_dir"]
 for name in ("index.html", "404.html"):
     (site / name).write_text('<script src="https://unpkg.com/iframe-worker/shim"></script>')
 """
-# A path of the repository that is written out: no variable follows.
+# A path in the repository without variables.
 FOLDERS = "bench|docs|experiments|include|inspect|lab|packaging|scripts|src"
 NAMED = re.compile(rf"(?<![\w./$}}-])(?:{FOLDERS})/[\w./-]*\w(?!\w|[./-]*[\w$*])")
 OTHERS = {"lab/tests/__pycache__", "packaging/abi/libhakmem.so.0-ARCH.abi"}
@@ -33,7 +33,7 @@ def leaves(navigation: list) -> list[str]:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory) -> Path:
-    """The build folder after `make site`, in a tree that shares everything else with this one."""
+    """The build folder after `make site`, in a tree whose other entries are links into this one."""
     tree = tmp_path_factory.mktemp("site")
     for path in ROOT.iterdir():
         if path.name != "build":

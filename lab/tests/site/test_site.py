@@ -1,4 +1,5 @@
-"""The site, in a real browser without a network: nothing from elsewhere, a phone's width, accessibility, commands."""
+"""The site in a real browser without a network: it loads nothing from outside, fits a phone, is accessible, and the
+commands on it exist."""
 
 import re
 import shutil
@@ -39,7 +40,7 @@ def browser(pages):
 
 @pytest.fixture(scope="module")
 def axe() -> str:
-    """The source of axe, from npm in exactly one version."""
+    """The source of axe, in a fixed version from npm."""
     place = ROOT / "build" / "axe"
     packed = place / f"{AXE.replace('@', '-')}.tgz"
     if not packed.exists():
@@ -163,21 +164,21 @@ WORD = re.compile(r"^(?:\.venv/bin/)?hak ([a-z]+)\b([^#]*)", re.MULTILINE)
 
 
 def test_every_other_command_of_hak_exists_with_its_flags():
-    """What the reference pages show takes programs and clusters of the reader's, so that it is parsed, not run."""
+    """Commands on reference pages need the reader's programs and clusters, so they are parsed, not run."""
     import typer
 
     from hakmem_lab.cli.commands import app
 
     known = {}
     for name, command in typer.main.get_command(app).commands.items():
-        parts = getattr(command, "commands", {"": command}).values()  # of a group, those of all its commands
+        parts = getattr(command, "commands", {"": command}).values()  # for a group, all of its commands
         known[name] = {flag for part in parts for each in part.params for flag in each.opts}
     seen, wrong = 0, []
     for page in sorted((ROOT / "build" / "site-pages").rglob("*.md")):
         for block in re.findall(r"^```\w*\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
             for command, rest in WORD.findall(block.replace("\\\n", " ")):
                 seen += 1
-                own = re.sub(r'"[^"]*"', "", rest.partition(" -- ")[0])  # without the flags of a server
+                own = re.sub(r'"[^"]*"', "", rest.partition(" -- ")[0])  # without a server's flags
                 flags = set(re.findall(r"(?<!\S)(--[a-z][a-z-]*)", own))
                 if command not in known or not flags <= known[command] | {"--help"}:
                     wrong.append(f"{named_page(page)}: hak {command} {rest}")

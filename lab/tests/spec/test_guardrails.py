@@ -1,4 +1,4 @@
-"""Guardrails as they are written, stored and read again: each with its limit and the direction of its metric."""
+"""Guardrails keep their limit and the direction of their metric when they are written, stored and read again."""
 
 import pytest
 

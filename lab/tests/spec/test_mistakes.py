@@ -28,13 +28,13 @@ MISSPELLED = {
 
 
 def cheap(lines: str) -> str:
-    """Keys of a short run, but for those that the lines set themselves."""
+    """Keys for a short run, except those that the lines set themselves."""
     return "".join(f"{key} = {value}\n" for key, value in CHEAP.items() if f"{key} =" not in lines)
 
 
 @pytest.fixture
 def refused(here, store, tmp_path):
-    """refused(kind, top lines, tables) -> the message for a spec with these lines."""
+    """refused(kind, top lines, tables): the message of hak for a spec with these lines."""
 
     def call(kind, top="", tables="", command='command = "true"\n', file="spec.toml", flags=()):
         path = tmp_path / file
@@ -144,7 +144,7 @@ def test_a_value_that_cannot_be(refused, line, key, text):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("line", ["repeat = 'often'", "repeat = 0"])
 def test_keys_are_named_as_they_are_written(refused, kind, line):
-    """Not by the parts of the model that the value was tried against."""
+    """The message names the key as written, not the alternatives of the model that were tried."""
     assert " repeat: " in refused(kind, line)
 
 
@@ -171,7 +171,7 @@ def test_a_command_that_cannot_be(refused, command, text):
 
 
 def test_a_pipe_is_no_program(refused, tmp_path):
-    """To open it would wait for ever."""
+    """Opening a pipe would wait forever."""
     os.mkfifo(tmp_path / "pipe", 0o755)
     assert "is no regular file" in refused("ab", command=f'command = "{tmp_path}/pipe"\n')
 

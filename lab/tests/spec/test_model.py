@@ -1,4 +1,4 @@
-"""The spec's model: what is accepted comes back as it was meant, and nothing else than LabError is ever raised."""
+"""The spec's model: accepted values come back as they were meant, and all others raise LabError and nothing else."""
 
 import tomllib
 

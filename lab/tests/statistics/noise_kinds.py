@@ -1,7 +1,7 @@
 """Kinds of noise for simulations: natural logs of single runs in order of execution, and the blocks made of them.
 
-`KINDS[name](rng, simulations, runs)` gives rows of runs of one and the same arm. `blocks` orders every four of them as
-ABBA or BAAB by the toss of a coin and gives the log-ratio of each block, as the laboratory does.
+`KINDS[name](rng, simulations, runs)` gives rows of runs of a single arm. `blocks` makes a block of every four runs, at
+random ABBA or BAAB, and gives the log-ratio of each block, as the laboratory does.
 """
 
 import numpy as np
@@ -77,8 +77,8 @@ def blocks(name, rng, simulations, count):
 
 
 def shown_beyond(data, centre, tail, level, above=True):
-    """Whether each of many runs has shown, after whatever block, that the effect is above the centre (or below it), as
-    `Plan.shown` says of one. tail: of the bets; level: looks -> one-sided probability of the signed ranks."""
+    """For each of many runs, whether any block shows that the effect is above the centre (or below it). `Plan.shown`
+    does this for one run. tail: that of the bets; level: look -> one-sided probability of the signed ranks."""
     away = data - centre if above else centre - data
     found = (log_capital(away, spreads_before(data)) >= -np.log(tail)).any(axis=1)
     for count, probability in level.items():
@@ -88,6 +88,6 @@ def shown_beyond(data, centre, tail, level, above=True):
 
 
 def directions(data, plan, alpha, centre=0.0):
-    """Of many runs, judged after every block: which have shown to lie above the centre, and which below it."""
+    """(above, below) for many runs judged after every block: whether the run is ever shown to be beyond the centre."""
     levels = {count: (1 - two_sided) / 2 for count, two_sided, _ in plan.levels(alpha)}
     return [shown_beyond(data, centre, alpha * plan.share / 2, levels, above) for above in (True, False)]

@@ -1,4 +1,4 @@
-"""The bet on signs: a fair game, an interval that holds at all times, and how soon it ends a run."""
+"""The bet on signs: it is a fair game, its interval holds at all times, and it ends runs early enough."""
 
 import itertools
 import math
@@ -17,7 +17,7 @@ PLAN = Plan((20, 40, 60))
 @pytest.mark.parametrize("sizes", [[1.0] * 8, [0.01, 5, 0.2, 0.2, 3, 0.001, 40, 0.5], [0.0, 0.0, *range(1, 7)]])
 @pytest.mark.parametrize("above", [True, False])
 def test_the_game_is_fair_whatever_the_sizes(sizes, above):
-    """Over all ways in which the coins can fall the capital is 1 on average, exactly: nothing depends on a model."""
+    """Averaged over all combinations of signs, the capital is exactly 1. This depends on no model of the noise."""
     sign = 1 if above else -1
     capitals = []
     for coins in itertools.product((-1.0, 1.0), repeat=len(sizes)):
@@ -77,7 +77,7 @@ def test_one_disturbed_block_does_not_ruin_what_was_shown():
 
 @pytest.mark.parametrize(("effect", "most"), [(0.02, 18.0), (0.05, 9.0), (-0.02, 18.0)])
 def test_blocks_to_a_verdict(effect, most):
-    """On average, at a spread of 2 %: the planned looks alone took 28 and 20."""
+    """The mean number of blocks at a spread of 2 %; planned looks alone take 28 (2 % effect) and 20 (5 %)."""
     rng = np.random.default_rng(5)
     counts = [settling_count(row, PLAN) for row in rng.normal(as_log(effect), 0.02, (150, 60))]
     assert np.mean(counts) <= most

@@ -1,4 +1,4 @@
-"""The test after every block, the plan, the correction and the means, computed once more as their definitions read."""
+"""The test after every block, the plan, the correction and the means, compared with computations by definition."""
 
 import math
 
@@ -30,7 +30,7 @@ def confidence_sequence(d, level=0.95):
 
 
 def spread_of(known):
-    """Of a few their standard deviation, of more what the quartiles of a normal distribution imply."""
+    """The standard deviation of fewer than 5 values, else the spread of a normal distribution with their quartiles."""
     if len(known) < 5:
         return float(np.std(known, ddof=1))
     ordered, quarter = sorted(known), (len(known) - 1) // 4
@@ -38,7 +38,7 @@ def spread_of(known):
 
 
 def capitals(d, centre=0.0, above=True):
-    """After every block what the three stakes have made of 1; the spread is renewed whenever a tenth more is known."""
+    """The capital that three stakes make from 1, after every block. The spread is renewed after a tenth more blocks."""
     won, found, renewed, known = [share for _, _, share in STAKES], [], 0, None
     for index, value in enumerate(d):
         if index >= 2 and (not renewed or index >= max(renewed + 1, math.ceil(1.1 * renewed))):
@@ -100,7 +100,7 @@ def test_the_ends_are_where_the_capital_just_suffices(level, scale):
 
 
 def test_an_end_may_lie_beyond_all_blocks():
-    """Seven blocks just suffice at 5 %: only for a centre that is far from all of them."""
+    """Seven blocks just suffice at 5 %, so they exclude only centres far from all of them."""
     row = np.array([1.0, 1.02, 0.98, 1.01, 0.99, 1.03, 0.97, 1.0])
     low, high = confidence_sequence(row, 0.985)
     assert -math.inf < low < 0.97 and 1.03 < high < math.inf
@@ -112,7 +112,7 @@ def test_an_end_may_lie_beyond_all_blocks():
 @pytest.mark.parametrize("place", [0.0, 0.02, -5.0])
 @pytest.mark.parametrize("ranges", [0.3, 1.5, 3.0])
 def test_an_end_is_found_however_far_from_the_blocks_it_is(ranges, place):
-    """So many times as far as they lie apart; also where they lie around 0, alike on both sides."""
+    """The end is `ranges` times the blocks' range away from them; also for blocks symmetric around 0."""
     row = 0.01 * np.array([-1.0, 1.0, 0.3, -0.4, 0.8, -0.9, 0.1, -0.2])
     end = -0.01 - 0.02 * ranges
     tail = (1 + 1e-12) / capitals(row, end)[-1]
@@ -127,7 +127,7 @@ def test_equal_blocks_have_a_point_wherever_they_lie():
 
 @pytest.mark.parametrize("tail", [0.9, 0.4, 0.1, 0.025, 0.00875, 1e-4])
 def test_fewest_blocks_of_a_bet(tail):
-    """Two at the stake of one spread, then all that may be bet."""
+    """Equal blocks: the first two win the stake for one spread, all later ones the largest stake."""
     count = next(
         n
         for n in range(1, 99)
@@ -141,7 +141,7 @@ def test_fewest_blocks_of_a_bet(tail):
 
 
 def defined(d, looks, share):
-    """(interval, equivalence): what the looks so far and the confidence sequence leave over."""
+    """(interval, equivalence): the intersection of the looks' intervals so far and the confidence sequence."""
     found = []
     for two_sided in (True, False):
         low, high = -INF, INF
@@ -174,7 +174,7 @@ def test_the_intervals_of_a_plan(share, count):
 
 
 def test_an_estimate_outside_what_is_left_over_is_at_its_end():
-    """All that the first look left over lies above what the later blocks are around."""
+    """The first look's interval is above the level of the later blocks."""
     d = np.concatenate([rows(7, 1, 20, 0.001, 0.05)[0], rows(8, 1, 25, 0.02, 0.03)[0]])
     for sign in (1, -1):
         judged = Plan((20, 60), 0.0).judged(sign * d, ALPHA)
@@ -217,7 +217,7 @@ def test_what_is_shown_is_what_the_intervals_leave_out(share, effect):
 @pytest.mark.parametrize("looks", [(20, 40, 60), (4,), (9,)])
 @pytest.mark.parametrize("alpha", [0.01, 0.02, 0.05, 0.1, 0.2, 0.4])
 def test_fewest_blocks_of_a_plan(looks, alpha):
-    """Of equal blocks: those after which a plan whose looks end with them, or a bet, shows the direction."""
+    """The smallest number of equal blocks that shows a direction, by the last look at that count or by a bet."""
 
     def fewest(shows):
         return next(n for n in range(1, 99) if shows([1.0] * n))
@@ -252,7 +252,7 @@ def test_the_share_of_the_bets():
 
 
 def ends_at(row, spreads_of, looks, share, margin):
-    """The running mean at which the procedure ends on this row of blocks, in spreads."""
+    """The mean of the blocks (in spreads) when the procedure ends on this row."""
     shown = {"up": False, "down": False, "more": False, "less": False}
     questions = {"up": (0.0, 1, 2), "down": (0.0, -1, 2), "more": (-margin, 1, 1), "less": (margin, -1, 1)}
     for count in range(1, len(row) + 1):
@@ -284,7 +284,7 @@ def test_the_mean_estimate_of_the_procedure(monkeypatch, share, effect, margin):
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_the_corrected_estimate_is_the_effect_whose_mean_estimate_was_seen(sign):
-    """Five steps of found + (seen estimate - its mean), from the plain estimate."""
+    """Starts at the plain estimate, and five times adds the plain estimate minus the mean estimate at that effect."""
     row, plan, margin = sign * rows(11, 1, 9, 0.02, 0.03)[0], Plan((20, 40, 60)), as_log(0.01)
     plain, sigma = hodges_lehmann(row), spread(row)
     procedure = stopping._Procedure(plan, 60, ALPHA)
@@ -297,7 +297,7 @@ def test_the_corrected_estimate_is_the_effect_whose_mean_estimate_was_seen(sign)
 
 @pytest.mark.parametrize(("count", "last", "simulated"), [(9, 500, 60), (30, 500, 90), (30, 70, 70), (9, 50, 50)])
 def test_how_far_the_procedure_is_simulated(monkeypatch, count, last, simulated):
-    """Three times these blocks and at least 60, but no more than are planned."""
+    """Simulates three times the present blocks, at least 60, and at most the planned number."""
 
     class Fixed:
         def mean_estimate(self, effect, margin):
@@ -321,7 +321,7 @@ def test_what_no_stop_has_chosen_or_nothing_varies_is_not_corrected(d):
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_five_steps_towards_the_effect(monkeypatch, sign):
-    """Where the mean is the effect and a quarter, each step leaves minus a quarter of what was wrong."""
+    """If the mean estimate is 1.25 times the effect, each step multiplies the error by -0.25."""
 
     class Linear:
         def mean_estimate(self, effect, margin):
@@ -347,7 +347,7 @@ def test_a_correction_does_not_go_beyond_0(monkeypatch):
 @pytest.mark.parametrize("higher", [False, True])
 @pytest.mark.parametrize("level", [0.9, 0.95])
 def test_the_interval_of_the_means_is_the_wider_of_two_at_each_end(higher, level):
-    """Whole blocks drawn again 2000 times; and Student's t on the ratio, made linear."""
+    """Takes the wider end of 2000 resamples of whole blocks and of Student's t on the linearised ratio."""
     rng = np.random.default_rng(13)
     for skewed in (0.05, 1.5):
         control, treatment = np.exp(rng.normal(0, skewed, (2, 9, 3)))

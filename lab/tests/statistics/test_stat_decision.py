@@ -1,4 +1,4 @@
-"""The borders of the decision: exactly where a word begins, and what a second opinion does to it."""
+"""The exact limits of each verdict, and how the ratio of means changes it."""
 
 import math
 from dataclasses import dataclass
@@ -85,7 +85,7 @@ def test_alpha_may_be_nearly_a_half():
 
 
 def test_the_rule_that_is_taken_where_none_is_given():
-    """alpha 5 %, a margin of 1 %; rows whose verdict another alpha or margin would change."""
+    """The defaults are alpha 5 % and a margin of 1 %; other values would change the verdicts on these rows."""
     rows = np.random.default_rng(1).normal(0.008, 0.02, (12, 60))
     counts = [settling_count(row, PLAN) for row in rows]
     words = [sequential_verdict(row, PLAN) for row in rows]
@@ -131,7 +131,7 @@ TORN = [
 
 @pytest.mark.parametrize(("effect", "mean", "low", "torn"), TORN)
 def test_the_other_average_holds_back_what_it_contradicts(effect, mean, low, torn):
-    """GO and NO-GO by its sign; NEUTRAL where it is shown, and at least the margin."""
+    """The mean contradicts GO and NO-GO by its sign; NEUTRAL if it is shown and is at least the margin."""
     alone = decide(NEUTRAL + effect)
     decision = decide(NEUTRAL + effect, means=means(mean, low))
     assert alone.verdict is not Verdict.INCONCLUSIVE
@@ -184,7 +184,7 @@ def test_a_corrected_estimate_stays_inside_the_interval(monkeypatch, far):
 
 @dataclass
 class Shown:
-    """A plan that says what was shown after every block."""
+    """A stand-in for a plan, with fixed answers after every block."""
 
     above: list
     below: list

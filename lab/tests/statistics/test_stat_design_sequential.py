@@ -1,4 +1,4 @@
-"""A design judged after every block: what all its questions together claim wrongly, and when they are answered."""
+"""A design judged after every block: the error rate of all its questions together, and how soon they are answered."""
 
 import importlib.util
 from pathlib import Path
@@ -28,13 +28,13 @@ def at_most(simulations, share):
 
 
 def places(seed, count):
-    """Of every cell in every block, as the laboratory draws them."""
+    """The place of every cell in every block, as the laboratory draws them."""
     orders = [schedule.block(CELLS, seed, index).order for index in range(count)]
     return np.array([[order.index(name) for name in CELLS] for order in orders])
 
 
 def designs(kind, simulations, count, seed):
-    """Of equal cells: rows of runs in the order of running, each put to the cell that stood there."""
+    """Designs of equal cells: runs in the order of execution are assigned to the cells at these places."""
     runs = noise_kinds.KINDS[kind](np.random.default_rng(seed), simulations, 4 * count)
     for number, row in enumerate(runs.reshape(simulations, count, 4)):
         where = places(number, count)
@@ -42,7 +42,7 @@ def designs(kind, simulations, count, seed):
 
 
 def claims_a_direction(cells, where):
-    """Whether any question is ever said to be better or worse, super- or sub-additive."""
+    """Whether any question is answered with a direction after any block: better, worse, super- or sub-additive."""
     freed, _ = freed_as_known(cells, where)
     found = (PLAN.shown(question.d, EACH, as_log(MARGIN))[:2] for question in questions(freed, NAMES))
     return any(side.any() for sides in found for side in sides)
@@ -55,7 +55,7 @@ MANY = pytest.param(3000, marks=pytest.mark.long)
 @pytest.mark.parametrize("simulations", [50, MANY])
 @pytest.mark.parametrize("kind", KINDS)
 def test_all_questions_together_claim_a_direction_of_equal_cells_in_alpha_of_the_runs(kind, simulations):
-    """After any block, so whatever ends the run."""
+    """Counts claims after any block, so the result holds however the run ends."""
     claimed = sum(claims_a_direction(*made) for made in designs(kind, simulations, BLOCKS, 31))
     assert claimed <= at_most(simulations, ALPHA)
 
@@ -63,7 +63,7 @@ def test_all_questions_together_claim_a_direction_of_equal_cells_in_alpha_of_the
 @pytest.mark.parametrize("simulations", [25, MANY])
 @pytest.mark.parametrize("kind", ["normal", "heavy tails", "drift"])
 def test_a_design_that_goes_on_beyond_its_plan_claims_no_more(kind, simulations):
-    """Three times the planned blocks, as by resume --more."""
+    """With three times the planned blocks, as after resume --more."""
     claimed = sum(claims_a_direction(*made) for made in designs(kind, simulations, 3 * BLOCKS, 32))
     assert claimed <= at_most(simulations, ALPHA)
 
@@ -71,7 +71,7 @@ def test_a_design_that_goes_on_beyond_its_plan_claims_no_more(kind, simulations)
 @pytest.mark.parametrize("simulations", [40, MANY])
 @pytest.mark.parametrize("interaction", [0.0, 0.04])
 def test_large_effects_are_answered_before_the_plan_is_used(interaction, simulations):
-    """Both factors give 5 %; a run goes on until each has its answer at both levels, and the interaction too."""
+    """Both factors gain 5 %. A run ends when each factor has an answer at both levels, and so has the interaction."""
     rng, ends, wrong = np.random.default_rng(33), [], 0
     truth = as_log(0.05) * np.array([0, 1, 1, 2]) + np.array([0, 0, 0, interaction])
     for cells in truth + rng.normal(0, 0.01, (simulations, BLOCKS, 4)):
@@ -84,7 +84,7 @@ def test_large_effects_are_answered_before_the_plan_is_used(interaction, simulat
 
 
 def test_what_was_known_of_a_block_stays():
-    """Later blocks change nothing in the contrasts of the earlier ones: only so is a look after every block allowed."""
+    """Later blocks do not change the contrasts of earlier ones; otherwise looks after every block would be invalid."""
     cells = np.random.default_rng(34).normal(0, 0.01, (30, 4)) + 0.05 * places(3, 30)
     whole, change = freed_as_known(cells, places(3, 30))
     for count in (3, 5, 12, 29):

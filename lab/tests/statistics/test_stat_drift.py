@@ -1,4 +1,4 @@
-"""Drift: slopes, trends and changes of level in series whose samples depend on each other."""
+"""Drift: slopes, trends and changes of level in autocorrelated series."""
 
 import math
 
@@ -16,7 +16,7 @@ def autoregressive(rng, n, rho, heavy=False):
 
 
 def sawtooth(rng, n):
-    """A purge that empties a cache at regular times."""
+    """A series like memory with a purge that empties a cache at regular times."""
     period = rng.uniform(5, n / 6)
     return (np.arange(n) / period + rng.random()) % 1 * 5 + rng.normal(0, 0.1, n)
 
@@ -38,7 +38,7 @@ def test_slope_coverage_of_a_sawtooth_and_a_random_walk():
     saws = [theil_sen(t, sawtooth(rng, 600)) for _ in range(200)]
     walks = [theil_sen(t, np.cumsum(rng.normal(size=600))) for _ in range(200)]
     assert np.mean([slope.low <= 0 <= slope.high for slope in saws]) >= 0.93
-    # A random walk has no slope to estimate: most intervals must say that the series is too short for its memory.
+    # A random walk has no slope to estimate. Most intervals must be infinite: the series is too short.
     assert np.mean([slope.low <= 0 <= slope.high for slope in walks]) >= 0.88
     assert np.mean([math.isinf(slope.low) for slope in walks]) > 0.5
 

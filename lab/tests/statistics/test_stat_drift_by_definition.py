@@ -1,4 +1,4 @@
-"""Slope, trend, level and warm-up of a series once more, pair by pair and partition by partition."""
+"""Slope, trend, level and warm-up of a series, compared with computations over all pairs and partitions."""
 
 import itertools
 import math
@@ -20,7 +20,7 @@ def series(count, slope=0.0, seed=1, rho=0.0):
 
 
 def batched(x):
-    """Means of sixty equal batches, what is over left out at the start; at least two samples each."""
+    """Means of sixty equal batches. Leaves out extra samples at the start; short series stay as they are."""
     size = len(x) // 60
     return (
         np.array(x)
@@ -68,7 +68,7 @@ def test_a_series_too_short_for_its_memory_has_no_interval():
     walk = np.cumsum(np.random.default_rng(3).normal(0, 1, 12))
     found = drift.theil_sen(range(12), walk)
     assert (found.low, found.high) == (-INF, INF)
-    # Its autocorrelation, corrected, is above 1: what is left of ten samples is next to nothing, and not less.
+    # The corrected autocorrelation is above 1 and is limited to 0.999, so the effective samples are few but above 0.
     assert drift._effective_samples(np.abs(np.arange(10) - 4.5)) == pytest.approx(10 * 0.001 / 1.999)
 
 
@@ -98,7 +98,7 @@ def test_the_noise_is_taken_from_neighbours(x):
 
 
 def cheapest(x, penalty, least):
-    """Where the cheapest of all partitions begins its levels: squared errors, and a penalty a change."""
+    """The starts of levels in the cheapest partition; its cost is squared errors plus a penalty for each change."""
     x = np.array(x)
 
     def cost(a, b):
@@ -137,7 +137,7 @@ def test_the_levels_are_those_of_the_cheapest_partition(y, least):
 
 
 def test_a_change_that_just_earns_its_penalty():
-    """Twenty samples, the second half of them higher and higher: from where on that is a change."""
+    """Raises the second half of 20 samples in small steps, until it counts as a change of level."""
     noise, found = levels((0, 20)), []
     for step in np.arange(2.2, 2.6, 0.01):
         y = noise + np.r_[np.zeros(10), np.full(10, step)]
@@ -178,7 +178,7 @@ def test_above_two_thousand_samples_are_averaged_in_groups():
 
 
 def warm(y, least=5):
-    """The last beginning of a level before the middle up to which every level is off that of the second half."""
+    """The end of the warm-up: the start of the first level that is near that of the second half, or reaches into it."""
     half = len(y) // 2
     level, noise = np.median(y[half:]), math.sqrt(long_run_variance(y))
     start = 0
@@ -215,7 +215,7 @@ def test_where_the_warm_up_ends(y, end):
 @pytest.mark.parametrize("scale", [0.3, 1.0])
 @pytest.mark.parametrize(("share", "end"), [(0.97, 0), (1.03, 20)])
 def test_how_near_a_first_level_may_be_to_be_no_warm_up(scale, share, end):
-    """Before a dip, which sets it apart; the threshold is four standard errors of its difference from the rest."""
+    """A dip separates the first level from the rest. The threshold is four standard errors of their difference."""
     noise = scale * levels((0, 60))
     for part in (slice(0, 10), slice(10, 20), slice(20, 60)):
         noise[part] -= noise[part].mean()

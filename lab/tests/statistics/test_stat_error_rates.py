@@ -1,6 +1,6 @@
 """Error rates and power of the whole procedure, on simulated data with known effects.
 
-`SIGMA` is the standard deviation of a block's log-ratio at which the protocol's table of power holds.
+`SIGMA` is the standard deviation of a block's log-ratio for which the protocol gives its table of power.
 """
 
 from collections import Counter
@@ -59,7 +59,7 @@ def test_false_verdicts_after_any_block_stay_within_alpha(generate, max_blocks, 
 
 @SIMULATED
 def test_any_difference_claimed_after_any_block_stays_within_alpha(simulations):
-    """Without the help of the margin: how often a true 0 is excluded after one of 60 blocks, looks or not."""
+    """Counts how often a true effect of 0 is excluded after any of 60 blocks, whatever the margin."""
     rng, plan = np.random.default_rng(42), Plan(tuple(planned_looks(60)))
     wrong = 0
     for row in normal_blocks(rng, simulations, 60):
@@ -78,7 +78,7 @@ def test_false_neutral_after_any_block_stays_within_alpha(effect, simulations):
 
 @SIMULATED
 def test_the_seeds_method_is_wrong_most_of_the_time_on_the_same_noise(simulations):
-    """10 runs of A, then 10 of B, means, threshold 1 %: what interleaving is for."""
+    """10 runs of A, then 10 of B, compared by means with a threshold of 1 %: interleaving avoids these errors."""
     rng = np.random.default_rng(44)
     runs = lfilter([1], [1, -0.41], rng.normal(0, 0.03, (simulations, 120)))[:, 100:]
     difference = runs[:, 10:].mean(axis=1) - runs[:, :10].mean(axis=1)

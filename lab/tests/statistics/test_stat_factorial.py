@@ -17,7 +17,7 @@ from hakmem_lab.judge.statistics.factorial import (
 
 
 def design(rng, blocks, main, interactions, noise=0.005):
-    """Cells in Yates order: a level per block, noise per cell, effects of factors and of sets of factors."""
+    """Cells in Yates order, with a level for each block, noise in each cell, main effects, and interactions."""
     cells = np.arange(2 ** len(main))
     truth = sum(effect * (cells >> bit & 1) for bit, effect in enumerate(main))
     for members, effect in interactions.items():
@@ -106,7 +106,7 @@ def test_a_main_effect_misleads_where_its_interaction_is_shown_and_matters():
 
 
 def flipped_p(d, value):
-    """Two-sided probability of the signed ranks over all flips of the blocks' signs."""
+    """Two-sided p-value of the signed-rank test, over all combinations of the blocks' signs."""
     ranks = np.argsort(np.argsort(np.abs(d - value))) + 1.0
     signs = np.array(list(itertools.product([-1, 1], repeat=len(d))))
     sums = signs @ ranks

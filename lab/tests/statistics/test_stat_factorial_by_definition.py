@@ -1,4 +1,4 @@
-"""Contrasts cell by cell, the drift pair by pair, and where an effect is said to mislead."""
+"""Contrasts computed cell by cell, drift pair by pair, and the limits at which an effect counts as misleading."""
 
 import itertools
 
@@ -21,7 +21,7 @@ def cell(row, on):
 
 
 def contrast(row, members, others, fixed=()):
-    """Differences of differences over the members, averaged over the levels of the others."""
+    """The difference of differences over the member factors, averaged over the levels of the other factors."""
     if members:
         first, *rest = members
         return contrast(row, rest, others, (*fixed, first)) - contrast(row, rest, others, fixed)
@@ -147,13 +147,13 @@ def test_the_drift_is_the_weighted_median_of_all_slopes_within_blocks(drift):
 
 
 def test_half_of_all_weight_is_what_makes_the_middle_slope():
-    """Three slopes of one weight each; from the middle one they are -1, 0 and 2."""
+    """Three slopes of equal weight; their differences from the middle one are -1, 0 and 2."""
     assert without_drift([[0, 1], [0, 2], [0, 4]], [[0, 1]] * 3)[1] == 0.0
 
 
 @pytest.mark.parametrize("count", [3, 4, 5, 40])
 def test_a_block_is_freed_of_what_those_before_it_have_shown(count):
-    """From the second square on; what is known is renewed with every block, later whenever a tenth more are there."""
+    """From the second square on, a block is corrected by the slope of earlier ones, renewed after a tenth more."""
     rng = np.random.default_rng(3)
     places = np.array([rng.permutation(4) for _ in range(count)])
     values = rng.normal(0, 0.2, (count, 4)) + 0.3 * places + rng.normal(0, 1, (count, 1))

@@ -1,4 +1,4 @@
-"""Guardrails from a given interval: exactly where each word begins, and what it does to a verdict."""
+"""Guardrails from a given interval: the exact limits of each status, and how it changes a verdict."""
 
 import pytest
 

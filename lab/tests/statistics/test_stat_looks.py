@@ -9,7 +9,7 @@ from scipy.stats import binom
 
 from hakmem_lab.judge.statistics.plan import obrien_fleming_levels, planned_looks
 
-# Jennison & Turnbull, Group Sequential Methods (2000), table 2.3: C_B(K, alpha), two-sided.
+# Two-sided constants C_B(K, alpha) from Jennison & Turnbull, Group Sequential Methods (2000), table 2.3.
 PUBLISHED = {
     0.01: [2.576, 2.580, 2.595, 2.609, 2.621],
     0.05: [1.960, 1.977, 2.004, 2.024, 2.040],

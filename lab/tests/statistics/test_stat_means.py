@@ -1,4 +1,4 @@
-"""The other average: rare slow runs, which the typical block does not see."""
+"""The ratio of means, which shows rare slow runs that the typical block does not show."""
 
 import math
 
@@ -14,14 +14,14 @@ PLAN = Plan((20, 40, 60))
 
 
 def arms(rng, blocks, gain=0.0, slow_share=0.0, factor=20.0, sigma=0.01):
-    """Two runs a side of every block: (control, treatment, log-ratios)."""
+    """(control, treatment, log-ratios), with two runs of each arm in every block."""
     control, treatment = np.exp(rng.normal(0, sigma, (2, blocks, 2)))
     treatment = treatment * np.exp(-gain) * np.where(rng.random((blocks, 2)) < slow_share, factor, 1.0)
     return control, treatment, np.log(control).mean(axis=1) - np.log(treatment).mean(axis=1)
 
 
 def with_slow_runs(rng, count, factor, **keys):
-    """The same with so many slow runs of the treatment, each in a block of its own."""
+    """Like `arms`, with `count` slow runs of the treatment, each in another block."""
     control, treatment, _ = arms(rng, 60, **keys)
     treatment[: 7 * count : 7, 0] *= factor
     return control, treatment, np.log(control).mean(axis=1) - np.log(treatment).mean(axis=1)
@@ -34,7 +34,7 @@ def judged(rng, **keys):
 
 
 def test_usually_faster_rarely_but_badly_slower_is_no_go_and_no_no_go():
-    """2 % of the runs take 20 times as long, the others are 2 % faster: GO, by the typical block alone."""
+    """2 % of the runs take 20 times as long, the others are 2 % faster. The typical block alone would give GO."""
     rng = np.random.default_rng(1)
     words, alone = [], 0
     for _ in range(60):
@@ -93,7 +93,7 @@ def test_the_interval_of_the_means_covers_and_falls_short_where_a_few_runs_carry
 
 
 def test_an_interval_that_a_single_block_carries_reaches_to_where_it_would_be_without():
-    """A third of the resamples lack the block; a normal distribution around the estimate would end before that."""
+    """A third of the resamples lack the slow block, so the interval reaches 0; a normal interval would not."""
     even, slow = [[1.0]] * 12, [[1.0]] * 11 + [[100.0]]
     assert ratio_of_means(slow, even).ratio.low == ratio_of_means(even, slow).ratio.high == pytest.approx(0.0)
 
@@ -106,8 +106,8 @@ def test_too_few_blocks_and_unequal_arms():
 
 
 def test_neutral_is_withheld_where_rare_slow_runs_were_seen():
-    """3,000 runs of 60 blocks, 2 of each arm a block; 2 % of the treatment's take five times as long. NEUTRAL stands
-    only where hardly any of them was seen. Of two equal arms it is not lost."""
+    """3,000 runs of 60 blocks; 2 % of the treatment's executions take five times as long. NEUTRAL stays only if hardly
+    any slow ones were seen. For equal arms it stays nearly always."""
     rng, blocks, delta = np.random.default_rng(11), 60, math.log1p(0.01)
     neutral = {0.0: 0, 0.02: 0}
     for share in neutral:
@@ -118,7 +118,7 @@ def test_neutral_is_withheld_where_rare_slow_runs_were_seen():
         far = (costs > 2).sum(axis=(2, 3))
         for run in range(3000):
             typical = np.median(d[run])
-            if abs(typical) < delta / 2:  # as its interval, of so many calm blocks, is inside the margin
+            if abs(typical) < delta / 2:  # then the interval of so many calm blocks is inside the margin
                 ratio = Interval(mean[run], -np.inf, np.inf, 0.95, blocks)
                 neutral[share] += not contradicts(Verdict.NEUTRAL, ratio, delta, tuple(far[:, run]))
     assert neutral[0.0] > 0.95 * 3000

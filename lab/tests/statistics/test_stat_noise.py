@@ -1,4 +1,4 @@
-"""A/A: false verdicts, noise figures, and a runner that treats its arms differently."""
+"""A/A checks: false verdicts, noise figures, and detection of a runner that treats its arms differently."""
 
 from collections import Counter
 
@@ -73,8 +73,8 @@ def test_a_quiet_fair_runner_is_fit_and_a_noisy_one_open():
 
 @pytest.mark.parametrize("bias", [0.005, 0.01])
 def test_a_bias_of_half_the_margin_or_more_passes_in_alpha_of_all_checks(bias, monkeypatch):
-    """Equivalence: what is not shown to be small does not pass, however few blocks there are. Nothing else holds a
-    check back here: the resampled verdicts, which take nearly all of its time, are all of them right."""
+    """A bias must be shown to be small, however few blocks there are. Only this can fail the check here, since the
+    resampled verdicts, which take nearly all of its time, are replaced by right ones."""
     monkeypatch.setattr(aa, "_resampled_verdicts", lambda *_: Counter({Verdict.NEUTRAL: 200}))
     rng, checks = np.random.default_rng(112), 400
     passed = sum(labelled(rng, 40, 0.015, np.log1p(bias)).fit for _ in range(checks))
@@ -136,7 +136,7 @@ def test_sequential_rate_needs_twenty_runs():
 
 
 def test_figures_in_a_small_unit_are_as_noisy():
-    """Logs of numbers that are too large to be written down."""
+    """In a tiny unit the figures are huge: their logs are larger by 1000, and the noise must be the same."""
     runs = machine(np.random.default_rng(109), 12)
     near, far = aa_false_verdicts(runs, resamples=200, rng=1), aa_false_verdicts(runs + 1000, resamples=200, rng=1)
     assert far.coefficient_of_variation == pytest.approx(near.coefficient_of_variation)

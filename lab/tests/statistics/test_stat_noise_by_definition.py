@@ -1,4 +1,4 @@
-"""The A/A check, part by part: what is drawn, what is said of it, and exactly where a machine is fit."""
+"""The A/A check, part by part: its draws, its advice, and the exact limits at which a machine is fit."""
 
 import math
 from collections import Counter
@@ -28,7 +28,7 @@ def contrasts(runs):
 
 @pytest.mark.parametrize(("blocks", "size"), [(30, 15), (31, 15), (12, 6), (13, 6)])
 def test_windows_and_subsets_of_half_of_the_blocks_get_random_signs(monkeypatch, blocks, size):
-    """Every other draw is a window of neighbours; each place where one can begin is drawn."""
+    """Every other draw is a window of neighbouring blocks, and windows begin at every possible place."""
     seen, runs = [], machine(blocks)
     monkeypatch.setattr(aa, "sequential_verdict", lambda *words: seen.append(words) or Verdict.NEUTRAL)
     result = aa_false_verdicts(runs, 0.02, 0.04, 300, 5)
@@ -49,7 +49,7 @@ def test_windows_and_subsets_of_half_of_the_blocks_get_random_signs(monkeypatch,
 
 
 def test_half_of_the_blocks_but_no_fewer_than_a_verdict_needs():
-    """At an alpha of 1 % that is 8 of 16 blocks."""
+    """At an alpha of 1 %, a verdict needs 8 blocks, so 16 are needed in all."""
     for runs, alpha, least in ((machine(11), 0.05, 12), (machine(15), 0.01, 16)):
         with pytest.raises(ValueError, match=f"at least {least} blocks are needed, got {len(runs)}"):
             aa_false_verdicts(runs, alpha=alpha)
@@ -132,7 +132,7 @@ SHOWN, HIDDEN = [0.1] * 20, [0.1, -0.1] * 10
     ],
 )
 def test_where_a_machine_is_fit(rate, bias, state):
-    """A bias is shown at 99.9 %: by no fewer than 11 equal blocks, for 2^-10 is more than half of 0.1 %."""
+    """A bias is shown at 99.9 %, which needs at least 11 equal blocks, since 2^-10 is above half of 0.1 %."""
     assert aa._state(rate, 0.08, bias, 0.01, 0.05) == state
 
 

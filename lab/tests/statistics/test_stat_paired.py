@@ -40,7 +40,7 @@ def autoregressive_blocks(rng, simulations, blocks, rho):
 
 
 def symmetrised_lognormal(rng, simulations, blocks):
-    """Differences of two skewed times: skewed each, symmetric as a difference."""
+    """Differences of two skewed times; such a difference is symmetric."""
     first, second = rng.lognormal(0, 1, (2, simulations, blocks))
     return first - second
 
@@ -107,7 +107,7 @@ def test_exact_and_normal_ranks_meet_at_the_limit():
 
 @pytest.mark.parametrize("grid", [8, 2**40])
 def test_selection_without_all_averages_is_exact(monkeypatch, grid):
-    """On a binary grid, where sums of two values are exact: with many ties, and with none."""
+    """The values are on a binary grid, so that sums of two are exact: a coarse grid with ties, a fine one without."""
     d = np.round(np.random.default_rng(4).normal(0, 1, 301) * grid) / grid
     direct = WalshAverages(d)
     monkeypatch.setattr(paired, "DIRECT_LIMIT", 10)

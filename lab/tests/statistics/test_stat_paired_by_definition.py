@@ -1,4 +1,4 @@
-"""Ranks, tails and planned looks against enumeration, the normal distribution and SciPy."""
+"""Ranks, tails and planned looks, compared with enumeration, the normal distribution and SciPy."""
 
 import itertools
 import math
@@ -29,7 +29,7 @@ def averages(d):
 
 
 def enumerated(n):
-    """The signed-rank statistic of every way in which n signs can fall."""
+    """The signed-rank statistic for every combination of n signs."""
     return np.array(list(itertools.product((0, 1), repeat=n))) @ np.arange(1, n + 1)
 
 
@@ -44,7 +44,7 @@ def test_the_ends_are_the_averages_that_enumeration_gives(n, level):
 
 
 def test_a_level_that_is_just_reached_is_reached():
-    """Six blocks of one sign are two of 64 cases, whatever a float makes of the level."""
+    """Six blocks of one sign are two of 64 cases; rounding of the level as a float must not matter."""
     d = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
     for level in (1 - 2 / 64, np.nextafter(1 - 2 / 64, 1)):
         assert (paired_interval(d, level).low, paired_interval(d, level).high) == (1.0, 6.0)
@@ -141,7 +141,7 @@ def test_a_ratio_needs_values_above_0_and_says_which_is_not(value):
 @pytest.mark.parametrize("alpha", [0.01, 0.05, 0.4])
 @pytest.mark.parametrize("two_sided", [True, False])
 def test_the_levels_of_all_looks_together_are_alpha(counts, alpha, two_sided):
-    """By the normal distribution of the paths at all looks, which one boundary bounds on the scale of the sums."""
+    """Integrates the normal distribution of the sums at all looks; on this scale, all looks have one boundary."""
     levels = obrien_fleming_levels(counts, alpha, two_sided)
     sides = 2 if two_sided else 1
     ends = [norm.isf(level / sides) * math.sqrt(count) for level, count in zip(levels, counts, strict=True)]

@@ -1,4 +1,4 @@
-"""Pooled quantiles: what they are, what they see that medians of runs do not, and how often they err."""
+"""Pooled quantiles: their values, their advantage over medians of runs, and their error rates."""
 
 import math
 
@@ -22,7 +22,7 @@ def test_the_quantiles_of_known_requests():
 
 
 def test_a_rarely_slow_arm_is_not_better_for_its_usual_runs():
-    """Two runs of a hundred stall: p99.99 of the median run is 2 % better, of all requests 20 times as bad."""
+    """Two of a hundred runs stall: p99.99 of the median run is 2 % better, that of all requests 20 times as bad."""
     usual = {1.0: 9_000, 40.0: 1_000}
     faster = {0.98: 9_000, 39.2: 1_000}
     stalled = {0.98: 8_500, 39.2: 1_000, 800.0: 500}
@@ -39,7 +39,7 @@ def test_a_rarely_slow_arm_is_not_better_for_its_usual_runs():
 
 
 def histograms(rng: np.random.Generator, blocks: int, factor: float, drift: np.ndarray) -> list[dict[float, int]]:
-    """Log-normal requests whose scale differs from run to run, with a stall in a run of ten."""
+    """Log-normal requests whose scale differs from run to run; every tenth run, on average, has a stall."""
     found = []
     for block in range(blocks):
         scale = factor * math.exp(drift[block] + rng.normal(0, 0.2))
@@ -68,7 +68,7 @@ NOISES = {
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("blocks", [6, 12, 25])
 def test_equal_arms_are_rarely_told_apart(blocks, noise, simulations):
-    """Both directions together, of every statistic, whatever the noise from run to run; a coin says who is first."""
+    """Counts wrong claims in both directions, for every statistic and kind of noise; the order of arms is random."""
     rng, shown = np.random.default_rng(71), dict.fromkeys((0.5, TAIL, 0.999, MEAN), 0)
     for _ in range(simulations):
         pairs = rng.permuted(NOISES[noise](rng, 2 * blocks).reshape(blocks, 2), axis=1)
@@ -93,7 +93,7 @@ def test_a_true_difference_is_found_and_covered():
 
 
 def test_the_blocks_are_what_varies():
-    """A hundred thousand requests of two runs say no more than two runs."""
+    """100,000 requests from two runs are as uncertain as two values."""
     runs = [{1.0: 50_000}, {2.0: 50_000}]
     value, low, high = arm(runs, (0.5,)).interval(0.5)
     assert (value, low, high) == (1.0, pytest.approx(1.0), pytest.approx(2.0))
@@ -127,7 +127,7 @@ def test_unequal_numbers_of_blocks_are_no_pairs():
 
 
 def test_the_spread_of_a_block_is_what_makes_the_ratio_uncertain():
-    """Of means of many blocks it is the spread of a block's own ratio; one block alone has none that is known."""
+    """For means of many blocks, the spread is that of the blocks' own ratios; for a single block it is unknown."""
     rng, sigma = np.random.default_rng(9), 0.01
     logs = rng.normal(0, sigma, (2, 150))
     control, treatment = (arm([{float(np.exp(x)): 1} for x in row], [MEAN]) for row in logs)

@@ -1,4 +1,4 @@
-"""Pooled quantiles once more, request by request, and the two tests of their difference, flip by flip."""
+"""Pooled quantiles, compared with computations request by request, and both tests of differences by enumeration."""
 
 import itertools
 import math
@@ -29,7 +29,7 @@ def requests(blocks):
 
 
 def statistic(blocks, what):
-    """The mean, or the smallest request that at least a share of `what` does not exceed."""
+    """The mean, or the smallest request such that at least the share `what` of all requests are not larger."""
     every = requests(blocks)
     return np.mean(every) if what == MEAN else next(x for i, x in enumerate(every, 1) if i >= what * len(every) - 1e-6)
 
@@ -42,7 +42,7 @@ def test_a_statistic_of_all_requests(what):
 
 @pytest.mark.parametrize(("share", "value"), [(0.2, 1), (0.2 + 1e-6, 2), (0.4, 2), (0.6, 3), (0.3 * 2, 3), (1.0, 5)])
 def test_a_share_that_is_just_reached(share, value):
-    """0.3 * 2 is a little more than 0.6: that is rounding, not another request."""
+    """0.3 * 2 is a little more than 0.6 as a float; this must not select the next request."""
     assert pool([{float(v): 1 for v in range(1, 6)}]).at(share) == value
 
 
@@ -68,7 +68,7 @@ def test_what_is_no_pool_is_refused(counts, message):
 
 
 def resampled(blocks, what):
-    """The logarithm of a statistic of 2000 draws of as many whole blocks."""
+    """Logarithms of a statistic in 2000 resamples, each of as many whole blocks as there are."""
     draws = np.random.default_rng([20_260_101, len(blocks)]).multinomial(
         len(blocks), [1 / len(blocks)] * len(blocks), 2000
     )
@@ -81,7 +81,7 @@ def resampled(blocks, what):
 
 
 def ends(replicates, blocks, level):
-    """The percentile interval, expanded to the tails of Student's t times sqrt(n / (n - 1))."""
+    """The percentile interval, with tails widened to those of Student's t, times sqrt(n / (n - 1))."""
     tail = norm.cdf(math.sqrt(blocks / (blocks - 1)) * t.ppf((1 - level) / 2, blocks - 1))
     return np.quantile(replicates, tail), np.quantile(replicates, 1 - tail)
 
@@ -153,7 +153,7 @@ def test_a_difference_is_shown_where_both_tests_say_so(what, factor):
 
 
 def test_requests_on_the_common_quantile_count_half():
-    """The median of all is 2. So counted, both blocks lean to one side, the second by a fortieth."""
+    """The common median is 2. With requests at 2 counted half, both blocks lean to one side, the second by 1/40."""
     control = pool([{1.0: 4, 2.0: 8, 3.0: 8}, {1.0: 3, 2.0: 13, 3.0: 4}])
     treatment = pool([{1.0: 8, 2.0: 8, 3.0: 4}, {1.0: 8, 2.0: 4, 3.0: 8}])
     assert flip_p(control, treatment, 0.5) == 0.5
@@ -173,12 +173,12 @@ def test_a_widened_interval_leaves_out_what_both_do(one, other, both):
 
 
 def given(estimate, replicates, blocks=3):
-    """An arm whose resamples are said, not drawn."""
+    """An arm with given resamples instead of random ones."""
     return Sampled(pool(histograms(1, blocks)), (0.5,), np.array([estimate]), np.array([replicates]))
 
 
 def test_the_spread_of_a_block_is_that_of_resamples_times_the_root_of_their_number():
-    """As if a block less were there: resamples of few blocks scatter less than blocks do."""
+    """The spread is corrected by sqrt(n / (n - 1)), since resamples of few blocks vary less than blocks do."""
     one, other = np.linspace(-1, 1, 99), np.linspace(-1, 2, 99) ** 2
     for blocks in (2, 3):
         expected = np.std(one - other) * math.sqrt(blocks) * math.sqrt(blocks / (blocks - 1))

@@ -1,4 +1,4 @@
-"""Planning: every forecast by its definition, every number of blocks the fewest that will do."""
+"""Planning: forecasts match their definitions, and planned numbers of blocks are the smallest that suffice."""
 
 import math
 from functools import lru_cache
@@ -19,7 +19,7 @@ def noise(count, scale=0.02, centre=0.0, seed=1):
 
 
 def odds(centre, scatter, error, blocks, margin=0.01, alpha=0.05):
-    """(go, neutral, no go) of an estimate to come, N(centre, scatter), with intervals of `error`."""
+    """Probabilities of (GO, NEUTRAL, NO-GO) for an estimate from N(centre, scatter) with the standard error `error`."""
     half, narrow = (t.isf(tail, max(1, blocks - 1)) * error for tail in (alpha / 2, alpha))
     delta, estimate = as_log(margin), norm(centre, scatter)
     go, no_go = estimate.sf(max(delta, half)), estimate.cdf(-max(delta, half))
@@ -49,13 +49,13 @@ def test_the_rule_that_is_taken_where_none_is_given():
     assert power.smallest_effect(0.03, 20) == power.smallest_effect(0.03, 20, 0.05, 0.8)
     assert power.blocks_to_detect(0.03, 0.02) == power.blocks_to_detect(0.03, 0.02, 0.05, 0.8)
     assert power.least_blocks() == power.least_blocks(0.05, 1) == 6
-    # A thirty-second, both ways: five blocks on one side just show it where all of alpha is for one look.
+    # Five blocks of one sign have a two-sided probability of 2/32 = 0.0625, just enough if one look has all of alpha.
     assert power.least_blocks(0.0625) == 5 < power.least_blocks(0.0625, 2) == 6
 
 
 @pytest.mark.parametrize("edge", [0.01, -0.01 / 1.01])
 def test_at_the_margin_a_direction_is_deserved(edge):
-    """log(1.01) and -log(1.01) are the border of both."""
+    """At log(1.01) and -log(1.01), the deserved verdict changes from NEUTRAL to a direction."""
     found = power.predicted_verdicts(0.001, edge, 40)
     assert power.predicted_power(0.001, edge * 1.000001, 40) == pytest.approx(
         found.go if edge > 0 else found.no_go, abs=1e-3
@@ -101,7 +101,7 @@ def test_no_fewer_blocks_than_any_verdict_needs_and_no_more_than_a_hundred_thous
 @pytest.mark.parametrize("looks", [1, 3, (20, 40)])
 @pytest.mark.parametrize("alpha", [0.01, 0.05, 0.3])
 def test_fewest_blocks_of_the_last_look(looks, alpha):
-    """A direction needs no fewer than the absence of one."""
+    """A direction needs at least as many blocks as NEUTRAL."""
     two_sided, one_sided = (obrien_fleming_levels(looks, alpha, sides)[-1] for sides in (True, False))
     shown = [
         next(n for n in range(1, 99) if paired_interval([1.0] * n, 1 - x).low > 0) for x in (two_sided, 2 * one_sided)
@@ -133,7 +133,7 @@ def test_a_detectable_effect():
 
 
 def shows_better(rows, plan, alpha):
-    """Of rows of blocks: which show by their end that the treatment is better, by the plan's looks and bets."""
+    """Which rows of blocks show by their end that the treatment is better, by the plan's looks or bets."""
     found = np.zeros(len(rows), dtype=bool)
     for count, level, _ in plan.levels(alpha):
         d = rows[:, :count]
@@ -146,7 +146,7 @@ def shows_better(rows, plan, alpha):
 
 @lru_cache
 def critical(count, level):
-    """The least sum of ranks against it with which a look does not show it."""
+    """The smallest sum of ranks of opposite sign with which a look does not show the direction."""
     ways = np.ones(1)
     for rank in range(1, count + 1):
         ways = np.convolve(ways, [1, *[0] * (rank - 1), 1])
@@ -163,7 +163,7 @@ NOISES = {
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("spread", [0.05, 0.3, 0.5, 0.7, 1.0, 1.7])
 def test_what_is_to_be_detected_is_shown_in_four_runs_of_five(noise, spread):
-    """3,000 runs: also where the noise is so small that the fewest blocks decide. spread: in effects of 5 %."""
+    """3,000 runs; with little noise, the smallest possible number of blocks decides. spread: in units of the effect."""
     effect, rng = math.log1p(0.05), np.random.default_rng(7)
     count = power.planned_to_detect(spread * effect, 0.05)
     plan = Plan(tuple(planned_looks(count, 3)))

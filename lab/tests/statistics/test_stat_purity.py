@@ -1,4 +1,4 @@
-"""The package computes: it reads no clock, no file and no global random state, and depends on nothing above it."""
+"""The package only computes: it reads no clock, no file and no global random state, and imports nothing above it."""
 
 import ast
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Order statistics around a quantile, against their definition by the binomial distribution."""
+"""Order statistics around a quantile, compared with their definition by the binomial distribution."""
 
 import math
 
@@ -10,8 +10,8 @@ from hakmem_lab.judge.statistics.paired import quantile_interval
 
 
 def enumerated(n, q, level):
-    """(low, high) of 1 … n: the closest ranks on either side that the quantile leaves with at most half of what is left
-    over."""
+    """(low, high) among the ranks 1 … n: on each side, the closest rank that the quantile passes with a probability of
+    at most (1 - level) / 2."""
     tail = (1 - level) / 2
     low = max((r for r in range(1, n + 1) if binom.cdf(r - 1, n, q) <= tail), default=-math.inf)
     high = min((r for r in range(1, n + 1) if binom.sf(r - 1, n, q) <= tail), default=math.inf)
@@ -29,7 +29,7 @@ def test_the_ranks_are_those_of_the_binomial_distribution(n, q, level):
 
 
 def test_a_level_that_is_just_reached_is_reached():
-    """The ends of six values enclose the median but for 2 of 64 cases."""
+    """The smallest and the largest of six values enclose the median, except in 2 of 64 cases."""
     assert quantile_interval(range(1, 7), 0.5, 1 - 2 / 64) == (3.5, 1.0, 6.0)
     assert quantile_interval(range(1, 7), 0.5, 1 - 1.99 / 64) == (3.5, -math.inf, math.inf)
 

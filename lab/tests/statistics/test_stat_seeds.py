@@ -1,7 +1,7 @@
-"""The seeds' raw numbers, and the verdict that they support.
+"""Raw numbers of the documents that the project grew from (the seeds), and the verdicts that these numbers support.
 
-The seeds ran one configuration to the end before the next. These cases pair the runs by index as the best that can be
-done with such data: the blocks were not interleaved, so even a "significant" result here may be a shift of the machine.
+The seeds ran one configuration to the end before the next one. These tests pair the runs by index, which is the best
+that such data allow. The runs were not interleaved, so even a "significant" result may be a shift of the machine.
 """
 
 import math
@@ -64,7 +64,7 @@ def test_phase_76_2_c4_alone_is_no_regression_and_with_the_others_is_go():
 
 
 def test_phase_76_2_super_additive_is_not_shown():
-    """Read alone the contrast is just shown at 95 %; among the three contrasts of the matrix it is not shown."""
+    """Judged alone, the contrast is just shown at 95 %; as one of the three contrasts of the matrix, it is not."""
     alone = interaction_of(matrix())
     assert alone.excludes_zero()
     assert as_ratio(alone.low) < 1e-4
@@ -73,7 +73,7 @@ def test_phase_76_2_super_additive_is_not_shown():
 
 
 def test_phase_76_2_super_additive_depends_on_an_arbitrary_pairing():
-    """Runs that were not interleaved have no pairing of their own: other pairings change the answer."""
+    """Runs that were not interleaved have no natural pairing, and other pairings change the answer."""
     rng = np.random.default_rng(121)
     answers = [classify_interaction(interaction_of(rng.permuted(matrix(), axis=0))) for _ in range(400)]
     share = answers.count(Interaction.SUPER_ADDITIVE) / len(answers)
@@ -97,7 +97,7 @@ def test_phase_77_1_plus_0_40_percent_is_not_no_go():
 
 
 def test_phase_32_sign_says_which_arm_is_better():
-    """Printed as −0.46 %: the counter compiled in (treatment) was faster at the median, by 0.46 %."""
+    """The seed printed −0.46 %, but with the counter compiled in (treatment) the median was 0.46 % faster."""
     median_ratio = block_log_ratio(
         [np.median(SEEDS["phase_32"]["compiled_out"])],
         [np.median(SEEDS["phase_32"]["compiled_in"])],
@@ -119,7 +119,7 @@ def test_phase_32_sign_says_which_arm_is_better():
 @pytest.mark.parametrize("delta", [-0.0046, +0.0053, +0.0040, +0.0032, -0.0007, +0.0071])
 @pytest.mark.parametrize("spread", [0.0001, 0.002, 0.02])
 def test_less_than_the_margin_is_never_go_or_no_go(delta, spread):
-    """Phases 32 and 60 called −0.46 % NEUTRAL and NO-GO, 26B called +0.53 % GO, 77-1 called +0.40 % NO-GO."""
+    """Phase 32 called −0.46 % NEUTRAL, phase 60 NO-GO; phase 26B called +0.53 % GO, and 77-1 +0.40 % NO-GO."""
     half = np.random.default_rng(122).normal(0, spread, 15)
     decision = decide(np.concatenate([half, -half]) + as_log(delta))
     assert as_ratio(decision.interval.estimate) == pytest.approx(delta, abs=1e-9)
@@ -147,7 +147,7 @@ def test_phase_23_winner_of_nine_is_a_selection_not_a_result():
 
 
 def test_phase_23_three_runs_support_no_ranking():
-    """With three blocks an arm, whatever the numbers, no simultaneous interval can exclude 0."""
+    """With three blocks of each arm, no simultaneous interval can exclude 0, whatever the numbers are."""
     columns = {name: np.log([value, value, value]) for name, value in SEEDS["phase_23_averages_m"].items()}
     assert not any(interval.excludes_zero() for interval in simultaneous_intervals(columns).values())
 
@@ -165,7 +165,7 @@ def test_phase_48_jemalloc_beats_the_system_s_malloc():
 
 
 def test_phase_48_another_day_s_baseline_moves_the_milestone():
-    """The same runs reach 50 % of another day's mimalloc, and clearly do not reach 50 % of that day's."""
+    """These runs reach 50 % of mimalloc as measured on another day, but clearly not of mimalloc on the same day."""
     same_day = paired_interval(throughput_blocks(SEEDS["phase_48"]["mimalloc"], SEEDS["phase_48"]["hakmem"]))
     assert same_day.high < math.log(0.50)
     other_day = [
@@ -175,7 +175,7 @@ def test_phase_48_another_day_s_baseline_moves_the_milestone():
 
 
 def test_phase_77_1_ratio_of_89_percent_came_from_another_baseline():
-    """ "89.2 % of mimalloc" for the Phase 76-2 build, which is 43.8 % of the mimalloc measured in Phase 48."""
+    """The seed gave the Phase 76-2 build "89.2 % of mimalloc", but it has 43.8 % of mimalloc's rate in Phase 48."""
     ratio = np.mean(SEEDS["phase_76_2"]["D"]) / np.mean(SEEDS["phase_48"]["mimalloc"])
     assert ratio == pytest.approx(0.438, abs=0.001)
     shift = {
@@ -187,7 +187,7 @@ def test_phase_77_1_ratio_of_89_percent_came_from_another_baseline():
 
 
 def test_phase_48_syscall_budget_was_missed():
-    """18 calls in 200 million operations against a budget of 1e-8 per operation was called a pass."""
+    """The seed called 18 calls in 200 million operations a pass, although the budget was 1e-8 per operation."""
     syscalls = SEEDS["phase_48_syscalls"]
     rate = rate_interval(syscalls["calls"], syscalls["operations"])
     assert rate.estimate == pytest.approx(9e-8)
@@ -195,7 +195,7 @@ def test_phase_48_syscall_budget_was_missed():
 
 
 def test_phase_59_stability_is_not_a_property_of_an_allocator():
-    """Phase 59: 2.68 times steadier than mimalloc; the runs of Phase 48 say less steady."""
+    """Phase 59 called hakmem 2.68 times steadier than mimalloc, but in the runs of Phase 48 it is less steady."""
     assert SEEDS["phase_59_variation"]["mimalloc"] / SEEDS["phase_59_variation"]["hakmem"] == pytest.approx(
         2.67, abs=0.01
     )
@@ -205,7 +205,7 @@ def test_phase_59_stability_is_not_a_property_of_an_allocator():
 
 
 def test_phase_57_short_processes_cannot_show_a_leak():
-    """36 processes of 8.5 s say nothing of a leak of 12 MiB/h that one process of the same total time shows."""
+    """36 processes of 8.5 s do not show a leak of 12 MiB/h; a single process of the same total time does."""
     rng = np.random.default_rng(123)
     leak_mib_per_s = 12 / 3600
     noise = lfilter([1], [1, -0.7], rng.normal(0, 0.02, 400))

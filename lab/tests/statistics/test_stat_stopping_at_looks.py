@@ -1,4 +1,4 @@
-"""The correction of estimates that a planned look has ended, once more by its definition."""
+"""The correction of estimates from runs that a planned look ended, compared with its definition."""
 
 import math
 
@@ -13,7 +13,7 @@ ALPHA, LOOKS = 0.05, (6, 9, 12)
 
 
 def ends_at(row, alpha, margin):
-    """The mean at the first look that settles it, or at the last one; what a look has shown stays shown."""
+    """The mean at the first look that settles the run, or at the last one. Anything that a look shows stays shown."""
     shown = dict.fromkeys(("up", "down", "more", "less"), False)
     questions = {"up": (0.0, 1, 2), "down": (0.0, -1, 2), "more": (-margin, 1, 1), "less": (margin, -1, 1)}
     for place, count in enumerate(LOOKS):
@@ -51,7 +51,7 @@ def test_five_steps_from_the_plain_estimate(sign):
 
 
 class Double:
-    """Of a procedure whose mean is twice the effect."""
+    """A stand-in for a procedure whose mean estimate is twice the effect."""
 
     def mean_estimate(self, effect, margin):
         return 2 * effect
@@ -63,7 +63,7 @@ class Double:
      (1.0, 1.5e-9, True), (-1.0, 1.5e-9, True)],
 )  # fmt: skip
 def test_what_does_not_vary_is_not_corrected(monkeypatch, plain, sigma, corrected):
-    """The border is a thousand-millionth of the estimate."""
+    """No correction if sigma is at most 1e-9 of the estimate."""
     monkeypatch.setattr(stopping, "_procedure_of_looks", lambda *_: Double())
     found = stopping.corrected_at_look(plain, sigma, Plan(LOOKS), 0.01, ALPHA)
     assert (found != plain) == corrected and abs(found) <= abs(plain)

@@ -1,4 +1,4 @@
-"""Each word of each sentence is wrong at most as often as is said: simulated over kinds of noise and true effects."""
+"""Simulates kinds of noise and true effects: no claim of a sentence is wrong more often than its error rate allows."""
 
 import importlib.util
 from pathlib import Path
@@ -22,17 +22,18 @@ MANY = 3000
 
 
 def at_most(simulations, share):
-    """Of 3,000 runs a rate of 7.5 % instead of 5 passes in 1 of 200 tests; of 300 it would in nine of ten."""
+    """The tolerated number of errors. With 3,000 runs, a true rate of 7.5 % instead of 5 % passes once in 200 tests;
+    with 300 runs it would pass nine times in ten."""
     return binom.ppf(0.999, simulations, share)
 
 
 def interval_at_the_end(row):
-    """That of the block that ends the run."""
+    """The interval at the block that ends the run."""
     return PLAN.judged(row[: settling_count(row, PLAN, MARGIN, ALPHA)], ALPHA).interval
 
 
 def directions(data, plan=PLAN, alpha=ALPHA, centre=0.0):
-    """Whether the interval has ever lain above, below the centre: it only shrinks, so wherever the run ends."""
+    """(above, below): whether the interval is ever beyond the centre. It only shrinks, so then it is so at the end."""
     return noise_kinds.directions(data, plan, alpha, centre)
 
 
@@ -49,12 +50,12 @@ def test_what_is_simulated_of_many_is_what_is_said_of_one():
     data = np.random.default_rng(10).normal(0.004, 0.015, (150, 60))
     said = [[side.any() for side in PLAN.shown(row, ALPHA, as_log(MARGIN))] for row in data]
     simulated = np.array([*directions(data), inside(data)]).T
-    assert (np.array(said) == simulated).mean() > 0.99  # but for what the normal approximation rounds
+    assert (np.array(said) == simulated).mean() > 0.99  # except for rounding by the normal approximation
 
 
 @pytest.mark.parametrize("kind", noise_kinds.KINDS)
 def test_a_direction_of_equal_arms_is_claimed_in_alpha_of_the_runs(kind):
-    """GO, NO-GO, and every "surely better" or "surely worse" of an INCONCLUSIVE, after any block."""
+    """Counts GO, NO-GO, and "surely better" or "surely worse" in an INCONCLUSIVE, after any block."""
     data = noise_kinds.blocks(kind, np.random.default_rng(11), MANY, 60)
     above, below = directions(data)
     assert (above | below).sum() <= at_most(MANY, ALPHA)
@@ -62,15 +63,15 @@ def test_a_direction_of_equal_arms_is_claimed_in_alpha_of_the_runs(kind):
 
 @pytest.mark.parametrize("kind", ["normal", "heavy tails", "neighbours alike", "rare and slow"])
 def test_a_run_that_goes_on_for_ever_claims_no_more(kind):
-    """Three times the planned blocks, as by resume --more, judged after every one of them."""
+    """With three times the planned blocks, as after resume --more, judged after every block."""
     above, below = directions(noise_kinds.blocks(kind, np.random.default_rng(12), MANY, 180))
     assert (above | below).sum() <= at_most(MANY, ALPHA)
 
 
 @pytest.mark.parametrize(("effect", "sigma"), [(0.001, 0.02), (0.005, 0.036), (0.0099, 0.005), (0.0099, 0.02)])
 def test_the_wrong_direction_and_the_margin_are_claimed_in_half_of_alpha(effect, sigma):
-    """At a true effect below the margin: "surely worse", and "surely at least the margin", which a sentence says where
-    the interval begins beyond it."""
+    """The true effect is positive and below the margin. Wrong claims are "surely worse", and "surely at least the
+    margin", which a sentence makes if the interval begins beyond the margin."""
     data = np.random.default_rng(13).normal(as_log(effect), sigma, (MANY, 60))
     assert directions(data, centre=as_log(MARGIN))[0].sum() <= at_most(MANY, ALPHA / 2)
     assert directions(data)[1].sum() <= at_most(MANY, ALPHA / 2)
@@ -93,7 +94,7 @@ def test_the_interval_covers_wherever_the_run_ends(effect, heavy):
 
 
 def test_an_interval_that_is_never_beyond_a_value_holds_it_at_the_end():
-    """What the rates above rest on, of single runs."""
+    """Checks on single runs the assumption of the tests above."""
     data = np.random.default_rng(20).normal(as_log(0.02), SIGMA, (100, 60))
     above, below = directions(data, centre=as_log(0.02))
     ends = [interval_at_the_end(row) for row in data]
@@ -115,7 +116,7 @@ def test_how_many_blocks_a_verdict_takes_on_average(effect, most):
 
 
 def test_an_early_stop_is_taken_out_of_the_estimate():
-    """Stopped by their luck, the plain estimates of +2 % are too large on average; the corrected ones are not."""
+    """Runs end early if they are lucky, so plain estimates of +2 % are too large on average; corrected ones are not."""
     rng, truth = np.random.default_rng(17), as_log(0.02)
     plain, shown = [], []
     for row in rng.normal(truth, SIGMA, (80, 60)):
