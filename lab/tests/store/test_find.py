@@ -1,4 +1,4 @@
-"""Finding a run by what a user types."""
+"""Finding the stored run that a user's text names."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The store: nothing that was appended is lost, whatever happens after it."""
+"""The store loses no appended record, whatever happens afterwards."""
 
 import errno
 import json
@@ -31,7 +31,7 @@ PRINTABLE = st.dictionaries(
 
 
 def finite(value):
-    """What JSON keeps of a value."""
+    """The value as JSON stores it: infinities and NaN become None."""
     if isinstance(value, dict):
         return {key: finite(entry) for key, entry in value.items()}
     if isinstance(value, list):
@@ -117,7 +117,7 @@ def test_readers_are_not_refused(run, store):
 
 @pytest.mark.parametrize("accepted", [0, 1, 17])
 def test_a_full_disk_leaves_no_half_line(run, monkeypatch, accepted):
-    """The disk takes some bytes of the record, then none."""
+    """The disk accepts only some bytes of the record."""
     run.append({"type": "run", "n": 0})
     before, real, left = run.path.read_bytes(), os.write, [accepted]
 

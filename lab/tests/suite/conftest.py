@@ -1,4 +1,4 @@
-"""The helpers of these tests lie beside them; pytest's importlib mode does not put their folder on the path."""
+"""Puts this folder on the path, since pytest's importlib mode does not; the tests import helpers from it."""
 
 from __future__ import annotations
 

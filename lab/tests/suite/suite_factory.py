@@ -1,4 +1,4 @@
-"""Headers and records of suites out of figures, for the tests."""
+"""Makes headers and records of suites from given figures."""
 
 from hakmem_lab.kinds.suite.spec import SuiteSpec
 from hakmem_lab.plan.model import build
@@ -30,7 +30,7 @@ def header(card: SuiteSpec, id_: str = "20261101-000000-suite-aaaa", revision: s
 
 
 def runs(key: str, figures: dict[str, dict[str, float]], blocks: int = 10, ok: bool = True) -> list[dict]:
-    """Records of finished blocks: arm -> metric -> median, wiggled in the same way for no two arms."""
+    """Records of finished blocks; figures: arm -> metric -> median. Values vary around it, differently for each arm."""
     records = []
     for block in range(blocks):
         for place, (arm, values) in enumerate(figures.items()):
@@ -48,7 +48,7 @@ def runs(key: str, figures: dict[str, dict[str, float]], blocks: int = 10, ok: b
 
 
 def counts(key: str, calls: dict[str, tuple[int, int]], lengths: tuple[int, int]) -> list[dict]:
-    """Records of counted system calls: arm -> calls at the short and the long length."""
+    """Records of counted system calls; calls: arm -> its calls at the short and at the long length."""
     return [
         {"type": "count", "workload": key, "arm": arm, "operations": operations, "calls": count}
         for arm, both in calls.items()

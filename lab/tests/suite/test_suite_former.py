@@ -1,4 +1,4 @@
-"""Runs that were stored when the kind was called scorecard."""
+"""Runs stored under the kind's old name, scorecard, can still be read and resumed."""
 
 import json
 
@@ -16,7 +16,7 @@ NEW_WORKLOAD_KEYS = ("group", "guardrails", "hint")
 
 @pytest.fixture
 def former(store):
-    """A finished run in the words of then."""
+    """A finished run in the old format."""
     bars = [{"against": "glibc", "at-least": 1.1}]
     top = header(spec(workload(bars=bars), workload("other")), FORMER) | {"command": {"argv": []}}
     records = [top, {"type": "history", "entries": []}, *runs("mix", TIMES), *runs("other", TIMES)]
@@ -57,7 +57,7 @@ def test_they_are_part_of_the_history(former, store):
 
 
 def test_one_that_was_interrupted_is_resumed(here, tmp_path, store, records):
-    """A run of today, cut off after its first blocks and put in the words of then."""
+    """A new run, cut off after its first blocks and converted to the old format."""
     rows = "".join(f"[[workload]]\nkey = '{key}'\ncommand = '/bin/true'\nmemory = false\n" for key in ("a", "b"))
     path = tmp_path / "suite.toml"
     head = "kind = 'suite'\nallocators = ['glibc', 'glibc,A=1']\nmax-blocks = 3\n[defaults]\nrepeat = 1\n"

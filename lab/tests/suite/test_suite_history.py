@@ -1,4 +1,4 @@
-"""Earlier suites: ratios only, of what can be compared."""
+"""Earlier suites: only ratios are compared, and only of comparable runs."""
 
 import json
 
@@ -17,7 +17,7 @@ def times(ratio: float) -> dict:
 
 
 def kept(folder, index: int, ratio: float, change=None) -> dict:
-    """A finished suite in the store; `change(header)` makes it another one."""
+    """Stores a finished suite; `change(header)` may alter its header."""
     made = spec(workload())
     top = header(made, f"2026110{index}-000000-suite-aaaa", f"{index}" * 40)
     if change:

@@ -1,4 +1,4 @@
-"""Geometric means over the workloads of a suite, its guardrails, and the verdict that both and the bars make."""
+"""Geometric means over a suite's workloads, guardrails, and the verdict that follows from these and from the bars."""
 
 import math
 
@@ -11,7 +11,7 @@ PAIR = ["hakmem", "glibc"]
 
 
 def times(ratio: float, **more: float) -> dict:
-    """hakmem takes a second, glibc `ratio` of them; further metrics alike."""
+    """hakmem takes 1 s, glibc `ratio` seconds; other metrics are equal."""
     return {"hakmem": {"wall": 1.0} | more, "glibc": {"wall": ratio} | more}
 
 

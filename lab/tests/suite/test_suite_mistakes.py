@@ -152,7 +152,7 @@ def test_a_workload_that_no_suite_of_the_project_has(here, words, said):
 
 @pytest.fixture
 def started(monkeypatch):
-    """(suite, workloads) of what would have been measured."""
+    """The list of (suite, workloads) that would have been measured."""
     found = []
     monkeypatch.setattr(bench, "measure", lambda _, asked: found.append((Path(asked["words"][0]).stem, asked["only"])))
     return found

@@ -1,4 +1,4 @@
-"""A user's own suite: from an empty folder, with relative paths, defaults, groups, exit statuses by its bars."""
+"""A user's own suite in an empty folder: relative paths, defaults, groups, and exit statuses that depend on bars."""
 
 import json
 import re
@@ -26,7 +26,7 @@ def workload(key: str, command: str = "./tool", more: str = "") -> str:
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch) -> Path:
-    """An otherwise empty folder with a program, where we are."""
+    """The working folder, which is empty but for a program."""
     found = tmp_path / "mine"
     found.mkdir()
     (found / "tool").write_text(TOOL, encoding="utf-8")
@@ -110,7 +110,7 @@ def test_a_workload_that_fails_at_once_is_named_and_nothing_is_stored(here, fold
 
 
 def test_a_workload_that_fails_later_is_named_and_the_others_go_on_and_it_when_it_is_mended(here, folder, records):
-    """It fails from its fifth run on, as long as there is a certain file."""
+    """The workload fails from its fifth run on, as long as the file `stop` exists."""
     (folder / "stop").touch()
     script = "echo x >> ran; [ $(wc -l < ran) -gt 4 ] && [ -e stop ] && exit 3; echo ops 1"
     written(folder, workload("good"), workload("bad", f"sh -c '{script}'"), blocks=3)

@@ -1,4 +1,4 @@
-"""Scorecards of quick programs through the real runner: stored, resumed, limited by a budget, with a server."""
+"""Suites of quick programs with the real runner: stored, resumed, limited by a budget, and with a server."""
 
 import json
 import shutil
@@ -33,7 +33,7 @@ def rate_workload(key: str, script: str = SCRIPT, **keys) -> str:
 
 @pytest.fixture
 def card(tmp_path):
-    """card(tables…, key=value…): the path of a suite's spec."""
+    """card(tables…, key=value…): writes a suite's spec; returns its path."""
 
     def write(*tables: str, **keys):
         top = {"kind": "suite", "allocators": [SUBJECT, *PEERS], "subject": SUBJECT, "max-blocks": 8, "seed": 5}
@@ -178,7 +178,7 @@ def test_missing_strace_is_known_before_anything_runs(here, card, store, tmp_pat
 
 @pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
 def test_a_count_that_fails_is_said_at_the_end_and_can_be_resumed(here, card, tmp_path, records):
-    """The longer execution fails as long as there is a certain file: not in the trial, which is the short one."""
+    """The longer execution fails as long as the file `stop` exists; the trial is the short one, and succeeds."""
     stop = tmp_path / "stop"
     stop.touch()
     fails = f"[ {{ops}} = 600 ] && [ -e {stop} ] && exit 3; " + LOOP
@@ -202,7 +202,8 @@ def test_a_machine_that_was_never_checked_is_said_to_be(here, card, records):
 
 @pytest.mark.parametrize(("metric", "verdict"), [(r"regex:ops (\d+)", "open"), ("wall", "pass")])
 def test_an_aa_of_a_program_decides_about_its_workload(here, card, store, records, metric, verdict):
-    """The machine passed, but not with the program of the first workload, or with that but in another metric."""
+    """An A/A run with the workload's program failed, and a later one with another program passed. The first one decides
+    only if it has the workload's metric."""
     facts, shell = machine.facts(), shutil.which("sh", path="/bin")
     for fit, program in ((False, shell), (True, "another")):
         header = {"machine": facts, "command": {"program": program}, "spec": {"metric": metric}}

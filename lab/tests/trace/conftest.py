@@ -1,4 +1,4 @@
-"""Traces written and printed by the format's own code, under sanitizers, as scripts of lines: see write_trace.c."""
+"""Fixtures that write and print traces with the format's own code, under sanitizers; scripts: see write_trace.c."""
 
 import subprocess
 import sys
@@ -10,16 +10,16 @@ import pytest
 from hakmem_lab.trace import READER, SOURCES, WRITER, sources
 
 FOLDER = Path(__file__).parent
-sys.path.insert(0, str(FOLDER))  # pytest's importlib mode does not: `crafted` lies beside the tests
+sys.path.insert(0, str(FOLDER))  # for `crafted`; pytest's importlib mode does not do this
 FLAGS = ("-std=c17", "-D_GNU_SOURCE", "-O1", "-g", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror")
 SANITIZE = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 
 @pytest.fixture(scope="session")
 def built(common, compile_once) -> Callable[..., Path]:
-    """built(source or None, patterns of the lab's sources…): a program of this folder, or of the lab alone.
+    """built(source or None, patterns of the lab's sources…): a program from this folder's source and the lab's sources.
 
-    beside: more sources of this folder.
+    beside: more sources in this folder.
     """
     folder = common("sanitized")
 
@@ -35,7 +35,7 @@ def built(common, compile_once) -> Callable[..., Path]:
 
 @pytest.fixture(scope="session")
 def plain(common, compile_once) -> Callable[[str], Path]:
-    """plain(source): a program of this folder as users have them, without sanitizers."""
+    """plain(source): a program from this folder, built without sanitizers, like users' programs."""
     folder = common("plain")
 
     def make(source: str) -> Path:
@@ -47,13 +47,13 @@ def plain(common, compile_once) -> Callable[[str], Path]:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Where a trace is to be."""
+    """The path for a trace."""
     return tmp_path / "program.trace"
 
 
 @pytest.fixture
 def written(built, tmp_path: Path) -> Callable[..., Path]:
-    """written(lines, refused=what it says, None: anything): the file of the trace that these lines make."""
+    """written(lines, refused=…): the trace file that these lines make; refused: the expected errors, None: any."""
 
     def write(lines: Sequence[str], refused: str | None = "", name: str = "trace", **keywords) -> Path:
         path = tmp_path / name
@@ -69,7 +69,7 @@ def written(built, tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture
 def printed(built) -> Callable[..., list[str]]:
-    """printed(path): its lines. With `mistake` in place of them where it is damaged: the one line that says so."""
+    """printed(path): the lines of the trace; if it is damaged, only `mistake` and the error."""
 
     def read(path: Path, batch: int = 4096) -> list[str]:
         program = built("print_trace.c", READER)
@@ -85,5 +85,5 @@ def printed(built) -> Callable[..., list[str]]:
 
 @pytest.fixture(scope="session")
 def counter(built) -> Path:
-    """The program that counts what is in a trace, under sanitizers."""
+    """The program that counts the contents of a trace, built with sanitizers."""
     return built(None, "stats/*.c", READER)

@@ -1,4 +1,4 @@
-"""Traces byte by byte, for what the writer would refuse."""
+"""Makes traces byte by byte, including those that the writer would refuse."""
 
 import itertools
 import struct
@@ -27,7 +27,7 @@ def zigzag(value: int) -> bytes:
 
 
 def blocks(plain: bytes) -> Iterator[tuple[bytes, int]]:
-    """(what a block holds, its kind and size): long runs of one byte are told as such."""
+    """(content, kind and size) of zstd blocks; long runs of one byte become run-length blocks."""
     other = bytearray()
     for byte, group in itertools.groupby(plain):
         length = len(list(group))
@@ -45,7 +45,7 @@ def raw(plain: bytes) -> Iterator[tuple[bytes, int]]:
 
 
 def frame(plain: bytes, claimed: int | None = None) -> bytes:
-    """A frame of zstd. claimed: the size that it tells."""
+    """A zstd frame. claimed: the content size in its header, by default the true one."""
     found = list(blocks(plain)) or [(b"", 0)]
     out = struct.pack("<IBI", 0xFD2FB528, 0xA0, len(plain) if claimed is None else claimed)
     for index, (content, head) in enumerate(found):
@@ -54,7 +54,7 @@ def frame(plain: bytes, claimed: int | None = None) -> bytes:
 
 
 def chunk(kind: int, plain: bytes, operations: int = 0, **fields: int) -> bytes:
-    """fields: in place of those that are right."""
+    """A chunk. fields: values that replace the right ones in its head."""
     packed = fields.pop("packed", None) or frame(plain)
     head = {"mark": MARK, "kind": kind, "process": 0, "thread": 0, "operations": operations, "slots": 0}
     head |= {"bytes": len(plain), "packed_bytes": len(packed), "time_ns": 0} | fields
@@ -73,5 +73,5 @@ def thread(number: int, codes: bytes, *parts: bytes, slots: int = 0, **fields: i
 
 
 def trace(*chunks: bytes, complete: bool | None = True, end: bytes = b"{}") -> bytes:
-    """complete: None leaves out the end."""
+    """A whole trace. complete: as the end chunk says; None leaves out the end chunk."""
     return HEADER + b"".join(chunks) + (b"" if complete is None else chunk(END, end, int(complete)))

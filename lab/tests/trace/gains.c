@@ -1,4 +1,5 @@
-/* What glibc serves well or badly by its options: blocks that it may map one by one, and small ones. */
+/* Two sites whose speed on glibc depends on its options: one allocates blocks that may be mapped one by one, the other
+ * small blocks. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-// Packs simulated programs and holds what comes out against what they did: pack_check MODEL SEEDS
+// pack_check MODEL SEEDS: packs simulated programs and compares the packed operations with those of the programs.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,10 +8,10 @@
 typedef struct {
   trace_operation_t *operations;
   size_t count, capacity;
-  size_t at;       // of the replay
+  size_t at;       // next operation to replay
   uint64_t *slots; // identity in each slot; 0: empty
   size_t slots_capacity;
-  size_t deed; // next one to be compared
+  size_t deed; // next deed to be compared
 } stream_t;
 
 struct trace_writer {
@@ -65,7 +65,7 @@ static bool is_realloc(unsigned kind) {
   return kind == TRACE_REALLOC || kind == TRACE_REALLOC_FOREIGN;
 }
 
-// Each operation is the thread's next deed, but for the frees that the packer did not know or made up.
+// Checks that an operation is the thread's next deed. Only frees may differ: the packer may lack some and add others.
 static void compare(const history_t *history, size_t thread, stream_t *stream, const trace_operation_t *operation,
                     uint64_t identity, verdict_t *verdict) {
   const actor_t *actor = &history->actors[thread];
@@ -76,7 +76,7 @@ static void compare(const history_t *history, size_t thread, stream_t *stream, c
     verdict->dropped++;
     deed = &actor->deeds[++stream->deed];
   }
-  bool remade = deed->kind == TRACE_REALLOC && kind == TRACE_MALLOC; // its origin was not known
+  bool remade = deed->kind == TRACE_REALLOC && kind == TRACE_MALLOC; // the packer did not know the old block
   if (stream->deed == actor->deed_count || (deed->kind != kind && !remade) ||
       (!frees && operation->size != deed->after)) {
     if (frees) {
@@ -110,7 +110,7 @@ static void perform(trace_writer_t *writer, const history_t *history, size_t thr
   *place = is_free(kind) ? 0 : operation->size;
 }
 
-// Any schedule that honours each thread's order and the waits.
+// Replays the operations in a random order that keeps each thread's own order and the waits.
 static void replay(trace_writer_t *writer, const history_t *history, unsigned threads, uint64_t seed,
                    verdict_t *verdict) {
   unsigned left = threads;

@@ -1,9 +1,9 @@
-// Packs what lines say, and prints what comes out:
+// Packs recorded words from lines on standard input, and prints the resulting operations:
 //   process PARENT FORK
-//   words PROCESS THREAD WORD…   of which each is FIELD:KIND (a kind of raw.h, or a size: FIELD:=SIZE) or +SECOND
+//   words PROCESS THREAD WORD…   each WORD is FIELD:KIND (a kind of raw.h), FIELD:=SIZE, or +SECOND (a second word)
 //   advance PROCESS CLOCK
 //   end PROCESS
-// Operations are lines: PROCESS THREAD KIND SIZE SLOT OTHER TIME; then for each process: counts NAME=VALUE…
+// Output: a line for each operation, PROCESS THREAD KIND SIZE SLOT OTHER TIME; then counts NAME=VALUE… per process.
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -48,7 +48,7 @@ static void code(actor_t *actor, uint64_t address, unsigned kind) {
   word(actor, raw_word(address, RAW_SIZE_LIMIT + kind));
 }
 
-// As the recorder does: a mark each `period` words.
+// Writes a time mark every `period` words, as the recorder does.
 static void mark(world_t *world, actor_t *actor) {
   if (actor->since++ % actor->period != 0) {
     return;
@@ -116,7 +116,7 @@ static void allocate(world_t *world, unsigned thread) {
   actor->peak = actor->live > actor->peak ? actor->live : actor->peak;
 }
 
-// Another thread cannot know of a block at once.
+// A block can be used by other threads only after the model's latency.
 static bool may_have(const world_t *world, unsigned thread, const block_t *block, bool own) {
   return block->holder == thread || (!own && block->since + world->model->latency_ns <= world->now);
 }

@@ -1,5 +1,5 @@
-// A program that is only simulated: threads with a random legal schedule over an allocator that hands an address out
-// again at once, and what the recorder would have written of it. The size of a block is its identity: no two are alike.
+// A simulated program: threads with a random legal schedule, on an allocator that reuses addresses at once. Also makes
+// the words that the recorder would have written. No two blocks have the same size, so the size identifies a block.
 #ifndef PACK_MODEL_H
 #define PACK_MODEL_H
 
@@ -11,21 +11,21 @@
 
 #define MODEL_THREADS 64
 
-// What a thread did, by identities.
+// An operation of a thread; `before` and `after` identify the blocks that it frees and allocates.
 typedef struct {
-  uint8_t kind; // trace_kind_t; _FOREIGN ones as the plain ones
+  uint8_t kind; // trace_kind_t, without the _FOREIGN kinds
   uint64_t before, after;
 } deed_t;
 
 typedef struct {
   unsigned threads, deeds;
-  bool exact;          // a mark before each word, clocks alike: nothing is ambiguous
-  unsigned foreign;    // percent of frees that take any thread's block
-  unsigned newest;     // percent of frees that take the newest block there is
-  unsigned sleepers;   // of 1000 deeds are followed by a sleep
-  unsigned latency_ns; // until another thread may have a new block
-  unsigned skew_ns;    // clocks differ by up to this
-  bool local;          // a freed address stays with the thread that freed it, as with a thread's cache
+  bool exact;          // a time mark before each word and equal clocks, so that nothing is ambiguous
+  unsigned foreign;    // percent of frees that may take a block of any thread
+  unsigned newest;     // percent of frees that take the newest block
+  unsigned sleepers;   // deeds in 1000 that are followed by a sleep
+  unsigned latency_ns; // time until another thread can use a new block
+  unsigned skew_ns;    // largest difference between threads' clocks
+  bool local;          // a freed address stays with the thread that freed it, as in a thread cache
 } model_t;
 
 typedef struct {
@@ -48,7 +48,7 @@ typedef struct {
 
 #define MODEL_NS_PER_CLOCK 20.0
 
-// Runs it all, and hands the words to the packer on the way, as a collector would.
+// Runs the whole simulation and passes the words to the packer meanwhile, as a collector would.
 int model_run(const model_t *, uint64_t seed, pack_t *, uint32_t process, history_t *);
 void history_close(history_t *);
 uint64_t model_random(uint64_t *state);

@@ -1,4 +1,4 @@
-// What packing costs: pack_speed random|handed|shared LIVE MILLION [FILE]. The words are made first.
+// pack_speed random|handed|shared LIVE MILLION [FILE]: measures the time of packing; all words are made before.
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -68,7 +68,7 @@ static void release(unsigned thread, unsigned shelf, block_t block) {
   list->addresses[list->count++] = block.address;
 }
 
-// One thread frees what another allocated, in order; or each a random one of its own.
+// Makes the words. handed: one thread frees the other's blocks in order; else threads free random blocks of their own.
 static void make(const char *kind, size_t live, size_t operations) {
   block_t *blocks = calloc(live, sizeof *blocks);
   for (unsigned i = 0; i < 2; i++) {
@@ -93,7 +93,7 @@ static double cpu_seconds(void) {
   return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
 }
 
-// How many words each thread had written by the end of each time slice.
+// Sets ends[i] to the number of words that the thread has written by the end of time slice i.
 static void cuts(const stream_t *stream, size_t *ends, size_t slices) {
   size_t at = 0;
   for (size_t i = 0; i < slices; i++) {

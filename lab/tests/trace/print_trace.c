@@ -1,5 +1,6 @@
-/* Prints a trace as the script that would write it (write_trace.c), thread by thread: print_trace FILE [BATCH]
- * Last, "e" with whether it is complete, and the bytes that were cut off. A mistake: one line on standard error, 1. */
+/* print_trace FILE [BATCH]: prints a trace, thread by thread, as the script that would write it (see write_trace.c).
+ * The last line is "e", whether the trace is complete, and how many bytes are cut off. An error gives one line on
+ * standard error and exit status 1. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-// A program to be recorded: recorded WHAT. Its blocks have sizes that nothing else in the process asks for.
+// recorded WHAT: a program to be recorded. Its blocks have sizes that nothing else in the process requests.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <malloc.h>
@@ -105,7 +105,7 @@ static void forks(void) {
   free(malloc(30003));
 }
 
-// Without the C library's knowledge.
+// Forks by the bare system call, so that the C library does not notice.
 static void bare_fork(void) {
   kept[0] = malloc(30000);
   long child = syscall(SYS_fork);
@@ -123,7 +123,7 @@ static void busy(unsigned count) {
   }
 }
 
-// All that daemons do: a new session in a child of a child, without any descriptor of the parent's.
+// Becomes a daemon: a child of a child in a new session, without the parent's descriptors.
 static void daemonize(void) {
   kept[0] = malloc(30000);
   if (fork() != 0)

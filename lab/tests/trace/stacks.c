@@ -1,5 +1,5 @@
-/* What each function allocates is known: stacks [rounds]; before it begins it waits for a line if there is a word more.
- */
+/* stacks [ROUNDS [WAIT]]: every function allocates a known amount. With a second argument, the program first waits for
+ * a line on standard input. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,5 +1,4 @@
-// A program to be recorded where it is hard: strained WHAT [NUMBER or PATH]. It prints "done" where it comes to its
-// end.
+// strained WHAT [NUMBER or PATH]: a program that is hard to record. It prints "done" if it reaches its end.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
@@ -50,7 +49,7 @@ static void leave(int number) {
   _exit(7);
 }
 
-// A handler's stack of the usual 8 KiB, with nothing behind it.
+// Allocates in a signal handler on a stack of the usual 8 KiB, with guard pages around it.
 static void small_stack(const char *unused) {
   (void)unused;
   enum { BYTES = 8192, PAGE = 4096 };
@@ -65,7 +64,7 @@ static void small_stack(const char *unused) {
   raise(SIGUSR1);
 }
 
-// A child without room for anything that is mapped besides.
+// A child with no address space left for further mappings.
 static void little_room(const char *unused) {
   (void)unused;
   for (int i = 0; i < 10; i++)
@@ -90,7 +89,7 @@ static void holds(const char *unused) {
   }
 }
 
-// Children that begin long after all of them were forked, with what they inherit.
+// Children that begin only after all of them have been forked, with the blocks that they inherit.
 static void late_children(const char *number) {
   for (int i = 0; i < 100; i++)
     kept[i] = malloc(30200 + (size_t)i);
@@ -122,7 +121,7 @@ static void on_unload(int number) {
   unload = 1;
 }
 
-// Calls a library until it is told to unload it, and goes on without.
+// Calls a library until a signal makes it unload the library, then continues without it.
 static void unloads(const char *path) {
   signal(SIGUSR1, on_unload);
   void *library = dlopen(path, RTLD_LAZY);
@@ -144,7 +143,7 @@ static void unloads(const char *path) {
   }
 }
 
-// Sizes of which nothing makes less: 4 bytes an allocation.
+// Random sizes that cannot be compressed: 4 bytes for each allocation.
 static void incompressible(const char *number) {
   uint64_t random = 1;
   for (int i = 0; i < atoi(number); i++) {
@@ -170,7 +169,7 @@ static void work(double seconds) {
     }
 }
 
-// One that works, and one that starts programs meanwhile: how many times it took more than 5 s.
+// One process works while another starts programs; prints how many starts took more than 5 s.
 static void starts(const char *seconds) {
   double until = now() + atof(seconds);
   if (fork() == 0) {

@@ -1,6 +1,6 @@
-/* Writes a trace of blocks that live and die by chance: synthetic FILE OPERATIONS THREADS LIVE FOREIGN MOST [large]
- * LIVE blocks of each thread at most, FOREIGN of 100 frees are done by another thread, sizes up to MOST bytes;
- * large: one block in 1,000 is of 1 MiB, a quarter of it touched. */
+/* synthetic FILE OPERATIONS THREADS LIVE FOREIGN MOST [large]: writes a trace of blocks with random lifetimes. Each
+ * thread has at most LIVE blocks of up to MOST bytes; FOREIGN percent of frees are done by another thread. large: one
+ * block in 1,000 has 1 MiB, a quarter of which is touched. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@ enum { LARGE = 1 << 20, LARGE_EVERY = 1000, STEP_NS = 40 };
 typedef struct {
   uint32_t *live, *idle; /* slots */
   uint32_t live_count, idle_count, slots;
-  uint32_t *far_slot, *far_thread; /* slots that others freed, and from which of their operations on */
+  uint32_t *far_slot, *far_thread; /* slots freed by others, free after far_done operations of far_thread */
   uint64_t *far_done;
   uint32_t far_count;
   uint64_t done;

@@ -1,4 +1,4 @@
-"""hak record PID: a server under load goes on without an error, whatever its allocator; what cannot be is refused."""
+"""hak record PID: a server under load continues without errors on every allocator; impossible requests are refused."""
 
 import contextlib
 import os
@@ -62,7 +62,7 @@ def program(tmp_path_factory) -> Path:
 
 @contextlib.contextmanager
 def running(*words: object, **keywords) -> Iterator[subprocess.Popen]:
-    """A program that has said that it is going."""
+    """Starts a program and waits until it prints "going"; kills it at the end."""
     with subprocess.Popen([str(w) for w in words], stdout=subprocess.PIPE, text=True, **keywords) as process:
         try:
             assert process.stdout.readline() == "going\n"
@@ -72,7 +72,7 @@ def running(*words: object, **keywords) -> Iterator[subprocess.Popen]:
 
 
 def record(pid: int, path: Path, times: int) -> None:
-    """So often, and what was recorded each time is right."""
+    """Records the process `times` times, and checks each recording."""
     from hakmem_lab.trace import attach
 
     for i in range(times):
@@ -90,7 +90,7 @@ def ends_well(process: subprocess.Popen) -> None:
 
 
 def preloaded(name: str) -> dict[str, str]:
-    """The environment of a program that the allocator serves. One that is not there skips the test."""
+    """The environment for a program on this allocator; skips the test if the allocator is not installed."""
     from hakmem_lab.plan.arms import parse_arm
 
     try:
@@ -193,7 +193,7 @@ GLOBALS = {
 @pytest.mark.skipif(shutil.which("rustc") is None, reason="needs Rust")
 @pytest.mark.parametrize("kind", GLOBALS)
 def test_a_rust_program_goes_on_whatever_serves_it(path, tmp_path, kind):
-    """By malloc it is recorded. What has an allocator of its own asks for nothing that could be."""
+    """A program on malloc is recorded; one with an allocator of its own makes no calls that could be recorded."""
     from hakmem_lab.trace import attach
 
     source = RUST.replace("GLOBAL\n", GLOBALS[kind] + "\n", 1)
@@ -215,7 +215,7 @@ def ask(port: int, line: bytes) -> bytes:
 
 @pytest.fixture
 def redis(tmp_path, until) -> Iterator[tuple[subprocess.Popen, int]]:
-    """Debian's, which is linked to jemalloc, and its port."""
+    """(process, port) of Debian's Redis, which is linked to jemalloc."""
     if shutil.which("redis-server") is None or shutil.which("redis-benchmark") is None:
         pytest.skip("redis is not installed")
     with socket.socket() as free:

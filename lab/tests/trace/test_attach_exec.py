@@ -1,4 +1,4 @@
-"""hak record PID of a process that becomes another program: the recording ends there, and its last line says so."""
+"""hak record PID of a process that calls exec: the recording ends there, and hak's last line says so."""
 
 import os
 import signal
@@ -26,7 +26,7 @@ def test_what_follows_an_exec_of_the_same_file_is_named_as_not_recorded(path, tm
     from hakmem_lab.trace import attach, collector, reader, recorder
     from hakmem_lab.trace.contents import counts, left_out
 
-    for built in (collector, reader, recorder):  # so that nothing is compiled while the process is waited for
+    for built in (collector, reader, recorder):  # so that nothing must be compiled while the process waits
         built()
 
     def become(pid: int) -> None:

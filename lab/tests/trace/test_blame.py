@@ -1,4 +1,4 @@
-"""Which stacks are tested by a replay without them, and what is said of the result: with replays that are made up."""
+"""Choosing the stacks that are tested by a replay without them, and the answers, with made-up replays."""
 
 import json
 import subprocess
@@ -13,7 +13,7 @@ from hakmem_lab.trace import blame
 STACKS = [{"frames": ("keep", "main"), "nodes": [2, 4]}, {"frames": ("pass", "main"), "nodes": [3]},
           {"frames": ("keep", "other"), "nodes": [5]}, {"frames": ("few",), "nodes": [6]},
           {"frames": ("more",), "nodes": [7]}]  # fmt: skip
-# [group, blocks, bytes, KiB that go with them]: 0 has no stack, and 63 KiB are too few.
+# [group, blocks, bytes, predicted KiB]: group 0 has no stack, and 63 KiB are too few to be tested.
 KEPT = [[0, 9, 9, 999], [1, 5, 50, 64], [2, 4, 40, 200], [3, 3, 30, 300], [4, 2, 20, 63], [5, 1, 10, 100]]
 ARM = SimpleNamespace(name="glibc", environment=dict)
 LESS = {1: 64, 2: 174, 3: 0, 5: 125}
@@ -21,7 +21,7 @@ LESS = {1: 64, 2: 174, 3: 0, 5: 125}
 
 @pytest.fixture
 def asked(monkeypatch):
-    """by_pages on replays with the figures above; what the replays were given."""
+    """asked(…): (result of by_pages with the figures above, arguments that the replays got)."""
     calls = []
 
     class Replays:
@@ -100,7 +100,7 @@ def test_nothing_to_test_is_said():
 
 
 def replays(monkeypatch, settled, status=0, until_ns=0):
-    """The words of three replays that hold so much, and what is said of them."""
+    """(command lines, result) of three replays with these settled sizes."""
     calls, answers = [], iter(settled)
 
     def run(words, **keywords):

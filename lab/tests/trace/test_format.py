@@ -1,4 +1,5 @@
-"""What is written is read back; what no trace can hold is refused; a full disk leaves a valid trace."""
+"""The trace format: the reader returns all that was written, impossible operations are refused, and a full disk leaves
+a valid trace."""
 
 import random
 import resource
@@ -12,7 +13,7 @@ CHUNK_OPERATIONS = 64 << 10  # at most
 
 
 class Program:
-    """Threads that allocate, free, hand over; their operations as lines, in an order that is possible."""
+    """Simulated threads that allocate, free and hand blocks over; their operations as lines in a possible order."""
 
     def __init__(self, seed: int, threads: int, operations: int, pauses: bool = False):
         self.random = random.Random(seed)
@@ -63,7 +64,7 @@ class Program:
 
 
 def by_thread(lines: list[str]) -> list[str]:
-    """The operations as the reader gives them, without their times."""
+    """The operations in the reader's order, thread by thread, without their times."""
     found = [line.rpartition(" ")[0] for line in lines if line.startswith("o ")]
     return sorted(found, key=lambda line: [int(word) for word in line.split()[1:3]])
 
@@ -101,7 +102,7 @@ def test_times_are_near_what_was_said_and_their_errors_do_not_add_up(written, pr
     read = [int(line.split()[-1]) for line in printed(written(lines)) if line.startswith("o ")]
     assert max(later - earlier for earlier, later in pairwise(said)) > LONGEST_SHORT_NS
     assert all(earlier <= later for earlier, later in pairwise(read))
-    # A mark is within a sixteenth of the pause that it stands for, and what it is off by counts in the next one.
+    # A mark is off by at most 1/16 of the pause that it stands for, and the next mark corrects the error.
     for (before, found), (earlier, now) in zip(pairwise(read), pairwise(said), strict=True):
         if now == earlier:
             assert found == before

@@ -1,4 +1,4 @@
-"""Traces that are cut off, flipped or made to harm: one clear line, no crash (under sanitizers), little memory."""
+"""Traces that are cut off, damaged or malicious: one clear line, no crash (under sanitizers), and little memory."""
 
 import random
 import resource
@@ -11,13 +11,13 @@ import crafted as c
 import pytest
 
 LIMIT_S = 60
-MEMORY = 1 << 30  # of what the reader may really use; the sanitizers' shadow is counted with it
+MEMORY = 1 << 30  # bytes that the reader may use, including the sanitizers' shadow memory
 BIG = 1 << 16  # operations of a chunk
 
 
 @pytest.fixture
 def ask(counter, tmp_path: Path) -> Callable[..., tuple[int, str]]:
-    """ask(bytes of a trace, options…): the reader's status and what it says: its JSON, or one line."""
+    """ask(bytes of a trace, options…): the reader's exit status, and its JSON or its one line."""
 
     def run(data: bytes, *options: str) -> tuple[int, str]:
         path = tmp_path / "trace"
@@ -133,7 +133,7 @@ def test_threads_that_wait_for_each_other(ask):
 
 
 def test_a_bomb_of_operations_is_counted_in_little_memory(ask):
-    """65,536 operations in some 60 bytes, a hundred times: blocks that are freed again and again."""
+    """A hundred chunks of some 60 bytes, each with 65,536 operations that allocate into a slot that is still in use."""
     codes = bytes([c.MALLOC | c.IMPLIED]) * BIG
     first = c.thread(0, bytes([NEW, c.FREE]), c.leb(8), slots=1)
     bomb = c.thread(0, codes, bytes(BIG), slots=1)
@@ -148,7 +148,7 @@ def test_a_bomb_of_blocks_has_the_memory_that_they_need_and_no_more(ask):
 
 
 def test_tables_that_no_machine_holds_are_refused_before_they_are_made(ask):
-    """13 thousand million blocks in a few megabytes, of which nothing is unpacked."""
+    """A few megabytes claim 13,000 million blocks; the reader refuses them before it unpacks anything."""
     payload = c.columns(bytes([NEW]) * BIG, bytes(BIG))
     packed = c.frame(payload)
     heads = ({"thread": n % 4, "slots": BIG * (n // 4 + 1), "bytes": len(payload)} for n in range(200_000))
@@ -160,7 +160,7 @@ def test_tables_that_no_machine_holds_are_refused_before_they_are_made(ask):
 
 @pytest.mark.parametrize(("threads", "expected"), [(100, 0), (2500, 2)])
 def test_threads_that_are_all_open_at_once(ask, threads, expected):
-    """All wait for the last one, which begins late, each with a chunk of 128 KiB unpacked."""
+    """All threads wait for the last one, which begins late; each has a chunk of 128 KiB unpacked meanwhile."""
     codes = bytes([c.WAIT]) + bytes([NEW]) * (BIG - 1)
     plain = c.columns(codes, bytes(BIG - 1), extras=c.leb(threads) + c.zigzag(1))
     packed = c.frame(plain)
@@ -196,7 +196,7 @@ def test_texts_that_are_no_json(here, tmp_path, text):
 
 
 def whole() -> bytes:
-    """A trace with all that there can be."""
+    """A trace with every kind of chunk and operation."""
     codes = bytes(
         [NEW | 1 << 6, c.CALLOC | c.NEXT, c.ALIGNED | c.NEXT, c.REALLOC, c.FREE, c.TOUCHED | c.TOLD, c.THREAD_END]
     )
@@ -226,7 +226,7 @@ def test_cut_off_at_every_byte(ask):
 
 
 def test_bits_that_flip(ask):
-    """Most are told by a checksum; those that make a chunk longer than the file look as if it was cut off."""
+    """Checksums find most flips. A flip that makes a chunk longer than the file looks like a trace that was cut off."""
     data, generator = whole(), random.Random(5)
     for _ in range(100):
         at = generator.randrange(len(data))

@@ -1,4 +1,4 @@
-"""Recorded words become a trace that does what the program did, in an order that every replay may keep."""
+"""Packing turns recorded words into a trace of the program's operations, in an order that every replay can follow."""
 
 import subprocess
 
@@ -11,7 +11,7 @@ def fields(line: str) -> dict[str, float]:
 
 @pytest.fixture(scope="module")
 def packed(built):
-    """packed(MODEL, seeds): what pack_check says of so many programs of a kind; it fails where a trace is not legal."""
+    """packed(MODEL, seeds): the figures of pack_check for so many simulated programs; fails if a trace is illegal."""
 
     def run(model: str, seeds: int) -> dict[str, float]:
         program = built("pack_check.c", "pack/*.c", beside=["pack_model.c"])

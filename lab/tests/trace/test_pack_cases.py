@@ -1,4 +1,4 @@
-"""Words of single cases, and the operations that they become."""
+"""Packing single cases: recorded words and the operations that they become."""
 
 import random
 import subprocess
@@ -44,7 +44,7 @@ def words(*of_thread: str, process: int = 0, thread: int = 0) -> str:
 
 @pytest.fixture
 def packed(built):
-    """packed(lines): operations ["PROCESS THREAD kind size slot other", …] and counts of each process."""
+    """packed(lines): (operations ["PROCESS THREAD kind size slot other", …], counts of each process)."""
 
     def run(*lines: str) -> tuple[list[str], list[dict[str, int]]]:
         program = built("pack_lines.c", "pack/*.c")
@@ -81,7 +81,7 @@ def test_a_slot_is_used_again_last_first(packed):
 
 
 def test_a_stack_comes_before_what_was_called_there(packed):
-    """However the words lie that come between, and of a block that was handed on."""
+    """Wherever other words are in between, and also for a block that another thread reallocates."""
     made, counts = packed(
         "process -1 0",
         words(at(1), f"5:{STACK}", at(2), malloc(A, 16), f"6:{STACK} 7:{STACK}", free(A), malloc(B, 8)),
@@ -130,7 +130,7 @@ def test_a_block_that_changes_hands_is_waited_for_and_nothing_else_is(packed):
 
 
 def test_an_address_that_another_thread_is_given_at_once(packed):
-    """Marks do not say who is first; only one order is possible."""
+    """The time marks do not tell which thread is first, but only one order is possible."""
     made, counts = packed(
         "process -1 0",
         words(at(100), malloc(A, 10), at(300), malloc(C, 1), free(A), at(400)),
@@ -236,7 +236,7 @@ def test_a_thread_that_ended_says_nothing_more(packed):
 
 
 def test_an_idle_thread_holds_nobody_up(packed):
-    """Its last words have no mark behind them; the others go on, and it does too, one advance later."""
+    """No time mark follows the thread's last words. Other threads continue, and so does it one advance later."""
     made, _ = packed(
         "process -1 0",
         words(at(100), malloc(A, 10)),
@@ -292,7 +292,7 @@ def test_a_clock_that_steps_back_or_far_ahead(packed):
 
 
 def test_thousands_of_threads_are_alive_no_more_at_once_than_they_were(packed):
-    """Each begins after the end of the one before it: the trace says so."""
+    """Each thread begins after the end of the previous one, and waits in the trace keep this order."""
     lines = []
     for thread in range(1, 3000):
         clock = 1000 * thread

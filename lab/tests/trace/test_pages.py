@@ -1,4 +1,4 @@
-"""`hak trace --by pages`: which stacks keep pages, and a replay without them that shows it; recordings as pasts."""
+"""`hak trace --by pages`: finds the stacks that keep pages, and confirms it by a replay; recordings as past heaps."""
 
 import json
 import subprocess
@@ -17,7 +17,7 @@ COUNT, ONE_IN = 8000, 40
 
 
 def crafted(written, mean=1):
-    """A trace of survivors among blocks that are freed at the end: each of them keeps a page."""
+    """A trace of survivors among blocks that are freed at the end, so that each survivor keeps a page."""
     lines, slot = [f"o 0 0 {STACK} 0 0 1 0", f"o 0 0 {MALLOC} 100 0 0 0"], 0
     lines[:0] = [f't 1 0 {{"stacks": {mean}}}', f"t 6 0 {TREE}"]
     passing = []
@@ -68,7 +68,7 @@ def replayed(trace, groups, *flags):
 
 
 def test_a_block_is_of_the_stack_that_sized_it_last(written, tmp_path):
-    """Of what is left out, frees are left out; what another stack resizes then is allocated by it."""
+    """If a stack's blocks are left out, so are their frees; a block that another stack resizes is allocated there."""
     lines = [
         *(f"o 0 0 {STACK} 0 0 5 0", f"o 0 0 {MALLOC} 100000 0 0 0", f"o 0 0 {STACK} 0 0 5 0"),
         *(f"o 0 0 {MALLOC} 90000 1 0 0", f"o 0 0 {STACK} 0 0 6 0", f"o 0 0 {REALLOC} 200000 0 0 0"),
@@ -87,8 +87,8 @@ def test_a_block_is_of_the_stack_that_sized_it_last(written, tmp_path):
 
 
 def test_on_shared_pages_a_stack_keeps_its_bytes(written, tmp_path):
-    """Others take their place in a replay without them."""
-    count = 10 * COUNT  # so that what the process itself keeps matters little
+    """In a replay without one stack's blocks, blocks of the other stack fill the same pages."""
+    count = 10 * COUNT  # so many that the process's own memory matters little
     lines = [line for i in range(count) for line in (f"o 0 0 {STACK} 0 0 {5 + i % 2} 0", f"o 0 0 {MALLOC} 100 {i} 0 0")]
     trace, groups = written([*lines, 'e 1 {"processes": []}']), tmp_path / "groups"
     groups.write_text("5 1\n6 2\n")
@@ -118,7 +118,7 @@ def resident_kib(arm):
 
 @pytest.mark.parametrize("name", ["glibc", "hakmem"])
 def test_a_recording_is_the_past_of_a_heap(written, tmp_path, name):
-    """Forty blocks stay, each of 100 KiB; as many were freed, and one was made larger."""
+    """Of 80 blocks of 100 KiB, 40 are freed and 40 stay; one of these grows to 1 MiB."""
     from hakmem_lab.plan.arms import parse_arm
 
     lines = [f"o 0 0 {MALLOC} 102400 {i} 0 0" for i in range(80)]
@@ -129,7 +129,7 @@ def test_a_recording_is_the_past_of_a_heap(written, tmp_path, name):
     assert (file.stat().st_size - 16) // 16 == 122
     arm = parse_arm(name)
     more = resident_kib(on_used_heap(arm, file)) - resident_kib(arm)
-    assert 4500 < more < 12_000  # 4.9 MiB stay; what was freed may, too
+    assert 4500 < more < 12_000  # 4.9 MiB stay; freed memory may stay resident, too
 
 
 def test_the_verdict_is_repeated_on_the_recorded_past(here, fakes, tmp_path, pages, records):

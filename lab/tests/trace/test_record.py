@@ -1,4 +1,4 @@
-"""hak record: what a program asks of malloc is in the trace, with its threads and processes, and it notices nothing."""
+"""hak record: the trace has all malloc calls of a program's threads and processes, and the program is not disturbed."""
 
 import json
 import sys
@@ -16,7 +16,7 @@ def program(plain) -> Path:
 
 
 class Trace:
-    """One that was printed: texts by kind, operations by (process, thread) as (kind, size, slot, other)."""
+    """A printed trace. texts: kind -> texts; operations: (process, thread) -> list of (kind, size, slot, other)."""
 
     def __init__(self, lines: list[str]):
         self.texts: dict[int, list] = {}
@@ -37,7 +37,7 @@ class Trace:
         return found
 
     def of(self, process: int, thread: int = 0) -> Iterator[tuple[int, int, int, int]]:
-        """What it asks for and gives back, without what only puts it in order."""
+        """A thread's allocations and frees, without the operations that only order them."""
         return (each for each in self.operations[process, thread] if each[0] not in (WAIT, END))
 
     def sizes(self) -> list[int]:
@@ -46,7 +46,7 @@ class Trace:
 
 @pytest.fixture
 def record(hak, printed, path) -> Callable[..., tuple]:
-    """record(words of the command…): (how hak ended, the trace)."""
+    """record(words of the command…): (answer of hak, trace)."""
 
     def call(*words: object, flags: tuple = (), **keywords) -> tuple:
         answer = hak("record", "-o", path, *flags, "--", *words, **keywords)
@@ -151,7 +151,7 @@ def test_a_long_program_loses_nothing(record, program):
 
 
 def test_a_recording_of_nothing_is_not_called_complete(hak, fakes, path):
-    """The starter allocates nothing before it becomes the program, with an empty environment."""
+    """The starter allocates nothing, and then becomes the program with an empty environment."""
     text = "#include <unistd.h>\nint main(int c, char **v) { return execve(v[1], v + 1, (char *[]){0}); }\n"
     source = path.with_suffix(".c")
     source.write_text(text)
@@ -164,7 +164,7 @@ def test_a_recording_of_nothing_is_not_called_complete(hak, fakes, path):
 
 
 def test_what_loses_the_preload_is_not_called_complete(hak, tmp_path):
-    """Its starter allocates, and is recorded; nobody sees the child, which is gone at once."""
+    """The starter allocates and is recorded. Its child, without the preload, ends before anyone can see it."""
     script = "import subprocess; subprocess.run(['/bin/true'], env={})"
     answer = hak("record", "-o", tmp_path / "x.trace", "--", sys.executable, "-c", script)
     assert answer.status == 0

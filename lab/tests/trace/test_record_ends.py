@@ -1,4 +1,4 @@
-"""hak record where something ends early or is out of reach: a disk, a signal, the time, children, a running process."""
+"""hak record when a recording ends early or misses something: full disk, signals, time limit, children, PIDs."""
 
 import os
 import re
@@ -74,7 +74,7 @@ def test_so_is_one_that_comes_before_the_start_is_over(here, program, path, unti
 
 
 def heard(pid: int) -> int:
-    """The signals that the process has handlers for, a bit each."""
+    """The signals for which the process has handlers, as a bit mask."""
     return int(re.search(r"SigCgt:\s+(\w+)", Path(f"/proc/{pid}/status").read_text())[1], 16)
 
 
@@ -182,7 +182,7 @@ def test_a_running_process_that_is_killed_ends_its_recording_early(begin, progra
         recording = begin("record", "-o", path, str(running.pid))
         until(lambda: "libhakrecord" in Path(f"/proc/{running.pid}/maps").read_text() and not traced(running.pid))
         os.kill(running.pid, signal.SIGKILL)
-        if reaped:  # nobody but its parent can then know why
+        if reaped:  # then only its parent knows the cause
             running.wait()
         said = recording.communicate(timeout=30)[1]
     assert "; complete until it was killed" in said

@@ -1,4 +1,4 @@
-"""hak record where a program leaves little room: threads, stacks, address space, descriptors, unloaded libraries."""
+"""hak record of programs with scarce resources: threads, stacks, address space, descriptors, unloaded libraries."""
 
 import os
 import signal
@@ -21,7 +21,7 @@ def program(plain) -> Path:
 
 @pytest.fixture
 def record(hak, path) -> Callable:
-    """record(words of the command…): (how hak ended, what is in the trace)."""
+    """record(words of the command…): (answer of hak, counts of the trace)."""
 
     def call(*words: object, flags: tuple = (), **keywords) -> tuple:
         from hakmem_lab.trace.contents import counts
@@ -33,7 +33,7 @@ def record(hak, path) -> Callable:
 
 
 def sizes(found: dict, process: int) -> Counter:
-    """How many blocks of about this size, by the least one of their bucket."""
+    """Lowest size of a bucket -> number of blocks in this bucket."""
     (each,) = (each for each in found["processes"] if each["process"] == process)
     return Counter({least: blocks for least, blocks, _ in each["sizes"]})
 
@@ -65,7 +65,7 @@ def test_a_process_whose_address_space_is_full_is_named(record, program):
 def test_a_block_that_a_slow_thread_holds_has_its_lifetime(record, program):
     _, found = record(program, "holds")
     (process,) = found["processes"]
-    # A thread begins unmeasured: its first words may share one mark of time, and so have no length between them.
+    # A thread's first words may share one time mark, so that the time between them is 0.
     assert sum(blocks for least, blocks, _ in process["life_ns"] if least >= 16_000_000) >= 15
 
 
@@ -126,7 +126,7 @@ def traced(pid: int) -> bool:
 
 @pytest.fixture
 def small_disk(tmp_path) -> Callable:
-    """small_disk(words of the command…): (how hak ended, the trace): it was recorded where there is room for 32 KiB."""
+    """small_disk(words of the command…): (answer of hak, path of the trace), recorded on a file system of 32 KiB."""
     mount = ["unshare", "-rm", "sh", "-c", 'mount -t tmpfs -o size=32k none "$0" && "$@"', tmp_path / "disk"]
 
     def call(*words: object, flags: tuple = ()) -> tuple:

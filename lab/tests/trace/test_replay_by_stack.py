@@ -1,4 +1,4 @@
-"""`hak replay --by stack`: the time of a block is its stack's, and of many tests few are wrong."""
+"""`hak replay --by stack`: a block's time belongs to its stack, and few of the many tests give wrong answers."""
 
 import json
 import subprocess
@@ -12,18 +12,19 @@ from hakmem_lab.kinds.replay import result as by_stack
 from hakmem_lab.trace import replayer
 
 MALLOC, FREE, FREE_FOREIGN, REALLOC, WAIT, STACK = 0, 3, 4, 5, 8, 10
-MAPPED = "glibc,MALLOC_MMAP_THRESHOLD_=65536"  # glibc itself learns not to map what is freed soon
+MAPPED = "glibc,MALLOC_MMAP_THRESHOLD_=65536"  # plain glibc adapts and stops mapping short-lived blocks
 LOOK = ("--allocators", "glibc", MAPPED, "--max-blocks", "8", "--alpha", "0.1", "--quiet", "--seed", "7")
 
 
 def stacks_of(trace: Path, mean: int) -> dict[int, list]:
-    """Node -> [samples, blocks, ns], as the replay reports them."""
+    """Stack node -> [samples, blocks, ns], as the replay reports it."""
     done = subprocess.run([replayer(), f"--stacks={mean}", trace], capture_output=True, text=True, check=True)
     return {node: rest for node, *rest in json.loads(done.stdout.splitlines()[0])["stacks"]}
 
 
 def test_whose_block_it_is(written):
-    """A stack is of the next allocation alone; a reallocation is the end of one and a block of another; others free."""
+    """A stack applies only to the next allocation. A reallocation ends one block and begins one of the new stack. Frees
+    count for the block's stack, whichever thread frees."""
     lines = [
         *(f"o 0 0 {STACK} 0 0 5 0", f"o 0 0 {MALLOC} 100 0 0 0", f"o 0 0 {MALLOC} 100 1 0 0"),
         *(f"o 0 0 {STACK} 0 0 6 0", f"o 0 0 {REALLOC} 200 0 0 0", f"o 0 0 {REALLOC} 300 0 0 0"),
@@ -80,7 +81,7 @@ def test_of_all_stacks_and_arms_together_few_are_wrong():
 
 
 def test_what_is_shown_of_a_stack_is_judged_with_all_of_them():
-    """One surely better alone is open among so many that as few blocks cannot tell."""
+    """A stack that alone is surely better stays open among so many that these few blocks cannot decide."""
     columns = {(0, "a"): np.full(8, 0.5)}
     assert by_stack.judged(columns, 10, 0.01, 0.1)[0, "a"].verdict == "GO"
     assert by_stack.judged(columns, 20, 0.01, 0.1)[0, "a"].verdict == "INCONCLUSIVE"

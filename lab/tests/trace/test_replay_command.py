@@ -1,4 +1,4 @@
-"""`hak replay`: from a trace to a comparison, predictions, and a stored run that other commands read."""
+"""`hak replay`: turns a trace into a comparison, predictions, and a stored run that other commands can read."""
 
 import json
 
@@ -11,7 +11,7 @@ KIB = 1024
 
 @pytest.fixture
 def trace(written, fakes):
-    """trace(complete=True): of a program that allocates for a while; its command is one that can be run."""
+    """trace(complete=True): a made-up trace of a program that allocates for a while; its command can be run."""
 
     def make(complete: bool = True):
         info = {"command": [str(fakes.program), "burn", "20"], "cwd": "/", "environment": {}}

@@ -1,4 +1,4 @@
-"""hak-replay: real threads do what a trace says; memory is told apart from the replay's own; what is wrong is said."""
+"""hak-replay: real threads execute a trace, the replay's own memory is not counted, and mistakes are reported."""
 
 import json
 import shutil
@@ -18,7 +18,7 @@ def op(thread, kind, size=0, slot=0, other=0, time=0, process=0):
 
 @pytest.fixture
 def replayed():
-    """replayed(trace, *flags): the records of its processes, and that of the whole."""
+    """replayed(trace, *flags): (records of the processes, record of the whole replay)."""
     from hakmem_lab.trace import replayer
 
     def run(trace: Path, *flags: str) -> tuple[list[dict], dict]:
@@ -32,7 +32,7 @@ def replayed():
 
 @pytest.fixture
 def refused():
-    """refused(trace, *flags): the one line with which it ends."""
+    """refused(trace, *flags): the single error line of the replay."""
     from hakmem_lab.trace import replayer
 
     def run(trace: Path, *flags: str) -> str:
@@ -46,7 +46,7 @@ def refused():
 
 @pytest.fixture
 def synthetic(tmp_path):
-    """synthetic(operations, threads, live, foreign, most, …): a trace of blocks that live by chance."""
+    """synthetic(operations, threads, live, foreign, most, …): a trace of blocks with random lifetimes."""
     from hakmem_lab.trace import SOURCES, WRITER, sources
 
     program = tmp_path / "synthetic"
@@ -188,7 +188,7 @@ def test_a_thread_begins_when_those_it_waits_for_are_gone(written, replayed):
 
 @pytest.mark.skipif(shutil.which("strace") is None, reason="counts system calls")
 def test_the_first_thread_is_the_process_s_own(written, tmp_path):
-    """glibc serves it from the heap; a thread that it starts, from an arena that grows by calls of mprotect."""
+    """glibc serves the main thread from the heap; for other threads, it would grow an arena by calls of mprotect."""
     from hakmem_lab.kinds.syscalls import parse_summary
     from hakmem_lab.trace import replayer
 

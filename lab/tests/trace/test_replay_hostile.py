@@ -1,4 +1,4 @@
-"""hak-replay on traces that ask for more than can be: one line, soon. And on systems with other pages."""
+"""hak-replay refuses traces that demand too much, with one line and soon. It also works with other page sizes."""
 
 import json
 import math
@@ -19,7 +19,7 @@ def waiting(number: int, other: int) -> bytes:
 
 
 def large_again_and_again(count: int, size: int) -> bytes:
-    """One block a time, all of it touched."""
+    """A trace with one live block at a time, all of which is touched."""
     sizes, places = c.leb(size) * count, (c.leb(0) + c.leb(0)) * count
     again = bytes([c.MALLOC, c.TOUCHED | c.TOLD, c.FREE])
     first = bytes([NEW, c.TOUCHED | c.TOLD, c.FREE])
@@ -30,7 +30,7 @@ def large_again_and_again(count: int, size: int) -> bytes:
 
 @pytest.fixture
 def ended(tmp_path: Path):
-    """ended(bytes of a trace, options…): status, and the one line that it says."""
+    """ended(bytes of a trace, options…): (exit status, single line of the replay)."""
     from hakmem_lab.trace import replayer
 
     def run(data: bytes, *options: str) -> tuple[int, str]:
@@ -59,7 +59,7 @@ def test_thousands_of_threads_that_wait_for_one_are_replayed(ended):
 
 
 def test_what_many_threads_need_of_the_replay_is_not_the_allocators(tmp_path):
-    """500 at once, of which each has 8 bytes: the replay's own memory at the peak, and not that at the end, counts."""
+    """500 threads with 8 bytes each. The replay's own memory at the peak, not that at the end, must be subtracted."""
     from hakmem_lab.trace import replayer
 
     count, path = 500, tmp_path / "trace"
@@ -67,7 +67,7 @@ def test_what_many_threads_need_of_the_replay_is_not_the_allocators(tmp_path):
     many = [c.thread(number, codes, c.leb(8) * 2001, b"", b"", c.leb(count - 1) + c.zigzag(1), slots=1)
             for number in range(count - 1)]  # fmt: skip
     path.write_bytes(c.trace(*many, c.thread(count - 1, bytes([NEW, c.FREE, c.THREAD_END]), c.leb(64), slots=1)))
-    least = math.inf  # who measures may come late for what a thread gave back: that only adds
+    least = math.inf  # a late sample can only make the figure larger
     for _ in range(4):
         done = subprocess.run([replayer(), path], capture_output=True, text=True, check=True)
         found = json.loads(done.stdout.splitlines()[0])
@@ -77,7 +77,7 @@ def test_what_many_threads_need_of_the_replay_is_not_the_allocators(tmp_path):
 
 
 def test_a_few_operations_that_touch_terabytes(ended):
-    """Small enough for every machine, and again and again: no sum of what is held would tell."""
+    """The blocks fit every machine but come again and again, so a limit on live memory would not refuse them."""
     data = large_again_and_again(20_000, 256 * MIB)
     assert len(data) < MIB
     status, text = ended(data)
@@ -106,7 +106,7 @@ def test_a_replay_ends_with_the_one_who_asked_for_it(tmp_path):
 
 
 def test_memory_is_touched_and_counted_by_the_pages_of_the_system(tmp_path, written):
-    """Told that pages are of 64 KiB, on a system where they are smaller."""
+    """The replay is told that pages have 64 KiB, on a system with smaller ones."""
     from hakmem_lab.trace import replayer
 
     (tmp_path / "pages.c").write_text(PAGES)

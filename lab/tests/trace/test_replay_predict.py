@@ -1,4 +1,4 @@
-"""What replays predict of the live program: differences to the base, honest intervals, the order of the arms."""
+"""Predictions for the live program from replays: differences from the base, honest intervals, the order of the arms."""
 
 import pytest
 
@@ -41,7 +41,7 @@ def test_threads_at_once_make_less_wall_than_processor_time():
 
 
 def test_the_error_of_an_arm_is_told_from_the_others_alone():
-    """The one that the model misses has a narrow interval, since it fits the others; theirs are wide for it."""
+    """The model fits all arms but `odd`. So the interval of `odd` is narrow, and it widens those of the others."""
     lives = {"glibc": 100.0, "a": 110.0, "b": 120.0, "c": 130.0, "odd": 200.0}
     replays = {"glibc": 0.0, "a": 10.5, "b": 19.5, "c": 30.5, "odd": 40.0}
     columns = {name: Column([replays[name]] * 4, [lives[name]] * 4) for name in lives}

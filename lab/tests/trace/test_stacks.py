@@ -1,4 +1,4 @@
-"""Stacks in recordings: what is known of a program is what is told of it; nothing of a hostile trace is believed."""
+"""Stacks in recordings: they match a program with known allocations, and data of hostile traces are checked."""
 
 import json
 import subprocess
@@ -20,7 +20,7 @@ ONE = bytes([STACK, c.MALLOC | c.NEXT, c.FREE | c.IMPLIED, c.THREAD_END])
 
 @pytest.fixture(scope="session")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """As distributions build: no frame pointers."""
+    """The program without frame pointers, as distributions build theirs."""
     path = tmp_path_factory.mktemp("known") / "stacks"
     flags = ("-w", "-O1", "-fomit-frame-pointer", "-fno-builtin", "-fno-optimize-sibling-calls", "-pthread")
     subprocess.run(["cc", *flags, "-o", path, FOLDER / "stacks.c"], check=True)
@@ -29,7 +29,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def by_stack(here, tmp_path: Path):
-    """by_stack(path, words…): innermost function -> row."""
+    """by_stack(path, words…): innermost function of a stack -> its row."""
 
     def ask(path: Path, *words: object) -> dict[str, dict]:
         file = tmp_path / "stacks.json"
@@ -64,13 +64,13 @@ def test_every_call_of_a_known_program(hak, by_stack, program, path, tmp_path):
 def test_a_child_has_stacks_of_its_own(hak, by_stack, program, path):
     assert hak("record", "--stacks", "--rate", "1", "-o", path, "--", program).status == 0
     child = by_stack(path, "--process", "1")
-    assert set(child) == {"in_a_child"}  # what it was forked with is its parent's
+    assert set(child) == {"in_a_child"}  # blocks inherited by the fork belong to the parent
     assert child["in_a_child"]["kept_bytes"] == 555
 
 
 @pytest.mark.parametrize("mean", ["1K", "16K"])
 def test_a_sample_tells_about_as_much(hak, by_stack, program, path, mean):
-    """Of 20 MB in blocks of 512 bytes; 5 standard errors of the estimate."""
+    """Samples 20 MB in blocks of 512 bytes, and tolerates 5 standard errors of the estimate."""
     rounds, size = 40_000, 512
     assert hak("record", "--stacks", "--rate", mean, "-o", path, "--", program, rounds).status == 0
     row = by_stack(path)["often"]
@@ -112,7 +112,7 @@ def crafted(tmp_path: Path, tree: object, codes: bytes = ONE, node: int = 2, com
 
 
 def test_what_grows_and_what_was_there_from_the_start(written):
-    """One keeps a block each microsecond, the other has one from the start."""
+    """One stack keeps another block every microsecond, the other has a single block from the start."""
     lines = ['t 1 0 {"stacks": 1}', "t 2 0 {}", f"t {STACKS} 0 {json.dumps(TREE)}"]
     for slot in range(513):
         size, node, time = (100, 1, 1000 * slot) if slot else (9000, 2, 1)

@@ -1,4 +1,4 @@
-"""`hak trace`: counts against what is known of a made-up program; what is partial or damaged is said in one line."""
+"""`hak trace`: its counts match those of a made-up program; partial and damaged traces are reported in one line."""
 
 import json
 import os
@@ -30,14 +30,14 @@ def counted(here, tmp_path: Path):
 
 
 def made_up(seed: int, operations: int) -> tuple[list[str], dict]:
-    """The lines of one thread, and what is true of them."""
+    """(lines of one thread, their true counts)."""
     generator = random.Random(seed)
     live: dict[int, tuple[int, int, int, int]] = {}  # slot: size, operation, bytes, time
     free: list[int] = []
     slots = made = asked = now = most = most_blocks = 0
     lines, sizes, lives, times = [], Counter(), [], []
     for number in range(1, operations + 1):
-        now += generator.randrange(8)  # durations below 16 ns are kept as they are
+        now += generator.randrange(8)  # durations below 16 ns are stored exactly
         if live and generator.random() < 0.5:
             slot = generator.choice(list(live))
             size, then, bytes_then, time_then = live.pop(slot)
@@ -62,7 +62,7 @@ def made_up(seed: int, operations: int) -> tuple[list[str], dict]:
 
 
 def bucket(value: int) -> int:
-    """The least value of the bucket that holds it: four to a power of two."""
+    """The lowest value of this value's bucket; there are four buckets to a power of two."""
     step = 1 << max(value.bit_length() - 3, 0)
     return value // step * step
 
@@ -87,7 +87,7 @@ def test_counts_are_those_of_the_program(written, counted):
 
 
 def test_threads_go_in_the_order_that_their_waits_ask_for(written, counted):
-    """The second thread frees what the first one allocates later, by its clock, and the other way round."""
+    """Each thread frees a block of the other one. By the first thread's clock, the second one frees too early."""
     lines = [line(1, c.WAIT, 2, 0, 0), line(1, c.FREE_FOREIGN, 0, 1, 0, 1), line(1, c.MALLOC, 7, 0, 0, 2)]
     lines += [line(0, c.MALLOC, 8, 0, 0, 50), line(0, c.MALLOC, 9, 1, 0, 60), line(0, c.WAIT, 3, 0, 1)]
     lines += [line(0, c.REALLOC_FOREIGN, 700, 0, 1, 70), line(0, c.MALLOC, 10, 1, 0, 80), "e 1 {}"]
@@ -98,7 +98,7 @@ def test_threads_go_in_the_order_that_their_waits_ask_for(written, counted):
 
 
 def test_each_of_many_that_wait_goes_on_at_its_count(written, counted):
-    """Each frees the block that the awaited operation allocated: earlier it would not be there."""
+    """Each thread frees the block that the awaited operation allocates; earlier, the block would not exist."""
     generator, blocks = random.Random(7), 400
     waiting = []
     for thread, count in enumerate(generator.sample(range(1, blocks + 1), 200), start=1):
@@ -165,7 +165,7 @@ def test_a_partial_trace_says_why(written, here, end, why):
 
 
 def test_what_a_cut_trace_lacks_is_counted(here, tmp_path):
-    """The first thread's second chunk is cut off; the second one frees a block of each, and waits for both."""
+    """The first thread's second chunk is cut off. The second thread waits for both chunks and frees a block of each."""
     first = c.thread(0, bytes([c.MALLOC | c.NEXT]), c.leb(5), slots=1)
     codes = bytes([c.WAIT, c.FREE_FOREIGN | c.NEAR, c.FREE_FOREIGN | c.NEAR])
     second = c.thread(1, codes, b"", c.zigzag(0) + c.zigzag(1), b"", c.leb(0) + c.zigzag(2))

@@ -1,10 +1,10 @@
-/* Writes a trace as a script on standard input says: write_trace FILE
+/* write_trace FILE: writes the trace that a script on standard input describes:
  *   o PROCESS THREAD KIND SIZE SLOT OTHER TIME    an operation, all as numbers
  *   t KIND PROCESS TEXT                           a chunk of text
  *   f                                             flush
  *   p PROCESS                                     the end of a process
- *   e COMPLETE TEXT                               the end; a script without it leaves a trace that has none
- * What is refused is said on standard output: LINE, name of the error. */
+ *   e COMPLETE TEXT                               the end; without this line, the trace has no end
+ * A refused line is reported on standard output: its number and the name of the error. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -48,7 +48,7 @@ static int run(trace_writer_t *writer, const char *line) {
 }
 
 int main(int argc, char **argv) {
-  signal(SIGXFSZ, SIG_IGN); // a full disk is made by a limit
+  signal(SIGXFSZ, SIG_IGN); // tests simulate a full disk by a limit on the file size
   int fd = argc == 2 ? open(argv[1], O_WRONLY | O_CREAT | O_TRUNC, 0666) : -1;
   trace_writer_t *writer = fd < 0 ? NULL : trace_writer_open(fd);
   if (writer == NULL) {
@@ -76,5 +76,5 @@ int main(int argc, char **argv) {
     printf("0 %s\n", strerrorname_np(errno));
   }
   fflush(stdout);
-  _exit(0); // a writer that is not closed is one whose program was killed: no leak
+  _exit(0); // without closing, as if the program was killed; not reported as a leak
 }

@@ -1,7 +1,7 @@
-"""How often a tuning errs: whole tunings of candidates that are all the same, and of one that is better.
+"""Error rates of tunings, by simulating whole tunings of equal candidates, and with one that is better.
 
-The runs are simulated in the order of the schedule, one long series a tuning, so that what a block has in common, what
-neighbours have in common and what drifts reaches the choice and the confirmation as it would on a machine.
+A tuning's runs are one long simulated series in the order of the schedule. So noise that blocks or neighbours share,
+and drift, affect the choice and the confirmation as on a real machine.
 """
 
 import importlib.util
@@ -34,7 +34,7 @@ MACHINE = ("normal", "heavy tails", "neighbours alike", "neighbours very alike",
 
 
 class Machine:
-    """Runs arms one after the other; effects: arm -> how much better it is, as a log-ratio."""
+    """Simulates runs of arms one after another; effects: arm -> its advantage as a log-ratio."""
 
     def __init__(self, noise: np.ndarray, effects: dict[str, float], seed: int):
         self.noise, self.effects, self.seed, self.at = noise, effects, seed, 0
@@ -52,7 +52,7 @@ class Machine:
 
 
 def tuned(noise: np.ndarray, candidates: list[str], effects: dict[str, float], seed: int):
-    """(the chosen one, what its own choosing would have claimed, the verdict of the confirmation)"""
+    """(chosen candidate, whether the choosing blocks alone would claim a win, verdict of the confirmation)."""
     machine, blocks = Machine(noise, effects, seed), []
     aim = search.Aim(DEFAULT, METRIC)
     while not (state := search.course([candidates], blocks, aim, 2, {})).done:
@@ -84,7 +84,7 @@ def test_tunings_of_equal_candidates_have_no_false_win_beyond_alpha(kind, count)
 
 @pytest.mark.parametrize("count", [30, pytest.param(1000, marks=pytest.mark.long)])
 def test_over_all_kinds_of_noise_false_wins_are_as_rare_as_promised(count):
-    """A win is one direction of two, so that half of alpha is what it may have."""
+    """A false win is an error in one of two directions, so half of alpha is allowed for it."""
     found = [each for kind in MACHINE for each in tunings(kind, count, 6, {}, 72)]
     wins = sum(verdict is Verdict.GO for _, _, verdict in found)
     losses = sum(verdict is Verdict.NO_GO for _, _, verdict in found)
@@ -94,7 +94,7 @@ def test_over_all_kinds_of_noise_false_wins_are_as_rare_as_promised(count):
 
 @pytest.mark.parametrize("count", [100, pytest.param(300, marks=pytest.mark.long)])
 def test_without_fresh_runs_the_luckiest_candidate_would_win(count):
-    """What the confirmation is for: the blocks that chose it call it better far more often."""
+    """Shows why the confirmation needs fresh blocks: those that chose the candidate claim a win far more often."""
     found = tunings("heavy tails", count, 12, {}, 73)
     assert sum(claimed for _, claimed, _ in found) > 2.5 * ALPHA / 2 * len(found)
 

@@ -1,4 +1,4 @@
-"""What is wrong with a tuning is said in one line, before anything is started."""
+"""A mistake in a tuning is reported in one line, before anything is started."""
 
 import pytest
 
@@ -84,7 +84,7 @@ def test_an_allocator_that_is_not_there_is_left_out(here, fakes, monkeypatch):
 
 
 def test_a_program_that_nothing_can_be_preloaded_into(refused, fakes):
-    """Each allocator is named once, however many arms it has."""
+    """The message names each allocator once, however many arms it has."""
     message = refused("--allocators", "glibc,hakmem", program=fakes.static_program)
     assert "allocators: no candidate can be tried: " in message
     assert message.count("statically linked") == 2
@@ -118,7 +118,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_setting_that_the_allocator_refuses_is_no_candidate(here, fakes, name):
-    """Whichever arm of the library was looked at first; and it keeps no other arm of it from taking part."""
+    """The setting is refused in whatever order the arms are checked, and other arms of the library still take part."""
     from hakmem_lab.errors import LabError
     from hakmem_lab.plan import peers
 
@@ -136,7 +136,7 @@ def test_a_setting_that_the_allocator_refuses_is_no_candidate(here, fakes, name)
 
 
 def test_what_it_runs_on_now_by_another_name_is_no_candidate(here, fakes):
-    """The C library serves the program already: glibc as it is would be the default under another name."""
+    """The program already runs on the C library, so plain glibc would be the default under another name."""
     words = ["--repeat", "1", "--max-blocks", "6", "--set", "looks=1", "--set", "select-blocks=1", "--quiet"]
     answer = here("tune", *words, "--allocators", "glibc", "--json", "-", "--", fakes.program, "exit", "0").result()
     assert "glibc is left out: it is what the program runs on now" in answer["tune"]["left_out"]

@@ -1,4 +1,4 @@
-"""From the command line to the line for the service file, on programs whose figures are known."""
+"""From the command line of hak tune to the line for a service file, on programs with known figures."""
 
 import json
 import shlex
@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-# Prints what its variables say; the preflight, which asks the dynamic linker, is not counted.
+# Prints the figures that its variables give. Does not count the preflight's execution, which asks the dynamic linker.
 SCRIPT = """#!/bin/sh
 [ -n "$LD_DEBUG" ] && exit 0
 echo >> "{folder}/count"
@@ -35,7 +35,7 @@ def program(tmp_path):
 
 @pytest.fixture
 def tune(here, program):
-    """tune(flags…) -> the answer of a tuning of four arms with known figures."""
+    """tune(flags…): the answer of a tuning of four arms with known figures."""
 
     def call(*flags, arms=ARMS, aim=MOST, out=("--quiet", "--json", "-")):
         return here("tune", *READ, *aim, *FAST, *flags, "--allocators", *arms, *out, "--", program)
@@ -64,7 +64,7 @@ def test_a_candidate_that_breaks_a_limit_is_not_chosen(tune):
 
 
 def test_a_limit_vetoes_the_winner(tune):
-    """Where all candidates break it, the one that breaks it least is confirmed, and refused."""
+    """If all candidates break the limit, the one that breaks it least is confirmed like a winner, and refused."""
     arms = ["glibc,RATE=1300,TAIL=110", "glibc,RATE=1200,TAIL=105"]
     result = tune("--subject-to", "p99=+2%", arms=arms).result()
     assert result["verdict"] == "NO-GO"
@@ -75,7 +75,7 @@ def test_a_limit_vetoes_the_winner(tune):
 
 
 def test_where_the_winner_is_refused_the_next_best_is_named(tune):
-    """One that breaks its limit only in the confirmation; what was next while choosing is told, as no verdict."""
+    """The winner breaks its limit only in the confirmation. hak names the next best candidate, without a verdict."""
     arms = ["glibc,RATE=1300,TAIL=110,LATE=15", "glibc,RATE=1200"]
     result = tune("--subject-to", "p99=+2%", arms=arms).result()
     assert (result["verdict"], result["tune"]["use"]) == ("NO-GO", None)
@@ -95,8 +95,8 @@ def test_where_the_winner_is_refused_the_next_best_is_named(tune):
     ],
 )
 def test_the_next_best_is_named_where_it_promises_something(tune, here, arms, told):
-    """Not beside a winner, nor where it broke a limit or would not matter; but where the winner cannot be run to the
-    end."""
+    """The next best is named if the winner fails in the confirmation, but not beside a winner, nor if it broke a limit
+    itself or its gain would not matter."""
     answer = tune("--subject-to", "p99=+2%", arms=arms)
     assert answer.status == (3 if told else 0)
     result = here("show", "last", "--json", "-").result()
@@ -107,7 +107,7 @@ def test_the_next_best_is_named_where_it_promises_something(tune, here, arms, to
 
 @pytest.mark.parametrize(("fall", "use"), [("-5%", "glibc,TAIL=80,RATE=960"), ("-20%", "glibc,TAIL=50,RATE=900")])
 def test_a_rate_may_fall_by_so_much(tune, fall, use):
-    """4 % fewer operations with a tail of 80, 10 % fewer with one of 50."""
+    """One arm has 4 % fewer operations and a tail of 80 µs, the other 10 % fewer and a tail of 50 µs."""
     arms = ["glibc,TAIL=80,RATE=960", "glibc,TAIL=50,RATE=900"]
     result = tune("--subject-to", f"ops={fall}", arms=arms, aim=["--least", "p99"]).result()
     assert (result["verdict"], result["tune"]["use"]) == ("GO", use)
@@ -185,7 +185,7 @@ def test_a_candidate_that_fails_takes_no_further_part(tune, records):
 
 
 def test_a_budget_that_ends_early_chooses_from_what_there_is(tune, records):
-    """The trials are quick, the first blocks take four times as long as half of the budget."""
+    """The trials are quick, but the first blocks take four times as long as half of the budget allows."""
     result = tune("--env", "SLOW=6", "--budget", "3s").result()
     (note,) = [note for note in result["tune"]["notes"] if "half of the budget was over" in note]
     (rung,) = result["tune"]["rungs"]
@@ -203,7 +203,7 @@ def test_where_the_default_fails_nothing_is_stored(tune, store):
 
 @pytest.mark.parametrize("at", [8, 17, 26])
 def test_killed_in_the_middle_and_resumed_as_if_nothing_had_happened(begin, here, program, tmp_path, until, at, store):
-    """In the first rung, in the second, and in the confirmation."""
+    """The kill happens in the first rung, in the second one, or in the confirmation."""
     words = ["tune", *READ, *MOST, *FAST, "--seed", "5", "--quiet", "--env", f"HANG={at}", "--allocators", *ARMS]
     process = begin(*words, "--", program)
     count = tmp_path / "count"
@@ -251,7 +251,7 @@ def test_of_many_candidates_those_that_came_furthest_are_shown(tune):
 
 @pytest.mark.long
 def test_a_real_tuning_of_a_real_program(here, tmp_path):
-    """Blocks of 40 MiB, which glibc maps anew every time: options that keep them, or huge pages, save faults."""
+    """glibc maps blocks of 40 MiB anew every time; options that retain them, and huge pages, save page faults."""
     source = tmp_path / "holds.c"
     source.write_text(
         "#include <stdlib.h>\n#include <string.h>\nint main(void) {\n  for (int i = 0; i < 2; i++) {\n"

@@ -1,10 +1,10 @@
-"""Combinations of options, of which there are too many to try all; and figures that only latencies give."""
+"""Searching combinations of options when there are too many to try all, and goals that are latency percentiles."""
 
 import signal
 
 import pytest
 
-# Faster with two arenas, and still faster with a large pad on top of them.
+# A program that is faster with two arenas, and still faster with a top pad as well.
 SCRIPT = """#!/bin/sh
 [ -n "$LD_DEBUG" ] && exit 0
 echo >> "{folder}/count"
@@ -73,7 +73,7 @@ def test_without_the_sampler_it_is_said_what_to_install(here, program, store, mo
 
 
 def test_a_percentile_of_the_latencies_that_a_program_prints(here, tmp_path):
-    """A limit on p99 of a program that prints a histogram, as for hak latency."""
+    """The limit is on p99; the program prints a histogram, as for hak latency."""
     path = tmp_path / "serve.sh"
     path.write_text(
         '#!/bin/sh\n[ -n "$LD_DEBUG" ] && exit 0\necho "ops ${RATE:-1000}"\n'

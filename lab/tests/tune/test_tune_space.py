@@ -1,4 +1,4 @@
-"""What is searched: the table of options, the arms made of it, and the search where they are too many."""
+"""The space that hak tune searches: the table of options, the arms made from it, and the search if there are many."""
 
 import re
 import shlex
@@ -45,7 +45,7 @@ def test_the_rows_of_hakmem_are_options_with_these_defaults():
 
 @pytest.mark.parametrize("name", ["hakmem", "jemalloc", "mimalloc", "tcmalloc", "mimalloc2", "mimalloc3", "jemalloc5"])
 def test_a_library_has_the_options_of_its_rows(name):
-    """It names them, and says nothing against the values."""
+    """The library contains the options' names. Their values are not checked."""
     try:
         library = peers.library(name).path
     except LabError as error:
@@ -112,7 +112,7 @@ def test_one_at_a_time_or_all_together():
 
 
 def test_where_not_all_can_be_tried_every_allocator_has_its_turn():
-    """What a budget cuts off is the end of the list."""
+    """Allocators alternate in the list, since a budget cuts off its end."""
     options = {name: [tunables.Option((name,), "X", ("1", "2"), "", "")] for name in ("glibc", "hakmem")}
     names = [text.partition(",")[0] for text in Space(options, ["./own.so"], {}, []).combinations()]
     assert names[:5] == ["glibc", "hakmem", "./own.so", "glibc", "hakmem"]
@@ -161,7 +161,7 @@ def lines(winner, now, others=None):
 
 
 def test_what_it_runs_on_now_is_taken_away():
-    """Settings of the default would hold beside the winner's; and a bare Environment= would take all others away."""
+    """The default's settings must be removed one by one; a bare Environment= would remove all other variables, too."""
     glibc, now = arm({}, "/lib/libc.so.6", "glibc"), arm({"A": "1"}, "/lib/j.so", "jemalloc")
     assert lines(glibc, now) == ("", "UnsetEnvironment=LD_PRELOAD A", "env -u LD_PRELOAD -u A prog")
     assert lines(glibc, now, "/b.so") == (
@@ -200,7 +200,7 @@ def test_the_sampler_asks_for_new_arms_and_for_the_same_ones_again():
 
 
 def test_the_sampler_follows_what_is_good_and_within_limits():
-    """One value is worth a half, another a whole, but breaks a limit: the first is asked for most."""
+    """One value gains a half; another gains more, but breaks a limit. The sampler proposes the first one most often."""
     pytest.importorskip("optuna")
     from hakmem_lab.kinds.tune import search
 

@@ -1,4 +1,4 @@
-"""What a long command says: counts against one total, never goes back, and ends at its end."""
+"""The progress line of a long command: it counts towards one total, never goes back, and is complete at the end."""
 
 import io
 import re
@@ -72,7 +72,7 @@ def test_a_short_run_without_a_terminal_says_nothing(clock):
 
 
 def test_the_looks_of_an_ab_share_one_total(here, fakes, monkeypatch):
-    """Up to three looks, and the count goes on from one to the next."""
+    """There are up to three looks, and the count continues from one to the next."""
     seen = []
     monkeypatch.setattr(ui.Progress, "update", lambda self, done, total, note="": seen.append((done, total, note)))
     flags = ["--control", "glibc", "--treatment", "glibc", "--repeat", "1", "--warm-up", "0", "--max-blocks", "18"]
