@@ -59,9 +59,9 @@ static inline uint32_t bench_log_size(uint64_t bits, uint32_t low, uint32_t doub
   return base + bench_below((uint32_t)(bits >> 32), base);
 }
 
-// Fills a table of sizes that resemble those of many programs; callers draw from it uniformly. The logarithm of a size
-// is proportional to the square of a uniform variable. With 11 doublings from 16 bytes, half of the sizes are below
-// 112 bytes. Sizes between two powers of two are spaced evenly, so neither floating point nor libm is needed.
+// Fills a table of sizes that resemble those of many programs; callers draw from it uniformly. The logarithm of a size,
+// relative to the lowest, follows the square of a uniform variable. With 11 doublings from 16 bytes, half of the sizes
+// are below 112 bytes. Sizes between two powers of two are spaced evenly, so no floating point and no libm are needed.
 static inline void bench_program_sizes(uint32_t *sizes, uint32_t count, uint32_t min_bytes, uint32_t doublings) {
   for (uint64_t i = 0; i < count; i++) {
     uint64_t square = doublings * (2 * i + 1) * (2 * i + 1), unit = 4 * (uint64_t)count * count;

@@ -1,8 +1,8 @@
 // forkbench MODE THREADS FORKS [BLOCKS]: THREADS threads fill their caches and sleep; the main thread forks FORKS
 // times. To fill its cache, a thread allocates BLOCKS blocks of 16 bytes to 32 KiB (mostly small), writes and frees
 // them. MODE fork: prints the median time in ms from before the fork to the child's first instruction, and the median
-// of the child's page faults until then. MODE exec: prints how many forks a second run /bin/true, without a preloaded
-// library.
+// of the child's page faults until then. MODE exec: prints the rate of forks that run /bin/true, per second and without
+// a preloaded library.
 #include "bench.h"
 
 #include <pthread.h>

@@ -51,7 +51,7 @@ void *calloc(size_t count, size_t bytes) {
   return heap_cut(ALIGN, all); // already zero: static memory that is never reused
 }
 
-// The size of the old block is unknown, so this copies as much as fits before the end of the static memory.
+// The size of the old block is unknown, so this copies up to the end of its place in the ring, or of the static heap.
 void *realloc(void *block, size_t bytes) {
   char *to = heap_cut(ALIGN, bytes);
   if (to == NULL || block == NULL)

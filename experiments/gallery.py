@@ -186,9 +186,8 @@ def publish(key: str, file: RunFile) -> None:
         raise LabError(f"run {file.id} is not finished: hak resume {file.id}")
     (PAGES / "data").mkdir(parents=True, exist_ok=True)
     with gzip.GzipFile(PAGES / "data" / f"{key}.jsonl.gz", "wb", mtime=0) as packed:
-        packed.write(
-            file.path.read_bytes().replace(f"{Path.cwd()}/".encode(), b"")
-        )  # paths relative to the checkout
+        # Paths become relative to the checkout.
+        packed.write(file.path.read_bytes().replace(f"{Path.cwd()}/".encode(), b""))
     versions = load_versions() | {key: version_of(row)}
     VERSIONS.write_text("".join(f'{name} = "{versions[name]}"\n' for name in sorted(versions)), encoding="utf-8")
     write_all()

@@ -21,9 +21,8 @@ SUBJECT, NAMES = "hakmem", {"hakmem": "hakmem", "jemalloc5": "jemalloc", "mimall
 TITLE = "Real programs on four allocators, as multiples of glibc"
 LIMITS, TICKS = (0.36, 3.4), (0.5, 0.7, 1, 1.4, 2, 3)
 PANELS = Panels(0.18, 2.75, 0.75, 0.45, LIMITS, TICKS, " ×")
-NARROW = Panels(
-    0.18, 1.95, 0.85, 0.45, LIMITS, (0.5, 1, 2, 3), " ×", width_in=4.4
-)  # narrow enough for a phone
+# Narrow enough for a phone.
+NARROW = Panels(0.18, 1.95, 0.85, 0.45, LIMITS, (0.5, 1, 2, 3), " ×", width_in=4.4)
 
 Cost = tuple[float, float, float]
 

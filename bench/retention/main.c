@@ -1,8 +1,8 @@
 // retention NAME [SCALE] [--cycles N] [--tail] [--tail-silent] | --list: one pattern of memory demand over time.
 // SCALE: percent of the pattern's memory. Prints one line: CPU time, wall time, page faults, peak, and memory right
-// after the last free; time and faults of the first and the last cycle; and the number of cycles before one has less
-// than a tenth of the first cycle's faults. --tail: adds the memory after 5 s with 400 small calls a second.
-// --tail-silent: adds the memory after 5 s without a call.
+// after the last free. The line also has time and faults of the first and the last cycle, and the number of cycles
+// before one has less than a tenth of the first cycle's faults. --tail: adds the memory after 5 s with 400 small calls
+// a second. --tail-silent: adds the memory after 5 s without a call.
 #include "retention.h"
 
 enum { SCALE_MAX = 1000, CYCLES_LIMIT = 1000000 };

@@ -1,5 +1,4 @@
-"""All blocks of one pair of builds count as one unit: how units are formed, and how often layout noise gives a verdict.
-"""
+"""All blocks of one pair of builds count as one unit: forming units, and how often layout noise gives a verdict."""
 
 import numpy as np
 import pytest

@@ -1,5 +1,4 @@
-"""In too small an address space, hak ends with one line; without this check, NumPy would try forever to start threads.
-"""
+"""In too small an address space, hak ends with one line. Otherwise NumPy would try forever to start threads."""
 
 import subprocess
 import sys

@@ -1,5 +1,4 @@
-"""Figures on the terminal have units, no exponents, and directions in words; an open comparison says what is decided.
-"""
+"""Figures on the terminal have units, no exponents, and directions in words; open comparisons say what is decided."""
 
 import pytest
 

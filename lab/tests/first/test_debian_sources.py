@@ -1,5 +1,4 @@
-"""scripts/debian-sources: apt source lines for this release and others. Suites that are never released have no updates.
-"""
+"""scripts/debian-sources: apt source lines for this release and others. Unreleased suites have no update suites."""
 
 import subprocess
 from pathlib import Path

@@ -1,5 +1,4 @@
-"""A job in a folder that all hosts see: tasks measure shares and may be restarted; results can be collected repeatedly.
-"""
+"""A job in a folder that all hosts see: tasks measure shares and may restart; results can be collected repeatedly."""
 
 import json
 import shutil

@@ -84,7 +84,7 @@ RAIL = ("[guardrails]", 'rss = "5%"')
 
 
 def with_memory(figures_, memory):
-    """Replaces the figures by those of peak memory, for guardrails on rss; memory: host -> its ratio."""
+    """Figures with these ratios, which the fixture also writes as rss, so that a guardrail on rss sees them."""
     return {host: dict.fromkeys(own, (LEVEL, LEVEL * memory[host])) for host, own in figures_.items()}
 
 

@@ -1,5 +1,4 @@
-"""The results of the published experiments. Also puts this folder on the path, since pytest's importlib mode does not.
-"""
+"""The results of the published experiments. Puts this folder on the path, since pytest's importlib mode does not."""
 
 import sys
 from pathlib import Path

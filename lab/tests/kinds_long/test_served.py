@@ -1,5 +1,4 @@
-"""Soaks and counts of system calls of servers: a client drives the server, the server is measured, failures are named.
-"""
+"""Soaks and counts of system calls of servers: a client drives the server, which is measured; failures are named."""
 
 import shutil
 import socket
