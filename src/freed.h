@@ -1,8 +1,10 @@
-/* Duty: hardened profile: whether free blocks are as the profile left them, zero but for a seal, and a tag in a slab.
- * Data: none. Layers below: seal. */
+/* Duty: hardened profile: whether free blocks are as the profile left them, zero but for a seal, and a tag in a slab;
+ * whether an empty slab keeps its class. Data: none but a switch. Layers below: types, seal, lock. */
 #pragma once
 
+#include "lock.h"
 #include "seal.h"
+#include "types.h"
 
 /* Whether a free block was not written to. `tagged`: a free block of a slab, with a tag in its first word. */
 HAK_INLINE bool hak_freed_is_clean(const void *block, size_t size, bool tagged) {
@@ -25,5 +27,8 @@ HAK_INLINE bool hak_freed_is_clean(const void *block, size_t size, bool tagged) 
   return !hak_hard.zero || (any[0] | any[1] | rest) == 0;
 }
 
-/* All of a slab's blocks are free, and its memory is about to serve another purpose: aborts if one was written to. */
-HAK_NOINLINE void hak_freed_expect(const char *base, size_t block_bytes, uint32_t blocks);
+/* All of a slab's blocks are free. Returns whether the slab keeps its class. `swept`: its pages were just discarded, so
+ * there is nothing to check. If a block was written to, unlocks and aborts. */
+HAK_NOINLINE bool hak_freed_keeps_class(const hak_slab_t *slab, hak_lock_t *lock, bool swept);
+/* Memory is short: no slab keeps its class for now. */
+extern _Atomic bool hak_freed_release;

@@ -87,6 +87,12 @@ static void *take_small(uint32_t cls, size_t bytes) {
   return block;
 }
 
+/* Empty slabs of other classes go before a larger block serves in place of this one. */
+static void *take_small_of_any(uint32_t cls, size_t bytes) {
+  void *block = take_small(cls, bytes);
+  return block || !hak_hard.regions || !hak_slab_release_empty() ? block : take_small(cls, bytes);
+}
+
 static void *take_large(size_t bytes, size_t align, bool *zeroed) {
   void *block = hak_hard.delayed_regions > 0 ? hak_mapped_alloc(bytes, align) : NULL;
   if (block) {
@@ -109,7 +115,7 @@ void *hak_hardened_alloc(size_t bytes, size_t align, bool *zeroed) {
   void *block = NULL;
   uint32_t cls = hak_class_of(size);
   for (; cls < HAK_RUN_FIRST && !block; cls++) { /* larger ones for want of memory, or of alignment */
-    block = (hak_class_sizes[cls] & (align - 1)) == 0 ? take_small(cls, bytes) : NULL;
+    block = (hak_class_sizes[cls] & (align - 1)) == 0 ? take_small_of_any(cls, bytes) : NULL;
   }
   *zeroed = hak_hard.zero;
   return block || align <= HAK_SLICE_BYTES ? block : take_large(bytes, align, zeroed);
@@ -355,6 +361,7 @@ void hak_hardened_start(void) {
                           .guards = (uint8_t)hak_option_size(HAK_OPTION_HARDENED_GUARDS),
                           .tokens = hak_option_size(HAK_OPTION_HARDENED_TOKENS),
                           .random = is_on(HAK_OPTION_HARDENED_RANDOM),
+                          .regions = is_on(HAK_OPTION_HARDENED_REGIONS),
                           .delay_bytes = (uint32_t)hak_option_size(HAK_OPTION_HARDENED_DELAY),
                           .delayed_regions = (uint32_t)hak_option_size(HAK_OPTION_HARDENED_LARGE),
                           .secrets = {hak_os_random(), hak_os_random() | 1, hak_os_random() | 1}};

@@ -19,6 +19,7 @@ typedef struct hak_hard {
   bool neighbours;          /* a free checks the seal before the block */
   bool sizes;               /* sized frees must name the size that was asked for */
   bool random;              /* blocks are handed out in random order */
+  bool regions;             /* the memory of an empty slab goes back, but its addresses stay with its class */
   uint8_t guards;           /* one slab in so many has a slice without access behind it; 0: none */
   uint32_t delay_bytes;     /* freed bytes of a class that wait, in order, and as many again in random order */
   uint32_t delayed_regions; /* freed large blocks whose addresses wait; 0: large blocks have no guards */

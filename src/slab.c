@@ -83,7 +83,9 @@ static void settle_and_unlock(hak_slab_t *slab, hak_slab_class_t *class, hak_sla
     hak_unlock(&class->lock); /* detached: the next return lists it */
     return;
   }
-  if (count == bump && bits_set(slab, bump) == bump) {
+  bool empty = count == bump && bits_set(slab, bump) == bump;
+  bool swept = slab->list == HAK_SLABS_SWEPT && !(control & HAK_SLAB_LISTED); /* just now */
+  if (empty && !(HAK_UNLIKELY(hak_hard.on) && hak_freed_keeps_class(slab, &class->lock, swept))) {
     if (control & HAK_SLAB_LISTED) {
       class->left += slab->list != HAK_SLABS_DENSE;
       unlink_locked(slab);
@@ -96,9 +98,6 @@ static void settle_and_unlock(hak_slab_t *slab, hak_slab_class_t *class, hak_sla
     /* under the class's lock, so that a concurrent return finds the slab gone */
     atomic_store_explicit(&slab->cls, HAK_CLASS_NONE, memory_order_relaxed);
     hak_unlock(&class->lock);
-    if (HAK_UNLIKELY(hak_hard.on) && !slab->unsealed) {
-      hak_freed_expect(base, slab->block_bytes, bump);
-    }
     slices += HAK_UNLIKELY(guarded) && hak_gap_open(base, slices) ? 1 : 0;
     rest->slices += hak_arena_put(base, slices) ? slices : 0;
     return;

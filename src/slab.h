@@ -13,6 +13,7 @@
 #pragma once
 
 #include "lock.h"
+#include "seal.h"
 #include "types.h"
 
 /* Start-up: make the key of free blocks. Threads may call it repeatedly; the first call decides. */
@@ -47,6 +48,8 @@ void hak_slab_return_one(void *block, uint32_t cls, const char *function);
 bool hak_slab_discard_sparse(void);
 /* Discard the free pages inside all slabs. */
 bool hak_slab_discard_all(void);
+/* Hardened profile: give back all empty slabs, though each keeps its class while there is memory. True: some went. */
+bool hak_slab_release_empty(void);
 /* Go one step on with a pass that is under way, over a few slabs. True: the pass goes on. */
 bool hak_slab_sweep_step(void);
 /* Call this once a decay time. */
@@ -103,7 +106,8 @@ enum { HAK_SPARSE_PART = 16 };
 HAK_INLINE uint32_t hak_slab_sparse_from(uint32_t bump) {
   enum { CARVED_MIN = 4, OUT_MAX = 16 };
   uint32_t out = bump / HAK_SPARSE_PART < OUT_MAX ? bump / HAK_SPARSE_PART : OUT_MAX;
-  return bump < CARVED_MIN ? UINT32_MAX : bump - (out > 0 ? out : 1);
+  uint32_t few = hak_hard.regions ? bump : UINT32_MAX; /* an empty slab that keeps its class is sparse */
+  return bump < CARVED_MIN ? few : bump - (out > 0 ? out : 1);
 }
 
 /* Make a LISTED slab the caller's CURRENT. `list`: the list that it joins afterwards. */

@@ -98,7 +98,12 @@ bool hak_trim(size_t keep_bytes) {
  * get no retry. */
 static void *find_after_trim(size_t bytes, bool *zeroed) {
   enum { ADDRESS_BITS = 47 };
-  return bytes >> ADDRESS_BITS == 0 && hak_trim(0) ? find(bytes, zeroed) : NULL;
+  if (bytes >> ADDRESS_BITS != 0) {
+    return NULL;
+  }
+  bool any = hak_trim(0);
+  any |= hak_hard.regions && hak_slab_release_empty();
+  return any ? find(bytes, zeroed) : NULL;
 }
 
 HAK_NOINLINE static void *alloc(size_t bytes, bool *zeroed) {

@@ -2,15 +2,19 @@
 #include "slab.h"
 
 #include "arena.h"
+#include "freed.h"
 #include "os.h"
 #include "pagemap.h"
-#include "seal.h"
 
 /* Slabs of one step. A sweep of fewer, or of a smaller part of the memory in use than makes a slab sparse, is not worth
  * its calls. */
 enum { STEP_SLABS = HAK_PURGE_STEP / HAK_SLAB_SLICES };
 
 static _Atomic size_t most_full; /* peak use in slabs' worth since the last sweep */
+
+static size_t listed(int list) {
+  return atomic_load_explicit(&hak_slabs_listed[list], memory_order_relaxed);
+}
 
 /* Whether bytes [from, to) of the slab hold only blocks that are free or were never handed out. */
 static bool is_free_range(const hak_slab_t *slab, size_t from, size_t to) {
@@ -95,6 +99,21 @@ bool hak_slab_discard_all(void) {
   return discard_listed(HAK_SLABS_SPARSE) || dense;
 }
 
+bool hak_slab_release_empty(void) {
+  size_t before = hak_arena_used_slices();
+  hak_slab_discard_sparse(); /* which leaves every empty slab among the swept ones */
+  atomic_store_explicit(&hak_freed_release, true, memory_order_relaxed);
+  for (int c = 1; c < kinds(); c++) {
+    hak_slab_t *slab;
+    for (size_t left = listed(HAK_SLABS_SWEPT); left > 0 && (slab = hold_one(&hak_slab_classes[c], HAK_SLABS_SWEPT));
+         left--) {
+      hak_slab_drop(slab);
+    }
+  }
+  atomic_store_explicit(&hak_freed_release, false, memory_order_relaxed);
+  return hak_arena_used_slices() < before;
+}
+
 /* Whether the class's sparse slabs tend to stay sparse, on recent counts. */
 static bool stay_sparse(hak_slab_class_t *class) {
   hak_lock(&class->lock);
@@ -130,10 +149,6 @@ bool hak_slab_sweep_step(void) {
     atomic_compare_exchange_strong_explicit(&sweeping, &cls, next, memory_order_relaxed, memory_order_relaxed);
   }
   return atomic_load_explicit(&sweeping, memory_order_relaxed) > 0;
-}
-
-static size_t listed(int list) {
-  return atomic_load_explicit(&hak_slabs_listed[list], memory_order_relaxed);
 }
 
 /* Slabs' worth of memory in use, without the swept slabs. */
@@ -201,7 +216,7 @@ static void check_slab(hak_slab_t *slab, void *unused) {
   HAK_VERIFY(control >> HAK_SLAB_COUNT_SHIFT == count);
   HAK_VERIFY((control & (HAK_SLAB_CURRENT | HAK_SLAB_LISTED)) != (HAK_SLAB_CURRENT | HAK_SLAB_LISTED));
   HAK_VERIFY(control & (HAK_SLAB_CURRENT | HAK_SLAB_LISTED) || (count == slab->fenced && bump == slab->blocks));
-  HAK_VERIFY(!(control & HAK_SLAB_LISTED) || count < bump);
+  HAK_VERIFY(!(control & HAK_SLAB_LISTED) || count < bump || hak_hard.regions);
 }
 
 void hak_slab_check(void) {

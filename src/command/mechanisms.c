@@ -16,6 +16,7 @@ static const struct {
     {"SIZES", "exact sizes"},
     {"LARGE", "guard pages of large blocks"},
     {"GUARDS", "guard slabs"},
+    {"REGIONS", "a region for each class"},
     {"EXIT", "check at exit"},
 };
 enum { MECHANISMS = sizeof mechanisms / sizeof *mechanisms };

@@ -45,6 +45,7 @@ MECHANISMS = {
     "HARDENED_SIZES": "exact sizes",
     "HARDENED_LARGE": "guard pages of large blocks",
     "HARDENED_GUARDS": "guard slabs",
+    "HARDENED_REGIONS": "a region for each class",
     "HARDENED_EXIT": "check at exit",
 }
 UNTOLD = (memory.Unreadable, *memory.CONTRADICTIONS, struct.error)  # errors from damaged or changing memory
