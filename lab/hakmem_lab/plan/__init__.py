@@ -1,1 +1,1 @@
-"""What is to be measured: the keys of a spec, arms and where their libraries are, metrics, who runs when."""
+"""The plan of a measurement: the keys of a spec, the arms and their libraries, the metrics, the order of the runs."""

@@ -1,13 +1,13 @@
 """Arms: an allocator with its settings, written ALLOCATOR[,NAME=VALUE...].
 
-A value may hold commas: what follows one and does not begin with NAME= belongs to the value before it.
+A value may hold commas: a part after a comma that does not begin with NAME= belongs to the value before it.
 ALLOCATOR is a name that `peers.names` lists, `hakmem@REVISION` (an earlier revision of this checkout), `baseline:FILE`
 (what `hak baseline save` kept), or the path of a library. NAME is a variable of the environment; one that is a
 research gate of REVISION selects how it is built.
 
-A baseline is a library with its settings in one file, to be run again, in the same blocks, beside what came after it. A
-figure of another day is no yardstick: another machine, kernel, load and temperature are in it. So what is kept is not a
-figure but the thing itself: a compressed archive of `baseline.json`, the library, and, where one was given, the spec.
+A baseline is a library with its settings in one file, to be run again in the same blocks as later versions. A figure of
+another day cannot be compared: machine, kernel, load and temperature have changed since. So a baseline keeps no figure,
+but the library itself: a compressed archive of `baseline.json`, the library and, if given, the spec.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ from hakmem_lab.system import files
 from hakmem_lab.system.compiled import cache_folder
 
 OPTION_PREFIX = "HAKMEM_"
-# Of the caller's variables, those by which an allocator is chosen and set; an arm's own ones decide that.
+# The caller's variables that choose or set an allocator; a measured program gets only those of its arm.
 DROPPED = re.compile(
     r"LD_(PRELOAD|AUDIT|BIND_NOW|DEBUG.*)|GLIBC_TUNABLES|HAK_.*|HAKMEM_.*|MALLOC_.*|(_RJEM_|JE_)?MALLOC_CONF|JE_.*|_RJEM_.*"
     r"|MIMALLOC_.*|TCMALLOC_.*|SCUDO_.*|SNMALLOC_.*|RPMALLOC_.*|HEAPPROFILE|HEAPCHECK|HEAP_PROFILE_.*|HEAP_CHECK_.*"
@@ -49,10 +49,11 @@ class Arm:
     library: peers.Library
     variables: dict[str, str] = field(default_factory=dict)
     gates: dict[str, str] = field(default_factory=dict)
-    command: tuple[str, ...] = ()  # its own, where the arms are commands
+    command: tuple[str, ...] = ()  # the arm's own command, where the arms are commands
 
     def environment(self, extra: Mapping[str, str], pad_bytes: int = 0) -> dict[str, str]:
-        """A complete environment: the caller's without an allocator's variables, what is given, and the arm's own."""
+        """A complete environment: the caller's without the variables of allocators, then `extra`, then the arm's
+        own."""
         env = callers_environment() | {**extra, **self.library.environment, **self.variables}
         if preload := self.preload(extra.get("LD_PRELOAD")):
             env["LD_PRELOAD"] = preload
@@ -61,19 +62,20 @@ class Arm:
         return env
 
     def beside(self) -> dict[str, str]:
-        """The caller's environment as it is, and what the arm adds to it: for a program that is not measured."""
+        """The caller's whole environment with the arm's variables added: for a program that is not measured."""
         env = {**os.environ, **self.library.environment, **self.variables}
         if preload := self.preload(os.environ.get("LD_PRELOAD")):
             env["LD_PRELOAD"] = preload
         return env
 
     def preload(self, others: str | None) -> str | None:
-        """LD_PRELOAD: the allocator first, then what is preloaded for all arms (`others`) and what the arm names."""
+        """LD_PRELOAD: the allocator first, then the libraries for all arms (`others`), then those that the arm
+        names."""
         words = (self.library.path, others, self.variables.get("LD_PRELOAD"))
         return ":".join(str(word) for word in words if word) or None
 
     def left_out(self, extra: Mapping[str, str]) -> str:
-        """Where the arm is to be what the caller runs, a warning of what of the caller's it lacks."""
+        """A warning that names the caller's variables that a default arm lacks; else empty."""
         given = {**extra, **self.variables}
         lacks = [name for name in os.environ if DROPPED.fullmatch(name) and name not in given]
         words = [f"{name}={os.environ[name]}" for name in lacks if not name.startswith("HAK_")]
@@ -99,7 +101,7 @@ class Arm:
 
 
 def callers_environment() -> dict[str, str]:
-    """What a measured program, or a client of one, has of the caller's. Figures are printed in the same way by all."""
+    """The caller's variables that a measured program or its client gets. LC_ALL=C, so that all print figures alike."""
     return {name: value for name, value in os.environ.items() if not DROPPED.fullmatch(name)} | {"LC_ALL": "C"}
 
 
@@ -130,7 +132,7 @@ def _split(text: str, where: str) -> tuple[str, dict[str, str]]:
 
 
 def _add_setting(variables: dict[str, str], setting: str, where: str) -> None:
-    """Adds NAME=VALUE. Raises LabError where it is none, or the variable has a value already."""
+    """Adds a setting NAME=VALUE. Raises LabError where it has another form, or the variable has a value already."""
     found = _SETTING.fullmatch(setting)
     if found is None:
         raise LabError(f"{where}: '{setting}' is not NAME=VALUE")
@@ -151,7 +153,8 @@ def _library_file(name: str, where: str) -> Path:
 
 
 def _hakmem(allocator: str, variables: dict[str, str], where: str) -> tuple[peers.Library, dict[str, str]]:
-    """Library and gates of `hakmem` or `hakmem@REVISION`. A revision that has gates is built as they say."""
+    """Library and gates of `hakmem` or `hakmem@REVISION`. A revision that has gates is built with those that are
+    set."""
     _, at, revision = allocator.partition("@")
     known = project.gates(project.sources_of(revision)) if at else set()
     gates = {name: value for name, value in variables.items() if name in known}
@@ -162,7 +165,7 @@ def _hakmem(allocator: str, variables: dict[str, str], where: str) -> tuple[peer
         path = project.build_revision(revision)
     else:
         path = peers.hakmem_library().path
-    assert path is not None  # of the allocators, only that of the C library has none
+    assert path is not None  # only `default` has none
     options = options_of(path)
     for name in variables:
         if name.startswith(OPTION_PREFIX) and name not in options | known:
@@ -173,7 +176,8 @@ def _hakmem(allocator: str, variables: dict[str, str], where: str) -> tuple[peer
 
 
 def need_all(texts: Iterable[str], where: str) -> None:
-    """Raises LabError where several of these arms lack their allocators: with the command that installs all of them."""
+    """Raises LabError where several allocators of these arms are missing. The message has the command that installs all
+    of them."""
     missing = peers.lacking(dict.fromkeys(text.partition(",")[0].strip() for text in texts))
     if len(missing) > 1:
         raise LabError(f"{where}: {', '.join(missing)} are not here: {peers.remedy(missing)}")
@@ -182,7 +186,7 @@ def need_all(texts: Iterable[str], where: str) -> None:
 def parse_arm(text: str, name: str | None = None, where: str = "arm", settings: Sequence[str] = ()) -> Arm:
     """An arm from its text. `where` names the flag or the key in messages. Builds an earlier revision of hakmem.
 
-    settings: further ones of the flag --set, each NAME=VALUE, taken as they are. Raises LabError.
+    settings: further settings from the flag --set, each NAME=VALUE; a comma does not split them. Raises LabError.
     """
     allocator, variables = _split(text, where)
     for setting in settings:
@@ -190,7 +194,7 @@ def parse_arm(text: str, name: str | None = None, where: str = "arm", settings: 
     gates: dict[str, str] = {}
     if allocator.startswith(BASELINE):
         kept = load_baseline(Path(allocator.removeprefix(BASELINE)), where)
-        library, variables = kept.library, kept.variables | variables  # what the arm sets itself comes first
+        library, variables = kept.library, kept.variables | variables  # the arm's own settings override the baseline's
     elif "/" in allocator:
         file = _library_file(allocator, where)
         library = peers.Library(file, peers.version_of(file))
@@ -212,7 +216,7 @@ MOST_BYTES = 1 << 28
 
 @dataclass(frozen=True)
 class Baseline:
-    """What a file holds; the library is unpacked into the user's cache."""
+    """The contents of a baseline file; its library is unpacked into the user's cache."""
 
     library: peers.Library
     variables: dict[str, str]
@@ -220,9 +224,9 @@ class Baseline:
 
 
 def save_baseline(file: Path, arm: Arm, spec: str | None = None) -> dict:
-    """Writes the arm's library and settings; spec: the text of a spec to compare by. Returns the facts.
+    """Writes the arm's library and settings. spec: text of the spec for later comparisons. Returns the facts.
 
-    Raises LabError where the arm has no library that could run elsewhere, or the file cannot be written.
+    Raises LabError where the arm has no library of its own to keep, or the file cannot be written.
     """
     if arm.library.path is None or arm.allocator == "glibc":
         raise LabError(f"baseline: '{arm.allocator}' is the system's own and cannot be kept; name a library or hakmem")
@@ -254,7 +258,8 @@ def save_baseline(file: Path, arm: Arm, spec: str | None = None) -> dict:
 
 
 def load_baseline(file: Path, where: str = "baseline") -> Baseline:
-    """The baseline of a file, its library in the user's cache. Raises LabError where it is none."""
+    """Reads a baseline file and unpacks its library into the user's cache. Raises LabError where the file is no
+    baseline."""
     members = _members(file, where)
     try:
         facts = decoded(json.loads, members[FACTS].decode())
@@ -271,7 +276,7 @@ def load_baseline(file: Path, where: str = "baseline") -> Baseline:
 
 
 def _members(file: Path, where: str) -> dict[str, bytes]:
-    """The contents of the archive's files, by name; nothing is written by the names in it."""
+    """The contents of the archive's files, by name. No file is written under a name from the archive."""
     found: dict[str, bytes] = {}
     try:
         with tarfile.open(file, "r:gz") as archive:
@@ -287,7 +292,7 @@ def _members(file: Path, where: str) -> dict[str, bytes]:
 
 
 def _unpacked(library: bytes, digest: str) -> Path:
-    """The library under a name that says what is in it: two baselines never share a path."""
+    """Writes the library to a path with its digest, so that different libraries never share a path."""
     cache = cache_folder() / "baselines"
     path = cache / f"{digest[:32]}.so"
     if path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == digest:

@@ -1,7 +1,8 @@
-"""What other tools have measured, as runs: Google Benchmark, `go test -bench`, pytest-benchmark, hyperfine; and what a
-program measured of itself with hak_pairs.h.
+"""Measurements of other tools as runs: Google Benchmark, `go test -bench`, pytest-benchmark and hyperfine, and of
+programs that measure themselves with hak_pairs.h.
 
-A file is known by what is in it. Every figure is one run; where the tool says that one failed, that is kept.
+The content of a file tells which tool wrote it. Every figure is one run; a failure that the tool reports is kept as a
+failed run.
 """
 
 import hashlib
@@ -17,7 +18,7 @@ from typing import Any
 from hakmem_lab.errors import LabError, decoded, escaped, nearest, one_line, refused
 from hakmem_lab.plan.values import NUMBER
 
-PAIRS = "hak_pairs.h"  # whose regions alternate in one process
+PAIRS = "hak_pairs.h"  # the regions of both sides alternate in one process
 HEADER = Path(__file__).parents[1] / "system" / "native" / "pairs" / PAIRS
 UNITS_S = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
 _GO = re.compile(r"^(?P<name>Benchmark\S*)\s+\d+\s+(?P<figures>\d.*)$|^\s*--- FAIL: (?P<failed>Benchmark\S*)", re.M)
@@ -27,14 +28,14 @@ _GO_FIGURE = re.compile(rf"(?<!\S)([-+]?{NUMBER}(?:[eE][-+]?\d+)?|[-+]?Inf|NaN)\
 
 @dataclass
 class Benchmark:
-    """runs: in the order of the file, which numbers them, each its value or why it failed."""
+    """runs: in the order of the file; each is its value, or why it failed."""
 
     runs: list[float | str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class File:
-    """tool: who wrote it; processes: whether every run is a process of its own."""
+    """tool: the tool that wrote the file; processes: whether every run is a process of its own."""
 
     name: str
     sha256: str
@@ -91,8 +92,8 @@ def _chosen(where: str, metric: str, figures: dict[str, Any]) -> Any:
 
 
 def _failed(name: str, measured: set[str]) -> list[str]:
-    """The benchmarks that have failed. Where it is the first iteration that fails, go leaves away how many processors
-    there were, by which it ends the names of those that it measures."""
+    """The benchmarks that have failed. Go ends the name of a measured benchmark with the number of processors, but
+    omits that where the first iteration fails."""
     ends = {found[0] for each in measured if (found := _PROCESSORS.search(each))}
     if name in measured or not ends or name.endswith(tuple(ends)):
         return [name]
@@ -148,7 +149,7 @@ def _pairs(name: str, row: dict, metric: str) -> Iterator[Row]:
         yield str(row["name"]), ns * 1e-9, None
 
 
-# Who has written it, where its rows are, keys of which such a row has one, and what is read of it.
+# (tool, key of its rows, keys of which each row has at least one, reader of a row).
 TOOLS = (
     ("Google Benchmark", "benchmarks", ("run_name", "iterations", "run_type"), _google),
     ("pytest-benchmark", "benchmarks", ("stats",), _pytest),

@@ -1,4 +1,4 @@
-"""What others than a kind itself have to know of it; the rows stand in `plan.kinds`."""
+"""The properties of a kind of runs that code outside of the kind needs; `plan.kinds` has a row for each kind."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -6,19 +6,24 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Kind:
-    """part: the key of its result that no other kind has. needs: the extra without which it cannot be measured or
-    analysed.
-
-    sequential: judged after every block, and can be prolonged. by_percentile: but not each of its metrics is.
-    each_arm: of more than two arms each has a verdict, and the run none; no_verdict: a run never has one.
-    one_arm: of one arm against itself. confirms: the verdict is on two arms, however many it begins with.
-    loses_arms: an arm other than the first may fail, and the others go on. own_aa: is to be preceded by an A/A of the
-    same program. draws_seeds: {seed} in a command is drawn although there are no blocks. mixed: its runs are of several
-    workloads, whose figures have no common scale. many: has too many arms to draw each of them.
-    pictures: its own in a report, the leading one first, as modules and functions there.
-    only_in_files: keys without a flag, where every other key has one; None: where --set gives all that is no table.
-    own_spec: the checkout has a spec of it. package: where it is, if not in this one. flags: keys that its command has
-    as flags besides those of every spec.
+    """part: the key that only this kind's result has.
+    needs: the extra without which it cannot be measured or analysed.
+    sequential: judged after every block, and can be prolonged.
+    by_percentile: some of its percentiles are judged after every block, the others only at planned looks.
+    each_arm: with more than two arms each arm has a verdict, but the run has none.
+    no_verdict: a run never has a verdict.
+    one_arm: compares one arm with itself.
+    confirms: the verdict is on two arms, however many take part at first.
+    loses_arms: an arm other than the first may fail, and the others go on.
+    own_aa: should be preceded by an A/A of the same program.
+    draws_seeds: {seed} in a command is drawn although there are no blocks.
+    mixed: its runs are of several workloads, whose figures have no common scale.
+    many: has too many arms to draw each of them.
+    pictures: its own pictures in a report, as module.function, the leading one first.
+    only_in_files: keys without a flag; None: --set takes every key that is no table.
+    own_spec: the checkout has a spec of this kind, so a command needs none.
+    package: the package of its modules, if it is not this one.
+    flags: keys that its command has as flags besides those of every spec.
     """
 
     name: str

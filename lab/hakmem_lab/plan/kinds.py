@@ -1,8 +1,9 @@
 """The kinds of runs: a row for each.
 
-A kind is a module or a package of `hakmem_lab.kinds` with `Spec`, `run` and `analyse`, a module of
-`hakmem_lab.show.kinds` where its result has a part of its own, and its row here. A package of its own has `kind`,
-`shown`, `pictures` and `command` instead; an entry point in the group `hakmem_lab.kinds` names its row.
+A kind consists of a module or package of `hakmem_lab.kinds` with `Spec`, `run` and `analyse`, and of its row here.
+Where its result has a part of its own, a module of `hakmem_lab.show.kinds` shows it. A kind in a package of its own has
+the modules `kind`, `shown`, `pictures` and `command` instead. An entry point in the group `hakmem_lab.kinds` names its
+row.
 """
 
 from importlib.metadata import entry_points

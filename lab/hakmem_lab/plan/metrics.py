@@ -1,4 +1,4 @@
-"""What a run yields: a metric by its name in a spec, read from a finished run."""
+"""Metrics: each is named in a spec and read from a finished run."""
 
 import math
 import re
@@ -23,11 +23,11 @@ UNITS = {
 
 
 PSS = {"pss": "pss_peak_kib", "pss-mean": "pss_mean_kib"}
-# With a server, these are the server's: its client runs on no arm.
+# With a server, these metrics are the server's: its client runs without the arm's allocator.
 OF_SERVER = {"cpu": "cpu_s", "rss": "rss_peak_kib", "rss-mean": "rss_mean_kib", **PSS}
 FIELDS = {"wall": "wall_s", **OF_SERVER}
 TREE = {"tree-memory": "memory_peak_kib", "tree-cpu": "cpu_s"}
-# (type, config) of perf_event_open: hardware events, and the misses of reads in the cache of address translations.
+# (type, config) of perf_event_open: hardware events, and read misses of the data TLB.
 COUNTERS = {"instructions": (0, 1), "cycles": (0, 0), "cache-misses": (0, 3), "dtlb-misses": (3, 3 | 1 << 16)}
 PEAKS = ("rss", "server-rss", "pss", "tree-memory")
 
@@ -40,7 +40,7 @@ _GROUPED = re.compile(r"[+-]?[1-9][0-9]{0,2}(,[0-9]{3})+(\.[0-9]+)?")
 
 
 class Thousands(float):
-    """Read from a text such as 1,234, in which the comma may also be meant as a decimal point."""
+    """A number read from a text such as 1,234, whose comma may also be a decimal point."""
 
 
 def printed_number(text: str) -> float:
@@ -65,7 +65,7 @@ UNNAMED = "printed figure"
 
 
 def pattern_name(name: str) -> str:
-    """What a reader would call a metric: of a regular expression its group's name, or the plain text around it."""
+    """The metric's name for a reader: for a regular expression, its group's name or the plain text around the group."""
     if not name.startswith(PATTERN):
         return name
     pattern = name.removeprefix(PATTERN)
@@ -78,7 +78,7 @@ def pattern_name(name: str) -> str:
 
 
 def _plain(pattern: str) -> str:
-    """The text of a part of a pattern that stands for itself."""
+    """The literal text in a part of a pattern."""
     text = re.sub(r"\[(?:\\.|[^\]])*\]|\\[a-zA-Z]|\(\?[^)]*\)|\{[\d,]*\}", " ", pattern)
     text = re.sub(r"\\(.)|[.*+?^$|()]", lambda found: found[1] or " ", text)
     return " ".join(text.split()).strip(" :=,;\"'")
@@ -86,7 +86,7 @@ def _plain(pattern: str) -> str:
 
 @dataclass(frozen=True)
 class Metric:
-    """title, measured_in: the label and the unit that a spec gives to a figure of the program's own."""
+    """title, measured_in: the label and the unit that a spec gives to a figure that the program prints."""
 
     name: str
     higher_is_better: bool = False
@@ -105,7 +105,7 @@ class Metric:
         return {"name": self.name, "label": self.title, "unit": self.unit, "higher_is_better": self.higher_is_better}
 
     def read(self, outcome: Outcome, server: dict | None = None, counted: Sequence[str] = ()) -> float:
-        """The value, above 0 for everything that a ratio can be made of. Raises MetricMissing.
+        """The value, above 0 wherever ratios are formed from it. Raises MetricMissing.
 
         counted: the names of the outcome's counts.
         """

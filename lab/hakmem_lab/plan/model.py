@@ -1,4 +1,4 @@
-"""What every spec is made of: its model, how it is read from values, and mistakes in it, in our own words."""
+"""The base of every spec: its model, how values become a spec, and our own messages for mistakes."""
 
 import tomllib
 from pathlib import Path
@@ -24,13 +24,13 @@ class Model(BaseModel):
 
     @classmethod
     def place(cls, location: tuple, values: dict) -> tuple[str, tuple]:
-        """(what leads the message of a mistake at this location, the rest of the location)."""
+        """(prefix of the message for a mistake at this location, the rest of the location)."""
         return "", location
 
 
 HOWTO = "docs/lab/howto-suite.md"  # how a spec is written
 
-# The validator's name of a mistake -> what is wanted; the words in braces are what it says about the limits.
+# The validator's name of a mistake -> our message; the validator fills in the limits in braces.
 WORDS = {
     "int_parsing": "a whole number is wanted",
     "int_type": "a whole number is wanted",
@@ -57,7 +57,8 @@ WORDS = {
 
 
 def said(error: ErrorDetails) -> str:
-    """One mistake of those that the validator lists; those that we raise ourselves say it already."""
+    """The message for one mistake that the validator lists. Mistakes that our own checks raise have their message
+    already."""
     limits = {name: _plain(value) for name, value in error.get("ctx", {}).items()}
     percent = f": write {error['input']}%, if per cent are meant" if limits.get("lt") == "1" else ""
     try:
@@ -79,7 +80,7 @@ def _key(location: tuple) -> str:
 
 
 def _known_keys(model: type[BaseModel], location: tuple) -> list[str]:
-    """The keys that are valid where the location's last part stands."""
+    """The keys that are valid at the place of the location's last part."""
     for part in location[:-1]:
         fields = {field.alias or name: field.annotation for name, field in model.model_fields.items()}
         model = _model_within(fields.get(part)) or model
@@ -117,7 +118,7 @@ def build(model: type[Model], values: dict, source: str) -> Any:
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        # A misspelled key is also a missing one: what was written comes first.
+        # A misspelled key is both unknown and missing: the unknown key is reported first.
         first = sorted(error.errors(), key=lambda entry: entry["type"] != "extra_forbidden")[0]
         raise LabError(f"{source}: {_message(first, model, values)}") from None
 

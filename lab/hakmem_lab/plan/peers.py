@@ -1,4 +1,4 @@
-"""Where the libraries of the allocators are: Debian's, those that `make peers` builds, hakmem's own."""
+"""Finds the libraries of the allocators: Debian's, those that `make peers` builds, and hakmem's own."""
 
 import glob
 import hashlib
@@ -42,7 +42,7 @@ class Library:
 
 @cache
 def file_sha256(path: Path) -> str:
-    """A file's hash. For a large file, the hash of its size, its time of change and parts of it."""
+    """A file's hash. For a large file, the hash covers its size, its time of change and parts of its content."""
     with open(path, "rb") as file:
         info = os.fstat(file.fileno())
         if info.st_size <= WHOLE_BYTES:
@@ -61,9 +61,9 @@ def _installed(names: tuple[str, ...]) -> Path | None:
 
 @cache
 def version_of(path: Path) -> str | None:
-    """What dpkg says about the file; else the numbers in its own name."""
-    # dpkg knows a file by the name that its package gave it, which may lie behind the link /lib. It looks for all of
-    # them at once, and takes a tenth of a second.
+    """Package and version that dpkg reports for the file; else the numbers in its name."""
+    # dpkg knows a file by its path in the package, which may begin with /lib, a link to /usr/lib. One call looks for
+    # all names, since each call takes a tenth of a second.
     names = dict.fromkeys((str(path), str(path.resolve()), str(path).removeprefix("/usr")))
     try:
         owner = subprocess.run(["dpkg-query", "-S", *names], capture_output=True, text=True, check=False)
@@ -78,7 +78,8 @@ def version_of(path: Path) -> str | None:
 
 
 def libc() -> Library:
-    """The C library that this Python runs on: preloaded, its malloc stands before that of a linked allocator."""
+    """The C library that this Python runs on. If it is preloaded, its malloc comes before that of a linked
+    allocator."""
     for line in Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace").splitlines():
         path = line.split()[-1]
         if re.match(r"libc(\.so|-)", os.path.basename(path)):

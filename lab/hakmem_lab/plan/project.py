@@ -1,11 +1,10 @@
-"""The checkout of hakmem that the laboratory was started in, if any: its library, peers and revisions. And where the
-program of a command is.
+"""The checkout of hakmem in which hak was started, if any: its library and revisions. Also finds a command's program.
 
-Builds of it that differ in nothing but where its functions lie, their order and alignment drawn by a seed: where code
-lies decides which functions share a cache line, a page or an entry of the branch predictor, and a change of one line
-moves everything behind it; so one build is one draw of a random factor. The compiler gives every function a section,
-and a linker script places these in a random order, each behind a random padding. Cold, start-up and hot code stay in
-the groups that the compiler chose.
+It can also make builds that differ only in the order and alignment of their functions, drawn by a seed. The place of
+code decides which functions share a cache line, a page or an entry of the branch predictor, and a change of one line
+moves all code behind it. So one build is one draw of a random factor. The compiler gives every function a section, and
+a linker script places these in a random order, each behind a random padding. Cold, start-up and hot code stay in the
+groups that the compiler chose.
 """
 
 import contextlib
@@ -31,7 +30,8 @@ def is_own(name: str) -> bool:
 
 
 def find_program(name: str, key: str = "command") -> Path:
-    """Where a command's program is, as the shell would find it. `key` names the command in the message of LabError."""
+    """The path of a command's program, found as the shell finds it. `key` names the command in the message of
+    LabError."""
     found = shutil.which(name)
     if found is not None and os.path.isfile(found):
         return Path(found).absolute()
@@ -74,13 +74,13 @@ def root() -> Path | None:
 
 
 def shown(path: Path | str) -> str:
-    """A path as records name it: relative to the checkout where it lies inside."""
+    """A path as it is written to records: relative to the checkout if it lies inside, else unchanged."""
     top = root()
     return str(Path(path).relative_to(top) if top and Path(path).is_relative_to(top) else path)
 
 
 def located(name: str) -> Path:
-    """The file that records name as `shown` says, also where the present folder is not the checkout's top."""
+    """The file for a path that `shown` returned, also where the present folder is not the checkout's top."""
     path, top = Path(name), root()
     return path if top is None or path.exists() else top / path
 
@@ -93,7 +93,7 @@ def required_root(what: str) -> Path:
 
 
 def output(command: list[str], folder: Path, what: str) -> str:
-    """What the command prints. Raises LabError, led by `what`, where it fails."""
+    """The command's output. Raises LabError where it fails; `what` begins the message."""
     try:
         done = subprocess.run(
             command, cwd=folder, capture_output=True, text=True, timeout=BUILD_S, check=False, stdin=subprocess.DEVNULL
@@ -142,7 +142,8 @@ def compiler_version() -> str:
 
 
 def gates(folder: Path) -> set[str]:
-    """Research gates of an earlier revision's sources, named as an arm names them; published experiments set some."""
+    """Research gates of an earlier revision's sources, by the names that arms use. Published experiments set some of
+    them."""
     script = folder / "scripts" / "gates"
     if not script.is_file():
         return set()
@@ -257,7 +258,8 @@ def build(sources: Path, seed: int) -> Path:
 
 
 def _prepared(sources: Path, folder: Path) -> list[str]:
-    """The sections of functions; configures and compiles at the first use, so that a layout costs a link."""
+    """The sections of functions. Configures and compiles at the first use, so that a further layout only needs a
+    link."""
     known = folder / "sections.txt"
     if not known.is_file():
         flags = f"{os.environ.get('CFLAGS', '')} -ffunction-sections".strip()

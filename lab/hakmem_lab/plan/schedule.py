@@ -22,7 +22,7 @@ class Block:
 
 
 def _with_pads(index: int, order: Sequence[str], rng: random.Random) -> Block:
-    # How long the environment is moves the stack, and with it what shares a cache line: drawn anew for every run.
+    # The length of the environment shifts the stack and so its cache lines: it is drawn anew for every run.
     return Block(index, tuple(order), tuple(rng.randrange(PAD_BYTES) for _ in order))
 
 
@@ -53,7 +53,7 @@ def runs_of_each(arms: int) -> int:
 
 
 def workload_seed(seed: int, phase: str, index: int) -> int:
-    """What `{seed}` stands for in a phase's index-th block: the same for all of its runs."""
+    """The value of `{seed}` in a phase's index-th block: the same for all runs of the block."""
     return random.Random(f"workload {seed} {phase} {index}").getrandbits(WORKLOAD_SEED_BITS)
 
 

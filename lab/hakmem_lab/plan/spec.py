@@ -41,7 +41,7 @@ FACTOR_SIGNS, NO_FACTOR = "+×", "(none)"
 LONGEST_S = 366 * 86400.0
 LEAST_ALPHA = 1e-6
 MOST_SEED = 2**63 - 1
-NAMING = ("label", "unit")  # how a metric is spoken of: no part of what is measured
+NAMING = ("label", "unit")  # only names: a run with other names measures the same
 COUNTED_METRICS = ("instructions", "cycles", "cache-misses", "dtlb-misses")
 BUILT_IN_METRICS = ("wall", "cpu", "rss", "rss-mean", "faults", "pss", "pss-mean", "tree-memory", "tree-cpu",
                     *COUNTED_METRICS)  # fmt: skip
@@ -68,7 +68,7 @@ def check_metric(value: str) -> str:
 
 
 def refuse_duet(value: Any) -> bool:
-    """Accepts what stored specs of earlier versions say of runs in turns."""
+    """Accepts the value false, which stored specs of earlier versions have."""
     if value not in (False, "false"):
         raise ValueError("both sides at once took longer for the same interval; leave it out, and the sides take turns")
     return False
@@ -117,7 +117,7 @@ class Guardrail(Model):
 
 
 def check_guardrails(value: dict[str, Guardrail]) -> dict[str, Guardrail]:
-    """What can be watched, or ValueError."""
+    """Returns the guardrails, or raises ValueError where one is no metric."""
     for name in value:
         check_metric(name)
     return value
@@ -127,7 +127,7 @@ Guardrails = Annotated[dict[str, Guardrail], AfterValidator(check_guardrails)]
 
 
 class CommonSpec(Model):
-    """What every kind has."""
+    """The keys of every kind."""
 
     kind: str
     question: str = ""
@@ -145,12 +145,12 @@ class CommonSpec(Model):
 
 
 class BlockSpec(CommonSpec):
-    """What the kinds have that run arms in blocks. label, unit: what the metric is called, and counted in. setup: what
-    is done once before the first run, cleanup: after the last one, prepare: before every execution; none is measured.
-    expect_exit: the exit codes of a run that ended well.
+    """The keys of the kinds that run arms in blocks. label, unit: name and unit of the metric. setup: command that is
+    run once before the first run; cleanup: after the last one; prepare: before every execution. None of these is
+    measured. expect_exit: the exit codes of a successful run.
     """
 
-    # A spec without these says the same, and has the same hash, as before there were any.
+    # Stored only where they are given, so that the hash of a spec without them stays stable.
     ONLY_IF_GIVEN: ClassVar[tuple[str, ...]] = (*NAMING, "rare", "expect_exit", "setup", "prepare", "cleanup")
     metric: MetricName = "wall"
     label: Title = ""
@@ -192,7 +192,7 @@ class BlockSpec(CommonSpec):
         return primary_of(normalised(self))
 
     def guardrail_metrics(self) -> list[Metric]:
-        """What the guardrails watch, each read in its own direction; the primary metric in that of the spec."""
+        """The metrics of the guardrails, each in its own direction; the primary metric in the direction of the spec."""
         return list(guardrails_of(normalised(self)))
 
 
@@ -206,9 +206,9 @@ NoGuardrails = Annotated[dict[str, Guardrail], AfterValidator(refuse_guardrails)
 
 
 class CommandsSpec(BlockSpec):
-    """commands: in place of allocators, each of them an arm that runs on what it brings itself. quick: end with the
-    first estimate; the trial of each arm is its warm-up then. beside_load, precondition: the verdict is repeated under
-    that condition. history: a trace, which gives the used heap its past."""
+    """commands: take the place of allocators; each command is an arm with its own allocator. quick: end with the first
+    estimate; the trial of each arm then is its warm-up. beside_load, precondition: also repeat the verdict under that
+    condition. history: a trace that is replayed to make the used heap."""
 
     ONLY_IF_GIVEN: ClassVar[tuple[str, ...]] = (
         *BlockSpec.ONLY_IF_GIVEN, "commands", "quick", "beside_load", "precondition", "history",
@@ -218,7 +218,7 @@ class CommandsSpec(BlockSpec):
     beside_load: bool = False
     precondition: bool = False
     history: Word | None = None
-    ARMS: ClassVar[dict[str, Any]] = {}  # the keys whose place they take, and what stands there then
+    ARMS: ClassVar[dict[str, Any]] = {}  # keys that `commands` replaces -> their value then
 
     @model_validator(mode="before")
     @classmethod
@@ -249,7 +249,7 @@ class CommandsSpec(BlockSpec):
 
 
 class AbSpec(CommandsSpec):
-    """builds: how many builds of each arm take part, alike but for the place of their functions."""
+    """builds: number of builds of each arm, which differ only in the place of their functions."""
 
     kind: Literal["ab"] = "ab"
     duet: NoDuet = False
@@ -352,6 +352,6 @@ def guardrails_of(stored: dict) -> dict[Metric, float]:
 
 
 def spec_hash(spec: BaseModel) -> str:
-    """Hash of what is measured; names of metrics do not count."""
+    """Hash of everything that decides the measurement, without the label and unit of metrics."""
     asked = {key: value for key, value in normalised(spec).items() if key not in NAMING}
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()

@@ -1,8 +1,8 @@
 """Standard input of the programs: a file that every run reads from its beginning.
 
-What hak itself was given, by `<` or through a pipe, can be read once only: it is kept in the store and replayed.
-Builds often have a pipe there that stays open and silent: it is waited for, but not for ever, and who is then taken at
-their silence must keep it.
+The standard input of hak itself, from `<` or a pipe, can be read only once, so it is kept in the store and replayed. In
+builds it is often a pipe that stays open and silent. hak waits a limited time, then gives the programs no input. If
+input comes after all, the run stops.
 """
 
 import fcntl
@@ -26,7 +26,7 @@ DESCRIPTOR = 0
 
 
 def check_file(name: str, key: str = "stdin") -> str:
-    """The absolute path of the file. Raises LabError where it cannot be read again and again."""
+    """The absolute path of the file. Raises LabError where it cannot be read repeatedly."""
     path = Path(name).expanduser().absolute()
     if not path.exists():
         raise LabError(f"{key}: there is no file '{name}'")
@@ -38,12 +38,12 @@ def check_file(name: str, key: str = "stdin") -> str:
 
 
 class Silence:
-    """Whether hak's own standard input was taken as none because it was silent; a process has one."""
+    """Remembers that hak's own standard input counted as empty because it was silent; one a process."""
 
     kept = False
 
     def broken(self) -> bool:
-        """Whether something came all the same; said once."""
+        """Whether input came after all; true once only."""
         count = bytearray(4)
         if self.kept:
             fcntl.ioctl(DESCRIPTOR, termios.FIONREAD, count)
@@ -55,9 +55,10 @@ SILENCE = Silence()
 
 
 def inherited(folder: Path, say) -> str | None:
-    """The file that stands for hak's own standard input; None where there is none to speak of.
+    """The file with the contents of hak's own standard input; None where there is no input.
 
-    folder: the store. say: takes lines for the user. Raises LabError where the input cannot be kept, or is too long.
+    folder: the store. say: function that shows a line to the user. Raises LabError where the input cannot be kept, or
+    is too long.
     """
     SILENCE.kept = False
     try:
@@ -84,7 +85,7 @@ def inherited(folder: Path, say) -> str | None:
 
 
 def _ready(then: str = "", limit_s: float | None = None) -> bool:
-    """Waits until there is something to read, or its end; says so after a moment, even where hak is quiet."""
+    """Waits until there is input or its end. Reports the wait after a moment, even with --quiet."""
     if select.select([DESCRIPTOR], [], [], NOTICE_S)[0]:
         return True
     print(f"hak: waiting for standard input, which is open but silent{then}", file=sys.stderr, flush=True)
@@ -92,7 +93,7 @@ def _ready(then: str = "", limit_s: float | None = None) -> bool:
 
 
 def _named() -> str | None:
-    """The file that was opened by `<`, where it is still there and nothing of it has been read."""
+    """The file that `<` opened, if it still exists and is unread and not empty."""
     try:
         path = os.readlink(f"/proc/self/fd/{DESCRIPTOR}")
         if os.path.samestat(os.stat(path), os.fstat(DESCRIPTOR)) and os.lseek(DESCRIPTOR, 0, os.SEEK_CUR) == 0:
@@ -103,7 +104,7 @@ def _named() -> str | None:
 
 
 def _kept(folder: Path) -> str | None:
-    """A copy of what is left to read, named by its content; None where nothing is."""
+    """A copy of the rest of the input, named by the hash of its content; None where nothing is left."""
     place = folder / FOLDER
     with refused(f"standard input cannot be kept in {place}", kind=StoreError), tempfile.TemporaryFile() as copy:
         digest, size = hashlib.sha256(), 0

@@ -1,7 +1,7 @@
 """The options of the allocators that change speed or memory: where each is documented, and the values worth trying.
 
-One row an option. The usual value is that of its documentation; it is what an arm without the option has. An option
-that the installed version ignores makes an arm equal to the one without it, and the confirmation says so.
+One row an option. The usual value is the documented default, which an arm without the option has. If the installed
+version ignores an option, its arm equals the one without it, and the confirmation finds no difference.
 """
 
 from collections.abc import Mapping
@@ -15,13 +15,13 @@ MIMALLOC_2_0 = "mimalloc 2.0: mimalloc.h, readme.md; MIMALLOC_VERBOSE=1"
 MIMALLOC = "mimalloc documentation, Environment Options; MIMALLOC_VERBOSE=1"
 GPERFTOOLS = "gperftools: docs/tcmalloc.html, Modifying Runtime Behavior"
 SCUDO = "LLVM documentation, Scudo Hardened Allocator, Options"
-# Variables that hold several options: what stands between a name and its value, and between two of them.
+# Variables that hold several options -> (separator of a name and its value, separator of two options).
 JOINED = {"MALLOC_CONF": (":", ","), "GLIBC_TUNABLES": ("=", ":"), "SCUDO_OPTIONS": ("=", ":")}
 
 
 @dataclass(frozen=True)
 class Option:
-    """variable: of the environment; key: the option's name inside of it, where it holds several."""
+    """variable: environment variable; key: the option's name inside the variable, where that holds several options."""
 
     allocators: tuple[str, ...]
     variable: str
@@ -35,8 +35,8 @@ class Option:
         return self.key or self.variable
 
 
-# (allocators, what begins the name of a variable or the variable that holds options, where they are documented; a
-# row an option: its name, the values worth trying, the usual one).
+# (allocators; prefix of the variables, or the variable that holds all options; documentation; a row for each option:
+# name, values worth trying, usual value).
 FAMILIES: tuple[tuple[tuple[str, ...], str, str, tuple[tuple[str, tuple[str, ...], str], ...]], ...] = (
     (("hakmem",), "HAKMEM_", OPTIONS_DEF, (
         ("PROFILE", ("balanced", "lean"), "speed"),
@@ -96,7 +96,7 @@ TABLE = tuple(
     for allocators, begin, source, rows in FAMILIES
     for name, values, usual in rows
 )
-# Whose documentation names no variable of the environment for speed or memory.
+# Allocators without documented environment variables for speed or memory -> why.
 WITHOUT = {
     "snmalloc": "it is configured where it is built",
     "hardened_malloc": "it is configured where it is built",

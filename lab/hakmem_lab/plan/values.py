@@ -36,19 +36,19 @@ def parse_command(value: Any) -> Any:
 
 
 def parse_step(value: Any) -> Any:
-    """A list of words, or a line for the shell: what is not measured may say `make && sync` at no cost."""
+    """A list of words, or a line for the shell: the shell's own time does not matter, since no step is measured."""
     return [*SHELL, value] if isinstance(value, str) else value
 
 
 def check_text(value: str) -> str:
-    """What a program can be given as a word; else ValueError."""
+    """Returns the text if a program can get it as an argument; else raises ValueError."""
     if "\0" in value:
         raise ValueError("a NUL character ends a word: no program can be given one")
     return value
 
 
 def check_environment(value: dict[str, str]) -> dict[str, str]:
-    """Names and values of variables, or ValueError."""
+    """Returns the variables, or raises ValueError where a name or a value is not possible."""
     for name in value:
         if not name or "=" in name:
             raise ValueError(f"'{name}' cannot be the name of a variable")
@@ -57,7 +57,7 @@ def check_environment(value: dict[str, str]) -> dict[str, str]:
 
 
 def check_title(value: str) -> str:
-    """One line of text, or nothing; else ValueError."""
+    """Returns the text if it is one line or empty; else raises ValueError."""
     if not value.isprintable():
         raise ValueError("a name is one line of text")
     return value.strip()

@@ -15,28 +15,29 @@ LEAST_DIFFERENT = 3
 
 
 def upper_bound(events: float, alpha: float = ALPHA, together: float = 1.0) -> float:
-    """Highest mean of a count under which as few as `events` are seen with probability alpha: 3.0 for none. together:
-    how many come at once, each such burst as if by chance (Poisson)."""
+    """The highest mean count for which `events` or fewer still occur with probability alpha: 3.0 for no event.
+    together: size of a burst; the bursts themselves occur by chance (Poisson)."""
     return together * float(gammaincinv(max(0.0, events) / together + 1, 1 - alpha))
 
 
 def burst(events: float, counts: Sequence[Sequence[float]]) -> float:
     """Mean size of a burst of calls: the variance of the counts of different executions over their mean.
-    Of fewer than three it is not known, and all that were seen may have been one burst."""
+    With fewer than three executions it is unknown: all observed calls may have been one burst."""
     if min(len(each) for each in counts) < LEAST_DIFFERENT:
         return max(1.0, events)
     return max(1.0, *(statistics.variance(each) / max(1.0, statistics.fmean(each)) for each in counts))
 
 
 def seen(short: Sequence[float], long: Sequence[float], each_differs: bool) -> float:
-    """System calls of the additional operations. Of unlike executions all above the least short one count: a burst in
-    one of three is not in the median, and one in a short run takes nothing off."""
+    """System calls of the additional operations. Where the executions differ, all calls above the smallest short count
+    are summed. The median would miss a burst in one of three executions, and a burst in a short run must not be
+    subtracted."""
     middle = statistics.median(long) - statistics.median(short)
     return max(len(long) * middle, sum(long) - len(long) * min(short)) if each_differs else middle
 
 
 def _names(runs: Sequence[dict]) -> list[str]:
-    """Calls by how often they were made."""
+    """Names of the calls, the most frequent first."""
     totals: dict[str, int] = {}
     for run in runs:
         for name, count in run["calls"].items():
@@ -49,7 +50,7 @@ def _counts(runs: Sequence[dict], name: str | None = None) -> list[int]:
 
 
 def _length_part(runs: Sequence[dict]) -> dict:
-    """Medians of the repeats, and between which figures they lie."""
+    """Medians of the repeats, with their range."""
     totals = _counts(runs)
     return {
         "ops": runs[0]["ops"],
@@ -62,7 +63,7 @@ def _length_part(runs: Sequence[dict]) -> dict:
 
 
 def _difference(short: Sequence[dict], long: Sequence[dict], name: str | None = None) -> tuple[float, float, float]:
-    """(per operation between the medians, the least and the most that any two of the repeats give)."""
+    """Calls per operation: (between the medians, the least and the most between any two of the repeats)."""
     ops = long[0]["ops"] - short[0]["ops"]
     few, many = _counts(short, name), _counts(long, name)
     middle = statistics.median(many) - statistics.median(few)
@@ -70,14 +71,15 @@ def _difference(short: Sequence[dict], long: Sequence[dict], name: str | None = 
 
 
 def distinct_operations(short: Sequence[dict], long: Sequence[dict]) -> int:
-    """What a bound may rest on: the operations by which the lengths differ, once for every different command. Equal
-    operations, repeated, show whether the counts vary, and nothing about operations that were never run."""
+    """Number of operations that support a bound: the difference of the lengths, once for every different command.
+    Repeating equal operations shows whether the counts vary, but nothing about operations that were never run."""
     commands = {tuple(run.get("argv", ())) for run in long}
     return len(commands) * (long[0]["ops"] - short[0]["ops"])
 
 
 def _passed(row: dict, budget: float | None) -> bool | None:
-    """Inside the budget only where even the most that the counts allow is; None where they leave it open."""
+    """True only where even the highest rate that the counts allow is within the budget; None where they leave it
+    open."""
     if budget is None:
         return None
     if max(row["most"], row["upper_bound"]) <= budget:
@@ -106,8 +108,8 @@ def _arm(name: str, runs: Sequence[dict], budget: float | None) -> dict:
 
 
 def _unseen(rows: Sequence[dict]) -> float | None:
-    """Calls that come together more seldom would not have been seen. Twice the bound: what the short executions saw is
-    chance as well, and taken off."""
+    """Operations per call beyond which a call could have been missed, for all arms together. The bound is doubled
+    because the counts of the short executions are subtracted, and vary by chance as well."""
     operations = [row["operations"] for row in rows if row["per_op"] is not None]
     return min(operations) / (2 * upper_bound(0)) if operations else None
 
@@ -137,7 +139,7 @@ def _warnings(header: dict, records: Sequence[dict], rows: Sequence[dict]) -> li
 
 @explained
 def analyse(header: dict, records: Sequence[dict]) -> dict:
-    """Counts of every arm; against a budget: GO where all arms keep it, NO-GO where one does not, else INCONCLUSIVE."""
+    """Counts of every arm. With a budget: GO where all arms keep it, NO-GO where one exceeds it, else INCONCLUSIVE."""
     spec = header["spec"]
     runs = [record for record in records if record["type"] == "run" and record["ok"]]
     by_arm = {arm["name"]: [run for run in runs if run["arm"] == arm["name"]] for arm in header["arms"]}

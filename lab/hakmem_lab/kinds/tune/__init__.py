@@ -1,7 +1,7 @@
 """`hak tune`: search allocators and their options for the best arm, then confirm it on fresh runs against the default.
 
-The search only chooses. What is said of the winner rests on blocks that had no part in choosing it, judged by the rule
-of an A/B at the spec's alpha, so no number of candidates makes a false win more likely.
+The search only chooses. The verdict on the winner rests on blocks that had no part in choosing it. It follows the rule
+of an A/B at the spec's alpha, so more candidates do not make a false win more likely.
 """
 
 import math
@@ -49,7 +49,7 @@ class TuneSession(Session[Spec]):
         self.notes: list[str] = []
         self.brought: str | None = None
         self.planned: int | None = None
-        self.search: tuple[int, int] | None = None  # candidates to try, of so many combinations
+        self.search: tuple[int, int] | None = None  # (candidates to try, number of combinations)
 
     def runs_until(self, blocks: int) -> int:
         candidates = self.search[0] if self.search else len(self.arms) - 1
@@ -57,7 +57,7 @@ class TuneSession(Session[Spec]):
         return choose + PAIR * min(blocks, self.planned or blocks)
 
     def begin(self, folder: Path, source: str, blocks: tuple[int, int]) -> None:
-        """Raises LabError, with nothing stored, where the default cannot be measured, or no candidate."""
+        """Raises LabError, with nothing stored, where the default or all candidates cannot be measured."""
         super().begin(folder, source, blocks)
         for name, why in self.left_out.items():
             self.tell(result.LEFT_OUT, f"{name} is left out: {why}", arm=name)
@@ -74,9 +74,10 @@ class TuneSession(Session[Spec]):
             self.event(planning.PLANNED, text, blocks=self.planned)
 
     def check_arms(self) -> None:
-        """Every library once in the program, every setting once; what is refused is left out, with one line."""
+        """Checks each library once in the program, and each setting once. A refused one is left out, with its
+        reason."""
         self.brought = self._brought()
-        refused: dict[Path | None, str | None] = {}  # a library -> why it does not serve
+        refused: dict[Path | None, str | None] = {}  # library -> why it cannot serve the program; None: it can
         for arm in list(self.arms.values()):
             self.progress.update(0, 1, f"preflight: {arm.name}")
             library = arm.library.path
@@ -97,8 +98,8 @@ class TuneSession(Session[Spec]):
         self.await_first_run()
 
     def _brought(self) -> str | None:
-        """The allocator that a program brings by itself; None where the C library serves it, or nobody can say. What
-        the C library serves runs on glibc as it is already; a search begins there all the same."""
+        """The allocator that a program brings by itself; None where the C library serves it, or where it is unknown. A
+        program that the C library serves needs no candidate `glibc`; only a search keeps it, as its first point."""
         arm = self.arms[DEFAULT]
         if arm.library.path is not None:
             return None
@@ -145,7 +146,8 @@ class TuneSession(Session[Spec]):
         return f"{DEFAULT}: {command}: {why}"
 
     def _keep_to_budget(self, trials: Sequence[Mapping]) -> None:
-        """Half of the budget for candidates, half for blocks. Raises LabError where it has no time for a verdict."""
+        """Half of the budget is for the choice, half for the confirmation. Raises LabError where it is too short for a
+        verdict."""
         if self.spec.budget is None:
             return
         run_s = self.repeat * sum(trial["wall_s"] for trial in trials) / len(trials)
@@ -169,7 +171,7 @@ class TuneSession(Session[Spec]):
         self.planned = blocks
 
     def resume(self, file: RunFile, header: dict) -> None:
-        """Raises LabError where what is under test is no longer what it was."""
+        """Raises LabError where the program or a library has changed since the run began."""
         super().resume(file, header)
         for asked in events(self.records(), result.ASKED):
             self._join([parse_arm(arm["text"], arm["name"], "allocators") for arm in asked["arms"]])
@@ -196,8 +198,8 @@ class TuneSession(Session[Spec]):
         self.watch(list(self.arms.values()))
 
     def rung(self, names: Sequence[str], until: int) -> None:
-        """Blocks of the default and these candidates, until there are so many; one that fails is gone from then on.
-        Raises Stopped where the default fails."""
+        """Runs blocks of the default and these candidates until there are `until` of them. A candidate that fails takes
+        no further part. Raises Stopped where the default fails."""
         try:
             for blocks in self.each_block(result.SELECT, lambda _: [DEFAULT, *names], until):
                 if blocks and time.monotonic() > self.chosen_by:
@@ -240,7 +242,8 @@ def run(spec: Spec, context: Context) -> dict:
 
 
 def measure(session: TuneSession, space: Space) -> None:
-    """Rungs of the choice, then ABBA blocks of the default and the chosen one, until it is settled."""
+    """Runs the rungs of the choice, then ABBA blocks of the default and the chosen candidate until there is a
+    verdict."""
     session.check_fitness()
     chosen = choose(session, space)
     session.progress.say(f"chosen for confirmation: {chosen}")
@@ -255,7 +258,7 @@ def measure(session: TuneSession, space: Space) -> None:
 
 
 def choose(session: TuneSession, space: Space) -> str:
-    """The candidate that is left. Raises Stopped where all have failed."""
+    """The candidate that remains. Raises Stopped where all have failed."""
     while True:
         state = result.state_of(session.file.header(), session.records())
         if state.chosen is not None:
@@ -269,7 +272,7 @@ def choose(session: TuneSession, space: Space) -> str:
 
 
 def ask(session: TuneSession, space: Space) -> None:
-    """A further group of candidates, by the scores of all before it."""
+    """Adds a group of candidates, drawn from the scores of all earlier ones."""
     header, records = session.file.header(), session.records()
     blocks, aim = finished_blocks(records, result.SELECT), result.aim_of(header)
     points = {text: search.parameters(space, text) for text in result.candidates_of(header)}

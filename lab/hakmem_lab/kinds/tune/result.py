@@ -16,18 +16,18 @@ from hakmem_lab.plan import project
 from hakmem_lab.plan.spec import guardrails_of
 from hakmem_lab.store.query import Blocks, events, finished_blocks
 
-# What is told of in events of the run.
+# Names of the events in a run's file.
 LEFT_OUT, GONE, NOTE, SEARCH, ASKED = "left-out", "gone", "note", "search", "asked"
 BROUGHT, BROKE, OVER = "brought", "broke", "over"
 SELECT, CONFIRM = "select", "confirm"
 _ESCAPED = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r", "%": "%%"}
-UNLOADED = ("default", "glibc")  # allocators that are there without being loaded
+UNLOADED = ("default", "glibc")  # allocators that need no preload
 
 
 def environment(arm: Mapping, others: str | None, brought: bool = False, now: Mapping | None = None) -> dict[str, str]:
-    """The variables of an arm as a header records it. others: what is preloaded whatever the allocator; brought: the
-    program has another allocator than that of the C library, which takes its place only where it is preloaded; now:
-    the arm that it takes the place of."""
+    """The variables of an arm as a header records it. others: libraries preloaded with every allocator. brought: the
+    program brings an allocator of its own, so the C library's must be preloaded as well. now: the arm to be
+    replaced."""
     variables = dict(arm["variables"])
     library = None
     if arm["library"] and (brought or arm["allocator"] not in UNLOADED):
@@ -39,8 +39,8 @@ def environment(arm: Mapping, others: str | None, brought: bool = False, now: Ma
 
 
 def service_lines(arm: Mapping, now: Mapping, others: str | None, brought: bool, command: Sequence[str]) -> dict:
-    """What takes a service from the arm that it runs on now to another one. systemd: empty where nothing is to be set,
-    since a bare Environment= takes away what other lines have set; unset: likewise."""
+    """The lines that move a service from its present arm to another one. systemd is empty where nothing is to be set,
+    since a bare Environment= would clear the settings of other lines. unset is empty where nothing is to be unset."""
     variables = environment(arm, others, brought, now)
     gone = [name for name in environment(now, others) if name not in variables]
     return {
@@ -61,7 +61,7 @@ def _quoted(assignment: str) -> str:
 
 
 def shell(variables: Mapping[str, str], command: Sequence[str], gone: Sequence[str] = ()) -> str:
-    """The same in front of a command."""
+    """The variables in front of a command. gone: variables to unset."""
     without = " ".join(["env", *(f"-u {name}" for name in gone)]) if gone else ""
     words = [without, *(f"{name}={shlex.quote(value)}" for name, value in variables.items()), shlex.join(command)]
     return " ".join(word for word in words if word)
@@ -76,12 +76,13 @@ def candidates_of(header: dict) -> list[str]:
 
 
 def whole_header(header: dict, records: Sequence[dict]) -> dict:
-    """The header with the arms that were asked for later."""
+    """The header, including the arms that the search asked for later."""
     return header | {"arms": [*header["arms"], *(arm for event in events(records, ASKED) for arm in event["arms"])]}
 
 
 def groups_of(header: dict, records: Sequence[dict]) -> tuple[list[list[str]], int]:
-    """The groups of candidates so far, and how many candidates are still to be asked for; header: as it is stored."""
+    """The groups of candidates so far, and how many candidates the search may still ask for; header: as it is
+    stored."""
     asked = events(records, ASKED)
     groups = [candidates_of(header), *([arm["name"] for arm in event["arms"]] for event in asked)]
     plans = events(records, SEARCH)
@@ -100,7 +101,7 @@ def state_of(header: dict, records: Sequence[dict]) -> search.Course:
 
 @explained
 def analyse(header: dict, records: list[dict]) -> dict:
-    """The verdict of the confirmation, the course of the choice for information, and what follows for the service."""
+    """The verdict of the confirmation, the course of the choice for information, and the advice for the service."""
     blocks, state = finished_blocks(records, SELECT), state_of(header, records)
     header = whole_header(header, records)
     result = base_result(header, records, blocks) | {"comparisons": [], "looks": []}
@@ -163,7 +164,7 @@ def _told(runner_up: dict) -> str:
 
 
 def _rows(header: dict, blocks: Blocks, chosen: str) -> list[dict]:
-    """Every candidate on the blocks that it took part in, who came furthest first; intervals hold together."""
+    """Every candidate on its own blocks, the one that stayed longest first; the intervals hold simultaneously."""
     columns = two_arms.columns_of(blocks, DEFAULT, candidates_of(header), metric_of(header))
     intervals = paired.simultaneous_intervals(columns, 1 - header["spec"]["alpha"])
     ranked = sorted(intervals, key=lambda n: (n != chosen, -intervals[n].n, -intervals[n].estimate))

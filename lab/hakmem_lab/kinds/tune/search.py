@@ -1,13 +1,13 @@
 """Which combinations of options are tried where there are too many to try all: Optuna's TPE sampler.
 
-Every group of candidates is asked for anew, from the scores of all before it and a seed of its own, so that a run that
-was interrupted asks the same questions.
+A fresh sampler draws every group of candidates from the scores of all earlier ones and a seed of its own. So a resumed
+run asks for the same candidates.
 
 Successive halving: which candidates take part in the next block, and which one is chosen in the end. Pure.
 
-All candidates and the default stand in the same blocks. After every rung, whose blocks double, the better half stays:
-by the objective, among those of which the blocks do not say that they break a limit. It only chooses; what it thinks of
-the chosen one is not quoted, and nothing here bounds an error: that is the confirmation's part.
+All candidates and the default run in the same blocks. After every rung the better half by the objective stays;
+candidates that clearly break a limit do not count. Each rung has twice the blocks of the one before. The search only
+chooses: its estimates are not reported and bound no error, which is the task of the confirmation.
 """
 
 import math
@@ -26,13 +26,13 @@ from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.store.query import Blocks
 
 LONGEST_RUNG = 16
-DOUBT = 2.0  # standard errors within which a limit is not thought to be broken
+DOUBT = 2.0  # standard errors by which a metric may miss its limit and still keep it
 
 
 @dataclass(frozen=True)
 class Aim:
-    """What is asked of a candidate. control: the arm that it is compared with; limits: metric -> worsening that is
-    tolerated, a ratio minus one."""
+    """The goal of the search. control: the arm that candidates are compared with; limits: metric -> tolerated
+    worsening, a ratio minus one."""
 
     control: str
     metric: Metric
@@ -41,7 +41,8 @@ class Aim:
 
 @dataclass(frozen=True)
 class Rung:
-    """blocks: how many there were at its end; arms: who took part to its end; kept: who stayed, the best first."""
+    """blocks: number of blocks at its end; arms: those that took part to its end; kept: those that stayed, the best
+    first."""
 
     blocks: int
     arms: tuple[str, ...]
@@ -50,8 +51,8 @@ class Rung:
 
 @dataclass(frozen=True)
 class Course:
-    """How far the choice has come. alive: who takes part in the next block; until: blocks at the end of this rung, or
-    of this group's part of it; open: more than these are in the race; asks: another group of candidates is wanted."""
+    """Progress of the choice. alive: the candidates in the next block. until: number of blocks at the end of this rung,
+    or of this group's part of it. open: further candidates compete. asks: another group of candidates is wanted."""
 
     alive: tuple[str, ...]
     until: int
@@ -77,7 +78,7 @@ class Score:
 
 
 def score(blocks: Blocks, name: str, aim: Aim, doubt: float) -> Score:
-    """doubt: how many standard errors the benefit of it is worth."""
+    """doubt: standard errors by which a metric may miss its limit before the limit counts as broken."""
     mine = shared(blocks, aim.control, name)
     found = log_ratios(mine, aim.control, name, aim.metric)
     slack = math.inf
@@ -91,7 +92,7 @@ def score(blocks: Blocks, name: str, aim: Aim, doubt: float) -> Score:
 
 
 def ranked(names: Sequence[str], blocks: Blocks, aim: Aim, keep: int) -> tuple[str, ...]:
-    """The best first, at most `keep`; those that break a limit only where all do, the least broken one first."""
+    """The best first, at most `keep`. Where all break a limit, the ones that break it least come first."""
     scores = {name: score(blocks, name, aim, DOUBT if keep > 1 else 0.0) for name in names}
     sound = [name for name in names if scores[name].slack >= 0]
     if sound:
@@ -108,9 +109,9 @@ def course(
     more: bool = False,
     over: bool = False,
 ) -> Course:
-    """From the candidates, the blocks so far and the length of the first rung. groups: of candidates which go through
-    the first rung one after the other; gone: candidates that failed, and in which block; more: another group follows;
-    over: there is no time for further blocks, and the best by these is chosen.
+    """The progress, from the candidates, the blocks so far and the length of the first rung. groups: the candidates;
+    the groups run the first rung one after the other. gone: failed candidate -> block in which it failed. more: another
+    group follows. over: there is no time for further blocks, so these decide.
     """
 
     def present(names: Sequence[str], until: int) -> tuple[str, ...]:
@@ -140,7 +141,7 @@ def course(
 
 
 def blocks_of(count: int, first: int) -> list[tuple[int, int]]:
-    """(blocks, candidates) of every rung, if nobody leaves early."""
+    """(blocks, candidates) of every rung, if no candidate fails."""
     found, length = [], first
     while count > 1:
         found.append((length, count))
@@ -149,18 +150,18 @@ def blocks_of(count: int, first: int) -> list[tuple[int, int]]:
 
 
 def runs_of(count: int, first: int) -> int:
-    """Runs that the whole choice takes at most, those of the default among them."""
+    """The most runs that the whole choice takes, including those of the default."""
     return sum(length * (4 if each == 1 else each + 1) for length, each in blocks_of(count, first))
 
 
-GROUP = 16  # candidates that are asked for at once, and stand in the same blocks
-ASKED_AGAIN = 20  # times, for each candidate of a group, before it is taken that there is nothing new
+GROUP = 16  # candidates that are asked for at once, and run in the same blocks
+ASKED_AGAIN = 20  # draws for each candidate of a group before the space counts as exhausted
 UNSET = "(as it is)"
 Parameters = dict[str, str]
 
 
 def parameters(space: Space, text: str) -> Parameters | None:
-    """An allocator as it is, as the sampler sees it; None for an arm that is no point of the space."""
+    """The sampler's point for an allocator without options; None for an arm outside the space."""
     if text not in space.options:
         return None
     return {"allocator": text} | {_name(text, option): UNSET for option in space.options[text]}
@@ -179,7 +180,8 @@ def text_of(space: Space, chosen: Parameters) -> str:
 def ask(
     space: Space, told: Sequence[tuple[Parameters, float, float]], known: Collection[str], seed: int, count: int
 ) -> dict[str, Parameters]:
-    """Arm -> its point, of at most `count` new ones. told: points, estimates, slacks; known: tried or failed."""
+    """At most `count` new candidates: arm -> its point. told: (point, estimate, slack) of earlier ones; known: tried or
+    failed arms."""
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -213,7 +215,7 @@ def _suggested(space: Space, trial: Any) -> Parameters:
 
 
 def _told(optuna: Any, space: Space, chosen: Parameters, estimate: float, slack: float) -> Any:
-    """A finished trial; a limit that is broken makes it one that the sampler does not follow."""
+    """A finished trial of the sampler. Where a limit is broken, it counts as infeasible."""
     categorical = optuna.distributions.CategoricalDistribution
     allocator = chosen["allocator"]
     distributions: dict[str, Any] = {"allocator": categorical(list(space.options))} | {

@@ -1,4 +1,4 @@
-"""The keys of a tuning, and how what its program prints is read.
+"""The keys of a tuning, and how the program's output is read.
 
 Which arms are tried: every allocator as it is, and with each value of each of its documented options.
 """
@@ -24,8 +24,8 @@ LARGE = 64
 
 @dataclass(frozen=True)
 class Space:
-    """options: of every allocator that is searched; fixed: arms that are tried as they are written; left_out: a line
-    for each allocator that cannot be tried; notes: what else a reader should know of the space."""
+    """options: allocator -> its options, for every allocator that is searched. fixed: arms that are tried as they are
+    written. left_out: allocator -> why it cannot be tried. notes: other facts about the space."""
 
     options: dict[str, list[Option]]
     fixed: list[str]
@@ -33,7 +33,7 @@ class Space:
     notes: list[str]
 
     def size(self) -> int:
-        """How many arms there are where options are combined."""
+        """Number of arms if all options are combined."""
         count = len(self.fixed)
         for options in self.options.values():
             product = 1
@@ -43,7 +43,7 @@ class Space:
         return count
 
     def singles(self) -> Iterator[str]:
-        """Every allocator as it is, then with one option at a time: the first one of each allocator first."""
+        """Every allocator as it is, then each with one option at a time, the allocators in turn."""
         yield from self.options
         yield from self.fixed
         rows = [
@@ -54,7 +54,7 @@ class Space:
             yield from filter(None, texts)
 
     def combinations(self) -> Iterator[str]:
-        """Every allocator with every combination of its options, in turn: the first one of each allocator first."""
+        """Every allocator with every combination of its options, the allocators in turn."""
 
         def of(allocator: str, options: list[Option]) -> Iterator[str]:
             for values in itertools.product(*(("", *option.values) for option in options)):
@@ -115,13 +115,13 @@ def candidates(spec: "Spec", space: Space) -> list[str]:
 
 
 def arms(spec: "Spec", texts: list[str]) -> list[Arm]:
-    """The default first, then the candidates, which are called as they are written."""
+    """The default first, then the candidates; a candidate's text is its name."""
     return [parse_arm(spec.default, DEFAULT, "default"), *(parse_arm(text, text, "allocators") for text in texts)]
 
 
 DEFAULT = "default"
 ALLOCATORS = ["glibc", "hakmem", "jemalloc", "mimalloc", "tcmalloc", "snmalloc", "google-tcmalloc"]
-PERCENTILES = ("p50", "p90", "p99", "p99.9", "p99.99", "max")  # those of a latency run, where it prints a histogram
+PERCENTILES = ("p50", "p90", "p99", "p99.9", "p99.99", "max")  # of a program that prints a histogram of its latencies
 KNOWN = (*BUILT_IN_METRICS, *SERVER_METRICS)
 
 
@@ -133,10 +133,10 @@ def check_reading(pattern: str) -> str:
 
 
 class Spec(BlockSpec):
-    """default: what the program runs on now. allocators: those whose options are tried, or arms that are tried as they
-    are. combine: also several options of an allocator at once; tries: so many of these where they
-    are too many to try all. readings: name -> how a figure that the program prints
-    is read. histogram: how it prints its latencies. budget: of time, half of it for choosing and half for confirming.
+    """default: the arm that the program runs on now. allocators: those whose options are tried, or arms that are tried
+    as they are. combine: also try several options of an allocator at once. tries: number of combinations to try where
+    there are too many for all. readings: name of a printed figure -> pattern that reads it. histogram: pattern of the
+    printed latencies. budget: seconds, half for the choice and half for the confirmation.
     """
 
     kind: Literal["tune"] = "tune"
@@ -180,13 +180,13 @@ class Spec(BlockSpec):
         for name, guardrail in self.guardrails.items():
             if guardrail.higher_is_better and self._is_cost(name):
                 raise ValueError(
-                    f"guardrails: more of '{name}' is not better: a limit says by how much it may grow, as +2%; what "
-                    "is wanted less of is what --least names"
+                    f"guardrails: more of '{name}' is not better: a limit says by how much it may grow, as +2%; "
+                    "to minimise a metric, use --least"
                 )
         return self
 
     def _is_cost(self, name: str) -> bool:
-        """Whether less of it is better in any program."""
+        """Whether a smaller value of this metric is better in any program."""
         return name in (*KNOWN, *PERCENTILES) and name not in self.readings
 
     def _check_known(self, key: str, name: str) -> None:
