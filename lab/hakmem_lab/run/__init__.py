@@ -1,1 +1,1 @@
-"""Measuring: one run of one arm, blocks of runs, how a run stops and goes on."""
+"""Measures: one run of one arm, blocks of runs, how a run stops and continues."""

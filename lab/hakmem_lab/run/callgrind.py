@@ -1,7 +1,7 @@
-"""Instructions of one execution, counted by valgrind's callgrind: a second opinion that no noise of a machine reaches.
+"""Instructions of one execution, counted by valgrind's callgrind: a second opinion that machine noise cannot affect.
 
-Counted is what the program's own process executes in user mode: not what it waits for, misses in a cache, or has the
-kernel do. Two executions differ by some hundred-thousandths.
+The count covers the instructions that the program's own process executes in user mode. It does not cover waiting, cache
+misses or the kernel's work. The counts of two executions differ by a few parts in 100 000.
 """
 
 import math
@@ -22,26 +22,27 @@ from hakmem_lab.run.workload import SEED, TRIAL_SEED, Workload
 from hakmem_lab.system.launcher import Launcher, Request
 
 OPS = "{ops}"
-SLOWER = 100  # so many times its own time a program may take under callgrind
+SLOWER = 100  # a program may take this many times its time limit under callgrind
 CAVEAT = "Instructions are not time: cache misses, system calls and waiting are not in them."
 _TOTAL = re.compile(r"^(?:totals|summary):\s*(\d+)", re.M)
 
 
 def traced(argv: Sequence[str], folder: Path) -> list[str]:
-    """The command that counts; `total` reads what it leaves there. Raises LabError where valgrind is missing."""
+    """The command that counts; it leaves files in the folder, which `total` reads. Raises LabError where valgrind is
+    missing."""
     valgrind = extras.tool("valgrind", "--callgrind")
     return [valgrind, "-q", "--tool=callgrind", f"--callgrind-out-file={folder}/out.%p", "--", *argv]
 
 
 def total(folder: Path, pid: int) -> int | None:
-    """Instructions of the process; None where it has left no count, as one that became another program has not."""
+    """Instructions of the process; None where it left no count, for example because it became another program."""
     out = folder / f"out.{pid}"
     counts = _TOTAL.findall(out.read_text(encoding="utf-8", errors="replace")) if out.exists() else []
     return max(map(int, counts), default=None)
 
 
 def count(launcher: Launcher, workload: Workload, argv: Sequence[str], env: Mapping[str, str]) -> int:
-    """The instructions. Raises LabError where the program fails, or is not to be counted."""
+    """Instructions of one execution. Raises LabError where the program fails, or callgrind counted nothing."""
     with tempfile.TemporaryDirectory(prefix="hak-") as folder:
         counting, patience_s = traced(argv, Path(folder)), SLOWER * workload.timeout_s
         running = launcher.start(Request(counting, env, workload.cwd, workload.pin, patience_s, 0))
@@ -69,7 +70,8 @@ def parse_ops(text: str | None, command: Sequence[str]) -> tuple[int, int] | Non
 
 
 def _per_operation(launcher: Launcher, workload: Workload, arm: Arm, ops: tuple[int, int] | None) -> dict:
-    """One execution, or one of each length: the difference is free of start and end."""
+    """Counts one execution, or one of each length. The difference of two lengths excludes start and end of the
+    program."""
     env = arm.environment(workload.env)
     if ops is None:
         return {"name": arm.name, "instructions": count(launcher, workload, workload.argv, env), "per_op": None}
@@ -79,7 +81,7 @@ def _per_operation(launcher: Launcher, workload: Workload, arm: Arm, ops: tuple[
 
 
 def opinion(spec: BlockSpec, arms: Sequence[Arm], ops: str | None = None) -> dict:
-    """The second arm against the first by the instructions that each needs. Raises LabError."""
+    """Compares the instructions of the second arm with those of the first. Raises LabError."""
     if spec.server is not None:
         raise LabError("--callgrind: a server is not counted, since its clients decide what it does; drop [server]")
     lengths = parse_ops(ops, spec.command)
@@ -96,7 +98,7 @@ def opinion(spec: BlockSpec, arms: Sequence[Arm], ops: str | None = None) -> dic
 
 
 def judged(rows: list[dict], margin: float) -> dict:
-    """Two counts: which needs fewer, by how much. The ratio is what the control needs over what the treatment needs."""
+    """The result of two counts. The ratio is the control's instructions over the treatment's."""
     key = "per_op" if rows[0]["per_op"] is not None else "instructions"
     control, treatment = (row[key] for row in rows)
     if control <= 0 or treatment <= 0:

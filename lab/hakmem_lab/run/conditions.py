@@ -1,5 +1,4 @@
-"""Measuring under the conditions that a spec asks for, one after the other: alone, beside busy neighbours, on a used
-heap."""
+"""Measures under each condition of a spec in turn: alone, beside busy neighbours, on a used heap."""
 
 import contextlib
 import os
@@ -16,15 +15,15 @@ from hakmem_lab.run.session import Session
 from hakmem_lab.run.used import on_used_heap
 
 NEIGHBOURS = 2
-# Ends by itself where hak was killed.
+# The loop ends by itself when hak is gone.
 _LOOP = "import os, sys\nwhile os.getppid() == int(sys.argv[1]):\n    for _ in range(1000000): pass"
 
 
-WriteHistory = Callable[[Path, Path], None]  # of a trace, into a file
+WriteHistory = Callable[[Path, Path], None]  # (trace, file to write)
 
 
 def in_turn(session: Session, measure: Callable[[str], None], write_history: WriteHistory) -> None:
-    """measure(phase): under every condition; those of an earlier part of the run are in the store already."""
+    """Calls measure(phase) under every condition. A resumed run takes finished phases from the store."""
     measure(MEASURE)
     for name in asked(normalised(session.spec)):
         session.progress.say(f"the same {TITLES[name]}:")
@@ -33,13 +32,13 @@ def in_turn(session: Session, measure: Callable[[str], None], write_history: Wri
 
 
 def under(phase: str, session: Session, write_history: WriteHistory | None = None) -> AbstractContextManager[None]:
-    """The condition that a phase is of; nothing where blocks are measured alone."""
+    """The context of a phase; an empty one where blocks are measured alone."""
     return contextlib.nullcontext() if phase == MEASURE else _AROUND[phase](session, write_history)
 
 
 @contextlib.contextmanager
 def _neighbours(session: Session, _: object = None) -> Iterator[None]:
-    """Two loops that want a processor each, of those that the program may use."""
+    """Runs two busy loops on the processors that the program may use."""
     warned, session.warned_of_load = session.warned_of_load, True
     words = [sys.executable, "-S", "-c", _LOOP, str(os.getpid())]
     with contextlib.ExitStack() as stack:
@@ -54,7 +53,7 @@ def _neighbours(session: Session, _: object = None) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _used_heap(session: Session, write_history: WriteHistory | None) -> Iterator[None]:
-    """Before `main`, a library gives every arm the same past."""
+    """Preloads a library with every arm that gives the heap the same history before `main`."""
     fresh, trace = session.arms, getattr(session.spec, "history", None)
     with tempfile.TemporaryDirectory(prefix="hak-") as folder:
         file = Path(folder) / "history" if trace else None

@@ -1,7 +1,7 @@
-"""The course of a run in blocks, the same for every block kind: begin or resume, fix how many blocks an effect needs
-that is to be detected, measure, analyse, keep the result.
+"""The course of a run in blocks, the same for every block kind: begin or resume, plan the number of blocks for the
+wanted effect, measure, analyse, keep the result.
 
-Its context is where it is kept, and whom it tells what it does. And a run of the kinds that have no blocks of arms to
+`Context` says where the run is kept and where messages go. `Recorder` is for the kinds without blocks of arms to
 compare.
 """
 
@@ -35,7 +35,8 @@ PILOT_BLOCKS = 6
 
 
 def plan_rare(session: Session) -> None:
-    """Plan enough blocks to see an event of this rare share of runs, even where the verdict comes earlier."""
+    """Plans enough blocks to see an event that affects the share `rare` of the runs, even where the verdict comes
+    earlier."""
     compared = 2 if KINDS[session.spec.kind].confirms else len(session.arms)
     rare, runs_of_a_block = session.spec.rare, schedule.runs_of_each(compared)
     if rare is not None and not events(session.records(), planning.MORE):
@@ -50,10 +51,10 @@ def plan_detection(
     comparisons: int = 1,
     columns_of: Callable[[Blocks], Sequence[Sequence[float]]] | None = None,
 ) -> None:
-    """Fixes the number of blocks for the effect that is to be detected, from the last A/A of the same program and
-    metric, or from the first six blocks; says how long that takes. Without `detect` there is nothing to do.
+    """Plans the number of blocks needed to detect the effect `detect`, and reports how long they take. The spread comes
+    from the last A/A of the same program and metric, or from the first six blocks. Without `detect` it does nothing.
 
-    columns_of: the log-ratios that are judged, where they are not those of two arms; no A/A knows their spread.
+    columns_of: gives the judged log-ratios where they are not those of two arms. No A/A has measured their spread.
     """
     header, records = session.file.header(), session.records()
     detect = getattr(session.spec, "detect", None)
@@ -63,7 +64,7 @@ def plan_detection(
     if known is None:
         session.progress.say(f"the first {PILOT_BLOCKS} blocks say how many are needed")
         blocks = session.run_blocks("measure", names, PILOT_BLOCKS)
-        left = min(blocks, key=len)  # without those that have failed too often
+        left = min(blocks, key=len)  # arms that failed too often are missing
         pairs = [(names[0], name) for name in names[1:] if name in left]
         metric = metric_of(header)
         columns = columns_of(blocks) if columns_of else [judged_ratios(blocks, *pair, metric) for pair in pairs]
@@ -89,7 +90,8 @@ def _fix_plan(
 
 @dataclass(frozen=True)
 class Context:
-    """Where a kind writes and whom it tells. resume: the stored run to continue; more: by so many further blocks."""
+    """Where a kind writes, and where its messages go. resume: the stored run to continue; more: number of further
+    blocks."""
 
     folder: Path
     source: str
@@ -107,7 +109,7 @@ def conduct(
     analyse: Callable[[dict, list[dict]], dict],
     session_type: Callable[..., Session] = Session,
 ) -> dict:
-    """blocks: how many at most, and until the soonest verdict. Returns and raises as `run` of every kind does."""
+    """blocks: (the most, the fewest until a verdict). Returns and raises as `run` of every kind does."""
     with _around(spec, context.progress), session_type(spec, arms, context.progress) as session:
         if context.resume:
             session.resume(context.resume, context.resume.header())
@@ -122,7 +124,8 @@ def conduct(
 
 @contextlib.contextmanager
 def _around(spec: BlockSpec, progress) -> Iterator[None]:
-    """`setup` before everything, for it may make the program; `cleanup` after it, however it ended."""
+    """Runs `setup` before everything, since it may build the program, and `cleanup` after everything, even after a
+    failure."""
     if spec.setup and (why := _done(spec, spec.setup)):
         raise LabError(f"setup: {why}")
     try:
@@ -134,7 +137,7 @@ def _around(spec: BlockSpec, progress) -> Iterator[None]:
 
 
 def _done(spec: BlockSpec, command: Sequence[str]) -> str | None:
-    """Runs it, on no arm; why it failed."""
+    """Runs the command without any arm's allocator. Returns why it failed, else None."""
     env = callers_environment() | spec.env
     request = Request([str(find_program(command[0])), *command[1:]], env, spec.cwd, spec.pin, spec.timeout, 0)
     try:
@@ -145,7 +148,8 @@ def _done(spec: BlockSpec, command: Sequence[str]) -> str | None:
 
 
 def _prolong(session: Session, more: int, analyse: Callable[[dict, list[dict]], dict]) -> None:
-    """Records that further blocks are wanted: beyond those that there are, where a verdict or the plan has ended it."""
+    """Records that further blocks are wanted: beyond those that exist if the run has ended, else beyond the planned
+    ones."""
     header, records = session.file.header(), session.records()
     found, most = analyse(header, records), planning.most_blocks(header, records)
     settled = bool(found.get("settled"))
@@ -154,7 +158,7 @@ def _prolong(session: Session, more: int, analyse: Callable[[dict, list[dict]], 
 
 
 class Recorder(recorder.Recorder[AnySpec]):
-    """Keeps the records of a run that may be a new one or a continued one."""
+    """Keeps the records of a new or continued run."""
 
     def __init__(self, spec: AnySpec, arms: Sequence[Arm], workload: Workload, context: Context):
         super().__init__(spec, arms, workload, context.progress)
@@ -171,7 +175,8 @@ class Recorder(recorder.Recorder[AnySpec]):
         self.create(self.context.folder, self.context.source)
 
     def changed_file(self) -> Path | None:
-        """Which file under test has changed; to be asked after every execution. Records what the program writes."""
+        """The file under test that has changed, if any; call it after every execution. Records the files that the
+        program writes."""
         changed = self._watch.changed()
         if new := [project.shown(path) for path in self._watch.written[self._told :]]:
             self._told += len(new)

@@ -1,4 +1,4 @@
-"""The first estimate of a comparison, said while it goes on; and the end of one that is to stop there."""
+"""The first estimate of a comparison, reported while it goes on; a quick comparison ends with it."""
 
 import time
 from collections.abc import Iterator
@@ -11,8 +11,8 @@ QUICK_S = 30.0
 
 
 def estimated(session: Session, every: Iterator[Blocks], phase: str) -> Iterator[Blocks]:
-    """The blocks as they come. After the first few of a comparison that nobody has ended it is said what they show;
-    a quick one ends there, or before the block that would not end within 30 s of its beginning."""
+    """Yields the blocks as they come. After the first few blocks it reports their estimate. A quick comparison ends
+    there, or earlier if the next block would end more than 30 s after the start."""
     stops = getattr(session.spec, "quick", None)
     if stops is None:
         yield from every

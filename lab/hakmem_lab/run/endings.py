@@ -1,11 +1,11 @@
-"""How a run ends that does not reach its end: a signal, a killed launcher, a store that takes no more.
+"""Ends a run early: after a signal, the loss of the launcher, or a store that cannot be written.
 
-Every kind of run ends here: what it has started is gone by then, what it has measured stays, and one line says how to
-go on.
+Every kind of run ends here. By then its programs have ended and its measurements are stored. One line says how to go
+on.
 
-What a long command says while it runs, on standard error: where it is and how long it still takes.
+Also reports the progress of a long command on standard error: how far it is, and the time left.
 
-On a terminal one line is rewritten; elsewhere a line is written now and then.
+On a terminal it rewrites one line; elsewhere it writes a line now and then.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ class Recording(Protocol):
 
 
 def cannot_go_on(run: RunFile, why: object) -> Stopped:
-    """For a run that can be continued later; says how."""
+    """The exception for a run that can be continued later; its text says how."""
     return Stopped(f"{why}. Everything finished is kept: hak show {run.id}; go on with: hak resume {run.id}")
 
 
@@ -43,13 +43,13 @@ def cannot_write(run: RunFile, error: OSError) -> Stopped:
 
 
 def conclude(recording: Recording, error: BaseException | None) -> None:
-    """To be called when nothing runs any more. Raises Interrupted or Stopped where `error` is a signal or the loss of
-    the launcher, which the run then keeps as an event."""
+    """Call it after all programs have ended. Where `error` is a signal or the loss of the launcher, stores an event and
+    raises Interrupted or Stopped."""
     run = recording.file
     if not isinstance(error, (*signals.INTERRUPTS, LauncherEnded)):
         return
     interrupted = isinstance(error, signals.INTERRUPTS)
-    with contextlib.suppress(Stopped):  # a full disk is no reason to say anything else
+    with contextlib.suppress(Stopped):  # on a full disk the event is lost, but the message stays the same
         if interrupted:
             recording.event("interrupted", "interrupted by the user")
         else:
@@ -62,7 +62,7 @@ def conclude(recording: Recording, error: BaseException | None) -> None:
 
 @contextlib.contextmanager
 def told(stored: RunFile | None = None) -> Iterator[None]:
-    """Says the same of what has no file yet, or none that it has opened again. stored: the run to be continued."""
+    """Reports the same endings while no file of the run is open. stored: the run to be continued, if any."""
     rest = f"go on with: hak resume {stored.id}" if stored else "nothing was stored"
     try:
         yield
@@ -85,7 +85,7 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
 
-UNITS = ("blocks", "builds")  # what a note begins with that says what is counted
+UNITS = ("blocks", "builds")  # a note that begins with one of these names the counted unit
 
 
 class Progress:
@@ -98,9 +98,9 @@ class Progress:
         self._first: float | None = None
         self._reached, self._spoke = 0.0, False
         self.said_slow = False
-        self.early: list[str] = []  # warnings that every run of the command will keep
-        self.server_flag = ""  # how one is named, where the command has a flag for it
-        self.limits: list[str] = []  # by what a user sets how long one execution may take
+        self.early: list[str] = []  # warnings to store in every run of the command
+        self.server_flag = ""  # names the command's flag for a server, if it has one
+        self.limits: list[str] = []  # the flags and keys that limit the time of one execution
 
     def warn_early(self, text: str) -> None:
         """Keep a warning for a run that has no file yet."""
@@ -114,12 +114,12 @@ class Progress:
             self._write(escaped(text, but="\n") + "\n")
 
     def update(self, done: float, total: float, note: str = "") -> None:
-        """done of total units; the first call sets where counting begins."""
+        """Shows `done` of `total` units; the first call sets the start of the count."""
         joined = f" {note}" if note.startswith(UNITS) else f", {note}" if note else ""
         self._show(done, total, f"{done:g} of {total:g}{joined}")
 
     def share(self, fraction: float, note: str = "") -> None:
-        """For work whose units are not known beforehand: the part that is done, which never goes back."""
+        """Shows the finished part of work without known units; the shown part never shrinks."""
         self._reached = max(self._reached, min(1.0, fraction))
         self._show(self._reached, 1.0, f"{100 * self._reached:.0f} %" + (f", {note}" if note else ""))
 
@@ -148,6 +148,6 @@ class Progress:
             self._write("\r\033[K")
 
     def _write(self, text: str) -> None:
-        with contextlib.suppress(OSError):  # the terminal may be gone; what is measured is not for it
+        with contextlib.suppress(OSError):  # the terminal may be gone; the measurement goes on
             self._stream.write(text)
             self._stream.flush()

@@ -1,8 +1,8 @@
-"""Before the first run: is the allocator of every arm the one that answers malloc in the program?
+"""Checks before the first run that the allocator of every arm serves malloc in the program.
 
-The dynamic linker says which object it binds malloc and free to; it is asked in the program itself, which is killed as
-soon as its own code begins. A program that only starts another one (the interpreter of a script, `env`, a shell) is
-followed to that one.
+The check starts the program with LD_DEBUG, so that the dynamic linker reports the object to which it binds malloc and
+free. The program is killed as soon as its own code begins. Starters, such as `env` or a shell, run on until the program
+that they start begins.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ from hakmem_lab.system.launcher import Launcher, Request, Running
 from hakmem_lab.system.scripts import LONGEST_LINE, Damaged, Elf, interpreters
 
 START_S, LOOK_S = 20.0, 0.001
-# How long a starter is watched: until nothing new has begun for QUIET_S, and FOLLOW_S in all.
+# A starter is watched until no new program has begun for QUIET_S, and at most for FOLLOW_S.
 QUIET_S, FOLLOW_S = 0.3, 3.0
 SHELLS = ("sh", "dash", "bash", "rbash", "zsh", "ksh", "mksh", "fish", "busybox")
 STARTERS = (
@@ -39,30 +39,31 @@ _BINDING = re.compile(r"binding file (.+) \[\d+\] to (.+) \[\d+\]: normal symbol
 LEAK_RUNTIMES = ("liblsan.so", "libubsan.so")
 _LOADING = "find library="
 _MAIN = re.compile(r"transferring control: (.*)\n")
-# How a line begins by which an allocator says that it does not take a setting; those that say nothing are not known.
+# The beginnings of lines in which allocators refuse a setting. An allocator that refuses silently is not noticed.
 COMPLAINTS = ("hakmem: warning", "<jemalloc>: Invalid conf", "Scudo WARNING", "Scudo ERROR")
 
 
 def is_starter(name: str) -> bool:
-    """Whether a program of this name does nothing by itself but start others."""
+    """Whether a program of this name only starts other programs."""
     return os.path.basename(name) in STARTERS
 
 
 @dataclass(frozen=True)
 class Begun:
-    """A program whose own code has begun. name: as the dynamic linker calls it; bound: what answers malloc in it."""
+    """A program whose own code has begun. name: its name in the dynamic linker's report; bound: the objects that serve
+    malloc."""
 
     name: str
     bound: frozenset[str]
 
     def others(self) -> set[str]:
-        """The objects that answer, without the program: one at a fixed address may answer for its libraries with its
-        own jump slot, which leads to the same target."""
+        """The objects that serve malloc, except the program: one linked to a fixed address may serve its libraries
+        through its own jump slot, which leads to the same target."""
         return {os.path.realpath(path) for path in self.bound if path != self.name}
 
 
 def program_problem(path: Path) -> str | None:
-    """Why nothing can be preloaded into this program, or into what reads this script; None if something can."""
+    """Why no library can be preloaded into this program, or into the interpreters of this script; None if one can."""
     try:
         mode = path.stat().st_mode
         with open(path, "rb") as file:
@@ -80,7 +81,7 @@ def program_problem(path: Path) -> str | None:
 
 @cache
 def _own_linker() -> str | None:
-    """What starts the programs of the system that our libraries are built for; None: it is not known."""
+    """Name of the dynamic linker of the system that our libraries are built for; None if unknown."""
     with contextlib.suppress(OSError, Damaged), Elf(Path(sys.executable)) as elf:
         return os.path.basename(elf.interpreter() or "") or None
     return None
@@ -106,24 +107,24 @@ def _elf_problem(path: Path) -> str | None:
 
 
 def _bound(text: str) -> frozenset[str]:
-    """What answers malloc, from the dynamic linker's words. A library that answers may ask who comes behind it, and so
-    does a sanitizer's runtime that runs on any malloc."""
+    """The objects that serve malloc, from the dynamic linker's report. Lookups by a serving library itself are left
+    out, since it may look for the next allocator. So are those of sanitizer runtimes that run on any malloc."""
     pairs = [pair for pair in _BINDING.findall(text) if not os.path.basename(pair[0]).startswith(LEAK_RUNTIMES)]
     answering = {target for _, target in pairs if ".so" in target}
     return frozenset(target for origin, target in pairs if origin == target or origin not in answering)
 
 
 def begun_in(text: str) -> list[Begun]:
-    """The programs of one process, in order, from what the dynamic linker wrote: each is followed by its successor."""
+    """The successive programs of one process, in order, from the dynamic linker's report."""
     parts = _MAIN.split(text)
     return [Begun(name, _bound(before)) for before, name in zip(parts[::2], parts[1::2], strict=False)]
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What a command started. chain: the programs of its own process; children: those of the processes beside it;
-    last: the file that the process runs in the end, where it still does; bound: what answers malloc where no program's
-    own code began; said: standard error; beginning: the dynamic linker was at work on a further one."""
+    """The programs that a command started. chain: those of its own process. children: those of other processes. last:
+    file of the process's last program, None if it has ended. bound: objects that serve malloc where no program's own
+    code began. said: standard error. beginning: the dynamic linker was still loading a further program."""
 
     chain: list[Begun]
     children: list[Begun]
@@ -133,11 +134,11 @@ class Seen:
     beginning: bool = False
 
     def unloadable(self) -> str | None:
-        """What the dynamic linker says of a library that it cannot preload."""
+        """The dynamic linker's message about a library that it cannot preload, if any."""
         return next((line for line in self.said.splitlines() if "cannot be preloaded" in line), None)
 
     def unseen(self) -> Path | None:
-        """The program that a starter became without our variables, so that the dynamic linker reported nothing."""
+        """The program that a starter became without our variables, for which the dynamic linker reported nothing."""
         if self.last is None or self.beginning or not (self.chain and is_starter(self.chain[-1].name)):
             return None
         starter = shutil.which(self.chain[-1].name)
@@ -166,7 +167,7 @@ def look(argv: Sequence[str], env: Mapping[str, str], workload: Workload) -> See
 
 
 def _until_main(running: Running, log: Path) -> None:
-    """Wait until a program other than a starter begins its own code, the process ends, or nothing new begins."""
+    """Waits until a program other than a starter begins its own code, the process ends, or no new program begins."""
     deadline = quiet = time.monotonic() + START_S
     text, begun, seen = "", 0, 0
     with contextlib.ExitStack() as opened:
@@ -187,12 +188,12 @@ def _until_main(running: Running, log: Path) -> None:
 
 
 def asked_argv(workload: Workload) -> list[str]:
-    """The command that runs on the allocator, with something in the place of what is drawn for every run."""
+    """The command that runs on the allocator, with fixed values for its port and seed."""
     return [word.replace("{port}", "0").replace(SEED, str(TRIAL_SEED)) for word in workload.subject()]
 
 
 def serving(arm: Arm, workload: Workload) -> set[str]:
-    """What answers malloc in the program on this arm; nothing where the dynamic linker does not know."""
+    """The objects that serve malloc in the program on this arm; empty where the dynamic linker does not report them."""
     if program_problem(Path(workload.subject()[0])):
         return set()
     seen = look(asked_argv(workload), arm.environment(workload.env), workload)
@@ -202,7 +203,7 @@ def serving(arm: Arm, workload: Workload) -> set[str]:
 def check_arm(arm: Arm, workload: Workload, env: Mapping[str, str] | None = None) -> None:
     """Raises LabError where the arm's allocator does not serve the program, or complains about its settings.
 
-    env: the complete environment that the program will have, where that is not the arm's for measuring.
+    env: the complete environment of the program, where it is not the arm's environment for measuring.
     """
     argv = asked_argv(workload)
     program = Path(argv[0])
@@ -218,7 +219,7 @@ def check_arm(arm: Arm, workload: Workload, env: Mapping[str, str] | None = None
 
 
 def check_settings(arm: Arm, env: Mapping[str, str]) -> None:
-    """Raises LabError where the allocator complains about the settings, as some do when first asked for memory."""
+    """Raises LabError where the allocator complains about the settings at its first allocation, as some do."""
     asks = ["/bin/true", "--version"]
     with contextlib.suppress(OSError):
         done = subprocess.run(
@@ -228,7 +229,7 @@ def check_settings(arm: Arm, env: Mapping[str, str]) -> None:
 
 
 def _heed(arm: Arm, said: str) -> None:
-    """Raises LabError with the first line by which an allocator does not take a setting."""
+    """Raises LabError with the first line in which an allocator refuses a setting."""
     for line in said.splitlines():
         if line.startswith(COMPLAINTS):
             raise LabError(f"{arm.name}: {line}")
@@ -236,7 +237,7 @@ def _heed(arm: Arm, said: str) -> None:
 
 def check_served(arm: Arm, program: Path, seen: Seen) -> None:
     """Raises LabError unless the arm's library answers malloc in every program of the command."""
-    assert arm.library.path is not None  # of one that brings none there is nothing to check
+    assert arm.library.path is not None  # callers skip arms without a library
     wanted = os.path.realpath(arm.library.path)
     started = seen.chain and seen.last and is_starter(seen.chain[-1].name) and program_problem(seen.last)
     if started:
@@ -248,7 +249,7 @@ def check_served(arm: Arm, program: Path, seen: Seen) -> None:
             where = str(program) if begun.name == str(program) else f"{begun.name}, which runs {program}"
             raise _not_served(arm, wanted, where, begun)
     for begun in seen.children:
-        # A helper with a malloc of its own is none that could be replaced; one that lost the preload is.
+        # A child with its own malloc cannot be served and is accepted; one that lost the preload is refused.
         if begun.others() not in ({wanted}, set()):
             raise _not_served(arm, wanted, f"{begun.name}, which {program} starts", begun)
 

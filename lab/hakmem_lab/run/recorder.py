@@ -1,8 +1,8 @@
-"""The file of a run: what every kind writes into it, how a run stops and goes on; and the files that it depends on:
-programs, libraries, and what its commands name, such as scripts and data.
+"""The file of a run: the records of every kind, and how a run stops and goes on. Also the files on which a run depends:
+programs, libraries, and files that its commands name, such as scripts and data.
 
-A file that a command names may also be one that its program writes; that cannot be seen beforehand, so it is left out
-as soon as the program has been seen to change it.
+A file that a command names may be an output of its program. That cannot be known in advance, so a file is dropped from
+the dependencies once the program has changed it.
 """
 
 import hashlib
@@ -33,7 +33,7 @@ from hakmem_lab.system.scripts import interpreters
 
 
 def _programs(workload: Workload) -> list[Path]:
-    """Programs beside the one that is under test: what reads a script, the client of a server, what warms it up."""
+    """Programs other than the one under test: interpreters of a script, a server's client and its warm-up client."""
     server, readers = workload.server, interpreters(Path(workload.subject()[0]))
     if server is None:
         paths = [Path(words[0]) for words in workload.others]
@@ -42,7 +42,8 @@ def _programs(workload: Workload) -> list[Path]:
 
 
 def named_files(workload: Workload) -> list[Path]:
-    """Readable regular files among the arguments of all commands, seen from their folder, and their standard input."""
+    """Readable regular files among the arguments of all commands, relative to their folder, and their standard
+    input."""
     server = workload.server
     words = [*workload.argv[1:], *itertools.chain(*(each[1:] for each in workload.others))]
     words += [*(workload.subject()[1:] if server else [])]
@@ -53,14 +54,14 @@ def named_files(workload: Workload) -> list[Path]:
 
 
 def input_hashes(workload: Workload, written: Collection[Path] = ()) -> dict[str, str]:
-    """SHA-256 of every file beside the program under test, by its path as records show it; without `written`."""
+    """SHA-256 of every file other than the program under test, by its path in records; without the files `written`."""
     programs = [path for path in _programs(workload) if os.access(path, os.R_OK)]
     files = [*programs, *(path for path in named_files(workload) if path not in written)]
     return {project.shown(path): file_sha256(path) for path in files}
 
 
 def changed_input(stored: Mapping[str, str], workload: Workload) -> str | None:
-    """The first of the stored files that is gone or another one; older runs name a file without its folder."""
+    """The first of the stored files that is missing or has changed. Older runs name a file without its folder."""
     now = input_hashes(workload) if stored else {}
     for name, digest in stored.items():
         if digest not in (other for shown, other in now.items() if name in (shown, Path(shown).name)):
@@ -69,14 +70,14 @@ def changed_input(stored: Mapping[str, str], workload: Workload) -> str | None:
 
 
 def files_under_test(workload: Workload, arms: Iterable[Arm]) -> dict[Path, bool]:
-    """File -> whether the program itself cannot be what changes it."""
+    """File -> False if the program under test may change it itself, else True."""
     programs = [Path(workload.subject()[0]), *_programs(workload)]
     libraries = [arm.library.path for arm in arms if arm.library.path]
     return dict.fromkeys(named_files(workload), False) | dict.fromkeys([*programs, *libraries], True)
 
 
 def stamp(path: Path) -> tuple | None:
-    """What changes with a file's content; None where it is gone."""
+    """Values that change with a file's content; None where the file is missing."""
     try:
         info = path.stat()
     except OSError:
@@ -92,8 +93,8 @@ def _hash(path: Path) -> str | None:
 
 
 class Watch:
-    """Whether files are still what they were. files: file -> whether the program cannot be what changes it; one that
-    it can change is left out, into `written`, unless it has been the same from one look to the next before."""
+    """Watches files for changes. files: as from `files_under_test`. A file that the program may change is moved to
+    `written` when it changes, unless an earlier check found it unchanged."""
 
     def __init__(self, files: Mapping[Path, bool]):
         self._seen = {path: (stamp(path), _hash(path)) for path in files}
@@ -141,7 +142,7 @@ def asked_header(spec: Model, source: str, seed: int) -> dict:
 
 
 def with_earlier(folder: Path, header: dict) -> dict:
-    """The header with which runs of the folder have asked the same before, and with how this one will be judged."""
+    """The header, extended by the earlier runs of the folder with the same question and by the rule for the verdict."""
     header = header | {"question_hash": question_hash(header), **rule(header["spec"]["kind"])}
     return header | {"earlier": earlier_runs(folder, header)}
 
@@ -149,7 +150,7 @@ def with_earlier(folder: Path, header: dict) -> dict:
 def record_header(
     spec: Model, arms: Sequence[Arm], workload: Workload, source: str, seed: int, written: Collection[Path] = ()
 ) -> dict:
-    """Everything that a result depends on. written: files named by a command that its program writes."""
+    """Everything that a result depends on. written: files that a command names and its program writes."""
     top, subject = project.root(), workload.subject()
     return asked_header(spec, source, seed) | {
         "arms": [arm.record() for arm in arms],
@@ -165,7 +166,8 @@ def record_header(
 
 
 def check_unchanged(header: dict, arms: Sequence[Arm], workload: Workload) -> None:
-    """Raises LabError where what a stored run began with is no longer what it was; older headers know no inputs."""
+    """Raises LabError where the folder, a library, the program or an input of a stored run has changed. Older headers
+    have no inputs."""
     run = header["id"]
     if header["folder_hash"] != folder_hash():
         where = header.get("folder") or "another folder"
@@ -197,7 +199,7 @@ class Written:
         self._file = file
 
     def append(self, record: dict) -> None:
-        """Raises Stopped where the store takes no more, or what is measured lacks an input."""
+        """Raises Stopped where the store cannot be written, or standard input came too late for the program."""
         try:
             with signals.held():
                 self.file.append(record | self.tag)
@@ -212,13 +214,13 @@ class Written:
         self.append({"type": "event", "time": now_utc(), "what": what, "text": text, **more})
 
     def stopped(self, why: object) -> Stopped:
-        """End a run that can be continued later, and say how."""
+        """The exception that ends a run that can be continued later; its text says how."""
         return endings.cannot_go_on(self.file, why)
 
 
 class Recorder(Written, Generic[AnySpec]):
-    """Keeps the records of one run. A context manager: on leaving, nothing that it started still runs, and the run's
-    file is closed; it is the one that says what becomes of a run that was interrupted, or has lost its launcher.
+    """Keeps the records of one run. A context manager: on leaving, its programs have ended and the run's file is
+    closed. It reports how to go on with a run that was interrupted or lost its launcher.
     """
 
     def __init__(
@@ -254,7 +256,7 @@ class Recorder(Written, Generic[AnySpec]):
                 self._file.close()
 
     def release(self) -> None:
-        """Ends what was started and still runs."""
+        """Ends all programs that were started and still run."""
 
     def check_arms(self) -> None:
         for arm in self.arms.values():
@@ -264,18 +266,19 @@ class Recorder(Written, Generic[AnySpec]):
         self.await_first_run()
 
     def await_first_run(self) -> None:
-        """Until a run has ended, treat what is started as a possible server."""
+        """Until a run has ended, watches for a slow program, which may be a server."""
         Launcher.when_slow = None if self.progress.said_slow else self._say_slow
 
     def _say_slow(self) -> None:
-        """Once, where the first run takes long: it may be one that never ends."""
+        """Reports, once, that the first run takes long: it may never end."""
         Launcher.when_slow, self.progress.said_slow = None, True
         limit = f" It is ended after {self.workload.timeout_s:g} s"
         limit += f"; a shorter limit: {', or '.join(self.progress.limits)}" if self.progress.limits else ""
         self.progress.say(f"the first run has not ended after {SLOW_S:g} s.{self._ask_for_server()}{limit}")
 
     def _ask_for_server(self) -> str:
-        """Advise a `[server]` where the command may be one; a spec with one, or with a trace, needs no advice."""
+        """Advice to use a `[server]` where the command may be a server; empty if the spec has one or replays a
+        trace."""
         kind = getattr(self.spec, "kind", "")
         if self.workload.server or kind == "replay":
             return ""
@@ -292,11 +295,12 @@ class Recorder(Written, Generic[AnySpec]):
         return self.workload.on(arm)
 
     def written_files(self) -> list[Path]:
-        """Files named by the commands that the trials have changed, so they are outputs, not inputs."""
+        """Files that the commands name and the trials have changed: they are outputs, not inputs."""
         return [path for path, before in self._stamps.items() if stamp(path) != before]
 
     def create(self, folder: Path, source: str, **more: object) -> None:
-        """The file with its header; `more`: further keys of it. Raises LabError where the folder cannot be written."""
+        """Creates the file with its header; more: further keys of the header. Raises LabError where the folder cannot
+        be written."""
         given = normalised(self.spec)["seed"]
         self.seed = random.SystemRandom().getrandbits(SEED_BITS) if given is None else given
         arms, written = list(self.arms.values()), self.written_files()
@@ -311,11 +315,11 @@ class Recorder(Written, Generic[AnySpec]):
         if SILENCE.kept:
             text = "standard input was open but silent, and the programs had nothing to read; --input FILE gives it"
             self.warn("no-input", text)
-        # The load average still holds what a run before this one did; only work that goes on now disturbs.
+        # The load average still contains the work of earlier runs; only present work disturbs.
         self.warned_of_load = self.warn_of_load(min(machine.load_1m(), machine.busy_processors()))
 
     def reopen(self, file: RunFile, header: dict) -> None:
-        """Continues a stored run. Raises LabError where what is under test is no longer what it was."""
+        """Continues a stored run. Raises LabError where the program or another dependency has changed."""
         written = {name for r in file.records() if r.get("what") == WRITTEN for name in r["files"]}
         kept = {name: digest for name, digest in header.get("inputs", {}).items() if name not in written}
         check_unchanged(header | {"inputs": kept}, list(self.arms.values()), self.workload)
@@ -327,17 +331,17 @@ class Recorder(Written, Generic[AnySpec]):
         return list(self.file.records())
 
     def tell(self, what: str, text: str, **more: object) -> None:
-        """An event that the user should hear of now."""
+        """Stores an event and shows it at once."""
         self.event(what, text, **more)
         self.progress.say(text)
 
     def warn(self, what: str, text: str) -> None:
-        """The same of what may spoil the figures."""
+        """Stores and shows a warning about the figures."""
         self.event(what, text)
         self.progress.say(f"warning: {text}")
 
     def warn_of_load(self, load: float) -> bool:
-        """Whether others keep the machine busy: their load, in processors."""
+        """Warns if other programs keep the machine busy; returns whether it did. load: in processors."""
         trouble = machine.disturbance(load, 0.0)
         if trouble:
             self.warn("load", trouble)

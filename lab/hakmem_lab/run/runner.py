@@ -31,14 +31,14 @@ SAMPLE_MS = 10
 PSS_MS = 50
 MEASURES = ("wall_s", "cpu_s", "user_s", "system_s", "rss_peak_kib", "rss_mean_kib", "pss_peak_kib",
             "pss_mean_kib", "minor_faults", "major_faults", "voluntary_switches", "involuntary_switches")  # fmt: skip
-KEPT = (*MEASURES, "exit", "signal", "timed_out", "mapped")  # of an outcome, in a record
+KEPT = (*MEASURES, "exit", "signal", "timed_out", "mapped")  # keys of an outcome that a record keeps
 EXECUTION_KEYS = ("wall_s", "user_s", "system_s", "rss_peak_kib", "minor_faults", "exit", "signal", "metrics", "why")
 PEAK_MEASURES = ("rss_peak_kib", "pss_peak_kib")
-ENDING_S = 0.2  # between the last word of a server that ends and its end
+ENDING_S = 0.2  # wait for the end of a server whose client failed
 
 
 def single(outcome: Outcome, arm: str, block: int, started: float, why: str | None, **more: object) -> dict:
-    """The record of one execution that is a block of its own, of the kinds that compare none; more: further keys."""
+    """The record of one execution that is a block of its own, for kinds that compare no blocks; more: further keys."""
     record = {"type": "run", "block": block, "attempt": 0, "position": 0, "arm": arm, "phase": "measure"}
     record |= {"started": started, "repeat": 1, "value": None, "metrics": {}, "pad_bytes": 0}
     record |= {name: getattr(outcome, name) for name in KEPT}
@@ -55,7 +55,7 @@ class Runner:
     def __init__(self, workload: Workload, metrics: Sequence[Metric]):
         self.workload, self.metrics = workload, metrics
         self._seed = TRIAL_SEED
-        self._report: follower.Report | None = None  # of an execution that is followed
+        self._report: follower.Report | None = None  # report on an execution that is followed
         self._workers: dict[str, str | None] = {}  # arm -> the program that did the work in its trial
         self._launchers = [Launcher() for _ in range(2 if workload.server else 1)]
         self._steal = machine.StealMeter()
@@ -77,9 +77,9 @@ class Runner:
             launcher.close()
 
     def run(self, arm: Arm, pad_bytes: int, repeat: int = 1, seed: int = TRIAL_SEED) -> dict:
-        """A record of the run: everything measured, means over `repeat` executions (peaks: the greatest).
+        """The record of a run: all measures, as means over `repeat` executions (for peaks, the greatest).
 
-        seed: what {seed} in the commands stands for.
+        seed: the value of {seed} in the commands.
         """
         self._seed = seed
         record: dict = {"arm": arm.name, "started": time.time(), "repeat": repeat, "pad_bytes": pad_bytes}
@@ -102,9 +102,9 @@ class Runner:
         return record
 
     def trial(self, arm: Arm) -> dict:
-        """A run that counts for nothing, followed through all that it starts. Where it shows that the arm's allocator
-        does not serve what does the work, it has failed, and `lost` says so; `unserved`: what is to be said with the
-        figures. A program that cannot be followed to a good end runs once more alone."""
+        """A run whose figures do not count; every program that it starts is followed. If the arm's allocator does not
+        serve the program that does the work, the trial fails with `lost`. `unserved`: a warning to print with the
+        figures. If the run fails while it is followed, it is repeated without."""
         library = arm.library.path
         if library is None:
             return self.run(arm, 0)
@@ -140,13 +140,13 @@ class Runner:
         return self._part(outcome, None, _failed(outcome, self.workload.expect_exit))
 
     def _filled_in(self, words: Sequence[str], port: int | None = None) -> list[str]:
-        """The words of a command with what {seed} and {port} stand for."""
+        """The words of a command with the values of {seed} and {port}."""
         words = [word.replace(SEED, str(self._seed)) for word in words]
         return words if port is None else with_port(words, port)
 
     @contextlib.contextmanager
     def _new_group(self) -> Iterator[usage.Group | None]:
-        """For one execution; None where there can be none, or nobody asks."""
+        """A group for one execution; None where none can be made, or no metric needs one."""
         group = self._groups.new() if self._groups else None
         try:
             yield group
@@ -211,7 +211,7 @@ class Runner:
                 if wait_for_port(port, running, server.ready_timeout):
                     client, used, why = self._clients(server, meter, port)
             finally:
-                ended = running.ended(ENDING_S if why else 0)  # a client fails before its server's end shows
+                ended = running.ended(ENDING_S if why else 0)  # a client may notice the end first
                 outcome = running.terminate()
         used |= meter.memory(outcome, used)
         if ended:
@@ -221,7 +221,8 @@ class Runner:
         return self._part(client or outcome, used, why)
 
     def _clients(self, server: Server, meter: ServerMeter, port: int) -> tuple[Outcome | None, dict, str | None]:
-        """The warm-up client, then the measured one: (its outcome, what the server used meanwhile, why it failed)."""
+        """Runs the warm-up client, then the measured one. Returns its outcome, the server's use meanwhile, and why it
+        failed."""
         if server.warm_up and (why := self._client(server.warm_up, port, "warm-up client")[1]):
             return None, {}, why
         meter.begin()
@@ -240,7 +241,7 @@ class Runner:
 
 
 def _combined(parts: Sequence[dict]) -> dict:
-    """One record of several executions: means, greatest peaks, the last one's end."""
+    """One record of several executions: means, the greatest peaks, and the exit of the last one."""
     record = dict(parts[-1])
     if len(parts) > 1 and record["why"] is None:
         for name in MEASURES:

@@ -1,9 +1,9 @@
-"""Was the process served that did the work? Judged from what a run was seen to start, whatever the allocator: a program
+"""Judges whether the allocator served the process that did the work, from the programs that a run started. A program
 that loses LD_PRELOAD runs on, and its figures would be taken for those of the allocator.
 
-The rule: a command is refused where the program that it becomes was not served, or where those that were not used at
-least a quarter of its processor time. Less is a warning. Beside a program that hak becomes, a process follows it and
-says so at its end.
+The rule: a command is refused if the program that it becomes was not served, or if unserved programs used at least a
+quarter of its processor time. A smaller share gives a warning. Where hak itself becomes the program, another process
+follows it and prints the warning at its end.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from hakmem_lab.system.follower import Image
 from hakmem_lab.system.launcher import UNSERVED_SHARE, Launcher, Request
 
 SAID_SHARE = 0.02
-LOSSES = ("unset", "replaced", "root")  # somebody took the preload away; other programs could not have had it
+LOSSES = ("unset", "replaced", "root")  # the preload was removed; programs lost for other reasons cannot have one
 REMEDY = "let nothing between clear or change LD_PRELOAD (env -i, sudo, a script)"
 MOST_NAMED = 3
 
@@ -37,7 +37,7 @@ def why(image: Image) -> str:
 
 
 def unserved(images: Sequence[Image]) -> list[Image]:
-    """One image for each program, with the processor time of all its processes, in descending order."""
+    """The unserved programs: one image each, with the processor time of all its processes, in descending order."""
     found: dict[str, Image] = {}
     for each in (image for image in images if image.lost):
         known = found.get(each.program)
@@ -66,7 +66,7 @@ def became(images: Sequence[Image]) -> Image | None:
 
 
 def refusal(arm: Arm, images: Sequence[Image]) -> str | None:
-    """Why a run like this says nothing about the arm's allocator."""
+    """Why such a run says nothing about the arm's allocator; None if it does."""
     lost, part, last = unserved(images), share(images), became(images)
     if not lost or not (part >= UNSERVED_SHARE or (last and last.lost)):
         return None
@@ -101,15 +101,15 @@ def followed(
 PR_SET_PTRACER = 0x59616D61
 
 
-FIRST_OF_CONTAINER = 1  # to which all come that have lost their parent: what follows would be its child
+FIRST_OF_CONTAINER = 1  # adopts all orphans, so the follower would become a child of the program
 
 
 IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTTOU)
 
 
 def follow_this(arm: Arm) -> None:
-    """To be called just before this process becomes the program; returns once it is followed, or cannot be. What
-    follows is no child of the program, which may wait for all of its own."""
+    """Call it just before this process becomes the program. Returns once this process is followed, or cannot be. The
+    follower is no child of the program, since the program may wait for all its children."""
     if arm.library.path is None or os.getpid() == FIRST_OF_CONTAINER:
         return
     follower.helper_path()  # compiled now, where a failure can still be said
@@ -125,7 +125,7 @@ def follow_this(arm: Arm) -> None:
     os.waitpid(child, 0)
     with contextlib.suppress(OSError, ValueError), ours:
         number = int(ours.recv(32))
-        # Where a debugger has to be an ancestor, this one is let in.
+        # Some systems let only an ancestor trace a process; this allows the follower.
         ctypes.CDLL(None).prctl(PR_SET_PTRACER, ctypes.c_ulong(number), 0, 0, 0)
         ours.send(b"go")
         ours.recv(1)

@@ -1,6 +1,6 @@
-"""A run in blocks: trials, warm-up, blocks; stopped and continued without losing a finished block.
+"""A run in blocks: trials, warm-up, blocks. It can be stopped and continued without losing a finished block.
 
-What a kind does with the blocks is the kind's business.
+Each kind decides what it does with the blocks.
 """
 
 import math
@@ -34,7 +34,7 @@ AnyBlockSpec = TypeVar("AnyBlockSpec", bound=BlockSpec)
 
 
 class ArmFailed(Stopped):
-    """An arm cannot finish a block; index: of that block; why: how its last run there failed."""
+    """An arm cannot finish a block. index: number of the block; why: failure of its last run in the block."""
 
     def __init__(self, text: str, arm: str, index: int, why: str):
         super().__init__(text)
@@ -44,8 +44,8 @@ class ArmFailed(Stopped):
 class Session(Recorder[AnyBlockSpec]):
     """Runs blocks of arms and keeps their records.
 
-    metrics: what every run must yield, the primary one first, where that is more than the spec's own. tag: keys that
-    every record gets, where several sessions share a file. counted: what one of its blocks is called.
+    metrics: metrics that every run must yield, the primary one first; empty: those of the spec. tag: keys that every
+    record gets where several sessions share a file. counted: the name of its blocks in messages.
     """
 
     counted = "blocks"
@@ -64,7 +64,7 @@ class Session(Recorder[AnyBlockSpec]):
         self.metrics = [spec.primary_metric(), *secondary]
         known = {metric.name for metric in self.metrics}
         self.metrics += [Metric(name) for name in dict.fromkeys(spec.also) if name not in known]
-        # Without these arms the others cannot go on; any other may fail, in its trial and later. None: nobody may.
+        # Arms that must not fail; other arms may fail in their trial or later. None: no arm may fail.
         self.needed: Collection[str] | None = [arms[0].name] if KINDS[spec.kind].loses_arms else None
         self.repeat = 1
         self.once_s = self.run_s = 0.0  # an execution; a run
@@ -75,11 +75,11 @@ class Session(Recorder[AnyBlockSpec]):
         self.runner.close()
 
     def watch(self, arms: Sequence[Arm]) -> None:
-        """Begin to check that the files of these arms do not change."""
+        """Starts to watch the files of these arms for changes."""
         self._watch = Watch(files_under_test(self.workload, arms))
 
     def begin(self, folder: Path, source: str, blocks: tuple[int, int]) -> None:
-        """Preflight, one trial of every arm, the header. blocks: how many at most, and until the soonest verdict.
+        """Preflight, one trial of every arm, the header. blocks: (the most, the fewest until a verdict).
 
         Raises LabError, with nothing stored, where an arm cannot be measured.
         """
@@ -100,9 +100,9 @@ class Session(Recorder[AnyBlockSpec]):
         return count * (rounds * blocks * schedule.runs_of_each(count) + self.spec.warm_up)
 
     def try_arms(self) -> list[dict]:
-        """Preflight and one run of every arm, from which follows how many executions make up a run. Raises LabError.
+        """Preflight and one run of every arm, which decides how many executions make up a run. Raises LabError.
 
-        An arm that is not needed and fails here has its blocks to show that it fails, and the others go on.
+        If an arm fails here and is not in `needed`, it still takes part in the blocks, which show that it fails.
         """
         self.check_arms()
         trials, failed = [], ""
@@ -123,21 +123,21 @@ class Session(Recorder[AnyBlockSpec]):
         return trials
 
     def keep_trials(self, trials: Sequence[dict]) -> None:
-        """Stores them; they count for nothing. What they have shown of the arms is said."""
+        """Stores the trials, whose figures do not count, and shows their warnings about the arms."""
         for position, trial in enumerate(trials):
             if trial.get("unserved"):
                 self.warn("unserved", trial["unserved"])
             self.append({"type": "run", "block": -1, "attempt": 0, "position": position, "phase": "calibrate"} | trial)
 
     def resume(self, file: RunFile, header: dict) -> None:
-        """Continues a stored run. Raises LabError where what is under test is no longer what it was."""
+        """Continues a stored run. Raises LabError where the program or another dependency has changed."""
         self.reopen(file, header)
         self.repeat = header["repeat"]
         if not any(record["type"] == "block" for record in self.records()):
             self.warm_up()
 
     def _repeats(self, wall_s: float) -> int:
-        """Executions that make up one run of at least 100 ms, unless the spec says."""
+        """Number of executions in a run, by the spec; by default so many that a run takes at least 100 ms."""
         if self.spec.repeat != "auto":
             return self.spec.repeat
         return min(REPEAT_LIMIT, math.ceil(STEADY_S / wall_s)) if wall_s < STEADY_S and not self.spec.server else 1
@@ -152,7 +152,8 @@ class Session(Recorder[AnyBlockSpec]):
         self.progress.say(text)
 
     def check_fitness(self) -> None:
-        """Says so where this machine was found unfit, which gives no verdict, or was never checked. The run goes on."""
+        """Warns if an A/A found this machine unfit, so that there will be no verdict, or if there was no A/A. The run
+        goes on."""
         if reason := fitness.unfit_reason(self.file.path.parent, self.file.header()):
             self.warn("fitness", reason)
         elif not events(self.records(), "fitness-unknown"):
@@ -161,7 +162,7 @@ class Session(Recorder[AnyBlockSpec]):
                 self.warn("fitness-unknown", reason)
 
     def _tell_of_groups(self) -> None:
-        """Where a server's further processes are not seen, or not all of what they use."""
+        """Warns if a server's further processes are not measured."""
         if self.workload.server and self.runner.no_groups:
             self.warn(
                 "no-groups",
@@ -170,7 +171,7 @@ class Session(Recorder[AnyBlockSpec]):
             )
 
     def warm_up(self) -> None:
-        """Runs that count for nothing: caches of the file system, the processor's clock."""
+        """Makes runs whose figures do not count. They fill the file system's caches and raise the processor's clock."""
         for index in range(self.spec.warm_up):
             for position, arm in enumerate(self.arms.values()):
                 self._keep("warm-up", index, 0, position, self.runner.run(arm, 0, self.repeat, TRIAL_SEED))
@@ -195,9 +196,10 @@ class Session(Recorder[AnyBlockSpec]):
         return blocks
 
     def each_block(self, phase: str, names: Callable[[Blocks], Sequence[str]], count: int) -> Iterator[Blocks]:
-        """The blocks of the phase that are in the store, then again after every further one, up to `count` of them.
+        """Yields the stored blocks of the phase, then all blocks again after every further one, up to `count` blocks.
 
-        names(blocks so far): the arms of the next block. An arm that is not needed and cannot finish a block leaves.
+        names(blocks so far): the arms of the next block. An arm that cannot finish a block leaves, unless it is in
+        `needed`.
         """
         records = self.records()
         blocks, made = finished_blocks(records, phase), attempts_made(records, phase)
@@ -213,11 +215,11 @@ class Session(Recorder[AnyBlockSpec]):
 
     @cached_property
     def gone(self) -> dict[str, int]:
-        """Arm -> the block that it could not finish."""
+        """Arm that has left -> the block that it could not finish."""
         return failing.gone(record for record in self.records() if self.tag.items() <= record.items())
 
     def block_of_those_left(self, phase: str, names: Sequence[str], index: int, attempt: int) -> dict[str, list[dict]]:
-        """One whole block; an arm that is not needed and fails in it too often takes no part any more."""
+        """Runs one block. An arm that fails in it too often leaves, unless it is in `needed`."""
         while True:
             there = [name for name in names if name not in self.gone]
             try:
@@ -230,7 +232,7 @@ class Session(Recorder[AnyBlockSpec]):
                 self.gone[failed.arm], attempt = index, attempt + ATTEMPTS
 
     def block(self, phase: str, names: Sequence[str], index: int, attempt: int) -> dict[str, list[dict]]:
-        """One whole block; again from its beginning where a run of it fails."""
+        """Runs one block; if a run fails, the block starts again from its beginning."""
         plan = schedule.block(names, self.seed, index)
         failed: list[dict] = []
         for again in range(attempt, attempt + ATTEMPTS):
@@ -276,7 +278,7 @@ class Session(Recorder[AnyBlockSpec]):
         return runs, failed
 
     def said_of(self, arm: Arm) -> str:
-        """The same, for messages."""
+        """The arm's command, for messages."""
         return " ".join(self.workload_on(arm).argv)
 
     def _place(self) -> str:
@@ -284,7 +286,8 @@ class Session(Recorder[AnyBlockSpec]):
         return "".join(f"{what} '{name}': " for what, name in self.tag.items())
 
     def _look_for_load(self, runs: dict[str, list[dict]]) -> None:
-        """Once a run: what others do that was not there when it began. Our own programs are load, too."""
+        """Warns, once a run, of load by other programs. The load average includes our own programs, which are
+        subtracted."""
         if not self.warned_of_load:
             shares = [run["cpu_s"] / run["wall_s"] for entries in runs.values() for run in entries]
             self.warned_of_load = self.warn_of_load(machine.load_1m() - statistics.fmean(shares))
@@ -297,5 +300,5 @@ def parse_arms(named: dict[str, str], where: dict[str, str] | None = None) -> li
 
 
 def command_arms(named: Mapping[str, Sequence[str]]) -> list[Arm]:
-    """Arms that are commands, from name -> command, each on what it brings."""
+    """Arms that are commands, from name -> command. Each runs with its own allocator."""
     return [replace(parse_arm("default", name), text=name, command=tuple(words)) for name, words in named.items()]

@@ -1,9 +1,9 @@
 """The share of a program's instructions inside its allocator, per allocator: counted by callgrind over one execution,
 with all processes that it starts.
 
-Inside is what a call costs from the allocator's first instruction to its return, with all that it calls. Of a preloaded
-library, every call into it from outside counts, whatever the function is called; of the C library, the calls of its
-functions for memory.
+The inside of the allocator is everything between the entry into it and the return, including the functions that it
+calls. For a preloaded library, every call into it from outside counts, whatever the function's name. For the C library,
+only calls of its memory functions count.
 """
 
 import re
@@ -47,7 +47,7 @@ def _is_entry(function: str) -> bool:
 
 
 def read(lines: Iterable[str], library: str | None) -> Counted:
-    """What a file of callgrind says, in which neither names nor positions are shortened. library: the preloaded one."""
+    """Reads a file of callgrind with uncompressed names and positions. library: the preloaded one."""
     found, totals, edges = Counted(), [0], Counter[tuple[str, ...]]()
     times = Counter[tuple[str, ...]]()
     where = {"ob": "", "fn": "", "cob": "", "cfn": ""}
@@ -60,12 +60,12 @@ def read(lines: Iterable[str], library: str | None) -> Counted:
             calls = int(value.split()[0])
         elif line.startswith(_TOTAL):
             totals.append(int(line.split()[1]))
-        elif calls and line[:1].isdigit():  # what these calls cost
+        elif calls and line[:1].isdigit():  # the cost of the calls in the line before
             called = where["ob"], where["fn"], where["cob"] or where["ob"], where["cfn"]
             edges[called] += int(line.split()[-1])
             times[called] += calls
             calls, where["cob"], where["cfn"] = 0, "", ""
-    # Code in a section of an unusual name has no object; it is the library's where its functions for memory are there.
+    # Code in a section with an unusual name has no object. It belongs to the library if it holds memory functions.
     nowhere = {to for _, _, to, function in edges if to == NO_OBJECT and _is_entry(function)}
     homes = {library, *nowhere} if library is not None else set()
     for edge, cost in edges.items():
@@ -77,8 +77,8 @@ def read(lines: Iterable[str], library: str | None) -> Counted:
 
 
 def _enters(edge: Sequence[str], homes: Collection[str | None]) -> bool:
-    """Whether calls come from outside of the allocator and go into it. homes: the objects that it is; none: only the
-    names of its functions are known."""
+    """Whether calls enter the allocator from outside. homes: the allocator's objects; empty: the names of its functions
+    decide."""
     origin, caller, target, function = edge
     if homes:
         return target in homes and origin not in homes
@@ -86,8 +86,8 @@ def _enters(edge: Sequence[str], homes: Collection[str | None]) -> bool:
 
 
 def counted(launcher: Launcher, workload: Workload, arm: Arm) -> Counted:
-    """One execution on the arm. Raises LabError where it fails."""
-    # The C library is more than its allocator.
+    """Counts one execution on the arm. Raises LabError where it fails."""
+    # The C library holds more than its allocator, so only its memory functions count.
     library = str(arm.library.path.resolve()) if arm.library.path and arm.allocator != "glibc" else None
     with tempfile.TemporaryDirectory(prefix="hak-") as folder:
         words = [extras.tool("valgrind", "hak share"), "-q", "--tool=callgrind", "--trace-children=yes",

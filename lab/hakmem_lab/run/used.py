@@ -1,5 +1,5 @@
-"""A heap that was in use before the program begins: a library that is preloaded after the allocator allocates and frees
-before `main`, as a recorded program did or at random."""
+"""Gives a program a heap that was in use before `main`. A library, preloaded after the allocator, allocates and frees
+at random or as a recorded program did."""
 
 from dataclasses import replace
 from functools import cache
@@ -19,7 +19,7 @@ def library() -> Path:
 
 
 def on_used_heap(arm: Arm, history: Path | None = None) -> Arm:
-    """The same arm, for whatever its program is. history: a file of a recorded one."""
+    """The same arm on a used heap. history: file with a recorded history; None: a random one."""
     preloaded = (arm.variables.get("LD_PRELOAD"), str(library()))
     recorded = {"HAK_HISTORY": str(history)} if history else {}
     return replace(arm, variables=arm.variables | {"LD_PRELOAD": ":".join(filter(None, preloaded))} | recorded)

@@ -1,7 +1,7 @@
-"""What is run on every side: the workload; where it is a server, its port, what it uses while its client runs, and the
-client that drives it in a soak or a count of system calls.
+"""The workload that runs on every arm. For a server: its port, its resource use while its client runs, and the client
+that drives it in a soak or a count of system calls.
 
-A client runs on no arm: it sees the spec's variables and nothing of the allocator.
+A client runs without the arm's allocator: it gets only the spec's variables.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ SEED, TRIAL_SEED = "{seed}", 1
 
 @dataclass(frozen=True)
 class Workload:
-    """What is run on every arm: argv with the program resolved."""
+    """The workload of every arm. argv: the command, its program as a full path."""
 
     argv: Sequence[str]
     env: dict[str, str]
@@ -42,7 +42,7 @@ class Workload:
     timeout_s: float
     server: Server | None = None
     stdin: str | None = None
-    others: Sequence[Sequence[str]] = ()  # where arms are commands, those after the first
+    others: Sequence[Sequence[str]] = ()  # where arms are commands: the commands after the first
     prepare: Sequence[str] | None = None  # run before each execution
     expect_exit: Sequence[int] = (0,)
 
@@ -73,11 +73,11 @@ class Workload:
 
     @classmethod
     def of_command(cls, words: Sequence[str]) -> "Workload":
-        """A command as it is, not to be measured. Raises LabError where there is no such program."""
+        """The workload of a command that is not measured. Raises LabError where there is no such program."""
         return cls.of(build(CommonSpec, {"kind": "run", "command": list(words)}, "command line"))
 
     def on(self, arm: Arm) -> "Workload":
-        """What is run on this arm, which may have a command of its own."""
+        """The workload of this arm, which may have a command of its own."""
         if not arm.command:
             return self
         return replace(self, argv=[str(find_program(arm.command[0])), *arm.command[1:]])
@@ -87,7 +87,7 @@ class Workload:
         return [str(find_program(self.server.command[0])), *self.server.command[1:]] if self.server else list(self.argv)
 
     def seeded(self) -> bool:
-        """Whether a command asks for a seed of its own in every block."""
+        """Whether a command contains {seed}."""
         server = self.server
         words = [*self.argv, *(server.command if server else ()), *((server and server.warm_up) or ())]
         words += [*itertools.chain(*self.others), *(self.prepare or ())]
@@ -103,7 +103,7 @@ _choosing = threading.Lock()
 
 
 def choose_port(server: Server) -> int:
-    """The server's port, or one that nobody uses. Raises OSError where somebody else has it."""
+    """The server's port, or an unused one. Raises OSError where another program uses it."""
     if server.port == "auto":
         return _free_port()
     if accepts(server.port):
@@ -112,7 +112,8 @@ def choose_port(server: Server) -> int:
 
 
 def _free_port() -> int:
-    """Not one that was given lately to a server that may not listen yet: two of them may be started at once."""
+    """An unused port. Skips recently given ports, since their servers may not listen yet: two may be started at
+    once."""
     with _choosing:
         while True:
             with socket.socket() as probe:
@@ -131,9 +132,10 @@ RESET_PEAK = "5"
 
 
 class ServerMeter:
-    """What a server uses from `begin` to `end`: its first process, or all of them where they have a group.
+    """Measures a server's use from `begin` to `end`: of its first process, or of all its processes where they have a
+    group.
 
-    To be made as soon as the server has been started, from when its memory over time counts.
+    Create it as soon as the server has started: the times of its memory series count from there.
     """
 
     def __init__(self, pid: int, group: Group | None):
@@ -145,7 +147,7 @@ class ServerMeter:
         if self._group:
             self._group.mark()
         self._cpu_s = self._used_s()
-        with contextlib.suppress(OSError):  # the peak then includes the start, as for any process
+        with contextlib.suppress(OSError):  # without the reset, the peak includes the start
             Path(f"/proc/{self._pid}/clear_refs").write_text(RESET_PEAK, encoding="ascii")
         self._window_ms = (self._age_ms(), 0.0)
 
@@ -175,7 +177,7 @@ class ServerMeter:
         return {"cpu_s": cpu_s, "rss_peak_kib": int(peak.split()[0]), "tree": tree}
 
     def memory(self, outcome: Outcome, used: dict) -> dict:
-        """Its memory over its whole life, and its means and peaks between the two moments."""
+        """The server's memory over its whole life, and its means and peaks between `begin` and `end`."""
         rss, pss = within(outcome.rss_series, self._window_ms), within(outcome.pss_series, self._window_ms)
         found: dict = {"window_ms": [round(at) for at in self._window_ms], "rss_series": outcome.rss_series}
         found |= {"pss_series": outcome.pss_series, "rss_mean_kib": mean_of(rss), "pss_mean_kib": mean_of(pss)}
@@ -186,7 +188,7 @@ class ServerMeter:
 
 
 def within(series: Sequence[tuple[int, int]], window_ms: tuple[float, float]) -> list[tuple[int, int]]:
-    """The points between two times; where there is none, the nearest one."""
+    """The points between two times; if there are none, the last one before, else the first one."""
     first, last = window_ms
     before = [(at, kib) for at, kib in series if at <= last]
     return [(at, kib) for at, kib in before if at >= first] or before[-1:] or list(series[:1])
@@ -197,12 +199,12 @@ def peak_of(series: Sequence[tuple[int, int]]) -> int | None:
 
 
 def mean_of(series: Sequence[tuple[int, int]]) -> float | None:
-    """Every point stands for equally many samples."""
+    """The plain mean, since every point stands for equally many samples."""
     return statistics.fmean(kib for _, kib in series) if series else None
 
 
 def client_request(workload: Workload, command: Sequence[str], port: int | None) -> Request:
-    """A client's command, ready to be started. port: None for what goes before a program that is no server."""
+    """The request to start a client. port: None for the `prepare` command of a program that is no server."""
     argv = list(command) if port is None else with_port(command, port)
     argv[0] = str(find_program(argv[0]))
     env = callers_environment() | workload.env
@@ -210,13 +212,13 @@ def client_request(workload: Workload, command: Sequence[str], port: int | None)
 
 
 def failure(outcome: Outcome, what: str = "") -> str | None:
-    """Why a client, or what goes before and after, did not end well, else None."""
+    """Why a client, or a command before or after a run, failed, else None."""
     why = outcome.explained(outcome.failure())
     return f"{what}: {why}" if why and what else why
 
 
 def drive(clients: Launcher, workload: Workload, server: Server, command: Sequence[str], port: int) -> str | None:
-    """Runs the warm-up client, if there is one, and the client once; why one of them failed."""
+    """Runs the warm-up client, if there is one, then the client once. Returns why one of them failed, else None."""
     for what, argv in (("warm-up client", server.warm_up), ("client", command)):
         if argv and (why := failure(clients.run(client_request(workload, argv, port)), what)):
             return why
@@ -224,10 +226,10 @@ def drive(clients: Launcher, workload: Workload, server: Server, command: Sequen
 
 
 class Driver:
-    """A client that keeps a server busy: started again whenever it has ended well, until it is closed."""
+    """A client that keeps a server busy: it is started again after every success, until it is closed."""
 
     def __init__(self, workload: Workload, server: Server, command: Sequence[str], port: int, again: bool):
-        """again: False where one client runs for the whole time."""
+        """again: False if one client runs for the whole time."""
         self._request, self._again = client_request(workload, command, port), again
         self._warm_up = server.warm_up and client_request(workload, server.warm_up, port)
         self._launcher = Launcher()
@@ -235,14 +237,14 @@ class Driver:
         self._offset = 0
 
     def begin(self) -> str | None:
-        """The warm-up client from start to end, then the first client; why the former failed."""
+        """Runs the warm-up client, then starts the first client. Returns why the warm-up client failed, else None."""
         if self._warm_up and (why := failure(self._launcher.run(self._warm_up), "warm-up client")):
             return why
         self._running = self._launcher.start(self._request)
         return None
 
     def heard(self) -> tuple[bytes, str | None]:
-        """(what was written since the last call, why the client failed). One that has ended well is started again."""
+        """(output since the last call, why the client failed). A client that has ended well is started again."""
         if self._running is None:
             return b"", None
         over = self._running.ended()
