@@ -20,32 +20,33 @@ _SIZES = ("B", "KiB", "MiB", "GiB")
 
 
 def metric(result: Record, row: Record | None = None) -> str:
-    """The metric of a comparison or a guardrail as a reader would call it, or the primary one."""
+    """The reader's name for the metric of a comparison or a guardrail, by default for the primary metric."""
     return words.metric_name(result, (row or {}).get("metric"))
 
 
 def told(result: Record, row: Record) -> str:
-    """A comparison, an effect or a guardrail in one piece: 2.1 % faster [1.4, 2.8]."""
+    """A comparison, an effect or a guardrail as one text: 2.1 % faster [1.4, 2.8]."""
     found = change_of(result, row)
     return found.told() if found else "unknown"
 
 
 def cells(result: Record, row: Record) -> list[str]:
-    """The same in two: the change, its interval."""
+    """The same as two cells: the change and its interval."""
     found = change_of(result, row)
     return [found.short, found.between or numbers.UNKNOWN] if found else [numbers.UNKNOWN] * 2
 
 
 def arms_table(result: Record) -> tuple[list[str], list[Record]]:
-    """(the columns of the arms' figures after their names, the arms that have some); a figure of the program's own,
-    where that is judged, comes first."""
+    """(columns of figures, after the arm's name; the arms that have figures). If the judged metric is printed by the
+    program, it comes first."""
     rows = [arm for arm in result.get("arms") or [] if arm.get("n") and arm.get("wall_s") is not None]
     own = [metric(result)] if _own_figure(result) else []
     return [*own, "wall", "CPU", "peak RSS", "mean RSS", "faults", "runs"], rows
 
 
 def arm_figures(result: Record, arm: Record, written: Writer, written_own: Writer) -> list[str]:
-    """An arm's cells in that table. written, written_own: a number with its unit, the latter of the program's own."""
+    """An arm's cells in the table of `arms_table`. written, written_own: format a number with its unit; the latter
+    formats the program's own metric."""
     own = [written_own(arm.get("median"), result["metric"]["unit"])] if _own_figure(result) else []
     return [*own, *(written(arm[name], unit) for name, unit in _ARM_FIGURES), str(arm["n"])]
 
@@ -55,14 +56,15 @@ def _own_figure(result: Record) -> bool:
 
 
 def standing(record: Record, memory: bool) -> Change | None:
-    """A ratio of a suite, above 1 where it is better: 13 % faster, or of memory 17 % less; None where there is none."""
+    """The change for a ratio of a suite, which is above 1 for better: 13 % faster, for memory 17 % less. None without a
+    ratio."""
     ends = {"estimate": "ratio", "ci_low": "ci_low", "ci_high": "ci_high"}
     found = {name: finite(record.get(key)) for name, key in ends.items()}
     return words.change({name: value and value - 1 for name, value in found.items()}, "rss" if memory else "wall")
 
 
 def is_memory(row: Record) -> bool:
-    """Whether a row, or a mean, of a suite is about memory: all others are about speed."""
+    """Whether a row or a mean of a suite is about memory; otherwise it is about speed."""
     return row.get("what") == "memory" or str(row.get("unit") or "").partition(" ")[0] in _SIZES
 
 

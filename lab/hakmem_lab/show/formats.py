@@ -1,7 +1,7 @@
-"""What --json, --format and --output write: a result as one object, and in the words of other tools, as a comment on a
-change, annotations of a build, a test report.
+"""Writes results for --json, --format and --output: as one object, or for other tools as a comment on a change,
+annotations of a build, or a test report.
 
-What a result judges, whatever its kind, is a list of judgements: a name, one of the four verdicts, and why.
+Every kind of result yields a list of judgements: a name, one of the four verdicts, and the reason.
 """
 
 import importlib
@@ -29,7 +29,7 @@ DETAIL_KEYS = ("comparisons", "conditions", "guardrails", "looks", "builds", "hi
 
 
 def summary(result: dict) -> dict:
-    """The object of --json: the first comparison's figures on top, everything else below."""
+    """The object of --json: the first comparison's figures at the top level, everything else in nested keys."""
     first = (result.get("comparisons") or [{}])[0]
     found = {key: result.get(key) for key in SUMMARY_KEYS} | explain.explain(result).record()
     found |= {key: first.get(key) for key in ("estimate", "ci_low", "ci_high", "level")}
@@ -39,13 +39,13 @@ def summary(result: dict) -> dict:
 
 
 def write_text(text: str, path: Path, option: str, hint: str = "") -> None:
-    """Raises LabError, which names the option that gave the path."""
+    """Writes the text. Raises LabError, which names the option that gave the path."""
     with refused(f"{option}: cannot write {path}", hint):
         files.write(path, text)
 
 
 def write_object(found: object, path: Path, hint: str = "") -> None:
-    """One JSON object to the path of --json; - is standard output."""
+    """Writes one JSON object to the path of --json; - is standard output."""
     text = json.dumps(found, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     if str(path) == "-":
         sys.stdout.write(text)
@@ -54,7 +54,8 @@ def write_object(found: object, path: Path, hint: str = "") -> None:
 
 
 def put(found: object, json_file: Path | None, show: Callable[[], None]) -> None:
-    """Writes --json first, since a reader may close the terminal's lines early; `show` unless that was to stdout."""
+    """Writes --json, then calls `show`, unless --json went to stdout. JSON comes first, since the reader of the other
+    output may close it early."""
     if json_file is not None:
         write_object(found, json_file)
     if str(json_file) != "-":
@@ -75,7 +76,7 @@ class Judgement:
 
 
 def judgements(result: dict) -> list[Judgement]:
-    """All of a result; one that says that there is no verdict where nothing was judged."""
+    """All judgements of a result. Where nothing was judged, one judgement says that there is no verdict."""
     whole = explain.explain(result).words
     found = [*_whole(result, whole), *_each(result), *_unjudged(result), *_guardrails(result)]
     own = (case for cases in kinds.of(result, "cases") for case in cases(result))
@@ -84,7 +85,7 @@ def judgements(result: dict) -> list[Judgement]:
 
 
 def _whole(result: dict, words: str) -> Iterator[Judgement]:
-    """The verdict that the run has as a whole, where that is not one of several."""
+    """The verdict of the whole run, unless several comparisons were judged one by one."""
     if result["verdict"] and not _several(result):
         first = (result.get("comparisons") or [None])[0]
         names = f"{result['kind']}: {', '.join(arm['name'] for arm in result['arms'])}"
@@ -93,13 +94,13 @@ def _whole(result: dict, words: str) -> Iterator[Judgement]:
 
 
 def _several(result: dict) -> bool:
-    """Whether what was compared was judged one by one, so that the whole is only the worst of it."""
+    """Whether several comparisons were judged one by one, so that the run's verdict is only the worst of them."""
     rows = result.get("comparisons") or []
     return len(result.get("unjudged") or []) + sum(bool(row.get("verdict")) for row in rows) > 1
 
 
 def _unjudged(result: dict) -> Iterator[Judgement]:
-    """What has no comparison of its own, and why."""
+    """Names without a comparison of their own, and why."""
     if _several(result):
         for name, why in result.get("unjudged") or []:
             yield Judgement(name, INCONCLUSIVE, why)
@@ -114,7 +115,7 @@ def _each(result: dict) -> Iterator[Judgement]:
 
 
 def _guardrails(result: dict) -> Iterator[Judgement]:
-    """Where several arms have them, each names its arm."""
+    """The guardrails; if there are several arms, each names its arm."""
     for row in result.get("guardrails") or []:
         name = f"guardrail: {figures.metric(result, row)}" + (f" of {row['arm']}" if "arm" in row else "")
         yield Judgement(name, OF_GUARDRAIL[row["status"]], f"{figures.told(result, row)}, {row['status']}")
@@ -176,19 +177,20 @@ def markdown(results: Sequence[dict]) -> str:
 
 
 def plain(text: object) -> str:
-    """Words that mean themselves: nothing in them is markup, a column, or a line of its own."""
+    """Text with all Markdown characters escaped, on one line."""
     return re.sub(r"([\\`*_\[\]<>#|~])", r"\\\1", one_line(str(text)))
 
 
 def code(words: object, cell: bool = True) -> str:
-    """Text of a program, in which nothing is a link or the name of somebody. cell: in a table, whose bars end it."""
+    """Text of a program as code, so that no part becomes a link or a mention. cell: also escape bars, which would end a
+    table's cell."""
     inner = one_line(str(words)).replace("|", "\\|" if cell else "|")
     fence = "`" * (max((len(run) for run in re.findall("`+", inner)), default=0) + 1)
     return f"{fence} {inner} {fence}" if "`" in inner else f"`{inner}`"
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Where there are rows; the first column is of words, the others are of figures."""
+    """A Markdown table if there are rows. The first column holds words, the others hold figures."""
     if rows:
         first, *others = ("| " + " | ".join(row) + " |" for row in (heads, *rows))
         yield "\n".join([first, "| --- |" + " ---: |" * (len(heads) - 1), *others])
@@ -235,7 +237,7 @@ def _effects(result: dict) -> Iterator[str]:
 
 
 def _judged(result: dict) -> Iterator[str]:
-    """Guardrails, and the bars of a suite: what is judged beside the headline."""
+    """Judgements other than the headline: guardrails, and the bars of a suite."""
     rows = [row for row in judgements(result) if row.text != explain.explain(result).words]
     if result.get("guardrails") or result.get("suite"):
         shown = [(plain(row.name), plain(row.text), row.verdict) for row in rows]
@@ -282,7 +284,7 @@ def write_json(result: dict, path: Path) -> None:
 
 
 def write_format(results: Sequence[dict], name: str) -> None:
-    """On standard output, in one of FORMATS; as JSON, one object a result."""
+    """Writes the results to standard output in one of FORMATS; JSON has one object a result."""
     if name == "json":
         for result in results:
             write_json(result, Path("-"))
@@ -291,7 +293,7 @@ def write_format(results: Sequence[dict], name: str) -> None:
 
 
 def text(name: str, results: Sequence[Any]) -> str:
-    """The results in one of the texts; an infinite end of an interval becomes one that is not there."""
+    """The results in the named format. An infinite end of an interval is left open."""
     written = WRITERS.get(name) or importlib.import_module("hakmem_lab.show.openmetrics").openmetrics
     found: Any = runs.plain(list(results))
     return written(found)

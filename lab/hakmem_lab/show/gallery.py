@@ -1,6 +1,6 @@
-"""The gallery: what its published runs say of every program, those first that hakmem loses.
+"""The gallery: the published results of every program, with those that hakmem loses first.
 
-A row is a workload of experiments/gallery.toml; its run, a suite of that workload alone, lies in docs/gallery/data.
+A row is a workload of experiments/gallery.toml. Its run, a suite of only that workload, is in docs/gallery/data.
 """
 
 from collections.abc import Iterator
@@ -30,8 +30,8 @@ LOST, BEHIND, AHEAD, ALIKE, UNDECIDED = STANDINGS = (
 
 @dataclass(frozen=True)
 class Measure:
-    """One metric of a program. against: the subject's record against each arm, above 1 where it is better;
-    by_reference: each arm's against the reference."""
+    """One metric of a program. against: arm -> record of the subject against it, with a ratio above 1 where the subject
+    is better. by_reference: arm -> its record against the reference."""
 
     label: str
     unit: str
@@ -56,7 +56,7 @@ class Measure:
         return {record["word"] for record in self.by_reference.values()} == {SAME}
 
     def cell(self, record: dict) -> str:
-        """The change with its interval, or what keeps it from being one."""
+        """The change with its interval, or the word that says why there is none."""
         found = self.change(record)
         if record["word"] == FAILED or found is None:
             return str(record["word"])
@@ -65,8 +65,8 @@ class Measure:
 
 @dataclass(frozen=True)
 class Row:
-    """A program. measures: its time or rate first, then memory, then further ones; empty where it has no page yet.
-    conditions: the title of each under which it was measured too -> the same measures there."""
+    """A program. measures: its time or rate first, then memory, then others; empty where it has no page yet.
+    conditions: title of a further condition -> the same measures under it."""
 
     key: str
     title: str
@@ -81,7 +81,8 @@ class Row:
         return str(self.result["suite"]["reference"])
 
     def losses(self) -> list[tuple[float, str]]:
-        """(what is surely lost, as a ratio, the arm), the greatest first; its own profiles are no other allocators."""
+        """(ratio that is surely lost, arm), the greatest loss first. The subject's own profiles do not count as other
+        allocators."""
         own = str(self.result["suite"]["subject"]).partition(",")[0]
         return sorted((measure.against[arm]["ci_high"], arm) for measure in self.measures for arm in measure.arms(-1)
                       if arm.partition(",")[0] != own)  # fmt: skip
@@ -95,7 +96,7 @@ class Row:
         return ALIKE if all(measure.alike() for measure in self.measures) else UNDECIDED
 
     def sentences(self) -> Iterator[str]:
-        """A line for every measure: against the reference, and who is surely better."""
+        """A line for every measure: the change against the reference, and the allocators that are surely better."""
         for measure in self.measures:
             if measure.alike():
                 yield f"{measure.label}: allocators do not matter, all are the same."
@@ -107,7 +108,7 @@ class Row:
 
 
 def read(key: str, file: RunFile) -> Row:
-    """Raises LabError where the run is of another row, or of several."""
+    """Reads a row from its run. Raises LabError where the run is of another row, or of several."""
     header, records = file.header(), list(file.records())
     rows = [row for row in header["spec"]["workload"] if header["spec"]["only"] == [key] and row["key"] == key]
     if header["kind"] != "suite" or not rows:
@@ -122,7 +123,7 @@ def read(key: str, file: RunFile) -> Row:
 
 
 def _measures(of_subject: dict[str, Any], of_reference: dict[str, Any]) -> tuple[Measure, ...]:
-    """Of the same blocks, the subject against every arm and every arm against the reference."""
+    """Combines two analyses of the same blocks: the subject against every arm, and every arm against the reference."""
     return tuple(
         Measure(mine["metric"], mine["unit"], mine["arms"], theirs["arms"], theirs["medians"])
         for mine, theirs in zip(of_subject["suite"]["rows"], of_reference["suite"]["rows"], strict=True)

@@ -1,4 +1,4 @@
-"""A stored run as hyperfine's --export-json has it: of every arm the times of its executions, with their memory."""
+"""A stored run in the format of hyperfine's --export-json: every arm's executions with their times and memory."""
 
 import json
 import statistics

@@ -1,7 +1,6 @@
 """Stored runs for Python: `hakmem_lab.load("last").runs.polars()`.
 
-Frames are made by polars or pandas, where they are installed (`pip install 'hakmem-lab[frames]'`); rows are plain
-dictionaries, and need neither.
+Frames need polars or pandas (`pip install 'hakmem-lab[frames]'`). Rows are plain dictionaries and need neither.
 """
 
 import os
@@ -24,7 +23,7 @@ PANDAS_TYPES = {query.INTEGER: "Int64", query.REAL: "Float64", query.TEXT: "stri
 
 
 class Table(Sequence[dict]):
-    """Rows of one kind, with the columns of `hak export`; what a row lacks is None."""
+    """Rows of one kind, with the columns of `hak export`; a value that a row lacks is None."""
 
     def __init__(self, columns: Mapping[str, str], rows: Sequence[dict]):
         self._columns, self._rows = columns, rows
@@ -46,20 +45,20 @@ class Table(Sequence[dict]):
         return list(self._columns)
 
     def polars(self) -> "polars.DataFrame":
-        """A frame of polars; raises LabError where that is not installed."""
+        """A polars frame; raises LabError where polars is not installed."""
         frames = _module("polars")
         types = {name: getattr(frames, POLARS_TYPES[kind]) for name, kind in self._columns.items()}
         return frames.DataFrame([self._flat(row) for row in self._rows], schema=types)
 
     def pandas(self) -> "pandas.DataFrame":
-        """A frame of pandas, in its types that have a missing value; raises LabError where that is not installed."""
+        """A pandas frame with nullable types; raises LabError where pandas is not installed."""
         frames = _module("pandas")
         rows = [self._flat(row) for row in self._rows]
         kinds = {name: PANDAS_TYPES[kind] for name, kind in self._columns.items()}
         return frames.DataFrame({n: frames.array([row[n] for row in rows], dtype=kind) for n, kind in kinds.items()})
 
     def _flat(self, row: dict) -> dict:
-        """A row of single values: a table inside of one is JSON."""
+        """A row of single values; a nested value becomes JSON."""
         return {name: query.flat(row[name], kind) for name, kind in self._columns.items()}
 
 
@@ -73,7 +72,7 @@ def _module(name: str) -> ModuleType:
 
 
 class Run:
-    """One stored run. Everything is read when it is asked for, and read once."""
+    """One stored run. Its parts are read at their first use, and cached."""
 
     def __init__(self, file: RunFile):
         self._file = file
@@ -92,7 +91,7 @@ class Run:
 
     @cached_property
     def header(self) -> dict:
-        """Everything that the result depends on: spec, arms, machine, inputs."""
+        """The header, with everything that the result depends on: spec, arms, machine, inputs."""
         return self._file.header(*DESCRIBED)
 
     @cached_property
@@ -101,7 +100,7 @@ class Run:
 
     @cached_property
     def result(self) -> dict:
-        """The result, analysed anew from the records: verdict, headline, comparisons, and what its kind has."""
+        """The result, analysed anew from the records: verdict, headline, comparisons, and the parts of its kind."""
         from hakmem_lab import kinds
 
         return kinds.analyse(self._file)
@@ -118,7 +117,7 @@ class Run:
 
     @property
     def runs(self) -> Table:
-        """Every execution of the program, also of trials and of blocks that were run again (`phase`, `ok`)."""
+        """Every execution of the program, including trials and repeated blocks (see `phase` and `ok`)."""
         return self.table("runs")
 
     @property
@@ -140,7 +139,7 @@ class Run:
 
 
 def load(name: str | os.PathLike = "last", store: str | os.PathLike | None = None) -> Run:
-    """A stored run by its id, the beginning of it, a file, or `last`. store: a folder other than the user's.
+    """A stored run by its id, the beginning of the id, a file, or `last`. store: a folder other than the user's.
 
     Raises LabError where there is none.
     """

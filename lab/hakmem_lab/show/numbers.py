@@ -1,4 +1,4 @@
-"""Numbers as a reader wants them: sensible digits, a true minus sign, units, "unknown" for what is not there."""
+"""Numbers for readers: sensible digits, a true minus sign, units, and "unknown" for a missing value."""
 
 import math
 import re
@@ -16,7 +16,8 @@ _PREFIXES = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def digits(value: float, significant: int = 3) -> str:
-    """A decimal with `significant` digits and its whole integer part, thousands apart; far out an exponent."""
+    """A decimal with `significant` digits but its whole integer part, thousands grouped. Very large and very small
+    values have an exponent."""
     if value == 0:
         return "0"
     places = max(0, significant - 1 - math.floor(math.log10(abs(value))))
@@ -27,12 +28,12 @@ def digits(value: float, significant: int = 3) -> str:
 
 
 def plain(text: str) -> str:
-    """A decimal without the zeros at its end."""
+    """A decimal without trailing zeros."""
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def typeset(text: str) -> str:
-    """Words in which no figure stands at the end of a line while its sign or unit begins the next."""
+    """Text with no-break spaces before % and ×, so that no line breaks there."""
     return re.sub(r"(?<=\d) (?=×)", JOIN, re.sub(r"(?<=\d) (?=%)", THIN, text))
 
 
@@ -88,7 +89,7 @@ def memory(value_kib: Any) -> str:
 
 
 def _scale(value: float, unit: Any) -> tuple[float, str]:
-    """(what one of the shown unit is, the shown unit): s as ms, KiB as MiB, large figures with a prefix."""
+    """(size of the shown unit, the shown unit): s as ms, KiB as MiB, large figures with a prefix."""
     size = abs(value)
     if unit in _SECONDS:
         factors = ((1, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
@@ -103,7 +104,8 @@ def _scale(value: float, unit: Any) -> tuple[float, str]:
 
 
 def measure(value: Any, unit: Any) -> str:
-    """A value of the primary metric in its own unit (of time, KiB, else verbatim), to four digits, large as 72.1 M."""
+    """A value of the primary metric with its unit, to four digits. Times and KiB change to a suitable unit; other large
+    values get a prefix: 72.1 M."""
     if unit in _SECONDS:
         known = finite(value)
         return UNKNOWN if known is None else seconds(known * _SECONDS[unit], 4)
@@ -122,7 +124,8 @@ def _grouped(text: str) -> str:
 
 
 def between(value: Any, low: Any, high: Any, unit: Any) -> str:
-    """A measured value with its interval, to what that supports: 112.3 ms [111.8, 112.9]; alone where it is open."""
+    """A measured value with its interval, to the digits that the interval supports: 112.3 ms [111.8, 112.9]. The value
+    alone where the interval is open."""
     known, left, right = finite(value), finite(low), finite(high)
     if known is None or left is None or right is None:
         return measure(value, unit)

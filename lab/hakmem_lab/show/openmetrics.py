@@ -1,7 +1,7 @@
 """OpenMetrics text, for a collector or a build's metrics report: of results, and of a reading of a heap.
 
-A family is declared once, in FAMILIES; a figure that a result does not have is left out. Units are the base units. A
-reading is in the words of hak_stats_openmetrics; what is resident there is measured.
+A family is declared once, in FAMILIES; figures that a result lacks are left out. Units are the base units. A reading
+uses the names of hak_stats_openmetrics; its resident memory is measured.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -58,13 +58,13 @@ def openmetrics(results: Sequence[dict]) -> str:
                 if (known := finite(value)) is not None:
                     whole = {"run": result["id"], "kind": result["kind"], **labels}
                     own = ",".join(f'{name}="{escaped(text)}"' for name, text in whole.items())
-                    found[family].setdefault(f"{{{own}}}", known)  # a bar may repeat a figure that stands there
+                    found[family].setdefault(f"{{{own}}}", known)  # a bar may repeat a figure that is already there
     families = (_family(name, *FAMILIES[name], samples) for name, samples in found.items() if samples)
     return "".join(families) + "# EOF\n"
 
 
 def _family(name: str, kind: str, unit: str, words: str, samples: Mapping[str, float]) -> str:
-    """samples: what follows the name, its labels, and the value."""
+    """samples: text after the family's name, including labels -> value."""
     lines = [f"# TYPE {name} {kind}\n", f"# UNIT {name} {unit}\n" if unit else "", f"# HELP {name} {words}\n"]
     return "".join([*lines, *(f"{name}{labels} {value!r}\n" for labels, value in samples.items())])
 
@@ -155,7 +155,7 @@ def heap_text(result: Mapping) -> str:
 
 
 def _heap_sizes(result: Mapping) -> Iterator[tuple[str, int]]:
-    """One histogram a state; every class has its bucket, so that they are the same at each scrape."""
+    """One histogram a state. Every class has its bucket, so that the buckets are the same at each scrape."""
     rows = {row["block_bytes"]: row for row in result["classes"]}
     for state, names in STATES.items():
         count = size = 0

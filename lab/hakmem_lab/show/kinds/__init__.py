@@ -1,8 +1,9 @@
-"""What a result has that no other kind's has, shown: a module for each kind with a `part` of its own (`plan.kinds`).
+"""Shows the parts of a result that only its kind has: a module for each kind with a `part` of its own (`plan.kinds`).
 
-A module has those of these functions for which its kind has something. Of a result:
-facts: (name, text) of its few numbers; tables: of the terminal, and lines of text; findings: the
-tables of the page; cases: (name, verdict, figures) of what is judged, without figures the whole; samples: OpenMetrics.
+A module defines those of these functions that its kind needs; each takes a result:
+facts: its few numbers, as (name, text); tables: tables and lines of text for the terminal; findings: tables for the
+page; cases: judgements as (name, verdict, figures), where empty figures mean the sentence of the whole result; samples:
+samples for OpenMetrics.
 """
 
 import importlib
@@ -13,7 +14,7 @@ from hakmem_lab.plan.kinds import KINDS
 
 
 def of(result: Mapping[str, Any], what: str) -> Iterator[Callable[..., Any]]:
-    """The functions of this name, of the kinds whose part is in the result."""
+    """The functions of this name, from the kinds whose part the result has."""
     for kind in KINDS.values():
         if kind.part and result.get(kind.part):
             module = importlib.import_module(f"{kind.package}.shown" if kind.package else f"{__name__}.{kind.name}")

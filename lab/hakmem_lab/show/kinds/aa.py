@@ -13,7 +13,7 @@ BUSY = "Other programs were at work"
 
 
 def false_rates(machine: Record) -> dict[str, float]:
-    """Shares of false GO and NO-GO in an A/A test, which gives counts of its resamples or the shares themselves."""
+    """Shares of false GO and NO-GO in an A/A test. `machine` has them as shares, or as counts of resamples."""
     resamples = finite(machine.get("resamples"))
     rates = {}
     for name, key in (("False GO", "false_go"), ("False NO-GO", "false_no_go")):

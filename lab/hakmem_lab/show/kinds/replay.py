@@ -1,4 +1,4 @@
-"""A replay: what it predicts of the live program, and how that compares."""
+"""A replay: its predictions for the live program, and how they compare with live runs."""
 
 import math
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ TITLES = {"wall": "wall", "cpu": "CPU", "rss": "peak RSS"}
 
 
 def tables(result: Record) -> Iterator:
-    """What was replayed, predictions, and whether the order of the arms is that of the live runs."""
+    """The replayed operations, the predictions, and whether the arms rank as in the live runs."""
     found = result["replay"]
     yield replayed(found)
     if (stacks := found.get("stacks")) and stacks["rows"]:
@@ -40,7 +40,7 @@ def stacks_title(stacks: dict) -> str:
 
 
 def stack_rows(stacks: dict) -> Iterator[list[str]]:
-    """A row of text for each stack and arm, the stack named in its first."""
+    """A row of text for each stack and arm; only the first row of a stack names it."""
     for row in stacks["rows"]:
         where = traced.called(row["frames"])
         for arm in row["arms"]:
@@ -91,7 +91,7 @@ def predictions(found: dict) -> list[list[str]]:
 
 
 def cells(row: dict, unit: str, live: bool) -> list[str]:
-    """Prediction, and where there are live runs what they used and how far off the prediction was."""
+    """The prediction; with live runs also their value and the prediction's error."""
     interval = f"{number(row['predicted'], unit)} [{number(row['low'], unit)}, {number(row['high'], unit)}]"
     if row["base"]:
         return [number(row["predicted"], unit), *(["the base", ""] if live else [])]
@@ -115,7 +115,7 @@ def ranked(quantity: dict) -> str:
 
 
 def findings(result: Record) -> Iterator[Table]:
-    """What a replay predicts of the live program, beside what it is where it was run."""
+    """The predictions for the live program, beside the live values where it was run."""
     found = result["replay"]
     live = bool(found.get("live"))
     columns = ["Side", "Metric", "Predicted [95 % interval]", *(["Live", "Error"] if live else [])]

@@ -13,7 +13,7 @@ Record = dict[str, Any]
 
 
 def row_name(row: Record) -> str:
-    """A workload, with its metric where it names one."""
+    """A workload, with its metric if the row has one."""
     return " · ".join(str(row[name]) for name in ("workload", "metric") if row.get(name)) or "?"
 
 
@@ -28,7 +28,8 @@ def ratio_text(value: object) -> str:
 
 
 def figure_text(record: Record, row: Record) -> str:
-    """A ratio of this row in words: 4 % faster [2, 6], of memory 4 % less; of what is not shown only the interval."""
+    """A ratio of this row in words: 4 % faster [2, 6], for memory 4 % less. If the interval holds no change, only the
+    interval."""
     found = figures.standing(record, figures.is_memory(row))
     if found is None:
         return str(record.get("word") or numbers.UNKNOWN)
@@ -48,7 +49,7 @@ def tables(result: Record) -> Iterator:
     card = result["suite"]
     for under, each in _cards(result):
         yield from _ratios(each, under)
-    # What was stored before there were any has no means.
+    # Suites stored by older versions have no means.
     arms = row_arms(means := card.get("means") or [])
     rows = [[_whose(mean), *(_cell(mean["arms"].get(arm), mean) for arm in arms)] for mean in means]
     yield from filled("Geometric means", ["of", *arms], rows)
@@ -74,7 +75,7 @@ def _name(row: dict) -> str:
 
 
 def _cell(record: dict | None, row: dict) -> str:
-    """The change, the same or open, and below it the interval."""
+    """The change, or `same` or `open`, with the interval below it."""
     found = figures.standing(record or {}, figures.is_memory(row))
     if record is None or found is None:
         return (record or {}).get("word") or "-"
@@ -87,7 +88,7 @@ def _cell(record: dict | None, row: dict) -> str:
 
 
 def _amount(value: float | None, unit: str) -> str:
-    """With the prefix that people use: Mop/s, ms, MiB."""
+    """The value with a customary prefix: Mop/s, ms, MiB."""
     if value is None:
         return "-"
     if unit == "s" and value < MILLISECONDS_BELOW_S:
@@ -116,13 +117,13 @@ def _ratios(card: dict, under: str) -> Iterator:
 
 
 def _grouped(rows: list[dict]) -> Iterator[tuple[str, list[dict]]]:
-    """(what leads a table's title, its rows) of every group, those without one in their place among them."""
+    """(prefix of the table's title, its rows) for every group; rows without a group are one group."""
     for group in dict.fromkeys(row.get("group") for row in rows):
         yield f"{group}: " if group else "", [row for row in rows if row.get("group") == group]
 
 
 def _met(milestone: Record) -> str:
-    """Open where the interval holds the bar, or the machine gives no verdict."""
+    """Whether a milestone is met; `open` where the interval holds the bar, or an unfit machine allows no verdict."""
     if milestone.get("met"):
         return "yes"
     return "no" if milestone.get("verdict") in (None, "miss") else "open"
@@ -141,7 +142,7 @@ def _changes(card: dict) -> Iterator:
 
 
 def _cards(result: Record) -> list[tuple[str, Record]]:
-    """(what to add to a title, the suite) as it was measured alone, and under each condition."""
+    """(suffix of a title, the suite): as measured alone, then under each condition."""
     others = [(f", {each['title']}", each["suite"]) for each in result.get("conditions") or []]
     return [("", result["suite"]), *others]
 
@@ -193,7 +194,7 @@ def _plain(value: object) -> str:
 
 
 def _heat(record: Record, row: Record) -> str | Cell:
-    """A ratio with a mark and a tint that agree: only a ratio whose interval leaves out 1 is called better or worse."""
+    """A ratio with a mark and a matching tint. It counts as better or worse only if its interval excludes 1."""
     ratio = finite(record.get("ratio"))
     if ratio is None:
         return UNKNOWN
@@ -207,7 +208,7 @@ def _heat(record: Record, row: Record) -> str | Cell:
 
 
 def cases(result: Record) -> Iterator[tuple[str, str, str]]:
-    """The bars and guardrails; one that the interval holds is open."""
+    """The judgements on the bars; a bar inside the interval is open."""
     for row in result["suite"].get("rows", []):
         if row["verdict"]:
             name = f"{row['workload']}: {row['metric']} {row['to_reach']}"

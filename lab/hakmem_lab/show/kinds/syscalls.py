@@ -14,7 +14,7 @@ def _calls(part: dict | None) -> str:
 
 
 def tables(result: Record) -> Iterator:
-    """An arm has the counts of two lengths, or of the whole process where the command has no length, or none yet."""
+    """An arm has the counts of two lengths; of the whole process, where the command has no length; or none yet."""
     arms = result["syscalls"]["arms"]
     whole = any("whole" in arm for arm in arms)
     heads = ["side", *(["in all"] if whole else ["per operation", "short run", "long run"]), "the most"]

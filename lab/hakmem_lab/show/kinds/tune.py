@@ -1,4 +1,4 @@
-"""Allocators and their options: the candidates that came furthest, and what to put into the service file."""
+"""A tuning: the best candidates, and the lines for the service file."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -12,7 +12,8 @@ FOREMOST = 10
 
 
 def foremost(result: Record, rows: Sequence[Record], key: str) -> tuple[list[Record], str]:
-    """(rows to show, what to say of the others): of a tuning the default and the foremost candidates, else all."""
+    """(rows to show, note about the others). A tuning shows the default and the foremost candidates, other kinds show
+    all."""
     if not result.get("tune"):
         return list(rows), ""
     names = [row["arm"] for row in (result.get("selection") or {}).get("candidates", [])][:FOREMOST]
@@ -21,7 +22,7 @@ def foremost(result: Record, rows: Sequence[Record], key: str) -> tuple[list[Rec
 
 
 def service_lines(result: Record) -> list[tuple[str, str]]:
-    """(where it goes, the line); nothing where the answer is to stay with what there is."""
+    """(where the line goes, the line); empty if the advice is no change."""
     service = (result.get("tune") or {}).get("service")
     if not service:
         return []

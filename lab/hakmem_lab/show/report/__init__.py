@@ -1,5 +1,5 @@
-"""The HTML report: `write` makes one self-contained page from runs, `write_files` from those of the store,
-`write_reading` from a reading of a heap or a trace; `picture` one SVG for a page of documentation.
+"""The HTML report. `write` makes one self-contained page from runs, `write_files` from stored runs, `write_reading`
+from a reading of a heap or a trace. `picture` makes one SVG for the documentation.
 
 Jinja2 and matplotlib are imported on the first call, so importing this is cheap.
 """
@@ -26,7 +26,7 @@ def load(file: RunFile) -> LoadedRun:
 
 
 def write_files(found: Sequence[RunFile], output: Path) -> None:
-    """One HTML file over the runs, their raw data linked. Raises LabError where it cannot be written."""
+    """Writes one HTML file for the runs, with links to their raw data. Raises LabError where it cannot be written."""
     extras.need("report", "hak report")
     links = {file.id: os.path.relpath(file.path.resolve(), output.resolve().parent) for file in found}
     with refused(f"--output: cannot write {output}"):
@@ -34,7 +34,7 @@ def write_files(found: Sequence[RunFile], output: Path) -> None:
 
 
 def write(runs: Sequence[LoadedRun], out_path: str | Path, links: Mapping[str, str] | None = None) -> None:
-    """Write one self-contained HTML file over `runs`, in their order.
+    """Writes one self-contained HTML file for `runs`, in their order.
 
     `links` maps a run's id to the address of its raw data file, relative to the page. Raises OSError if the file cannot
     be written.
@@ -45,8 +45,8 @@ def write(runs: Sequence[LoadedRun], out_path: str | Path, links: Mapping[str, s
 
 
 def write_reading(result: Mapping, output: Path, option: str) -> None:
-    """A reading of `hak explain`, or a trace by stack, as one HTML file. `option`: by which it was asked for. Raises
-    LabError where it cannot be written, or packages are missing."""
+    """Writes a reading of `hak explain`, or a trace by stack, as one HTML file. `option`: the flag that asked for it.
+    Raises LabError where it cannot be written, or packages are missing."""
     extras.need("report", option)
     from hakmem_lab.show.report import readings
 

@@ -1,6 +1,6 @@
-"""What a report is made of: one run of the store, read into lists by type of record.
+"""The data of a report: one run of the store, read into lists by type of record.
 
-A specification back as TOML, so that it can be saved and run again.
+Also writes a specification as TOML, so that it can be saved and run again.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell that is also tinted; its text says the same without the tint."""
+    """A tinted cell; its text has the same meaning without the tint."""
 
     text: str
     tone: str
@@ -50,7 +50,7 @@ def text_of(value: object) -> str:
 
 
 def verdict_cell(word: object) -> str | Cell:
-    """A verdict, or a suite's pass, miss or open; a ~ says that the target lies inside the interval."""
+    """The cell of a verdict, or of a suite's pass, miss or open; a ~ marks a target inside the interval."""
     text = str(word or "")
     tone = _TONES.get(text)
     for start, mark, meaning in (("pass", "✓", "go"), ("miss", "✕", "no-go")):
@@ -106,7 +106,7 @@ class LoadedRun:
         return loaded
 
     def cleaned(self) -> LoadedRun:
-        """The run with every text fit to be written: no control characters, no halves of surrogate pairs."""
+        """The run with every text made writable: control characters and lone surrogates are replaced."""
         return LoadedRun(**{each.name: _cleaned(getattr(self, each.name)) for each in fields(self)})
 
     @property
@@ -119,7 +119,7 @@ class LoadedRun:
 
     @property
     def question(self) -> str:
-        """The question as it was asked; where none was, what was compared on what."""
+        """The question of the run; without one, the compared arms and the program."""
         asked = self.result.get("question") or self.header.get("question")
         if asked:
             return str(asked)
@@ -135,7 +135,7 @@ class LoadedRun:
 
     @cached_property
     def counted(self) -> list[Record]:
-        """Runs that count: successful, in a measuring phase, and of a block that was closed as ok."""
+        """Runs that count: successful, in a measuring phase, and in a block that succeeded."""
         closed = {_place(block) for block in self.blocks if block.get("ok")}
         return [
             run

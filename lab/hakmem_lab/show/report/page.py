@@ -1,4 +1,4 @@
-"""The page itself: runs in, one self-contained HTML text out."""
+"""Makes one self-contained HTML page from runs."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -18,15 +18,15 @@ from hakmem_lab.show.report.pictures import draw
 from hakmem_lab.show.report.svg import Picture, drawing
 from hakmem_lab.store.runs import plain
 
-# A page of very many runs stays quick to make and to open: beyond this many pictures a run gets its leading one, and
-# beyond twice as many none; the page says so.
+# Keeps a page of very many runs quick to make and to open: beyond this many pictures a run gets only its leading one,
+# beyond twice as many none. The page says so.
 PICTURE_BUDGET = 48
 
 _LINK_SCHEMES = ("", "file", "http", "https")
 
 
 def templates() -> jinja2.Environment:
-    """Templates of the pages: values are escaped, and a missing one is an error."""
+    """The environment of the templates: values are escaped, and a missing value is an error."""
     return jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).with_name("templates")),
         autoescape=True,
@@ -37,7 +37,8 @@ def templates() -> jinja2.Environment:
 
 
 def render(runs: Sequence[LoadedRun], links: Mapping[str, str]) -> str:
-    """The page over `runs` in their order; `links` as of `report.write`, addresses of unsafe schemes are not linked."""
+    """The page for `runs`, in their order. `links`: as in `report.write`; addresses with unsafe schemes are not
+    linked."""
     environment = templates()
     environment.filters["typeset"] = numbers.typeset
     with drawing():
@@ -66,7 +67,7 @@ def _title(articles: Sequence[Mapping[str, Any]]) -> str:
 def _article(
     run: LoadedRun, key: str, pictures: Sequence[Picture], only: int | None, link: str | None
 ) -> dict[str, Any]:
-    """What the template shows of one run."""
+    """The data of one run for the template."""
     spec = reproduce.specification(run)
     return {
         "key": key,
@@ -102,7 +103,7 @@ def reading(
     result: Mapping[str, Any], heading: str, headline: str, pictures: Sequence[Picture],
     tables: Sequence[Table], note: str,
 ) -> str:  # fmt: skip
-    """A page of pictures and tables over one result, which it holds as JSON."""
+    """A page with pictures and tables for one result; it also embeds the result as JSON."""
     template = templates().get_template("reading.html.j2")
     drawn = [(picture, Markup(picture.svg)) for picture in pictures]
     return template.render(
@@ -112,7 +113,7 @@ def reading(
 
 
 def embedded_json(value: Any) -> Markup:
-    """The value as JSON that is safe inside a script element; numbers that JSON does not have become null."""
+    """The value as JSON that is safe inside a script element; infinities and NaN become null."""
     text = json.dumps(plain(value), ensure_ascii=True, allow_nan=False, default=str)
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")

@@ -1,4 +1,4 @@
-"""The pages of a reading of a heap, and of what a recorded program allocates by stack."""
+"""The pages for a reading of a heap, and for the allocations of a recorded program by stack."""
 
 import html
 from collections.abc import Iterator, Mapping
@@ -33,7 +33,7 @@ SHARES = ("0", "5", "9")  # in the legend
 
 
 def owners(result: Mapping) -> Picture:
-    """A bar each owner, as long as what it has."""
+    """A bar for each owner, as long as its resident memory."""
     rows = [row for row in result["rows"] if row["kib"] > 0]
     figure, (axis,) = canvas(len(rows) * ROW_IN + 0.1, left_in=2.4)
     for position, row in enumerate(rows):
@@ -54,7 +54,7 @@ def owners(result: Mapping) -> Picture:
 
 
 def occupancy(result: Mapping) -> Picture | None:
-    """The chunks in the order of their addresses, four a line, a cell each 64 KiB."""
+    """The chunks in the order of their addresses: four a line, each cell 64 KiB."""
     chunks = [row["cells"] for row in result["map"] for _ in range(min(row["chunks"], CHUNKS))][:CHUNKS]
     if not chunks:
         return None
@@ -90,7 +90,8 @@ def _alpha(share: str) -> float:
 
 
 def _cells(axis: Axes, lines: list[str]) -> None:
-    """Runs of equal cells, all of a kind at once: a figure goes through all that is in it for each thing more."""
+    """Draws adjacent equal cells as one box, and all boxes of a kind as one collection: adding an object costs time in
+    proportion to the objects already in the figure."""
     boxes: dict[str, list[list[tuple[float, float]]]] = {letter: [] for letter in (*FULLNESS, *KINDS)}
     for top, line in enumerate(lines):
         left = 0
@@ -134,7 +135,7 @@ def _threads(result: Mapping) -> Table:
     return Table("Caches by thread", columns, [process.thread_cells(row) for row in result["threads"]])
 
 
-DRAWN, BANDS, TABLE_ROWS = 0.002, 7, 100  # a frame's least share of the whole
+DRAWN, BANDS, TABLE_ROWS = 0.002, 7, 100  # DRAWN: a visible frame's least share of the whole
 DEEPEST, WIDTH, ROW, LETTER = 48, 480, 15, 6.2
 
 
@@ -166,7 +167,7 @@ def _table(result: Mapping[str, Any]) -> Table:
 
 
 def _timeline(result: Mapping[str, Any]) -> Picture:
-    """Live bytes over time, the stacks that have most of them by themselves."""
+    """Live bytes over time: the stacks with the most live bytes each, and all others together."""
     ordered = sorted(without_plumbing(result["stacks"]), key=lambda row: -max(row["live"]))
     parts = [(traced.called(row["frames"][:2]), np.array(row["live"])) for row in ordered[:BANDS]]
     rest = sum((np.array(row["live"]) for row in ordered[BANDS:]), np.zeros(len(ordered[0]["live"])))
@@ -189,7 +190,7 @@ def _timeline(result: Mapping[str, Any]) -> Picture:
 
 
 def _frames(node: Mapping[str, Any], left: float, depth: int, whole: float) -> Iterator[tuple[str, float, float, int]]:
-    """(function, where it begins, its value, its depth), those that can be seen."""
+    """(function, its left edge, its value, its depth) of the visible frames."""
     for function, child in sorted(node["below"].items(), key=lambda item: -item[1]["value"]):
         if child["value"] >= DRAWN * whole and depth < DEEPEST:
             yield function, left, child["value"], depth

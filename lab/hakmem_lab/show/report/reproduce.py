@@ -1,6 +1,6 @@
-"""How to run it again: the command line out of a run's header, and the specification as TOML.
+"""How to repeat a run: the command line from its header, and the specification as TOML.
 
-What changes a run is asked of the kind's spec, so no key is forgotten: each is a flag, or only a file can give it.
+The keys come from the model of the kind's spec, so none is forgotten: each has a flag, or only a file can set it.
 """
 
 import shlex
@@ -16,15 +16,15 @@ from hakmem_lab.plan.spec import Server
 from hakmem_lab.plan.values import SHELL
 from hakmem_lab.show.report.model import LoadedRun, dumps
 
-SAVED = "spec.toml"  # as the page offers it
-OWN_FLAGS = {"allocators", "stdin", "max-blocks"}  # of the kinds whose other keys --set gives
-NAMES = {"stdin": "input", "guardrails": "guardrail"}  # of flags that are not called as their keys
+SAVED = "spec.toml"  # the name under which the page offers the spec
+OWN_FLAGS = {"allocators", "stdin", "max-blocks"}  # the only flags of kinds whose other keys --set gives
+NAMES = {"stdin": "input", "guardrails": "guardrail"}  # key -> flag with another name
 STEPS = ("setup", "prepare", "cleanup")
-APART = {"kind", "command", "seed"}  # said in their own places
+APART = {"kind", "command", "seed"}  # not given as flags
 
 
 def command_line(run: LoadedRun) -> str:
-    """One line that runs it again: from its specification file, else from its options and command."""
+    """A command line that repeats the run: from its specification file, else from its options and command."""
     header = run.header
     begin, row = ["hak", run.kind], KINDS.get(run.kind, Kind(run.kind))
     seed = ["--seed", str(header["seed"])] if header.get("seed") is not None else []
@@ -64,7 +64,7 @@ def _defaults(kind: str) -> dict[str, Any] | None:
 
 
 def _written(kind: str, file: Path) -> dict[str, Any]:
-    """The spec as it stands in its file now; without one, or with another kind of spec in it, nothing."""
+    """The spec in its file at present; empty where the file is missing or has a spec of another kind."""
     try:
         return kinds.load_spec(file, kind).model_dump(mode="json", by_alias=True)
     except (LabError, OSError):
@@ -72,7 +72,7 @@ def _written(kind: str, file: Path) -> dict[str, Any]:
 
 
 def _changed(kind: str, spec: Mapping[str, Any], known: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """The keys of the spec that are not as known; None where nothing is known of the kind."""
+    """The keys of the spec that differ from `known`; None for an unknown kind."""
     model = _model(kind)
     if known is None or model is None:
         return None
@@ -84,7 +84,7 @@ def _changed(kind: str, spec: Mapping[str, Any], known: Mapping[str, Any] | None
 
 
 def _flags(kind: str, changed: Mapping[str, Any] | None) -> list[str] | None:
-    """The flags that say it; None where only a file can."""
+    """The flags that make these changes; None where only a file can."""
     found: list[str] = []
     for key, value in changed.items() if changed is not None else ():
         words = list(_flag(kind, key, _line(value) if key in STEPS and value else value))
@@ -95,12 +95,12 @@ def _flags(kind: str, changed: Mapping[str, Any] | None) -> list[str] | None:
 
 
 def _line(step: list[str]) -> str:
-    """For a shell, as it was written."""
+    """The step as one line for a shell, as it was written."""
     return step[2] if step[:2] == SHELL and len(step) == 3 else shlex.join(step)
 
 
 def _server(value: Mapping[str, Any]) -> list[str]:
-    """Its command alone; none where more is said of it than a flag can."""
+    """The server's command; empty where it has further settings, which no flag can give."""
     alone = Server(command=value["command"]).model_dump(mode="json", by_alias=True)
     return [shlex.join(value["command"])] if alone == value else []
 
@@ -115,7 +115,7 @@ _WORDS: dict[str, Callable[[Any], list[str]]] = {
 
 
 def _flag(kind: str, key: str, value: Any) -> Iterator[str]:
-    """The words for one key; none where no flag can give it this value."""
+    """The words for one key; empty where no flag can give it this value."""
     flag = f"--{NAMES.get(key, key)}"
     only_in_files = KINDS[kind].only_in_files
     if only_in_files is not None:
@@ -141,7 +141,7 @@ def _flag(kind: str, key: str, value: Any) -> Iterator[str]:
 
 
 def _set(key: str, value: Any) -> Iterator[str]:
-    """A key by --set, which takes a word or a number, and the two lengths of system calls."""
+    """Sets a key with --set, which takes a word, a number, or the two lengths of `hak syscalls`."""
     if key == "ops" and value is not None:
         yield from ("--set", f"ops={','.join(map(str, value))}")
     elif isinstance(value, (str, int, float)):
@@ -149,6 +149,6 @@ def _set(key: str, value: Any) -> Iterator[str]:
 
 
 def specification(run: LoadedRun) -> str | None:
-    """The normalised specification as TOML, None if none was recorded."""
+    """The normalised specification as TOML; None if none was recorded."""
     spec = run.header.get("spec")
     return dumps(spec) if spec else None

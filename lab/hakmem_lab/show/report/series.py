@@ -1,4 +1,4 @@
-"""Series for the pictures out of run records: ratios per block, values per arm, thinned where they are too many."""
+"""Series for the pictures, from run records: ratios per block and values per arm, thinned where there are too many."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ class BlockRatios:
 def values_by_arm(run: LoadedRun) -> dict[str, Floats]:
     """The primary metric of every counted run, by arm, in the order of the arms.
 
-    Of a sweep the selection's, whose medians its result gives for all arms; the confirmation has two of them only.
+    For a sweep, the runs of the selection: it has all arms, and the result's medians come from it.
     """
     values: dict[str, list[float]] = defaultdict(list)
     sweep = "selection" in run.result and any(record.get("phase") == "select" for record in run.counted)
@@ -42,9 +42,9 @@ def values_by_arm(run: LoadedRun) -> dict[str, Floats]:
 
 
 def block_ratios(run: LoadedRun, comparison: Record) -> BlockRatios:
-    """The log-ratio of each block for a comparison of the primary metric; blocks that miss an arm are not in it.
+    """The log-ratio of each block for a comparison of the primary metric, without blocks that lack an arm.
 
-    Of a sweep only the confirmation's blocks are taken.
+    For a sweep, only the confirmation's blocks.
     """
     names = (str(comparison.get("control")), str(comparison.get("treatment")))
     logs: dict[int, tuple[list[float], list[float]]] = defaultdict(lambda: ([], []))
@@ -79,7 +79,8 @@ def thin_sorted(values: Floats, limit: int) -> tuple[Floats, bool]:
 
 @dataclass
 class Envelope:
-    """Many values over time: the median at each, and from where to where they reach. binned: of bins of equal time."""
+    """Many values over time: the median at each time, and the range. binned: each time stands for a bin with equally
+    many samples."""
 
     t_s: Floats
     median: Floats
@@ -115,8 +116,8 @@ def correlations(values: Floats, lags: int = 20) -> Floats:
 
 
 def memory_curves(run: LoadedRun, points: int = 64) -> dict[str, Envelope]:
-    """The runs of each arm on a common clock, where they recorded it: median and middle half of their resident memory,
-    KiB; of a server, while its client was measured."""
+    """Resident memory of each arm over time in KiB: median and middle half of its runs, from the start of a run. For a
+    server, from the start of its measured client."""
     curves: dict[str, list[Floats]] = defaultdict(list)
     for record in run.counted:
         series, begin_ms, end_ms = _resident(record)
@@ -134,7 +135,8 @@ def memory_curves(run: LoadedRun, points: int = 64) -> dict[str, Envelope]:
 
 
 def _resident(record: Record) -> tuple[list[tuple[float, float]], float, float]:
-    """(points, begin, end): milliseconds and KiB of a run, or of its server in the window of the client."""
+    """(points, begin, end) of a run or of its server: (milliseconds, KiB) points, and the window to use in
+    milliseconds."""
     server = record.get("server") or {}
     begin, end = server.get("window_ms") or (0.0, float("inf"))
     given = server.get("rss_series") or record.get("rss_series") or []
