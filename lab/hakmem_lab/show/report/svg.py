@@ -1,12 +1,13 @@
-"""From a matplotlib figure to a small SVG that takes its colours and its font from the page around it.
+"""Makes a small SVG from a matplotlib figure; it takes its colours and its font from the page around it.
 
-Colours become CSS variables (readable in light and dark), identifiers unique in the page, and a title and a description
-are added for a screen reader.
+Colours become CSS variables with a light and a dark form, and identifiers become unique in the page. A title and a
+description are added for screen readers.
 
-The colours of the report, each in a light and a dark form, and the shapes that say the same without colour.
+Also defines the colours of the report, each in a light and a dark form, and the shapes that distinguish arms without
+colour.
 
-One row per colour: the style sheet's variables and the pictures are both made from it.
-Axes that say a direction: positions are log-ratios, right or up is better, ticks are changes of the shown quantity.
+Both the style sheet's variables and the pictures use this one table of colours. Also makes axes with a direction:
+positions are log-ratios, right or up is better, and ticks are changes of the shown quantity.
 """
 
 import html
@@ -72,12 +73,13 @@ COLOURS = (
 ARM_COUNT = 8
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "h")
 
-# While a picture is drawn a colour is its row number in a hexadecimal form that matplotlib passes through unchanged.
+# While a picture is drawn, a colour is its row number, as a hexadecimal colour that matplotlib passes through
+# unchanged.
 SENTINELS = {colour.name: f"#fe01{row:02x}" for row, colour in enumerate(COLOURS, start=1)}
 
 
 def arm_colour(position: int) -> str:
-    """Sentinel of the colour of the arm at `position` (0…), repeating after eight."""
+    """Placeholder for the colour of the arm at `position` (0…), repeating after eight."""
     return SENTINELS[f"arm-{position % ARM_COUNT + 1}"]
 
 
@@ -90,7 +92,7 @@ def variables(dark: bool) -> str:
     return "".join(f"--{colour.name}:{colour.dark if dark else colour.light};" for colour in COLOURS)
 
 
-# Narrow enough that the text is of a readable size on a phone, where a picture is as wide as the screen.
+# Narrow enough for readable text on a phone, where a picture is as wide as the screen.
 WIDTH_IN = 5.0
 RIGHT_IN = 0.28
 PANEL_GAP_IN = 0.62
@@ -137,8 +139,8 @@ _REFERENCE = re.compile(r'(?:xlink:)?href="#|url\(#| id="')
 
 @dataclass
 class Picture:
-    """A drawn picture with its text alternatives; of a figure, or of an SVG that needs no more than a head. `shape`
-    begins what a screen reader says. `svg` is an element to inline, without a declaration, once there is one."""
+    """A picture with its text alternatives, from a figure or from an SVG that only lacks a head. `shape` begins the
+    text for screen readers. `svg`: once drawn, the element to inline, without an XML declaration."""
 
     name: str
     title: str
@@ -151,7 +153,7 @@ class Picture:
     svg: str = ""
 
     def inlined(self, key: str) -> "Picture":
-        """With its element, whose identifiers `key` makes unique in the page; to be called in `drawing`."""
+        """The picture with its SVG element; `key` makes identifiers unique in the page. Call it inside `drawing`."""
         text = self.figure if isinstance(self.figure, str) else _saved(self.figure, key)
         self.svg = _with_head(text, key, self.title, self.shape + self.description)
         return self
@@ -183,7 +185,7 @@ def canvas(
 
 
 def label(text: object, limit: int = 46) -> str:
-    """A text fit for a picture: one line, no control characters, the middle left out where it is too long."""
+    """A text for a picture: one line, without control characters; the middle is left out if it is too long."""
     line = " ".join("".join(c if unicodedata.category(c)[0] != "C" else " " for c in str(text)).split())
     if len(line) <= limit:
         return line
@@ -247,13 +249,13 @@ _APART = 0.17
 
 
 def place(estimate: float) -> float:
-    """Where a ratio minus one stands: its logarithm; what is out of all measure stands far out."""
+    """The position of a ratio minus one: its logarithm, infinite where there is none."""
     ratio = 1 + estimate
     return math.log(ratio) if 0 < ratio < math.inf else math.copysign(math.inf, ratio - 1)
 
 
 def _at(change: float, how: Style) -> float | None:
-    """Where a change of the shown quantity stands (+0.2: 20 % more, or faster)."""
+    """The position of a change of the shown quantity (+0.2: 20 % more, or faster)."""
     if how.speed:
         return math.copysign(math.log1p(abs(change)), change)
     if change <= -1:
@@ -262,7 +264,7 @@ def _at(change: float, how: Style) -> float | None:
 
 
 def ticks(low: float, high: float, how: Style, apart: float = _APART) -> list[tuple[float, float]]:
-    """(position, change of the quantity) of a few ticks, no change among them, far enough apart to be read."""
+    """A few ticks as (position, change of the quantity), including no change, far enough apart to be read."""
     room = apart * (high - low)
     found = [(0.0, 0.0)] if low <= 0 <= high else []
     for size in reversed(_NICE):
@@ -274,21 +276,21 @@ def ticks(low: float, high: float, how: Style, apart: float = _APART) -> list[tu
 
 
 def tick_text(change: float) -> str:
-    """0, 20 %, 2 ×: the side of the axis says the direction."""
+    """A tick's label without a sign: 0, 20 %, 2 ×. The side of the axis gives the direction."""
     if change == 0:
         return "0"
     return f"{1 + abs(change):g} ×" if abs(change) >= 1 else f"{abs(change) * 100:g} %"
 
 
 def sides(how: Style) -> tuple[str, str]:
-    """What left and right of no change mean: (worse, better)."""
+    """The meanings of left and right of no change: (worse, better)."""
     if how.speed or how.family == "rate":
         return how.down, how.up
     return how.up, how.down
 
 
 def across(axis: Axes, low: float, high: float, how: Style) -> None:
-    """A horizontal axis; what its two sides mean is written below it."""
+    """Makes a horizontal axis, with the meanings of its two sides below it."""
     axis.set_xlim(low, high)
     chosen = ticks(low, high, how)
     axis.set_xticks([at for at, _ in chosen], [tick_text(change) for _, change in chosen])
@@ -302,7 +304,7 @@ def across(axis: Axes, low: float, high: float, how: Style) -> None:
 
 
 def upwards(axis: Axes, low: float, high: float, how: Style) -> None:
-    """A vertical axis; each tick says its direction."""
+    """Makes a vertical axis; each tick's label gives its direction."""
     axis.set_ylim(low, high)
     chosen = ticks(low, high, how, 0.12)
     texts = []

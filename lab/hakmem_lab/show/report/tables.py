@@ -29,7 +29,7 @@ def _texts(caption: str, columns: dict[str, str], records: Sequence[Record]) -> 
 
 
 def _known(table: Table) -> Table:
-    """The table without the columns that say nothing."""
+    """The table without empty columns."""
     kept = [i for i in range(len(table.columns)) if i == 0 or any(str(row[i]) != UNKNOWN for row in table.rows)]
     return Table(table.caption, [table.columns[i] for i in kept], [[row[i] for i in kept] for row in table.rows])
 
@@ -75,7 +75,7 @@ def findings(run: LoadedRun) -> list[Table]:
 
 
 def arms(run: LoadedRun) -> list[Table]:
-    """What each arm measured (medians), and what it was: version, library, hash, settings."""
+    """The medians of each arm, and its version, library, hash and settings."""
     return [table for table in (_medians(run), _identities(run)) if table]
 
 
@@ -91,11 +91,11 @@ _MEASURES = (
 
 
 def _medians(run: LoadedRun) -> Table:
-    """The median of each measure with its interval; what no arm has is left out."""
+    """The median of each measure with its interval. A measure that no arm has is left out."""
     measured = run.result.get("arms") or []
     unit = (run.result.get("metric") or {}).get("unit")
     columns, rows = ["Side", "Runs"], [[text_of(arm.get("name")), numbers.number(arm.get("n"))] for arm in measured]
-    # Of a program's own figure there is no other column.
+    # A figure that the program prints has no other column.
     if str((run.result.get("metric") or {}).get("name")) not in ("wall", "cpu", "rss", "rss-mean"):
         columns.append(f"{run.metric_name}, median")
         for row, arm in zip(rows, measured, strict=True):
@@ -178,7 +178,7 @@ def failures(run: LoadedRun) -> Table:
 
 
 def events(run: LoadedRun) -> Table:
-    """Interruptions, load and what else happened while the run went on."""
+    """Events of the run: interruptions, load and others."""
     columns = {"Time": "time", "What": "what", "Text": "text"}
     return _texts("What happened while it ran", columns, run.events[:FAILURE_ROWS])
 
@@ -191,7 +191,7 @@ EARLIER_NAMED = 5
 
 
 def facts(run: LoadedRun) -> list[tuple[str, str]]:
-    """The few numbers that stand beside the verdict, as (name, text)."""
+    """The few numbers beside the verdict, as (name, text)."""
     result = run.result
     shown: list[tuple[str, str]] = []
     comparison = explain.lead(result)
@@ -216,7 +216,7 @@ def facts(run: LoadedRun) -> list[tuple[str, str]]:
 
 
 def earlier(run: LoadedRun) -> str:
-    """What a reader should know of earlier runs of the same question: each is another chance for a false verdict."""
+    """A note on earlier runs of the same question: each was another chance for a false verdict."""
     header = run.header
     before = header.get("earlier") or header.get("earlier_runs")
     known = before if isinstance(before, (list, tuple)) else ()

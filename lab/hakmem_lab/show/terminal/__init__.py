@@ -17,7 +17,7 @@ STYLES = {"GO": "bold green", "NO-GO": "bold red", "NEUTRAL": "bold blue", "INCO
 
 
 def number(value: float | None, unit: str = "") -> str:
-    """Three significant digits and all before the point, never an exponent, in the prefix that people use."""
+    """Three significant digits but the whole integer part, never an exponent, with a customary prefix."""
     if value is None:
         return "-"
     steps = PREFIXES.get(unit, ((1.0, unit),))
@@ -30,11 +30,11 @@ def number(value: float | None, unit: str = "") -> str:
 
 
 def output():
-    """A console on standard output; where nobody sees a terminal's edge, lines are as wide as tables want to be."""
+    """A console on standard output. If that is no terminal, lines have a fixed width."""
     from rich.console import Console
 
     class Harmless(Console):
-        """Obeys what we say, and nothing that a text brings with it."""
+        """Escapes control characters and markup in all texts."""
 
         def render_str(self, text: str, **details):
             return super().render_str(escaped(text, but="\n"), **details)
@@ -43,8 +43,8 @@ def output():
 
 
 def table_of(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *words: int):
-    """A table of rich, of plain text, in which verdicts have their colours. Its first column, and those in these
-    places, are of words, the others are of figures."""
+    """A rich table of plain text with coloured verdicts. The first column and those at the positions `words` hold
+    words, the others figures."""
     from rich import box
     from rich.table import Table
 
@@ -64,7 +64,7 @@ def _cell(text: str):
 
 
 def filled(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator:
-    """The table, where there are rows."""
+    """The table, if there are rows."""
     rows = list(rows)
     if rows:
         yield table_of(title, columns, rows)

@@ -20,12 +20,12 @@ from hakmem_lab.show.terminal.process import class_cells, kib, thread_cells
 
 KEYS = {"\x1b[A": "up", "\x1b[B": "down", "\x1bOA": "up", "\x1bOB": "down", "\r": "enter", "\n": "enter"}
 KEYS |= {"\x1b": "escape", "\x7f": "back", "\b": "back"}
-BAR, ROWS_LEFT = 20, 24  # lines that stand besides the table of a view
+BAR, ROWS_LEFT = 20, 24  # width of a bar; lines other than the table of a view
 HELP = "c classes  t threads  o options  u undo  q quit"
 
 
 def show(watch: Watch, interval: float) -> None:
-    """Refresh the display until a key is pressed or the process ends."""
+    """Refreshes the display until the user quits or the process ends."""
     console = Console(highlight=False)
     with _keys() as keys, Live(console=console, screen=True, auto_refresh=False) as live:
         while not watch.ended():
@@ -40,7 +40,7 @@ def show(watch: Watch, interval: float) -> None:
 
 @contextlib.contextmanager
 def _keys() -> Iterator:
-    """keys(seconds): those that come within the time, each as it comes; the terminal is as before afterwards."""
+    """Yields keys(seconds), which yields each key pressed within this time. Restores the terminal afterwards."""
     file = sys.stdin.fileno()
     before = termios.tcgetattr(file)
 
@@ -124,7 +124,7 @@ def _options(watch: Watch, _: int):
 
 
 def _line(watch: Watch) -> Text:
-    """What is being asked, or was said last."""
+    """The current question to the user, or the last message."""
     if watch.asked is not None:
         was = watch.settings[watch.selected]
         change = f"{was.name}: {was.shown()} -> {watch.asked.shown()}: {watch.said}"

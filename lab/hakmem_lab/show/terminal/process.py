@@ -1,4 +1,4 @@
-"""A process on the terminal: what the doctor found, and a reading of `hak explain`."""
+"""A process on the terminal: the findings of `hak doctor`, and a reading of `hak explain`."""
 
 import textwrap
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ MARK = "-> "
 
 
 def show_report(found: Report) -> None:
-    """The verdict, then a line a check, with what to do below it."""
+    """Prints the verdict, then a line for each check with its remedy below it."""
     from rich.console import Console
     from rich.text import Text
 
@@ -82,7 +82,7 @@ def headline(result: Mapping) -> str:
 
 
 def free_memory(counters: Mapping[str, int]) -> str:
-    """What decides how much of it stays resident."""
+    """A line about free memory: how much is resident, idle or purged, beside the memory in use."""
     text = f"free memory: {kib(counters['dirty_kib'])} KiB resident, of which {kib(counters['idle_kib'])} KiB were idle"
     text += f" for a window; {kib(counters['ghosts_kib'])} KiB were purged lately"
     return text + f"; {kib(counters['used_kib'])} KiB are in use, at most {kib(counters['peak_kib'])} KiB lately"

@@ -9,7 +9,7 @@ from hakmem_lab.show.terminal import STYLES, filled, number, output
 
 
 def show(result: dict) -> None:
-    """What makes it doubtful, the verdict, then what it rests on."""
+    """Prints the warnings, the verdict, then the figures behind it."""
     console = output()
     if result.get("question"):
         console.print(result["question"], style="italic")
@@ -27,7 +27,7 @@ def show(result: dict) -> None:
         said = f"{count} failed run{'s' * (count != 1)}, the first: {first['arm']}: {first['why']}"
         console.print(said, style="yellow")
     console.print(f"run {result['id']}, {result['blocks']} blocks; hak report {result['id']}", style="dim")
-    for where, line in tune.service_lines(result):  # last, and in one piece: they are to be copied
+    for where, line in tune.service_lines(result):  # last and together, since users copy them
         console.print(f"{where}\n{line}", soft_wrap=True)
 
 

@@ -1,4 +1,4 @@
-"""What is in a trace, on the terminal."""
+"""Prints the contents of a trace on the terminal."""
 
 import math
 from collections import Counter
@@ -14,7 +14,7 @@ BAR = 30
 PROCESSES, THREADS, SIZES = 12, 8, 8  # shown; --json has all
 NAME = 60  # characters of a process's name in a table
 QUANTILES = (0.5, 0.9, 0.99)
-FREQUENT = 0.01  # of the allocations: a size that is named
+FREQUENT = 0.01  # a size with at least this share of the allocations is listed
 KIB = 1024
 
 
@@ -53,7 +53,7 @@ def many(count: int, one: str, more: str = "") -> str:
 
 
 def name(process: Mapping[str, Any]) -> str:
-    """Its command, without the directory of the program."""
+    """The process's command, without the directory of the program."""
     text = words(process["about"], "command") or words(process["about"], "executable") or "?"
     program, space, rest = text.partition(" ")
     return (program.rpartition("/")[2] or program) + space + rest
@@ -137,7 +137,7 @@ def facts(process: Mapping[str, Any]) -> list[str]:
 
 
 def sizes(process: Mapping[str, Any]):
-    """By powers of two; the buckets of the counts are finer."""
+    """The sizes by powers of two, which are wider than the buckets of the counts."""
     count: Counter[int] = Counter()
     held: Counter[int] = Counter()
     for least, blocks, all_bytes in process["sizes"]:
@@ -168,7 +168,7 @@ def lifetimes(process: Mapping[str, Any]):
 
 
 def quantile(histogram: Sequence[Sequence[int]], wanted: float) -> int:
-    """The end of the bucket that holds it: above the truth by a quarter at most."""
+    """The end of the bucket that holds the quantile: at most a quarter above the true value."""
     left = wanted * sum(row[1] for row in histogram)
     for least, count, _ in histogram:
         left -= count
@@ -184,7 +184,7 @@ def threads(process: Mapping[str, Any]):
     return table_of(f"threads{left}", ("thread", "operations", "allocations", "on blocks of others"), cells)
 
 
-# By stack: what a table says of each, in which figures, and which stacks it lists.
+# Tables by stack: (title, key of the figure that also selects and orders the stacks, key of a further figure).
 QUESTIONS: tuple[tuple[str, str, str], ...] = (
     ("who allocates most", "bytes", "calls"),
     ("who has most at the peak", "peak_bytes", ""),
@@ -253,6 +253,6 @@ def _stacks(question: str, key: str, beside: str, rows: Sequence[Mapping[str, An
 
 
 def called(frames: Sequence[str]) -> str:
-    """The function that allocates, and who called it."""
+    """The allocating function and its callers."""
     shown = map(shortened, frames[:CALLERS])
     return one_line(" ← ".join(shown) + (" ← …" if len(frames) > CALLERS else ""))

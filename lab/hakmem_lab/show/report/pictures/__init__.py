@@ -1,5 +1,5 @@
-"""Which pictures belong to which kind of run, and in what order: a function takes a run and gives a picture, or None
-for no data.
+"""The pictures of each kind of run, and their order. A picture is a function that takes a run and returns a Picture, or
+None without data.
 """
 
 import importlib
@@ -12,7 +12,7 @@ from hakmem_lab.show.report.svg import Picture, document, drawing
 
 Draw = Callable[[LoadedRun], Picture | None]
 
-# Modules and functions here, by which the pictures are named; these follow a kind's own, wherever there is data.
+# Pictures of any kind with data, named module.function; they follow the kind's own.
 GENERAL = ("forest.forest", "runs.tail", "runs.blocks", "runs.distribution", "runs.memory_over_time", "runs.memory")
 OF_EVERY_ARM = ("runs.distribution", "runs.memory_over_time", "runs.memory")
 
@@ -29,13 +29,13 @@ def pictures(kind: str) -> dict[str, Draw]:
 
 
 def place(kind: Kind, each: str) -> tuple[str, str]:
-    """(module, function) of a picture as it is named; a package has one module of them."""
+    """(module, function) for the name of a picture. A kind in a package of its own has one module of pictures."""
     module, _, function = each.rpartition(".")
     return f"{__name__}.{module}" if module else f"{kind.package}.pictures", function
 
 
 def draw(run: LoadedRun, key: str, only: int | None = None) -> list[Picture]:
-    """The pictures of a run for inlining, at most `only`; `key` makes identifiers unique. To be called in `drawing`."""
+    """The pictures of a run for inlining, at most `only`; `key` makes identifiers unique. Call it inside `drawing`."""
     drawn: list[Picture] = []
     for name, function in pictures(run.kind).items():
         if only is not None and len(drawn) >= only:

@@ -1,7 +1,7 @@
 """Rows of estimates with their intervals: comparisons with the margin's band, guardrails, effects, candidates.
 
-Labels stand above the interval, so that the picture stays readable at the width of a phone; the line of no change and
-the band of the margin run through the intervals only, never through a label.
+Labels stand above the interval, so that the picture stays readable at the width of a phone. The line of no change and
+the margin's band run through the intervals only, never through a label.
 """
 
 import math
@@ -42,7 +42,7 @@ class Row:
 
 @dataclass
 class Panel:
-    """Rows with a common axis. `how`: of log-ratios whose directions it names; None: a plain axis."""
+    """Rows with a common axis. `how`: names the directions of an axis of log-ratios; None: a plain axis."""
 
     rows: Sequence[Row]
     bounds: tuple[float, float]
@@ -59,7 +59,7 @@ VERDICT_COLOURS = {verdict: SENTINELS[verdict.lower()] for verdict in VERDICT_MA
 
 
 def limits(values: Sequence[float | None], margin: float = 0.0) -> tuple[float, float]:
-    """An axis that holds the finite values, zero and the band of ±`margin`, with some air."""
+    """The bounds of an axis that holds the finite values, zero and the band of ±`margin`, with some space."""
     known = [value for value in values if value is not None and math.isfinite(value)]
     low, high = min([0.0, -1.6 * margin, *known]), max([0.0, 1.6 * margin, *known])
     if low == high:
@@ -73,7 +73,7 @@ def two_lines(pairs: Sequence[tuple[str, str]]) -> bool:
 
 
 def head(axis: Axes, above: float, texts: tuple[str, str], step: float, muted: bool = False) -> None:
-    """The name of a row and its figure: on one line, or one below the other where `step` is above 0."""
+    """Writes the name of a row and its figure: on one line, or one below the other where `step` is above 0."""
     side = axis.get_yaxis_transform()
     colour = SENTINELS["muted" if muted else "ink"]
     axis.text(0, above, label(texts[0], 44), transform=side, va="center", color=colour)
@@ -82,7 +82,7 @@ def head(axis: Axes, above: float, texts: tuple[str, str], step: float, muted: b
 
 
 def draw_panels(panels: Sequence[Panel]) -> Figure:
-    """Draw the panels from top to bottom; an end of an interval outside the bounds, or open, becomes an arrow."""
+    """Draws the panels from top to bottom. An open end of an interval, or one outside the bounds, becomes an arrow."""
     tall = {id(p): ROW_IN + LINE_IN * two_lines([(row.text, row.figure) for row in p.rows]) for p in panels}
     heights = [len(p.rows) * tall[id(p)] + (TITLE_IN if p.title else 0.06) for p in panels]
     figure, axes = canvas(*heights, left_in=0.2, bottom_in=0.56)
@@ -139,7 +139,7 @@ DRAWN_ROWS = 24
 
 
 def _end(value: object, side: float) -> float:
-    """Where an end of an interval stands; one that is missing or infinite is open to its side."""
+    """The position of an interval's end; a missing or infinite end is open."""
     known = finite(value)
     return side * math.inf if known is None else place(known)
 
@@ -205,7 +205,8 @@ def _panels(run: LoadedRun, comparisons: Sequence[Record], margin: float) -> lis
 
 
 def forest(run: LoadedRun) -> Picture | None:
-    """Every comparison with its interval, a panel for each family of metrics, the band of ±margin in the primary's."""
+    """Every comparison with its interval. Each family of metrics has a panel; the primary metric's has the band of
+    ±margin."""
     comparisons = [c for c in run.result.get("comparisons") or [] if finite(c.get("estimate")) is not None]
     if not comparisons:
         return None
@@ -241,7 +242,8 @@ def margin_of(run: LoadedRun) -> float:
 
 
 def effects(run: LoadedRun) -> Picture | None:
-    """The effects of a matrix's settings, first at each level of the others; interactions have their own marker."""
+    """The effects of a matrix's settings, beginning with those at each level of the others. Interactions have their own
+    marker."""
     records = [e for e in run.result.get("effects") or [] if finite(e.get("estimate")) is not None]
     if not records:
         return None

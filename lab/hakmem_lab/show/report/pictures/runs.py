@@ -1,5 +1,5 @@
-"""Every run of an arm: strip and box; how bad the worst of them are; its memory, and that over time; and block by
-block the ratios, the running estimate and the planned looks.
+"""Pictures of the runs: dots and box of each arm, its worst runs, its memory, and its memory over time. Also the ratios
+of the blocks, with the running estimate and the planned looks.
 """
 
 import math
@@ -32,7 +32,8 @@ ROW_IN = 0.6
 
 
 def scale(axis: Axes, low: float, high: float, *, which: str = "x") -> bool:
-    """A logarithmic axis where the values span more than a factor of 30, else linear; whether it is logarithmic."""
+    """Makes the axis logarithmic where the values span more than a factor of 30, else linear. Returns whether it is
+    logarithmic."""
     log = low > 0 and high / low > 30
     target = axis.xaxis if which == "x" else axis.yaxis
     if log:
@@ -91,9 +92,9 @@ def _median(values: Floats, unit: object) -> str:
 
 
 def _strip(axis: Axes, line: float, position: int, values: Floats, limit: int) -> bool:
-    """One arm's dots and box around `line`; whether dots were left out."""
+    """Draws one arm's dots and box around `line`. Returns whether dots were left out."""
     shown, thinned = thin_sorted(values, limit)
-    # The golden ratio spreads the dots evenly and the same way on every drawing.
+    # The golden ratio spreads the dots evenly, and identically in every drawing.
     jitter = (np.arange(len(shown)) * 0.618034 % 1 - 0.5) * 0.2
     axis.plot(
         shown, line + jitter, arm_marker(position),
@@ -108,7 +109,7 @@ def _strip(axis: Axes, line: float, position: int, values: Floats, limit: int) -
 
 
 def log_bounds(values: list[float]) -> tuple[float, float]:
-    """Whole decades around the positive values, (0.1, 10) when there are none."""
+    """Bounds of whole decades around the positive values; (0.1, 10) if there are none."""
     positive = [value for value in values if value > 0 and math.isfinite(value)]
     if not positive:
         return 0.1, 10.0
@@ -119,8 +120,8 @@ SHARES = ((2, "half"), (10, "1 in 10"), (100, "1 in 100"), (1000, "1 in 1000"))
 
 
 def tail(run: LoadedRun) -> Picture | None:
-    """The worst share of the runs of each arm; only where the typical run and the mean of all runs disagree. Of
-    requests the picture of their percentiles shows it."""
+    """The worst runs of each arm, by their share of the runs. Drawn only where the typical run and the mean of all runs
+    disagree. A latency run has the picture of its percentiles instead."""
     arms = {arm: values for arm, values in values_by_arm(run).items() if len(values) > 1}
     if not explain.torn(run.result) or not arms or run.result.get("latency"):
         return None
@@ -159,7 +160,7 @@ def tail(run: LoadedRun) -> Picture | None:
 
 
 def _rare(share: Floats) -> slice:
-    """Which runs get a dot: the rare ones; the others stand too close."""
+    """The runs that get a dot: the rare ones, since dots of the others would overlap."""
     return slice(0, int((share >= SHARES[1][0]).sum()))
 
 
@@ -168,7 +169,7 @@ def _worst_first(values: Floats, higher_is_better: bool) -> Floats:
 
 
 def _of(worst_first: Floats, share: int, unit: object) -> str:
-    """The best of the worst 1 / share of the runs; unknown where there are too few runs for one."""
+    """The best value in the worst 1 / `share` of the runs; unknown where there are fewer than `share` runs."""
     count = len(worst_first) // share
     return numbers.measure(float(worst_first[count - 1]), unit) if count else numbers.UNKNOWN
 
@@ -224,7 +225,7 @@ def memory(run: LoadedRun) -> Picture | None:
 
 
 def _line(axis: Axes, line: float, position: int, arm: Record) -> list[float]:
-    """Mean and peak of an arm, the ends of their intervals as strokes; the values drawn, in MiB."""
+    """Draws mean and peak of an arm, with strokes at the ends of their intervals. Returns the two values in MiB."""
     colour, drawn = arm_colour(position), []
     for name, face in (("rss_mean_kib", SENTINELS["paper"]), ("rss_peak_kib", colour)):
         value = finite(arm.get(name))
@@ -341,13 +342,14 @@ def blocks(run: LoadedRun) -> Picture | None:
 
 
 def _said(run: LoadedRun, comparison: Record, log_ratio: float) -> str:
-    """An estimate on the way, in words; its interval is that of the looks."""
+    """An intermediate estimate in words. It has no interval, since only the looks have intervals."""
     found = explain.change_of(run.result, {"metric": comparison.get("metric"), "estimate": as_ratio(log_ratio)})
     return found.short if found else numbers.UNKNOWN
 
 
 def _points(axis: Axes, ratios: BlockRatios, margin: float) -> str:
-    """Dots of the blocks; outliers sit on the edge as carets, a crowd is thinned. Returns what the caption must say."""
+    """Draws a dot for each block. Outliers become carets at the edge, and too many dots are thinned. Returns a text
+    about both for the caption."""
     change = ratios.log_ratios
     place = np.arange(1, len(change) + 1)
     low, high = (float(q) for q in np.quantile(change, (0.02, 0.98)))

@@ -35,7 +35,7 @@ def _nice(low: float, high: float) -> list[float]:
 
 
 def _family(row: Record) -> str:
-    """Which axis a row belongs on: memory and times have none in common."""
+    """The name of the axis for a row: memory, times, rates and system calls have separate axes."""
     unit = str(row.get("unit") or "")
     if unit in ("KiB", "MiB", "B"):
         return "Memory"
@@ -43,7 +43,8 @@ def _family(row: Record) -> str:
 
 
 def scores(run: LoadedRun) -> Picture | None:
-    """A row per workload, a lane per arm with its interval, an axis per sort of metric; its bar as a tick."""
+    """Every workload is a row, with a lane for each arm's ratio and interval. Each sort of metric has its own axis. A
+    tick marks the bar of a row."""
     rows = [row for row in (run.result.get("suite") or {}).get("rows") or [] if row.get("arms")]
     arms = row_arms(rows)
     groups: dict[str, list[Record]] = {}
@@ -74,7 +75,8 @@ def scores(run: LoadedRun) -> Picture | None:
 
 
 def _panel(axis: Axes, family: str, rows: list[Record], arms: list[str], row_in: float) -> None:
-    """The vertical axis is in inches from the top. Bounds hold every value; a long interval is cut to an arrow."""
+    """The vertical axis is in inches from the top. The bounds hold every value; an interval beyond them ends in an
+    arrow."""
     values = [v for row in rows for arm in arms for v in (_ratio(row, arm), finite(row.get("bar"))) if v]
     low, high = min([*values, 0.95]) / 1.12, max([*values, 1.05]) * 1.12
     axis.set_xscale("log")
@@ -93,7 +95,7 @@ def _panel(axis: Axes, family: str, rows: list[Record], arms: list[str], row_in:
 
 
 def _draw(axis: Axes, top: float, row: Record, arms: list[str], bounds: tuple[float, float]) -> None:
-    """A row: its name, then a lane for each arm; the line of 1 and the bar run through the lanes only."""
+    """Draws a row: its name, then a lane for each arm. The line at 1 and the bar run through the lanes only."""
     axis.text(0, top + 0.09, label(row_name(row)), transform=axis.get_yaxis_transform(), va="center")
     lanes = top + LABEL_IN, top + LABEL_IN + LANE_IN * len(arms) - 0.02
     axis.plot([1, 1], lanes, color=SENTINELS["muted"], linewidth=1, zorder=0.4)
@@ -117,7 +119,7 @@ def _draw(axis: Axes, top: float, row: Record, arms: list[str], bounds: tuple[fl
 
 
 def history(run: LoadedRun) -> Picture | None:
-    """The ratios of each workload over revisions, a hollow ring where a change was found."""
+    """The ratios of each workload over revisions, with a hollow ring at each change point."""
     record = run.result.get("suite") or {}
     entries = record.get("history") or []
     workloads = list(dict.fromkeys(str(w) for entry in entries for w in entry.get("ratios") or {}))

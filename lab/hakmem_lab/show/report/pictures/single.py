@@ -1,4 +1,4 @@
-"""Pictures that one kind has: an A/A's noise, the points of a matrix, percentiles of requests, system calls."""
+"""Pictures of one kind each: an A/A's noise, the points of a matrix, percentiles of requests, system calls."""
 
 import math
 
@@ -106,7 +106,7 @@ LEVELS = ("off", "on")
 
 
 def _points(run: LoadedRun) -> tuple[list[str], dict[str, tuple[int, int]]] | None:
-    """The two factors of a 2×2 matrix and where each arm stands (off 0, on 1); None for any other design.
+    """The two factors of a 2×2 matrix, and each arm's levels (off 0, on 1); None for any other design.
 
     The arms are in standard order: the first factor changes fastest.
     """
@@ -158,7 +158,7 @@ def interaction(run: LoadedRun) -> Picture | None:
     return Picture("interaction", "Do the two settings depend on each other?", description, figure, table, caption)
 
 
-# Key of the result, its name, and 1 / (1 − p): the axis spreads the tail evenly.
+# (key of the result, its name, 1 / (1 − p)); the latter is its place on the axis, which spreads the tail evenly.
 PERCENTILES = (
     ("p50_us", "p50", 2),
     ("p90_us", "p90", 10),
@@ -213,7 +213,7 @@ def latency(run: LoadedRun) -> Picture | None:
 
 
 def _curve(axis: Axes, position: int, arm: Record, name: str | None) -> None:
-    """One arm's percentiles; without a name it is the service time of the arm: dotted, hollow."""
+    """Draws one arm's percentiles. Without a name, they are those of its service time: dotted, hollow."""
     points = [(x, finite(arm.get(k)), p) for k, p, x in PERCENTILES]
     known = [(x, value, p) for x, value, p in points if value is not None and value > 0]
     colour = arm_colour(position)
@@ -297,7 +297,7 @@ def _calls_caption(whole: bool, budget: float | None) -> str:
 
 
 def _whole(arm: Record) -> Record:
-    """The counts of a command without a length to vary, which are of the whole process, in the place of rates."""
+    """The counts of the whole process in place of rates, for a command without a length to vary."""
     return arm | {"per_op": arm["whole"]["calls"], "per_call": arm["whole"].get("per_call")}
 
 

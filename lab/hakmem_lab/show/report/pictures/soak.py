@@ -26,7 +26,7 @@ def _time_axis(axis: Axes, end_s: float) -> None:
 
 
 def _phases(axis: Axes, samples: Sequence[Record], end_s: float) -> None:
-    """Name the phases along the top, with a fine line where one begins."""
+    """Names the phases along the top, with a fine line at the start of each."""
     starts: list[tuple[float, str]] = []
     for sample in samples:
         t_s, phase = finite(sample.get("t_s")), sample.get("phase")
@@ -45,7 +45,7 @@ def _phases(axis: Axes, samples: Sequence[Record], end_s: float) -> None:
 
 
 def _steady(soak: Record, line: Envelope) -> Floats:
-    """From when to when the slope was taken: the steady state of the longest process, else everything."""
+    """Start and end of the times used for the slope: the steady state of the longest process, else everything."""
     first, last = float(line.t_s[0]), float(line.t_s[-1])
     start, warm_up, length = (finite(soak.get(name)) for name in ("start_s", "warm_up_s", "steady_s"))
     if start is None or length is None:
@@ -56,7 +56,8 @@ def _steady(soak: Record, line: Envelope) -> Floats:
 
 
 def _restarts(axis: Axes, samples: Sequence[Record]) -> str:
-    """A dotted line where an interrupted soak went on with a new process; what the caption says of it."""
+    """Draws a dotted line where an interrupted soak continued with a new process. Returns a text about it for the
+    caption."""
     count = 0
     for before, after in itertools.pairwise(samples):
         t_s = finite(after.get("t_s"))
@@ -86,7 +87,7 @@ def _change_points(axis: Axes, soak: Record) -> str:
 
 
 def _table(samples: Sequence[Record], name: str, caption: str, head: str, factor: float) -> Table:
-    """The series at even places, few enough to read."""
+    """A table of the series at evenly spaced samples, at most TABLE_ROWS."""
     known = [s for s in samples if finite(s.get("t_s")) is not None and finite(s.get(name)) is not None]
     picks = np.linspace(0, len(known) - 1, min(TABLE_ROWS, len(known))).round().astype(int)
     rows = [
@@ -97,7 +98,7 @@ def _table(samples: Sequence[Record], name: str, caption: str, head: str, factor
 
 
 def _live(axis: Axes, run: LoadedRun) -> str:
-    """What the program says it holds, where its reports say so; what the caption says of it."""
+    """Draws the program's live bytes if it reports them. Returns a text about them for the caption."""
     held = envelope(run.samples, "live_kib")
     if held is None:
         return " What the program held of it (live bytes) was not reported."
@@ -106,7 +107,7 @@ def _live(axis: Axes, run: LoadedRun) -> str:
 
 
 def _over_time(axis: Axes, run: LoadedRun, line: Envelope) -> str:
-    """Change points, restarts, phases and the axis of time; what the caption says of them."""
+    """Draws change points, restarts, phases and the time axis. Returns a text about them for the caption."""
     end_s = float(line.t_s[-1]) or 1.0
     points, restarts = _change_points(axis, run.result.get("soak") or {}), _restarts(axis, run.samples)
     _phases(axis, run.samples, end_s)
