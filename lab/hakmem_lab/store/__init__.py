@@ -1,1 +1,1 @@
-"""What is kept: one file a run, the blocks in it, all runs as tables, earlier runs of the same question."""
+"""The stored runs: one file a run, its blocks, all runs as tables, and earlier runs of the same question."""

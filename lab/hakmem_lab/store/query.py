@@ -1,10 +1,10 @@
 """Stored runs as tables: `headers` (a row a run), `arms`, `runs` (a row a program run), `blocks`, `samples` (of soaks),
 `events`, `results`.
 
-Also the blocks of one run, as its records tell them (pure), and earlier runs of the same question in the store: of
-several tries the luckiest says least.
+Also the blocks of one run, from its records (pure), and earlier runs of the same question in the store: every further
+try is one more chance of a false verdict.
 
-The question is what is compared, on what, by what: not when, how long or how strictly.
+The question covers the compared arms, the program and the metric, but not the time, length or strictness of the run.
 """
 
 import csv
@@ -24,7 +24,7 @@ ASKED = ("kind", "command", "env", "cwd", "metric", "higher-is-better", "server"
 
 
 def question_hash(header: dict) -> str:
-    """The same for runs that ask the same of the same programs and libraries."""
+    """A hash that is equal for runs with the same question on the same programs and libraries."""
     spec = {key: header["spec"][key] for key in ASKED if key in header["spec"]}
     libraries = [(arm["name"], arm.get("sha256")) for arm in header["arms"]]
     asked = [spec, libraries, (header.get("command") or {}).get("sha256")]
@@ -45,7 +45,7 @@ def earlier_runs(folder: Path, header: dict) -> list[dict]:
 
 
 def sentence(runs: list[dict], prolonged: bool) -> str | None:
-    """What a reader should know of them; None where there are none. prolonged: whether such a run can be."""
+    """A sentence about earlier runs; None if there are none. prolonged: whether such a run can be prolonged."""
     if not runs:
         return None
     tries = ", ".join(f"{run['id']} ({run['verdict'] or 'no verdict'})" for run in runs)
@@ -68,7 +68,7 @@ def runs_of(blocks: Blocks, arm: str) -> list[dict]:
 
 
 def finished_blocks(records: Iterable[dict], phase: str) -> Blocks:
-    """The runs of each arm in every block that ended well and is readable, in order."""
+    """The runs of each arm in every successful and complete block, in order."""
     runs: dict[tuple[int, int], dict[str, list[dict]]] = {}
     done: dict[int, dict[str, list[dict]]] = {}
     for record in records:
@@ -84,7 +84,7 @@ def finished_blocks(records: Iterable[dict], phase: str) -> Blocks:
 
 
 def attempts_made(records: Iterable[dict], phase: str) -> dict[int, int]:
-    """Block -> how often it was begun."""
+    """Block -> number of attempts."""
     made: dict[int, int] = {}
     for record in records:
         if record["type"] == "run" and record.get("phase") == phase:
@@ -130,7 +130,7 @@ COLUMNS = {
 }  # fmt: skip
 
 
-# Types of records that are rows of a table as they are.
+# Type of a record -> table that has it as a row.
 TABLE_OF = {"run": "runs", "block": "blocks", "sample": "samples", "event": "events"}
 
 
@@ -158,12 +158,12 @@ def _add(found: dict[str, list[dict]], table: str, values: dict) -> None:
 
 
 def _utf8(value: object) -> object:
-    """Bytes that are no UTF-8, in a word of a command, as escapes: DuckDB reads nothing else."""
+    """Text with invalid UTF-8 as escapes, since DuckDB reads only UTF-8. Words of a command may hold such bytes."""
     return value.encode(errors="backslashreplace").decode() if isinstance(value, str) else value
 
 
 def flat(value: object, kind: str) -> object:
-    """The value as a single one of the kind of its column: what is a table itself becomes JSON."""
+    """The value as a single value of its column's type; a list or a table becomes JSON."""
     if isinstance(value, dict | list):
         return json.dumps(value)
     if value is None:
@@ -186,12 +186,12 @@ def answer(files: Sequence[RunFile], sql: str | None, format_: str) -> str:
 
 
 def _single(row: dict) -> dict:
-    """With single values: what is a table itself becomes JSON."""
+    """The row with single values; a list or a table becomes JSON."""
     return {name: json.dumps(v) if isinstance(v, dict | list) else v for name, v in row.items()}
 
 
 def _query(found: dict[str, list[dict]], sql: str) -> list[dict]:
-    """Through files of JSON lines, which DuckDB reads faster than single inserts."""
+    """Runs the query. The rows go through files of JSON lines, which DuckDB reads faster than single inserts."""
     import tempfile
     from pathlib import Path
 
@@ -205,7 +205,7 @@ def _query(found: dict[str, list[dict]], sql: str) -> list[dict]:
             columns = ", ".join(f"'{column}': '{kind}'" for column, kind in COLUMNS[name].items())
             source = f"read_json('{path}', format='newline_delimited', columns={{{columns}}})"
             database.execute(f"CREATE TABLE {name} AS SELECT * FROM {source}")
-        # The query is the user's own and may read what the user may; it just must not change files by mistake.
+        # The user's own query needs no protection, but must not change files by mistake.
         database.execute("SET enable_external_access = false")
         try:
             statements = duckdb.extract_statements(sql)

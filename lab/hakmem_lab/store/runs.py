@@ -1,8 +1,8 @@
 """The store: one append-only JSON Lines file a run.
 
-A record is one line. Lines are only ever added; the closing record of a block is written through to the disk before
-the next block starts, so that neither an interrupted nor a killed laboratory loses a finished block. What kinds without
-blocks write, such as samples, is written through every few seconds.
+A record is one line, and lines are only ever added. The closing record of a block reaches the disk before the next
+block starts, so that no finished block is lost if hak is interrupted or killed. Kinds without blocks flush their
+records, such as samples, every few seconds.
 """
 
 import datetime
@@ -21,9 +21,9 @@ from hakmem_lab.errors import LabError, StoreError, decoded, nearest, one_line, 
 
 SCHEMA = 1
 DRAWS = 100
-# What a header must say for a run to be listed and exported.
+# Keys that a header needs for its run to be listed and exported.
 DESCRIBED = ("arms", "command", "machine", "question")
-# Kinds that older runs call otherwise, and with them a part of their results.
+# Old name -> name of a kind, and of the part of its results.
 RENAMED = {"scorecard": "suite"}
 DURABLE = {"header", "block", "look", "event", "result", "decision"}
 SYNC_S = 10.0
@@ -35,7 +35,7 @@ def default_folder() -> Path:
     if chosen := os.environ.get("HAK_STORE"):
         return Path(chosen)
     data = Path(os.environ.get("XDG_DATA_HOME", ""))
-    if not data.is_absolute():  # the standard has such a one ignored
+    if not data.is_absolute():  # by the XDG standard, a relative path is ignored
         data = Path.home() / ".local" / "share"
     return data / "hakmem-lab"
 
@@ -49,7 +49,7 @@ def plain(value: dict) -> dict: ...
 @overload
 def plain(value: object) -> object: ...
 def plain(value: object) -> object:
-    """The value as JSON can say it: an infinite end of an interval becomes null."""
+    """The value in types that JSON has; infinities and NaN become null."""
     if isinstance(value, dict):
         return {str(key): plain(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
@@ -62,7 +62,7 @@ def plain(value: object) -> object:
 
 
 def _as_named_now(record: dict) -> dict:
-    """A header or a result in today's words."""
+    """A header or a result with the present name of its kind."""
     kind = RENAMED.get(record["kind"]) if isinstance(record.get("kind"), str) else None
     if kind is None:
         return record
@@ -71,7 +71,7 @@ def _as_named_now(record: dict) -> dict:
 
 
 class RunFile:
-    """One run of the laboratory. Not safe for two writers: `lock` refuses the second."""
+    """One run of the laboratory. A lock on the file refuses a second writer."""
 
     def __init__(self, path: Path):
         self.path = path
@@ -84,7 +84,7 @@ class RunFile:
 
     @classmethod
     def create(cls, folder: Path, kind: str, header: dict) -> "RunFile":
-        """Raises LabError where the folder cannot be written."""
+        """Creates a run with its header. Raises LabError where the folder cannot be written."""
         with refused(f"cannot write to the store {folder}", "; choose another with --store", StoreError):
             folder.mkdir(parents=True, exist_ok=True)
             run = cls._fresh(folder, kind)
@@ -93,7 +93,7 @@ class RunFile:
 
     @classmethod
     def _fresh(cls, folder: Path, kind: str) -> "RunFile":
-        """An empty file under a name that no other run has."""
+        """A run with an empty file under a new name."""
         stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
         for draw in range(DRAWS):
             run = cls(folder / f"{stamp}-{kind}-{secrets.token_hex(2)}.jsonl")
@@ -107,7 +107,7 @@ class RunFile:
         return run
 
     def _begin(self, header: dict) -> None:
-        """Writes the header; a file without one would be no run."""
+        """Writes the header. If that fails, it removes the file, since a file without a header is no run."""
         try:
             self.append(header)
         except BaseException:
@@ -126,7 +126,8 @@ class RunFile:
             raise StoreError(f"another hak is writing to {self.path}; wait for it or stop it") from None
 
     def continue_writing(self) -> None:
-        """Opens an existing run for more records; a torn last line is closed so that it stays alone.
+        """Opens an existing run for more records. An incomplete last line is ended, so that it does not join the next
+        record.
 
         Raises LabError where the file cannot be written.
         """
@@ -142,8 +143,8 @@ class RunFile:
             raise StoreError(f"cannot write to {self.path}: {error.strerror}") from None
 
     def append(self, record: dict) -> None:
-        """Writes one line, all of it or an OSError. The file keeps everything that was appended before."""
-        # A word of a command may hold bytes that are no UTF-8: half of a surrogate pair, which JSON can only escape.
+        """Writes one line completely, or raises OSError and leaves the file as it was."""
+        # A word of a command may hold invalid UTF-8, in Python lone surrogates, which JSON can only hold as escapes.
         text = json.dumps(plain(record), ensure_ascii=False, allow_nan=False)
         data = text.encode(errors="backslashreplace") + b"\n"
         start = os.fstat(self._fd).st_size
@@ -155,7 +156,7 @@ class RunFile:
                 os.fsync(self._fd)
                 self._synced = time.monotonic()
         except OSError:
-            os.ftruncate(self._fd, start)  # only what this call has written: half a line helps nobody
+            os.ftruncate(self._fd, start)  # removes only the partial line of this call
             raise
 
     def close(self) -> None:
@@ -176,7 +177,7 @@ class RunFile:
                     yield _as_named_now(record)
 
     def result(self) -> dict | None:
-        """The last one, of a run that has one."""
+        """The last result; None if the run has none."""
         found = None
         for record in self.records():
             found = record if record["type"] == "result" else found
@@ -199,7 +200,7 @@ class RunFile:
 
 
 def readable(files: Iterable[RunFile]) -> Iterator[RunFile]:
-    """Files of the store that are runs; the others are named on standard error."""
+    """Yields the files that are runs, and warns of the others on standard error."""
     for file in files:
         try:
             file.header(*DESCRIBED)
@@ -222,7 +223,7 @@ class Store:
         return [RunFile(path) for path in sorted(self.folder.glob("*.jsonl"))]
 
     def find(self, name: str) -> RunFile:
-        """A run by its id, the beginning of it, a path (.jsonl, or .jsonl.gz to read only), or 'last'."""
+        """A run by its id, the beginning of the id, a path (.jsonl, or .jsonl.gz for reading), or 'last'."""
         if name.endswith((".jsonl", ".jsonl.gz")) and Path(name).is_file():
             return RunFile(Path(name))
         runs = self.runs()

@@ -1,1 +1,1 @@
-"""What the kernel knows and does: programs started and measured, what they use, files, the machine."""
+"""Interfaces to the kernel: programs that are started and measured, their resources, files, and the machine."""

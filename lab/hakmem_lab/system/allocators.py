@@ -2,16 +2,16 @@
 
 from dataclasses import dataclass
 
-# What a program must not keep to itself.
+# Functions that a program must not define privately, since the dynamic linker could not replace them.
 OWN = ("malloc", "calloc", "realloc")
 MALLOC = (*OWN, "free")
 
 
 @dataclass(frozen=True)
 class Signs:
-    """functions: names of its own interface, as it exports them or as a program that it is linked into has them.
-    texts: messages of its own, which a program without symbols still holds. files: beginnings of its library's name.
-    without: how a program is made without it."""
+    """functions: names of the allocator's own interface, exported by its library or present in a program that it is
+    linked into. texts: its messages, which even a program without symbols holds. files: prefixes of its library's name.
+    without: how to build a program without it."""
 
     functions: tuple[str, ...]
     texts: tuple[bytes, ...]
@@ -53,9 +53,10 @@ ALLOCATORS = {
 
 @dataclass(frozen=True)
 class Language:
-    """What keeps a heap of its own. beside: the clause; remedy: what sends more of it to malloc, or shows it.
-    functions: exported or imported; sections: of the file; libraries: beginnings of names; variable: what does so
-    already."""
+    """A language runtime with a heap of its own. beside: clause that describes the heap. remedy: setting that moves
+    more of the heap to malloc, bounds it or shows it. functions: exported or imported names. sections: of the ELF file.
+    libraries: prefixes of names. variable: environment variable, and its values that already send the heap to
+    malloc."""
 
     beside: str
     remedy: str
@@ -113,8 +114,8 @@ LANGUAGES = {
 
 @dataclass(frozen=True)
 class Sanitizer:
-    """A runtime with a malloc of its own, which ends the program where another malloc comes before it. Those of
-    -fsanitize=undefined and of a shared -fsanitize=leak run on any malloc."""
+    """A sanitizer runtime with its own malloc; it aborts if another malloc comes first. The runtimes of
+    -fsanitize=undefined and of a shared -fsanitize=leak run on any malloc, so they are not listed."""
 
     option: str
     function: str
@@ -128,9 +129,9 @@ SANITIZERS = {
 }
 SANITIZED = {each.function: (name, each.option) for name, each in SANITIZERS.items()}
 
-# Functions whose presence says something, in one pass over the symbol tables.
+# NAMES adds these to the functions above; one pass over the symbol tables looks up all of them.
 LOADERS = ("dlopen", "dlmopen")
-# Blocks that these return may be handed to free, whoever serves that.
+# Programs may pass blocks from these functions to free, even where another allocator serves it.
 BESIDE_MALLOC = ("je_malloc", "tc_malloc", "mi_malloc", "rpmalloc")
 _SIGNS = [*(signs.functions for signs in ALLOCATORS.values()), *(each.functions for each in LANGUAGES.values())]
 NAMES = tuple(

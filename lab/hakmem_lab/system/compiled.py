@@ -1,5 +1,5 @@
-"""Programs and libraries in C that belong to the laboratory: a wheel brings them; elsewhere they are compiled at their
-first use, into the user's cache."""
+"""The laboratory's programs and libraries in C. A wheel contains them; elsewhere they are compiled at their first use,
+into the user's cache."""
 
 import hashlib
 import os
@@ -11,13 +11,13 @@ from pathlib import Path
 
 from hakmem_lab.errors import LabError, refused
 
-BROUGHT = Path(__file__).parents[1] / "built"  # what scripts/wheel puts there, under the names below
+BROUGHT = Path(__file__).parents[1] / "built"  # filled by scripts/wheel; `compiled` makes the names
 FLAGS = ("-std=c17", "-D_GNU_SOURCE", "-O2")
-NEEDS = {"stdio.h": "libc6-dev"}  # of all; the packages are Debian's
+NEEDS = {"stdio.h": "libc6-dev"}  # header that all sources need -> its Debian package
 
 
 def cache_folder() -> Path:
-    """The user's, for what can be made again."""
+    """The user's cache folder."""
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     if not os.path.isabs(cache):
         raise LabError("hak knows no folder to keep what it compiles in: set XDG_CACHE_HOME to one")
@@ -32,14 +32,14 @@ def compiled(
     needs: Mapping[str, str] = {},
     include: Path | None = None,
 ) -> Path:
-    """The file built from these sources (headers among them are only looked at), of this version of them.
+    """The file built from these sources; its name holds a hash of them. Headers only count for the hash.
 
-    attempts: flags beyond FLAGS, the first that the system can link counts; none: no further flags.
-    purpose: what it is to hak, for messages. needs: headers of libraries, and the package that has each.
-    include: the folder from which they include each other; where it lies makes no other version.
+    attempts: further flags, tried in order until the system can link; none: no further flags. purpose: name of the
+    file's purpose, for messages. needs: header of a library -> its package. include: include folder of the sources; its
+    path does not change the hash.
     """
     attempts = attempts or ((),)
-    # The cache may lie in a home that several machines share.
+    # The hash includes the machine type, since several machines may share the cache.
     digest = hashlib.sha256(repr((attempts, os.uname().machine)).encode())
     for path in sorted(sources):
         digest.update(path.read_bytes())

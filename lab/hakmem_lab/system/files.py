@@ -1,4 +1,4 @@
-"""Files: written for a user, whole, or as they were before; and the small ones in which the kernel tells something."""
+"""Writes files for a user, completely or not at all, and reads the kernel's small text files."""
 
 import contextlib
 import os
@@ -7,13 +7,13 @@ import tempfile
 from pathlib import Path
 
 KERNEL_THREAD = 0x00200000  # of linux/sched.h: PF_KTHREAD, among the flags in /proc/PID/stat
-FLAGS = 6  # where they stand behind the name
+FLAGS = 6  # index of the flags among the fields after the name
 
 
 def write(path: Path, data: bytes | str) -> None:
-    """Beside it first, then in its place, so that nobody finds half of it. Text as UTF-8, what that cannot hold
-    escaped. Raises OSError; nothing is left behind then. A device or a pipe, and a file in a folder where none may be
-    made, is written to itself."""
+    """Writes a temporary file beside the path, then renames it, so that nobody finds half of it. Text becomes UTF-8,
+    with lone surrogates escaped. Raises OSError and then leaves nothing behind. A device, a pipe, or a file in a folder
+    that takes no new file is written directly."""
     if isinstance(data, str):
         data = data.encode("utf-8", "backslashreplace")
     target = Path(os.path.realpath(path))
@@ -38,7 +38,8 @@ def write(path: Path, data: bytes | str) -> None:
 
 
 def unwritable(path: Path) -> str | None:
-    """Why nothing can be written there; to be asked before what is to be written is there, which may take hours."""
+    """Why the path cannot be written, else None. Call it before work whose result is to be written, which may take
+    hours."""
     if path.is_dir():
         return "it is a folder"
     if not path.parent.is_dir():
@@ -85,7 +86,7 @@ def no_process(pid: int, root: Path = Path("/")) -> str:
 
 
 def words(path: Path | str) -> list[str]:
-    """What NUL characters end, as in /proc/PID/cmdline; empty as above."""
+    """Words that end in NUL characters, as in /proc/PID/cmdline; empty where the file cannot be read."""
     try:
         with open(path, "rb") as file:
             data = file.read()

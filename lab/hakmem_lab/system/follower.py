@@ -1,6 +1,5 @@
-"""What a command starts, through every exec to the end: which program, on the preload or without it, and how much
-processor time it used. A helper in C, in `native/follow/`, follows it as a debugger follows; what is measured is never
-run so.
+"""Reports all programs that a command starts, through every exec: whether the library was preloaded, and the processor
+time. A helper in C, in `native/follow/`, follows the processes with ptrace. Measured runs are never followed.
 """
 
 import os
@@ -20,9 +19,9 @@ READY = b"ready\n"
 
 @dataclass(frozen=True)
 class Image:
-    """What a process ran between one exec and the next. by: the program that called exec; "" for the first one.
-    lost: why the library was not in it; "" where it was: see `lost_in` of image.c. own: of the
-    command's own process."""
+    """What a process ran between one exec and the next. by: the program that called exec; "" for the first one. lost:
+    why the library was not loaded, "" if it was; see `lost_in` in image.c. own: it belongs to the command's own
+    process."""
 
     pid: int
     program: str
@@ -34,12 +33,12 @@ class Image:
 
 @cache
 def helper_path() -> Path:
-    """The program that follows; static where that can be, so that nothing is preloaded into it."""
+    """The follower program; statically linked where possible, so that nothing is preloaded into it."""
     return compiled("hak-follow", sorted(SOURCES.glob("*.[ch]")), ("-static",), (), purpose="follower")
 
 
 class Report:
-    """What one use of the follower says. A context manager."""
+    """The report of one use of the follower. A context manager."""
 
     def __init__(self, library: Path):
         self._library, self._file = library, tempfile.NamedTemporaryFile(prefix="hak-")  # noqa: SIM115
@@ -54,7 +53,8 @@ class Report:
         return [str(helper_path()), self._file.name, str(self._library), *rest]
 
     def command(self, argv: Sequence[str], limit_s: float = 0) -> list[str]:
-        """The command to be started in the place of this one; it ends as that does. limit_s: then it is killed."""
+        """The command to start in place of argv; it ends with the same status. limit_s: it is killed after this time;
+        0: never."""
         return self.words(str(round(limit_s * 1000)), *argv)
 
     def images(self) -> list[Image]:
@@ -69,7 +69,8 @@ class Report:
 
 
 def attached(pid: int, library: Path, began: Callable[[], None]) -> list[Image] | None:
-    """Follows a process that runs, until it ends; None where that is not allowed. began: called once it is followed."""
+    """Follows a running process until it ends; None where that is not allowed. began: called once the process is
+    followed, or cannot be."""
     with Report(library) as report:
         process = subprocess.Popen(report.words("--attach", str(pid)), stdout=subprocess.PIPE, env={})
         assert process.stdout

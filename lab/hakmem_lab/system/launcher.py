@@ -1,4 +1,4 @@
-"""Starts programs through the C helper in `native/` and returns what each of them used.
+"""Starts programs through the C helper in `native/` and returns the resources that each used.
 
 One Launcher runs one program at a time; it is not thread-safe.
 """
@@ -28,23 +28,23 @@ SLOW_S = 10.0
 TAIL_CHARACTERS = 400
 NOT_LOADED = "the allocator was not loaded: its library is not mapped in the process"
 NOT_OPENED = "the allocator was not loaded: nothing has opened its library since what does the work was started"
-UNSERVED_SHARE = 0.25  # of the processor time: what used so much is what does the work
+UNSERVED_SHARE = 0.25  # programs with at least this share of the processor time count as doing the work
 
 
 class LauncherEnded(Stopped):
-    """Somebody has killed the helper: no fault of what was run."""
+    """Another process has killed the helper, so the program is not at fault."""
 
 
 @dataclass(frozen=True)
 class Request:
     """A program to run.
 
-    argv[0]: path of the program. timeout_s: 0 = none. sample_ms: how often resident memory is read; 0 = never.
-    expect: a library that must be mapped. output_limit_bytes: standard output and error together; beyond, it is killed.
-    pss_ms: how often the proportional memory of the whole tree is read; 0 = never. counters: (type, config) of events,
-    the numbers of perf_event_open. groups: the lists of processes of the cgroups that it is to be in.
-    stdin: a file that it reads from its beginning; None = nothing to read. worker: the program that is known to do the
-    work, which loads the library after it was opened itself.
+    argv[0]: path of the program. timeout_s: 0 = none. sample_ms: interval of readings of resident memory; 0 = never.
+    expect: a library that must be mapped. output_limit_bytes: limit of standard output and error together; beyond it
+    the program is killed. pss_ms: interval of readings of the whole tree's proportional memory; 0 = never. counters:
+    (type, config) of events, as for perf_event_open. groups: cgroup.procs files of the groups that the program joins.
+    stdin: a file that it reads from its beginning; None = nothing to read. worker: the program that does the work; it
+    must open the library after its own start.
     """
 
     argv: Sequence[str]
@@ -89,14 +89,15 @@ class Request:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a program used; it and the descendants it waited for (CPU, faults), or the largest of them (peak).
+    """The resources that a program used. CPU and faults include descendants that it waited for; the peak is that of the
+    largest.
 
-    pss_…: of all its descendants together. counts: of the counters in the order of the request, None where the machine
-    has no such counter. rss_series, pss_series: (milliseconds from the start, KiB), at most 64 points; each is the
-    mean of the samples from there to the next. mapped: whether the library was; None where
-    the program ended, or hung, before that could be known. opened: how often its file was, since the worker's was; None
-    where the kernel does not tell. unserved_s, unserved: processor time that programs were seen to use without it, and
-    the one that used most. tree: what the cgroup of the run says, where there is one.
+    pss_…: of all its processes together. counts: values of the counters in the order of the request; None where the
+    machine has no such counter. rss_series, pss_series: at most 64 points (milliseconds from the start, KiB); each is
+    the mean of the samples until the next point. mapped: whether the library was mapped; None where the program ended
+    or hung before that was known. opened: how often the library's file was opened since the worker's start; None where
+    the kernel does not report it. unserved_s: processor time that programs used without the library, as far as seen.
+    unserved: the program that used most of it. tree: the figures of the run's cgroup, if there is one.
     """
 
     exit: int | None
@@ -131,7 +132,7 @@ class Outcome:
         return self.user_s + self.system_s
 
     def failure(self, expected: Sequence[int] = (0,)) -> str | None:
-        """Why this does not count as a successful end; None if it does. expected: the exit codes of one."""
+        """Why this is no successful end; None if it is one. expected: the exit codes of a successful end."""
         if self.timed_out:
             return f"still running after {self.wall_s:.1f} s, killed"
         if self.too_much_output:
@@ -141,7 +142,7 @@ class Outcome:
             short = ": the kernel ended it for want of memory" if (self.tree or {}).get("oom_kills") else ""
             return f"killed by {signals.name(self.signal)}{short}"
         if self.exit is not None and self.exit not in expected:
-            # How a shell ends whose last command was ended by a signal.
+            # A shell exits with 128 + N if signal N ended its last command.
             told = f" ({signals.name(self.exit - SHELL_SIGNAL)})" if 0 < self.exit - SHELL_SIGNAL < signal.NSIG else ""
             return f"exit status {self.exit}{told}"
         if said := _SHELL_SAYS.search(self.stderr):
@@ -149,7 +150,7 @@ class Outcome:
         return None
 
     def not_served(self) -> str | None:
-        """Why what was measured is not the allocator that was expected; None where nothing says so."""
+        """Why the expected allocator was not measured; None if there is no sign of that."""
         if self.unserved_s >= UNSERVED_SHARE * self.cpu_s > 0:
             part = min(1.0, self.unserved_s / self.cpu_s)
             return f"the allocator was not loaded by {self.unserved}, which used {part:.0%} of the processor time"
@@ -158,7 +159,8 @@ class Outcome:
         return NOT_OPENED if self.opened == 0 else None
 
     def explained(self, why: str | None) -> str | None:
-        """A reason to fail with the end of the output, unless that was too much: one line, harmless to a terminal."""
+        """The reason of a failure with the end of the output, unless there was too much of it: one line without control
+        characters."""
         if self.too_much_output:
             return why
         said = "".join(c if c.isprintable() else " " for c in self.stderr or self.stdout)
@@ -167,7 +169,7 @@ class Outcome:
 
 
 SHELL_SIGNAL = 128
-# A line of its own, after the script and its line where the shell is bash.
+# A shell's report that a signal ended a command: a line of its own; bash adds the script and its line number.
 _SHELL_SAYS = re.compile(
     r"^(?:\S+: line \d+: +\d+ )?(Segmentation fault|Aborted|Bus error|Illegal instruction|Floating point exception)"
     r"(?: +\(core dumped\).*| {3,}.*)?$",
@@ -177,7 +179,7 @@ _SHELL_SAYS = re.compile(
 
 def helper_path() -> Path:
     """The compiled helper, in the user's cache; compiled at the first use of this version of its source."""
-    # Static is smaller in memory, but not every system has a static libc.
+    # Statically linked, the helper uses less memory, but not every system has a static libc.
     return compiled("launcher", [*SOURCES.glob("*.[ch]")], ("-static",), (), purpose="launcher")
 
 
@@ -189,7 +191,7 @@ class Running:
         self._outcome: Outcome | None = None
 
     def output(self, start_offset: int = 0) -> bytes:
-        """Standard output so far, from that byte on; only while the program has not been waited for."""
+        """Standard output so far, from this byte on. Call it only before `wait`."""
         return _read_from(self._outputs[0], start_offset)
 
     def ended(self, timeout_s: float = 0.0) -> bool:
@@ -217,7 +219,7 @@ class Running:
         for number in (signal.SIGTERM, signal.SIGKILL):
             if self.ended():
                 break
-            with contextlib.suppress(ProcessLookupError):  # it has ended, and its descendants are being ended
+            with contextlib.suppress(ProcessLookupError):  # the program has ended, but not yet its descendants
                 os.kill(self.pid, number)
             if self.ended(grace_s):
                 break
@@ -284,7 +286,8 @@ class Launcher:
             raise self._lost() from None
 
     def _lost(self) -> LauncherEnded:
-        """For a helper that is gone. The kernel has killed its program; what that had started is killed here."""
+        """The exception for a helper that is gone. The kernel has killed its program; this kills the program's
+        descendants."""
         self._process.wait()
         signals.end(self._before | self._helpers)
         return LauncherEnded("hak's launcher was killed, and with it what it ran")
@@ -306,7 +309,7 @@ class Launcher:
 
 
 def _read_from(fd: int, start: int) -> bytes:
-    """What the file holds from that byte on; one read takes 2 GiB at most."""
+    """The contents of the file from this byte on, in several reads, since one takes at most 2 GiB."""
     parts, end = [], os.fstat(fd).st_size
     while start < end and (part := os.pread(fd, end - start, start)):
         parts.append(part)
@@ -315,7 +318,7 @@ def _read_from(fd: int, start: int) -> bytes:
 
 
 def _known(text: str) -> float | None:
-    """The helper writes -1 for what it does not know."""
+    """The number, or None for -1, which the helper writes for an unknown value."""
     return float(text) if float(text) >= 0 else None
 
 
@@ -358,7 +361,7 @@ def accepts(port: int) -> bool:
 
 
 def wait_for_port(port: int, running: Running, timeout_s: float) -> bool:
-    """Whether somebody does before the time is over or the program has ended."""
+    """Waits until the port accepts connections. Returns False if the time is over or the program ends before."""
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline and not running.ended():
         if accepts(port):

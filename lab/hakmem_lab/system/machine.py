@@ -1,4 +1,4 @@
-"""Facts about the machine that a result depends on, and what disturbs it now."""
+"""Facts about the machine that a result depends on, and its present disturbances."""
 
 import os
 import platform
@@ -31,12 +31,12 @@ def chosen(path: str) -> str:
 
 
 def _ticks() -> list[int]:
-    """Ticks of all processors since boot, by kind of work; time of guests is included in the first two."""
+    """Ticks of all processors since boot, by kind of work; the first two include the time of guests."""
     return [int(word) for word in rows("/proc/stat").get("cpu", "0").split()[:8]]
 
 
 class StealMeter:
-    """Share of processor time that the hypervisor gave to others since the last reading, in percent."""
+    """Share of processor time that the hypervisor gave to other machines since the last reading, in percent."""
 
     def __init__(self) -> None:
         self._last = self._ticks()
@@ -63,7 +63,7 @@ def load_1m() -> float:
 
 
 def busy_processors() -> float:
-    """How many processors are at work now, in the mean over a short time."""
+    """Mean number of busy processors over a short time."""
     first = _ticks()
     time.sleep(WINDOW_S)
     spent = [now - then for now, then in zip(_ticks(), first, strict=True)]
@@ -71,7 +71,8 @@ def busy_processors() -> float:
 
 
 def disturbance(busy: float, steal_percent: float) -> str | None:
-    """What makes this machine a bad place to measure now; None if nothing does. busy: processors that others use."""
+    """What disturbs measurements on this machine at present; None if nothing does. busy: processors that other programs
+    use."""
     processors = os.cpu_count() or 1
     if busy > BUSY_LOAD_PER_PROCESSOR * processors:
         used = min(busy, processors)

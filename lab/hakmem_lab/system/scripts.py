@@ -1,7 +1,7 @@
-"""What the file of a program says. Of a script, which programs the kernel starts for it; of an ELF file, whether a
-dynamic linker starts it, and which functions it keeps to itself.
+"""Reads the file of a program. For a script: the programs that the kernel starts for it. For an ELF file: its dynamic
+linker, and the functions that it defines, exports and imports.
 
-What reads an ELF file raises Damaged where the file contradicts itself.
+Functions that read an ELF file raise Damaged where the file contradicts itself.
 """
 
 import mmap
@@ -14,13 +14,14 @@ from pathlib import Path
 
 MARK = b"#!"
 LONGEST_LINE = 4096
-DEEPEST = 5  # scripts whose interpreters are scripts again: the kernel's own limit
+DEEPEST = 5  # most levels of scripts whose interpreters are scripts: the kernel's limit
 ENV = "env"
 ENV_WITH_VALUE = ("-u", "-C", "--unset", "--chdir")
 
 
 def interpreter(path: Path) -> list[str] | None:
-    """The words after `#!`: the interpreter, and what it is given before the script's own name; None for no script."""
+    """The words after `#!`: the interpreter, and its argument before the script's name. None if the file is no
+    script."""
     try:
         with open(path, "rb") as file:
             line = file.read(LONGEST_LINE).split(b"\n", 1)[0]
@@ -28,7 +29,7 @@ def interpreter(path: Path) -> list[str] | None:
         return None
     if not line.startswith(MARK):
         return None
-    # The kernel passes all that follows the interpreter on as one word.
+    # The kernel passes all text after the interpreter as one argument.
     return os.fsdecode(line[len(MARK) :].strip()).split(None, 1)
 
 
@@ -45,7 +46,7 @@ def _started_by_env(words: list[str]) -> str | None:
 
 
 def interpreters(path: Path) -> list[Path]:
-    """All programs between a script and what reads it, in the order in which they are started; none for a program."""
+    """All interpreters of a script, in the order of their start; empty for a program."""
     found: list[Path] = []
     while len(found) < DEEPEST and (words := interpreter(path)):
         path = Path(words[0])
@@ -57,7 +58,7 @@ def interpreters(path: Path) -> list[Path]:
 
 
 INTERPRETER, SYMTAB, DYNSYM = 3, 2, 11
-FUNCTIONS = (2, 10)  # an ordinary one, and one that is chosen at the start
+FUNCTIONS = (2, 10)  # symbol types: STT_FUNC, STT_GNU_IFUNC
 UNDEFINED = 0
 
 
@@ -67,8 +68,8 @@ class Damaged(ValueError):
 
 @dataclass(frozen=True)
 class Functions:
-    """Names of functions. kept: defined and not exported, the dynamic linker can replace none of them; exported:
-    defined, and others may be bound to them; imported: another object is to define them."""
+    """Names of functions. kept: defined but not exported, so the dynamic linker cannot replace them. exported: defined,
+    and other objects may bind to them. imported: another object must define them."""
 
     kept: frozenset[str] = frozenset()
     exported: frozenset[str] = frozenset()
@@ -76,7 +77,7 @@ class Functions:
 
 
 class Elf:
-    """One file, 32 or 64 bit, of either byte order."""
+    """One ELF file, 32 or 64 bit, of either byte order."""
 
     def __init__(self, path: Path):
         with open(path, "rb") as file:
@@ -99,7 +100,7 @@ class Elf:
             raise Damaged("its ELF header is damaged") from None
 
     def interpreter(self) -> str | None:
-        """The dynamic linker that it asks for."""
+        """The dynamic linker that the file requests; None if it is statically linked."""
         (offset,) = self._read("Q" if self._wide else "I", 32 if self._wide else 28)
         size, count = self._read("HH", 54 if self._wide else 42)
         for at in range(offset, offset + count * size, size or 1):
@@ -138,7 +139,7 @@ class Elf:
         places: dict[int, str] = {}
         for name in names:
             word, at = name.encode() + b"\0", -1
-            # A name may also be the end of a longer one that is stored.
+            # The string table may hold a name only as the end of a longer one.
             while (at := strings.find(word, at + 1)) >= 0:
                 places[at] = name
         symbol = struct.Struct(self._order + ("IBxH16x" if self._wide else "I8xBxH"))

@@ -1,8 +1,6 @@
-"""SIGINT, SIGTERM and SIGHUP: the first one interrupts what goes on; later ones do not disturb how that is ended.
+"""Handles SIGINT, SIGTERM and SIGHUP: the first one interrupts the work; later ones do not disturb its end.
 
-Processes that have lost whoever started them: a killed launcher's programs, the compilers of an interrupted build.
-
-They come to this process, which ends them.
+Also adopts and ends orphaned processes, such as a killed launcher's programs or the compilers of an interrupted build.
 """
 
 import contextlib
@@ -16,19 +14,20 @@ from pathlib import Path
 from types import FrameType
 
 NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-# So long nothing disturbs the end of an interrupted run; an interruption that got lost can be repeated after it.
+# Further signals are ignored for this time after the first, while the run ends; later ones interrupt again.
 PATIENCE_S = 20.0
 
 
 class Interrupt(BaseException):
-    """One of the signals has come. No KeyboardInterrupt, of which a parser of commands makes an end of its own."""
+    """One of the signals has come. It is no KeyboardInterrupt, since the command-line parser handles that one in its
+    own way."""
 
     def __init__(self, number: int):
         super().__init__()
         self.number = number
 
 
-# The latter is Python's own, where nobody listens.
+# Python raises KeyboardInterrupt where `listen` was not called.
 INTERRUPTS = (Interrupt, KeyboardInterrupt)
 
 
@@ -37,7 +36,7 @@ def number_of(error: BaseException) -> int:
 
 
 def name(number: int) -> str:
-    """Real-time signals have no names of their own."""
+    """The name of a signal. Real-time signals have none in Python."""
     try:
         return signal.Signals(number).name
     except ValueError:
@@ -45,7 +44,8 @@ def name(number: int) -> str:
 
 
 class _State:
-    """first_s: when the signal came that is being obeyed. depth: of `held`; kept: what came meanwhile."""
+    """first_s: time of the last signal that interrupted. depth: nesting of `held`. kept: signal that came during
+    `held`."""
 
     first_s: float | None = None
     depth = 0
@@ -64,7 +64,7 @@ def _hear(number: int, _: FrameType | None) -> None:
 
 
 def listen() -> None:
-    """From now on a signal raises Interrupt; one that is ignored, as by nohup or a shell's &, stays so."""
+    """From now on a signal raises Interrupt. A signal that is ignored, as under nohup or a shell's &, stays ignored."""
     _State.first_s, _State.kept = None, None
     for number in NUMBERS:
         if signal.getsignal(number) is not signal.SIG_IGN:
@@ -72,14 +72,15 @@ def listen() -> None:
 
 
 def ignore() -> None:
-    """At the end of an interrupted process: else the interpreter, on its way out, lets the next one kill it."""
+    """Ignores the signals at the end of an interrupted process; otherwise the next one kills the interpreter while it
+    exits."""
     for number in NUMBERS:
         signal.signal(number, signal.SIG_IGN)
 
 
 @contextlib.contextmanager
 def held() -> Iterator[None]:
-    """A signal that comes meanwhile interrupts at the end: for what must not be left half done."""
+    """Delays a signal until the end of the context, for work that must not be left half done."""
     _State.depth += 1
     try:
         yield
@@ -91,7 +92,8 @@ def held() -> Iterator[None]:
 
 
 def _from_terminal() -> bool:
-    """Whether a terminal tells everybody in its foreground, us and those that we started, of its Ctrl-C."""
+    """Whether we are in a terminal's foreground process group, so that Ctrl-C also reaches the programs that we
+    started."""
     try:
         return os.tcgetpgrp(0) == os.getpgrp()
     except OSError:
@@ -100,7 +102,7 @@ def _from_terminal() -> bool:
 
 @contextlib.contextmanager
 def handled(numbers: Iterable[int], handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Meanwhile these signals are the handler's."""
+    """Sets a handler for these signals within the context."""
     before = {number: signal.signal(number, handler) for number in numbers}
     try:
         yield
@@ -111,7 +113,8 @@ def handled(numbers: Iterable[int], handler: Callable[[int, FrameType | None], N
 
 @contextlib.contextmanager
 def handed_on(pid: int) -> Iterator[None]:
-    """Meanwhile the signals, one that was held included, go to that process, which decides how it ends."""
+    """Within the context, sends the signals on to this process, including a delayed one. The process decides how it
+    ends."""
 
     def hand_on(number: int, _: FrameType | None) -> None:
         if number != signal.SIGINT or not _from_terminal():
@@ -127,18 +130,18 @@ def handed_on(pid: int) -> Iterator[None]:
 
 # Of linux/prctl.h.
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
-LIMIT_S = 5.0  # a process in the middle of reading a broken disk does not end
+LIMIT_S = 5.0  # a process that waits for a broken disk cannot be ended
 
 _prctl = ctypes.CDLL(None).prctl
 
 
 def adopt(wanted: bool = True) -> None:
-    """From now on the orphans among the descendants of this process become its children; or no more."""
+    """Makes orphaned descendants of this process its children from now on; wanted: False ends that."""
     _prctl(PR_SET_CHILD_SUBREAPER, int(wanted), 0, 0, 0)
 
 
 def die_with_parent() -> None:
-    """In a child that is about to become another program: it is killed when its parent ends."""
+    """Makes the kernel kill this process when its parent ends. Call it in a child before its exec."""
     _prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
 
 
@@ -152,7 +155,7 @@ def children() -> set[int]:
 
 
 def end(spared: Collection[int] = ()) -> None:
-    """Kills the children of this process but those spared, and what comes to it from them, until none is left."""
+    """Kills the children of this process except those spared, and the orphans that they leave, until none is left."""
     deadline = time.monotonic() + LIMIT_S
     while (left := children().difference(spared)) and time.monotonic() < deadline:
         for pid in left:
@@ -164,7 +167,7 @@ def end(spared: Collection[int] = ()) -> None:
 
 @contextlib.contextmanager
 def limited(seconds: float) -> Iterator[None]:
-    """Raises TimeoutError after this time in the main thread; other threads get no signal, so they have no limit."""
+    """Raises TimeoutError after this time, in the main thread. Other threads get no signal, so they have no limit."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,8 +1,8 @@
-"""What a process and all that it starts use: read from /proc now, or told by a control group of one execution.
+"""The resources of a process and its descendants: read from /proc, or from a control group of one execution.
 
-Version 2 of control groups where its memory controller is at hand, else version 1. A group is made beside or below our
-own, in which we need the right to write. What the kernel charges to a group is more than resident memory: also the page
-cache that its processes were the first to touch, their page tables and the kernel's objects.
+It uses version 2 of control groups where its memory controller is available, else version 1. A group is created beside
+or below our own, where we need write permission. The kernel charges a group for more than resident memory: also for the
+page cache that its processes touched first, their page tables, and kernel objects.
 """
 
 import contextlib
@@ -19,13 +19,13 @@ from hakmem_lab.system.files import number, rows, text
 
 PAGE_KIB = os.sysconf("SC_PAGESIZE") // 1024
 TICK_S = 1.0 / os.sysconf("SC_CLK_TCK")
-# Fields of /proc/PID/stat, counted from the one after the program's name, which may itself hold blanks.
+# Fields of /proc/PID/stat, counted from the one after the program's name, since the name may hold blanks.
 MINOR_FAULTS, MAJOR_FAULTS, USER_TICKS, SYSTEM_TICKS, THREADS = 7, 9, 11, 12, 17
 
 
 @dataclass(frozen=True)
 class Usage:
-    """Sums over a process and its living descendants. pss_kib: None where only the cheap figures were read."""
+    """Sums over a process and its living descendants. pss_kib: None where the exact figures were not read."""
 
     rss_kib: int
     pss_kib: int | None
@@ -61,7 +61,7 @@ def _memory(pid: int, exact: bool) -> tuple[int, int | None]:
 
 
 def usage(pid: int, exact: bool) -> Usage | None:
-    """What the process and its descendants use; None when it has no memory any more."""
+    """The use of the process and its descendants; None if none of them has memory."""
     found: list[tuple[Any, ...]] = []
     for each, own_tasks in family(pid).items():
         stat, (own_rss, own_pss) = text(f"/proc/{each}/stat"), _memory(each, exact)
@@ -84,17 +84,17 @@ REMOVE_TRIES, REMOVE_PAUSE_S = 50, 0.01
 
 
 class NoGroups(LabError):
-    """Why no group can be made here."""
+    """No group can be made here; the text says why."""
 
 
 def _row(path: Path, name: str) -> int | None:
-    """The number after a name, one pair a line."""
+    """The number after a name in a file with one pair a line."""
     value = rows(path).get(name, "")
     return int(value) if value.isdecimal() else None
 
 
 def _stall_s(path: Path) -> float | None:
-    """Seconds for which some of the processes waited, of a file such as memory.pressure."""
+    """The seconds of the line `some` in a file such as memory.pressure: time in which at least one process waited."""
     words = rows(path).get("some", "").split()
     return next((int(word[6:]) * MICRO for word in words if word.startswith("total=")), None)
 
@@ -113,12 +113,12 @@ class Group:
     _peak: int | None = None
 
     def processes(self) -> list[str]:
-        """The files through which a process enters."""
+        """The cgroup.procs files through which a process joins the group."""
         return list(dict.fromkeys(str(folder / PROCESSES) for folder in self.folders.values()))
 
     def mark(self) -> None:
-        """Times count from now on, and the peak where the kernel can begin it anew (version 2: since Linux 6.12, and
-        only for who reads through the same descriptor)."""
+        """Starts the times anew, and the peak where the kernel can reset it. In version 2 that needs Linux 6.12, and
+        only reads through the same descriptor see the reset peak."""
         self._start = {name: value for name, value in self._now().items() if value is not None}
         with contextlib.suppress(OSError):
             self._peak = os.open(self._peak_file(), os.O_RDWR | os.O_CLOEXEC)
@@ -134,7 +134,7 @@ class Group:
         return int(text) if text.isdigit() else None
 
     def _now(self) -> dict[str, float | None]:
-        """What only grows."""
+        """The figures that only grow."""
         memory = self.folders["memory"]
         if self.version == 2:
             cpu_s = _scaled(_row(memory / "cpu.stat", "usage_usec"), MICRO)
@@ -146,14 +146,14 @@ class Group:
         return {"cpu_s": cpu_s, "oom_kills": kills, "memory_stall_s": stall_s}
 
     def read(self) -> dict:
-        """What the processes used together; None: this kernel does not say."""
+        """The use of all processes of the group; a value is None where this kernel does not report it."""
         now = self._now()
         grown = {key: None if value is None else value - self._start.get(key, 0) for key, value in now.items()}
         peak = _scaled(self._peak_bytes(), 1 / KIB)
         return {"by": f"cgroup v{self.version}", "memory_peak_kib": peak, **grown}
 
     def close(self) -> None:
-        """The kernel refuses while a process that was killed is still on its way out."""
+        """Removes the group. It retries, since the kernel refuses while a killed process is still exiting."""
         if self._peak is not None:
             os.close(self._peak)
             self._peak = None
@@ -177,7 +177,7 @@ class Groups:
     parents: dict[str, Path]
 
     def new(self) -> Group:
-        """Raises OSError where the right has been withdrawn."""
+        """Creates a group. Raises OSError where the permission has been withdrawn."""
         name = f"hak-{os.getpid()}-{time.monotonic_ns()}"
         group = Group(self.version, {})
         for controller, parent in self.parents.items():
@@ -203,9 +203,9 @@ def _mounts(proc: Path) -> list[tuple[str, str, Path, set[str]]]:
 
 
 def own_folders(proc: Path, process: Path | None = None) -> dict[str, tuple[Path, Path]]:
-    """Controller ('' = version 2) -> (our own group's folder, where its hierarchy is mounted).
+    """Controller ('' = version 2) -> (folder of our own group, mount point of its hierarchy).
 
-    process: the folder of another process, whose groups are wanted where we see them mounted.
+    process: /proc folder of another process, whose groups are returned in our own mounts.
     """
     own = {}
     for line in (text((process or proc) / "cgroup") or "").splitlines():
@@ -215,7 +215,7 @@ def own_folders(proc: Path, process: Path | None = None) -> dict[str, tuple[Path
     found = {}
     for kind, root, mount, options in _mounts(proc):
         for controller in [""] if kind == "cgroup2" else options & set(own):
-            # Above our own namespace a path begins with "/..", and leads to nothing that is mounted here.
+            # A path outside of our own cgroup namespace begins with "/.."; it is not mounted here.
             inside = controller in own and not own[controller].startswith("/..")
             if inside and os.path.commonpath((own[controller], root)) == root:
                 found[controller] = (mount / os.path.relpath(own[controller], root), mount)
@@ -227,7 +227,8 @@ def _may_write(folder: Path) -> bool:
 
 
 def _version_2(own: Path, mount: Path) -> Groups | None:
-    """Below our own group where it hands the controller on (only the root may hold processes, too), else beside it."""
+    """Groups below our own group if that delegates the memory controller, which only the root group can do while it
+    holds processes; else beside it."""
     for folder in (own, own.parent):
         inside = folder == mount or mount in folder.parents
         if inside and "memory" in (text(folder / "cgroup.subtree_control") or "").split() and _may_write(folder):
@@ -253,7 +254,7 @@ def find(proc: Path = PROC) -> Groups:
 
 
 def tried(find_groups: Callable[[], Groups] = find) -> tuple[Groups | None, str | None]:
-    """(groups, None), or (None, why there are none): making one is tried, since a filter may refuse it."""
+    """(groups, None), or (None, why there are none). It creates a group as a test, since a filter may refuse that."""
     try:
         groups = find_groups()
         groups.new().close()
