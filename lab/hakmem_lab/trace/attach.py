@@ -1,7 +1,7 @@
-"""Recording, or sampling, a process that runs: one of its threads loads what is needed, and goes on.
+"""Records or samples a running process: one of its threads loads the recorder, then continues.
 
-What can be found out from outside is, before the process is touched. The thread must hold no lock of the dynamic
-linker, the C library or the allocator: it is one that waits in a system call, or is in code of the program.
+Everything that can be found out from outside is checked before the process is touched. The thread must hold no lock of
+the dynamic linker, the C library or the allocator. So it must wait in a system call, or be in the program's own code.
 """
 
 import contextlib
@@ -24,10 +24,10 @@ from hakmem_lab.trace.record import Collector, Recorded, information, stopped_af
 
 LIMIT_S, PAUSE_S = 30.0, 0.005
 RTLD_NOW_NODELETE = 0x1002
-# So much of a stack is looked at for who has called the C library: where that waits for a lock it takes more itself.
+# Bytes of the stack that are searched for callers of the C library; while it waits for a lock, it uses more itself.
 CALLERS_BYTES, LOCK_CALLERS_BYTES = 192, 512
-# System calls: those that only a program makes, to wait; those that the C library and allocators make, too, with what
-# becomes of one that was interrupted; that which waits for a lock.
+# Numbers of system calls. WAITS: waiting calls that only a program makes. OTHERS: calls that the C library and
+# allocators make, too, and the restart of an interrupted call. LOCK: the call that waits for a lock.
 WAITS = {
     "x86_64": {7, 23, 34, 43, 45, 47, 61, 128, 130, 208, 232, 247, 270, 271, 281, 288, 441},
     "aarch64": {4, 22, 72, 73, 95, 133, 137, 202, 207, 212, 242, 260, 441},
@@ -37,7 +37,7 @@ OTHERS = {
     "aarch64": {57, 63, 64, 65, 66, 67, 68, 82, 83, 98, 101, 115, 124, 128, 206, 211},
 }
 LOCK = {"x86_64": 202, "aarch64": 98}
-# Why hak_record_attach did not: -1 and so on.
+# Reasons for the failures -1, -2, ... of hak_record_attach.
 REASONS = (
     "nothing in it calls its allocator in a way that can be led elsewhere",
     "it is recorded already",
@@ -47,7 +47,7 @@ REASONS = (
 
 
 def process(pid: int, output: Path, seconds: float | None = None, stack_bytes: int = 0) -> Recorded:
-    """Record a process until it ends, the time is over or a signal arrives; the process goes on. Raises LabError."""
+    """Records a process until it ends, the time is over or a signal arrives; the process continues. Raises LabError."""
     library = recorder()
     found = reach.of(pid, library)
     foreign = _user(pid) != os.geteuid()
@@ -56,7 +56,7 @@ def process(pid: int, output: Path, seconds: float | None = None, stack_bytes: i
     info = information(files.words(f"/proc/{pid}/cmdline"), None, stack_bytes)
     info |= {"cwd": _folder(pid), "environment": {}, "stdin": None}
     with Collector(output, info) as collector:
-        if foreign:  # it may not look into our folders
+        if foreign:  # its user may have no access to our folders
             library = Path(shutil.copy(library, collector.socket.parent))
             library.chmod(0o755)
         try:
@@ -67,7 +67,7 @@ def process(pid: int, output: Path, seconds: float | None = None, stack_bytes: i
                 output.unlink(missing_ok=True)
             raise
         with stopped_by_signals(collector):
-            collector.tell("exited 0 0 0 0")  # nothing of ours is to be waited for
+            collector.tell("exited 0 0 0 0")  # we started no command to wait for
             with stopped_after(collector, seconds):
                 return collector.wait()
 
@@ -86,8 +86,8 @@ def _folder(pid: int) -> str | None:
 
 
 def start_sampling(pid: int, mean_bytes: int) -> bool:
-    """Has hakmem in it begin its heap profile by its own function, which may load what follows stacks; False: it has no
-    such function, or would not. Raises LabError where no thread of it can be had."""
+    """Calls the function of hakmem in the process that starts its heap profile. It may load the library that unwinds
+    stacks. False: the function is missing, or refused. Raises LabError where no thread can make the call."""
     found = reach.of(pid, Path())
     if not (start := found.calls[START]):
         return False
@@ -101,7 +101,7 @@ def _within_a_thread(pid: int, found: Reach, work: Callable[[Process, Calls], in
     with Process(pid) as memory:
         while time.monotonic() < deadline:
             for tid in _threads(pid):
-                # One that has ended may be the only one of its process that has.
+                # A thread may have ended while the rest of its process still runs.
                 with contextlib.suppress(Gone), Thread(memory.pid, tid) as thread:
                     if Path(f"/proc/{pid}/auxv").read_bytes() != found.begun:
                         raise Refused(pid, "it has become another program: try again")
@@ -138,7 +138,7 @@ def _number(pid: int, tid: int) -> int:
 
 
 def _is_free(thread: Thread, found: Reach, memory: Process) -> bool:
-    """Whether it holds no lock that loading takes."""
+    """Whether the thread holds no lock that loading a library takes."""
     values, number, kind = thread.registers(), thread.system_call(), platform.machine()
     pc, sp = values[machine().pc], values[machine().sp]
     if _within(pc, found.never, found.allocator):
@@ -157,7 +157,8 @@ def _within(address: int, *codes: Sequence[range]) -> bool:
 
 
 def _called_by(sp: int, bytes_: int, found: Reach, memory: Process) -> bool:
-    """Whether the allocator or the dynamic linker may have called it; left-overs of former calls count, too."""
+    """Whether the allocator or the dynamic linker may be among the thread's callers. Remains of earlier calls count,
+    too."""
     try:
         words = struct.unpack(f"={bytes_ // 8}Q", memory.read(sp, bytes_))
     except Unreadable:
@@ -166,7 +167,7 @@ def _called_by(sp: int, bytes_: int, found: Reach, memory: Process) -> bool:
 
 
 def _at_system_call(pc: int, memory: Process) -> bool:
-    """The kernel has it go back before it on some machines."""
+    """Whether the thread is at a system call. On some machines the kernel sets pc back to before the instruction."""
     call = machine().system_call
     with contextlib.suppress(Unreadable):
         return call in (memory.read(pc - len(call), len(call)), memory.read(pc, len(call)))
@@ -186,7 +187,7 @@ def _inject(pid: int, found: Reach, library: Path, socket: Path) -> None:
 
 
 def _load(pid: int, found: Reach, memory: Process, calls: Calls, library: Path) -> int:
-    """Address of the recorder's function, which does the rest."""
+    """Loads the recorder. Returns the address of its function hak_record_attach."""
     handle = calls.function(found.calls["dlopen"], calls.text(os.fsencode(library) + b"\0"), RTLD_NOW_NODELETE)
     if handle == 0:
         said = calls.function(found.calls["dlerror"])

@@ -1,6 +1,6 @@
-/* Events counted by the processor or the kernel. They are opened on this process, switched off; the program inherits
- * them, and its exec switches its own on: nothing of the launcher is counted, and everything that the program starts
- * is. Counted in user mode only, which needs no rights. */
+/* Events counted by the processor or the kernel. This process opens them disabled. The program inherits them, and its
+ * exec enables its own copies. So they count the program and everything that it starts, but not the launcher. They
+ * count in user mode only, which needs no privileges. */
 #include "launcher.h"
 
 #include <inttypes.h>
@@ -38,7 +38,7 @@ counters_t counters_open(const char *wanted) {
   return counters;
 }
 
-/* Where there are more events than the processor has counters, they take turns, and the count is scaled. */
+/* If there are more events than counters of the processor, the events take turns, and the count is scaled. */
 static double read_one(int fd) {
   uint64_t raw[3];
   if (fd < 0 || read(fd, raw, sizeof raw) != (ssize_t)sizeof raw || raw[2] == 0) {

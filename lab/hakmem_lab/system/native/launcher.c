@@ -1,6 +1,6 @@
-/* Starts programs for the laboratory and reports what each of them used. A process of its own, because the peak memory
- * that the kernel reports for a child includes the peak of whoever forked it: this one is a few hundred KiB, a Python
- * interpreter with scipy a hundred MiB.
+/* Starts programs for the laboratory and reports what each of them used. It is a process of its own because the
+ * kernel's peak memory of a child includes the peak of the process that forked it. This process has a few hundred KiB,
+ * but a Python interpreter with scipy has a hundred MiB.
  *
  * stdin: requests. "run BYTES\n", then BYTES of strings that each end in NUL:
  *     timeout_ms sample_ms output_limit_bytes expected_library stdin_path stdout_path stderr_path directory processors
@@ -8,7 +8,7 @@
  *     (an empty string: not wanted; processors: "0,2"; counters: see counters.c; group: a cgroup's list of
  *      processes; worker: see served_open())
  * stdout: "started PID\n", and at the end of that program one line "ended name=value...\n"; or "failed ERRNO WHAT\n".
- * When stdin closes, the program and everything it started is killed: a laboratory that dies leaves nothing behind. */
+ * When stdin closes, it kills the program and everything that the program started, so that no process outlives hak. */
 #include "launcher.h"
 
 #include <errno.h>
@@ -102,14 +102,14 @@ static int redirect(const char *path, int flags, int target) {
   return fd < 0 || dup2(fd, target) < 0 || (fd != target && close(fd) < 0) ? -1 : 0;
 }
 
-/* This process, and what it starts from now on. */
+/* Puts this process, and what it starts from now on, into the cgroup. */
 static int join(const char *group) {
   int fd = open(group, O_WRONLY | O_CLOEXEC);
   return fd < 0 || write(fd, "0", 1) != 1 || close(fd) < 0 ? -1 : 0;
 }
 
-/* In the child of vfork: the parent's memory, until exec. *start_s: just before that, since it may take the kernel
- * 20 ms to put a process into a cgroup. */
+/* Runs in the child of vfork, in the parent's memory until exec. *start_s: the time just before exec, since the kernel
+ * may take 20 ms to put a process into a cgroup. */
 static int become(const request_t *request, const char **what, volatile double *start_s) {
   sigset_t none;
   sigemptyset(&none);
@@ -167,8 +167,8 @@ static bool ends_with(const char *text, const char *end) {
   return length >= wanted && strcmp(text + length - wanted, end) == 0;
 }
 
-/* Whether the library is there; or that it is not, which can be known only once the dynamic linker, where there is one,
- * has come to the C library: what is preloaded it maps before. */
+/* Looks for the library in the maps. Its absence is certain only once the dynamic linker, if there is one, has mapped
+ * the C library, since it maps preloaded libraries first. */
 static void look_for(const char *library, pid_t pid, usage_t *usage) {
   char path[PATH_BYTES], line[LINE_BYTES];
   snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
@@ -201,7 +201,7 @@ static bool output_too_long(const request_t *request) {
          out.st_size + err.st_size > request->output_limit_bytes;
 }
 
-/* What the program left running came to this process, the nearest subreaper. */
+/* Kills the program's remaining descendants. They have become children of this process, the nearest subreaper. */
 static void end_descendants(pid_t pid) {
   kill(-pid, SIGKILL);
   while (waitpid(-1, NULL, WNOHANG) >= 0) {
@@ -219,14 +219,14 @@ static void end_descendants(pid_t pid) {
   }
 }
 
-/* Leaves the process to be waited for. */
+/* Whether the process has ended; it stays waitable. */
 static bool has_ended(pid_t pid) {
   siginfo_t info = {0};
   return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid;
 }
 
-/* Until the program ends, is over its limits, or nobody listens any more. Without a pidfd, which filters of system
- * calls that are older than it refuse, the end is noticed up to ASK_MS late. */
+/* Watches until the program ends or exceeds its limits, or hak is gone. Without a pidfd, which old seccomp filters
+ * refuse, the end is noticed up to ASK_MS late. */
 static void watch(pid_t pid, int pidfd, const request_t *request, double start_s, usage_t *usage) {
   char path[PATH_BYTES];
   snprintf(path, sizeof path, "/proc/%d/statm", (int)pid);
@@ -280,7 +280,7 @@ static void print_end(int status, const struct rusage *used, double wall_s, int 
          " minor_faults=%ld major_faults=%ld voluntary_switches=%ld involuntary_switches=%ld mapped=%d",
          WIFEXITED(status) ? WEXITSTATUS(status) : -1, WIFSIGNALED(status) ? WTERMSIG(status) : 0,
          (int)usage->timed_out, (int)usage->too_much_output, wall_s, seconds(used->ru_utime), seconds(used->ru_stime),
-         /* The kernel's own peak may lag behind what a sample saw by the pages that it counts in batches. */
+         /* The kernel counts pages in batches, so its own peak may be lower than a sample. */
          used->ru_maxrss > usage->memory.peak_kib ? (int64_t)used->ru_maxrss : usage->memory.peak_kib, used->ru_minflt,
          used->ru_majflt, used->ru_nvcsw, used->ru_nivcsw, mapped);
   memory_print(&usage->memory);
@@ -331,7 +331,7 @@ static bool read_all(char *buffer, size_t bytes) {
   return true;
 }
 
-/* Byte by byte: whatever follows the line belongs to the payload. */
+/* Reads byte by byte, since the bytes after the line belong to the payload. */
 static bool read_line(char *line, size_t bytes) {
   for (size_t i = 0; i + 1 < bytes && read_all(line + i, 1); i++) {
     if (line[i] == '\n') {
@@ -346,7 +346,7 @@ int main(void) {
   char line[LINE_BYTES];
   size_t bytes;
   prctl(PR_SET_CHILD_SUBREAPER, 1);
-  /* Programs should not depend on what ignores signals where the laboratory was started, such as nohup or a shell's &.
+  /* Programs should not inherit ignored signals from the place where hak was started, such as nohup or a shell's &.
    */
   for (int number = 1; number < NSIG; number++) {
     signal(number, SIG_DFL);

@@ -1,4 +1,4 @@
-/* What the launcher's files share. Each of them measures one thing of a program that launcher.c starts. */
+/* Declarations that the launcher's files share. Each file measures one aspect of a program that launcher.c starts. */
 #ifndef HAK_LAUNCHER_H
 #define HAK_LAUNCHER_H
 
@@ -9,8 +9,8 @@
 
 enum { SERIES_POINTS = 64, MOST_COUNTERS = 8, MOST_PROCESSES = 4096, PATH_BYTES = 64 };
 
-/* A quantity over time in few points for a run of any length: each is the mean of `stride` samples (0 and 1: of one),
- * from the first one's time on. When there is no more room, neighbours become one. */
+/* A quantity over time in few points, for a run of any length. Each point is the mean of `stride` samples (0 and 1: of
+ * one) and has the time of the first. When the points are full, neighbours are merged. */
 typedef struct series {
   int64_t points, stride, at_ms[SERIES_POINTS], sum_kib[SERIES_POINTS], samples[SERIES_POINTS];
 } series_t;
@@ -29,8 +29,7 @@ bool memory_sample_resident(memory_t *memory, int statm, double elapsed_s, doubl
 void memory_sample_proportional(memory_t *memory, double elapsed_s, double age_s);
 void memory_print(const memory_t *memory);
 
-/* All that the program has started and that still runs: descendants of this process, even if they were left alone, for
- * it is the nearest subreaper. */
+/* All running processes of the program. Orphans stay descendants of this process, since it is the nearest subreaper. */
 typedef struct family {
   int64_t count;
   int pids[MOST_PROCESSES];
@@ -38,15 +37,16 @@ typedef struct family {
 
 void family_find(family_t *family);
 
-/* Whether the library of an allocator was loaded by what does the work. Nothing of the program is stopped or changed:
- * the kernel tells when its file and that of the program are opened, and processes are looked at now and then. */
+/* Detects whether the program that does the work loaded an allocator's library. It stops or changes no process: inotify
+ * reports when the files of library and program are opened, and /proc is read now and then. */
 typedef struct served served_t;
 
-/* worker: the program that is known to do the work, "" where none is. NULL: no library is expected. */
+/* worker: the program that does the work, "" if unknown. Returns NULL if no library is expected. */
 served_t *served_open(const char *library, const char *worker);
-/* To be called often; looks at processes at ages that grow by a quarter. */
+/* Call it often. It reads /proc at program ages that grow by a quarter each time. */
 void served_watch(served_t *served, double age_s);
-/* How often the library was opened once the worker was, and who has used processor time without it. */
+/* Prints how often the library was opened after the worker was, and the program that used most processor time without
+ * it. */
 void served_print(served_t *served);
 void served_close(served_t *served);
 

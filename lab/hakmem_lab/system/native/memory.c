@@ -1,4 +1,4 @@
-/* The processes of the program that runs; their resident and proportional memory over time. */
+/* Finds the processes of the running program, and samples their resident and proportional memory over time. */
 #include "launcher.h"
 
 #include <dirent.h>
@@ -60,7 +60,8 @@ bool memory_sample_resident(memory_t *memory, int statm, double elapsed_s, doubl
   return true;
 }
 
-/* One whose parent ends meanwhile is found again among our own children. */
+/* Adds a process unless it is known. A process whose parent ends meanwhile is found twice: again among our own
+ * children. */
 static bool is_new(family_t *family, int pid) {
   for (int64_t i = 0; i < family->count; i++) {
     if (family->pids[i] == pid) {
@@ -91,7 +92,7 @@ static void add_children(family_t *family, int pid, const char *thread) {
   }
 }
 
-/* Every thread has a list of its own of the processes that it started. */
+/* Every thread has its own list of child processes. */
 static void add_descendants(family_t *family, int pid) {
   char path[PATH_BYTES];
   snprintf(path, sizeof path, "/proc/%d/task", pid);

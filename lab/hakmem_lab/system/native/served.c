@@ -12,9 +12,10 @@
 
 enum { LINE_BYTES = PATH_MAX + 128, EVENTS_BYTES = 1 << 14, MOST_KNOWN = 256 };
 
-static const double FIRST_LOOK_S = 0.005, GROWTH = 1.25, BUSY = 0.1; /* busy: of the time since the start */
+static const double FIRST_LOOK_S = 0.005, GROWTH = 1.25, BUSY = 0.1; /* BUSY: part of the time since the start */
 
-/* A process between one exec and the next. before_s, used_s: of its clock, at the last look before the exec and now. */
+/* A process between one exec and the next. before_s, used_s: processor time at the last look before the exec, and at
+ * the latest look. */
 typedef struct known {
   int pid;
   ino_t program;
@@ -23,14 +24,15 @@ typedef struct known {
   char path[PATH_MAX];
 } known_t;
 
-/* opened: how often the library was, since the worker was where there is one; -1: the kernel does not tell. */
+/* opened: how often the library was opened, counted from the worker's start if there is a worker; -1: the kernel does
+ * not report it. */
 struct served {
   int events, library, worker;
   int64_t opened;
   bool begun;
   double next_s;
   char path[PATH_MAX];
-  ino_t inode; /* by which the library is known in another root, too */
+  ino_t inode; /* identifies the library in another root folder, too */
   size_t count;
   family_t family;
   known_t known[MOST_KNOWN];
@@ -46,7 +48,7 @@ served_t *served_open(const char *library, const char *worker) {
   served->inode = stat(library, &status) == 0 ? status.st_ino : 0;
   served->next_s = FIRST_LOOK_S;
   served->events = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-  /* What is read of a file makes two openings two events: the kernel makes one of two that are alike. */
+  /* The kernel merges equal successive events. Reads of the file, which IN_ACCESS reports, keep two openings apart. */
   served->library = inotify_add_watch(served->events, library, IN_OPEN | IN_ACCESS);
   served->worker = *worker ? inotify_add_watch(served->events, worker, IN_OPEN) : -1;
   served->opened = served->library < 0 ? -1 : 0;
@@ -88,7 +90,7 @@ static bool maps(int pid, const served_t *served) {
   bool found = false;
   snprintf(path, sizeof path, "/proc/%d/maps", pid);
   FILE *file = fopen(path, "re");
-  /* What cannot be read says nothing against the process. */
+  /* A process whose maps cannot be read counts as served. */
   bool readable = file && fgets(line, sizeof line, file);
   while (readable && !found && fgets(line, sizeof line, file)) {
     const char *name = strchr(line, '/');
@@ -104,7 +106,7 @@ static bool maps(int pid, const served_t *served) {
   return found || !readable;
 }
 
-/* NULL: no more can be known. */
+/* NULL: the table is full. */
 static known_t *known_of(served_t *served, int pid) {
   for (size_t i = 0; i < served->count; i++) {
     if (served->known[i].pid == pid) {
@@ -171,7 +173,7 @@ void served_print(served_t *served) {
     most_s = without_s > most_s ? without_s : most_s;
   }
   printf(" opened=%" PRId64 " unserved_s=%.6f unserved=", served ? served->opened : -1, whole_s);
-  for (const char *at = most ? most->path : ""; *at; at++) { /* a word of the answer's line */
+  for (const char *at = most ? most->path : ""; *at; at++) { /* the path must be one word of the line */
     putchar(*at > ' ' ? *at : '?');
   }
 }

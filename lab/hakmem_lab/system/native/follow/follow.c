@@ -1,9 +1,10 @@
-/* Follows a program and all that it starts through every exec, and says of each whether a library was loaded into it:
+/* Follows a program and all that it starts through every exec, and reports whether a library was loaded into each:
  *     hak-follow REPORT LIBRARY LIMIT_MS COMMAND [ARGUMENT...]   runs the command and ends as it does
  *     hak-follow REPORT LIBRARY --attach PID                     follows a process until it ends
- * REPORT is written to: see image_print(). LIMIT_MS: so long after its start all is looked at and killed; 0: never. The
- * second form writes "ready" to standard output once it follows, or ends with 1 where that is not allowed.
- * A traced process stops only where it forks, calls exec, gets a signal, or a thread of it begins or ends. */
+ * It writes to REPORT: see image_print(). LIMIT_MS: this time after the start, it checks all processes and kills them;
+ * 0: never. The second form writes "ready" to standard output once it follows, or exits with 1 where that is not
+ * allowed.
+ * A traced process stops only when it forks, calls exec, gets a signal, or starts or ends a thread. */
 #include "image.h"
 
 #include <errno.h>
@@ -36,7 +37,7 @@ static int report;
 static volatile sig_atomic_t time_is_over;
 static pid_t first;
 
-/* A field of /proc/PID/status; 0: there is none. */
+/* A number in /proc/PID/status; 0: the field is missing. */
 static pid_t field_of(pid_t thread, const char *format) {
   char path[PROC_PATH_BYTES], line[256];
   int value = 0;
@@ -94,14 +95,14 @@ static void on_exec(pid_t pid) {
   }
 }
 
-/* What a stopped thread is to go on with. */
+/* Handles the event of a stopped thread, and lets it continue. */
 static void go_on(pid_t thread, int status) {
   int event = status >> EVENT_SHIFT, number = WSTOPSIG(status);
   process_t *process = event == PTRACE_EVENT_EXIT ? process_of(thread) : NULL;
   switch (event) {
   case PTRACE_EVENT_EXEC:
     on_exec(thread);
-    if (image_traces(thread)) { /* from here on it is not followed, and nothing is said of it */
+    if (image_traces(thread)) { /* not followed or reported from here on */
       forget(thread, false);
       ptrace(PTRACE_DETACH, thread, 0, 0);
       return;
@@ -114,7 +115,7 @@ static void go_on(pid_t thread, int status) {
     break;
   case PTRACE_EVENT_STOP:
     process_of(thread);
-    if (number != SIGTRAP) { /* the group was stopped, and stays so */
+    if (number != SIGTRAP) { /* the process is stopped by a signal, and stays stopped */
       ptrace(PTRACE_LISTEN, thread, 0, 0);
       return;
     }
@@ -125,7 +126,7 @@ static void go_on(pid_t thread, int status) {
   ptrace(PTRACE_CONT, thread, 0, event ? 0 : number);
 }
 
-/* Until the first process has ended or the time is over; its status. */
+/* Follows until the first process has ended or the time is over. Returns the status of the first process. */
 static int follow(void) {
   int status = 0;
   while (!time_is_over) {
@@ -149,7 +150,7 @@ static int follow(void) {
   return status;
 }
 
-/* What it is told is for the program. */
+/* Passes signals on to the program. */
 static void hear(int number) {
   time_is_over |= number == SIGALRM;
   if (number != SIGALRM) {

@@ -26,7 +26,7 @@ bool library_find(library_t *library, const char *path) {
   return true;
 }
 
-/* What all its threads have used so far, also those that have ended. */
+/* Processor time of the process, including ended threads. */
 static int64_t used_ns(pid_t process) {
   struct timespec t;
   clockid_t clock = (clockid_t)((~(unsigned)process << 3) | 2); /* the kernel's name for it: CPUCLOCK_SCHED */
@@ -56,7 +56,7 @@ static uint64_t auxiliary(pid_t process, uint64_t kind) {
   return count == SIZE_MAX ? kind : 0;
 }
 
-/* LD_PRELOAD as the program was started with it. false: there is none. */
+/* Copies the LD_PRELOAD with which the program was started. false: it was not set. */
 static bool preload_of(pid_t process, char *words, size_t bytes) {
   FILE *file = open_of(process, "environ");
   char *entry = NULL;
@@ -82,7 +82,7 @@ static bool is_library(const char *word, const library_t *library) {
          (!name && strncmp(library->name, word, strlen(word)) == 0);
 }
 
-/* Why the dynamic linker will not load the library; "": it is asked to. */
+/* Why the dynamic linker will not load the library; "": it has been asked to. */
 static const char *lost_in(pid_t process, const library_t *library) {
   static char words[WORDS_BYTES];
   char there[PATH_MAX + PROC_PATH_BYTES];

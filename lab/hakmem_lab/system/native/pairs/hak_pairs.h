@@ -12,7 +12,7 @@
 //
 //   cc -O2 bench.c && ./a.out | hak judge -
 //
-// The order within each pair is drawn, so a drift of the machine and what one region leaves behind for the next burden
+// The order within each pair is random, so a drift of the machine, and the effects of one region on the next, burden
 // both sides alike. The memory for the figures is mapped before anything is measured; nothing here calls malloc until
 // the end.
 #ifndef HAK_PAIRS_H
@@ -30,10 +30,10 @@ enum { HAK_PAIRS_MOST = 1 << 16, HAK_PAIRS_REGION_NS = 50000, HAK_PAIRS_TRIALS =
 
 typedef struct {
   const char *names[2];
-  void (*region)(void *context, int side, size_t times); // the work, so many times; side: 0 or 1
-  void (*enter)(void *context, int side); // NULL, or not measured: sets what a side stands for (hak_option_set)
+  void (*region)(void *context, int side, size_t times); // does the work `times` times; side: 0 or 1
+  void (*enter)(void *context, int side); // if not NULL, selects a side before each region, unmeasured (hak_option_set)
   void *context;
-  double seconds; // of processor time; 0: one. It ends at ten times as much wall time at the latest
+  double seconds; // processor time; 0: one second. The wall time is at most ten times as much
 } hak_pairs_t;
 
 typedef struct {
@@ -59,10 +59,10 @@ static inline hak_pairs_time_t hak_pairs_region(const hak_pairs_t *pairs, int si
   return found;
 }
 
-// How often the work is done in a region: long beside a reading of the clock, short beside the machine's changes.
+// How often a region does the work: long enough to outweigh a clock reading, short against the machine's drift.
 static inline size_t hak_pairs_times(const hak_pairs_t *pairs) {
   for (size_t times = 1;; times *= 2) {
-    uint64_t least = UINT64_MAX; // of a few, since another process may have delayed one
+    uint64_t least = UINT64_MAX; // of a few trials, since another process may delay one
     for (int i = 0; i < HAK_PAIRS_TRIALS; i++) {
       uint64_t ns = hak_pairs_region(pairs, i % 2, times).wall_ns;
       least = ns < least ? ns : least;
@@ -90,7 +90,7 @@ static inline void hak_pairs_print(FILE *out, const char *name, const hak_pairs_
   fprintf(out, "]}");
 }
 
-// Measures, and writes the figures for `hak judge`. 0, or an exit status with errno set.
+// Measures, and writes the figures for `hak judge`. Returns 0, or an exit status with errno set.
 static inline int hak_pairs(const hak_pairs_t *pairs, FILE *out) {
   size_t bytes = HAK_PAIRS_MOST * 2 * sizeof(hak_pairs_time_t), count = 0;
   void *mapping = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);

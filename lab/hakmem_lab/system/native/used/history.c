@@ -1,7 +1,7 @@
-// Preloaded after an allocator: before `main` it gives the heap a past. Blocks of changing sizes come and go at random,
-// and a quarter of the last ones stays for good, scattered over everything that was ever in use. Every run, on every
-// allocator, asks for the same blocks in the same order. Where HAK_HISTORY names a recorded history, that is done
-// instead, and the blocks that it never frees stay.
+// Preloaded after an allocator, this library gives the heap a history before `main`. It allocates and frees blocks of
+// changing sizes at random. A quarter of the last blocks stays allocated, scattered over all memory that was in use.
+// Every run makes the same requests in the same order, on every allocator. If HAK_HISTORY names a recorded history, the
+// library replays that instead, and the blocks that it never frees stay.
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
@@ -15,7 +15,7 @@
 
 #include "past.h"
 
-enum { TOUCHED_WHOLE = 128 << 10 }; // bytes: the trace says of smaller blocks nothing more
+enum { TOUCHED_WHOLE = 128 << 10 }; // bytes; the trace has no touched bytes of smaller blocks
 enum { SLOTS = 1 << 15, ROUNDS = 3, REQUESTS = 40000, STAYS_ONE_IN = 4 };
 
 static void *slots[SLOTS];
@@ -28,7 +28,8 @@ static uint32_t drawn(uint32_t below) {
   return state % below;
 }
 
-// From 16 B to 256 B at first, to 4 KiB in the last round: blocks of one round do not fill the holes of the one before.
+// Sizes are 16 B to 256 B in the first round, and up to 4 KiB in the last, so that a round does not fill the holes of
+// the one before.
 static size_t drawn_size(int round) {
   size_t low = (size_t)16 << (2 * round) << drawn(4);
   return low + drawn((uint32_t)low);
@@ -63,11 +64,11 @@ static void do_step(void **slot, const past_step_t *step) {
   }
   *slot = block;
   if (step->kind <= PAST_RESIZE && step->size < TOUCHED_WHOLE) {
-    write_to(block, step->size); // of larger ones the recording says how much was written to
+    write_to(block, step->size); // larger blocks have steps of their own for touched bytes
   }
 }
 
-// False: there is none to do.
+// Replays a recorded history. False: there is none.
 static bool give_recorded(const char *path) {
   int file = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
   struct stat about;

@@ -1,4 +1,4 @@
-// A recorded history as the library reads it that gives a heap a past: a head, then steps, in the order of their time.
+// The file of a recorded history, which history.c replays: a head, then steps in the order of their time.
 #ifndef USED_PAST_H
 #define USED_PAST_H
 
