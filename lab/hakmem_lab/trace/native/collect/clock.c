@@ -14,7 +14,7 @@ static uint64_t monotonic_ns(void) {
   return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-// Both clocks at about the same time: of some pairs that which took the shortest.
+// Reads both clocks at about the same time: of PAIRS pairs of readings, it takes the quickest.
 static void pair(uint64_t *ns, uint64_t *clock) {
   uint64_t shortest = UINT64_MAX;
   for (int i = 0; i < PAIRS; i++) {

@@ -1,9 +1,9 @@
-// hak-collect: gives each process that connects a segment (segment.h), takes the words out of it while the
-// program runs, and has them packed into a trace.
+// hak-collect: gives a segment (segment.h) to each process that connects, takes the words out of it while the program
+// runs, and packs them into a trace.
 //
-// Two threads. The collector (collect_main.c, collect_process.c, collect_sample.c) empties the segments, and must never
-// be late. The packer (collect_packer.c) works on what the collector has put into the queue (collect_queue.c), when the
-// processors have nothing better to do; what it leaves for too long is moved from the shared memory to a file.
+// It has two threads. The collector (collect_main.c, collect_process.c, collect_sample.c) empties the segments, and
+// must never be late. The packer (collect_packer.c) processes the collector's queue (collect_queue.c) on otherwise idle
+// processors. If it falls behind, the words are moved from the shared memory to a file.
 #ifndef COLLECT_H
 #define COLLECT_H
 
@@ -15,10 +15,10 @@
 #include "recorder/segment.h"
 
 typedef struct {
-  uint32_t taken;   // words that were put into the queue
-  uint32_t pending; // of these, items that still point into the buffer. Guarded by the queue
-  bool whole;       // nobody writes into it any more. Guarded by the queue
-  uint16_t pages;   // that the program has ever touched of it
+  uint32_t taken;   // words already put into the queue
+  uint32_t pending; // queued items that still point into the buffer; guarded by the queue's lock
+  bool whole;       // its owner has finished it; guarded by the queue's lock
+  uint16_t pages;   // pages of the buffer that the program has touched
 } buffer_t;
 
 typedef struct process {
@@ -28,20 +28,20 @@ typedef struct process {
   int pidfd;
   segment_t *segment;
   uint32_t queue_head;   // buffers taken out of the segment's queue
-  uint64_t advanced;     // all before this clock is in the queue
-  bool behind;           // the packer does not know that
-  uint32_t *taken_whole; // by thread: so many of its buffers were taken to their end
+  uint64_t advanced;     // all words before this clock are in the queue
+  bool behind;           // the packer has not been told of `advanced`
+  uint32_t *taken_whole; // by thread: number of its buffers that were taken to their end
   uint32_t thread_capacity;
   uint32_t forks_claimed;
-  uint64_t began_ns, died_ns; // since the trace began; died: 0: it lives
-  bool over;                  // the packer has been told of its end, and forgets its memory
-  uint64_t own_pages;         // of the segment, that it has touched; of 4 KiB whatever the system's are
+  uint64_t began_ns, died_ns; // since the trace began; died_ns: 0 while it lives
+  bool over;                  // its end is in the queue; the packer unmaps its memory
+  uint64_t own_pages;         // touched pages of the segment, in units of 4 KiB on all systems
   uint64_t peak_kib, cpu_ms;
   uint32_t waits;
-  int statm;     // its file in /proc
-  bool left;     // it died in order: its exit handlers ran
+  int statm;     // descriptor of /proc/PID/statm
+  bool left;     // it exited normally: its exit handlers ran
   bool replaced; // another program runs in it
-  bool exited;   // the next two are known
+  bool exited;   // exit_code and signal are known
   int exit_code, signal;
   FILE *samples; // text of the next TRACE_RESIDENT
   char *samples_text;
@@ -49,11 +49,11 @@ typedef struct process {
   unsigned sample_count, samples_all;
   uint64_t sampled_ns;
   char executable[256];
-  char begun[512]; // its auxiliary vector, as far as there is room: another program has another one
+  char begun[512]; // start of its auxiliary vector, which differs in another program
   size_t begun_bytes;
-  pack_counts_t counts;  // the packer's, once it has ended
-  buffer_t *buffers;     // of each in the segment
-  struct stacks *stacks; // NULL: none are wanted, or it is over
+  pack_counts_t counts;  // from the packer, at the end of the recording
+  buffer_t *buffers;     // one for each buffer of the segment
+  struct stacks *stacks; // NULL: no stacks are recorded, or the process is over
 } process_t;
 
 static inline uint64_t process_own_kib(const process_t *process) {
@@ -69,73 +69,73 @@ typedef struct {
   int64_t spilled;         // offset in the file, or -1
   int64_t parent;          // ITEM_PROCESS
   uint64_t fork, clock;    // ITEM_PROCESS, ITEM_ADVANCE
-  char *text;              // JSON; the item's own
-  trace_chunk_kind_t sort; // of the text
+  char *text;              // JSON, owned by the item
+  trace_chunk_kind_t sort; // kind of the text
 } item_t;
 
 // collect_clock.c
 void clock_start(void); // measures the clock; the trace begins now
-double clock_ns(void);  // of one unit of RAW_TIME
+double clock_ns(void);  // length of one unit of RAW_TIME
 uint64_t clock_since(uint64_t origin);
 uint64_t clock_ns_since(uint64_t origin);
 uint64_t clock_now_ns(void); // since the trace began
 
-// collect_queue.c: what is to be packed, in order.
-bool queue_open(const char *beside); // errno
+// collect_queue.c: the items to pack, in order.
+bool queue_open(const char *beside); // false with errno
 void queue_put(item_t item);
-void queue_release(process_t *process, uint32_t buffer); // it was taken to its end
-item_t queue_take(void);                                 // waits
+void queue_release(process_t *process, uint32_t buffer); // the buffer was taken to its end
+item_t queue_take(void);                                 // waits for an item
 const uint64_t *queue_words(const item_t *item);         // NULL with errno
 void queue_done(const item_t *item);
 typedef struct {
-  int error;        // errno of what went wrong; the recording ends
-  const char *what; // went wrong
+  int error;        // errno; the recording ends
+  const char *what; // part that failed
 } failure_t;
-void failure_note(int error, const char *what); // the first one counts
+void failure_note(int error, const char *what); // only the first failure is kept
 failure_t failure(void);
 
 // collect_packer.c
 void packer_start(int fd, const char *info);
-void packer_wait(process_t *first);                    // after ITEM_LAST was put
-uint64_t packer_close(bool complete, const char *end); // the trace's bytes
+void packer_wait(process_t *first);                    // called after ITEM_LAST was put
+uint64_t packer_close(bool complete, const char *end); // returns the size of the trace in bytes
 
 // collect_process.c
-// NULL with errno; the descriptor of its segment is the caller's.
+// Returns NULL with errno. The caller owns the descriptor of the segment.
 process_t *process_new(pid_t pid, uint32_t number, int *descriptor);
-bool process_take(process_t *process);     // the words that are there now; False: none are new
-void process_take_all(process_t *process); // of one that has ended; it must not be touched afterwards
+bool process_take(process_t *process);     // takes the present words; false: no new ones
+void process_take_all(process_t *process); // takes the last words of an ended process; the last call for it
 void process_stop(process_t *process);
 
-// collect_stacks.c: which files the places of a process's stacks are in.
-void stacks_begin(process_t *process);           // while it waits for its answer
-void stacks_take(process_t *process, bool last); // nodes that are new
+// collect_stacks.c: finds the files in which the places of a process's stacks lie.
+void stacks_begin(process_t *process);           // called while the process waits for its answer
+void stacks_take(process_t *process, bool last); // takes the new nodes
 
-// collect_processes.c: all of them.
-// stack_bytes: segment.h; errno
+// collect_processes.c: all recorded processes.
+// stack_bytes: see segment.h. Returns false with errno.
 bool processes_open(const char *socket_path, uint64_t stack_bytes);
-void processes_serve(int timeout_ms, int control); // until something happens, such as a line to be read from control
-bool processes_take(void);                         // what is new in all of them; False: nothing
-bool processes_any(void);                          // that live, or may have children that are still to come
+void processes_serve(int timeout_ms, int control); // waits for an event, such as a line on `control`
+bool processes_take(void);                         // takes the new words of all processes; false: none
+bool processes_any(void);                          // whether one lives, or may have a child that still connects
 void processes_stop(void);
-process_t *processes_of(pid_t pid); // also one that has ended; the last one of that number
+process_t *processes_of(pid_t pid); // the latest one with this number, even if it has ended
 process_t *processes_first(void);
 
-// collect_end.c: what is said at the end, as JSON.
+// collect_end.c: the text at the end of the trace, as JSON.
 typedef struct {
-  const char *reason; // NULL: it is complete
+  const char *reason; // why the trace is partial; NULL: it is complete
   double wall_s, cpu_s;
 } ending_t;
 char *end_describe(const ending_t *ending);
 
-// collect_sample.c: what /proc says.
+// collect_sample.c: reads /proc.
 typedef struct {
   char state;
   pid_t parent;
   uint64_t cpu_ms;
-  int exit_status; // as of wait; only of a zombie
+  int exit_status; // as from wait; only known for a zombie
 } stat_t;
-bool sample_stat(pid_t pid, stat_t *stat);     // False: it is gone
-bool sample_is_same(const process_t *process); // False: it has become another program
+bool sample_stat(pid_t pid, stat_t *stat);     // false: the process is gone
+bool sample_is_same(const process_t *process); // false: it has become another program
 void sample_resident(process_t *process);
 void sample_cpu(process_t *process);
 void sample_flush(process_t *process);
@@ -143,9 +143,9 @@ char *sample_describe(process_t *process, const segment_hello_t *hello, int64_t 
 void json_string(FILE *out, const char *text, size_t bytes);
 
 // collect_strangers.c: children of recorded processes that are not recorded themselves.
-// attached: nobody else has loaded the recorder, so that one which becomes another program is recorded no longer.
+// attached: the recorder was not preloaded, so a process that becomes another program ends its recording.
 void strangers_look(process_t *first, pid_t root, bool attached);
-void strangers_add(pid_t pid);   // it cannot be recorded, and has said so
+void strangers_add(pid_t pid);   // adds a process that reported that it cannot be recorded
 void strangers_write(FILE *out); // JSON
 
 #endif

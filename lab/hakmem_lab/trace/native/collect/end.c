@@ -1,11 +1,11 @@
-// What a trace says of itself at its end.
+// Makes the JSON text at the end of a trace: the ending, and the counts of all processes.
 #include "collect.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROOM_BYTES = 256 << 10 }; // for what comes behind the processes
+enum { ROOM_BYTES = 256 << 10 }; // room for the text after the processes
 
 static void write_counts(FILE *out, const pack_counts_t *counts) {
   fprintf(out,
@@ -46,7 +46,7 @@ static void add(pack_counts_t *sum, const pack_counts_t *counts) {
   sum->live_blocks += counts->live_blocks;
 }
 
-// One line each, as far as there is room in one text; all of them are counted.
+// Writes an object for each process while the text has room. The counts include all processes.
 static void write_processes(FILE *out, const size_t *written, pack_counts_t *sum) {
   unsigned count = 0;
   fputs(", \"processes\": [", out);

@@ -1,11 +1,11 @@
 // hak-collect SOCKET TRACE INFO STACK_BYTES: records the processes that connect to SOCKET into the file TRACE, which
 // begins with the JSON text in the file INFO. STACK_BYTES: as in segment.h. Lines on standard input:
 //   root PID                            the command that was started
-//   exited CODE SIGNAL WALL_S CPU_S     it has ended; the recording goes on until all its descendants have
-//   stop                                as was asked: the trace is complete
-//   abandon WHY                         the trace is partial; so it is when the input ends
-// It says "ready" once it listens, and at its end one line: {"bytes": ..., "complete": ..., "end": what the trace
-// says}.
+//   exited CODE SIGNAL WALL_S CPU_S     the command has ended; the recording ends with its last descendant
+//   stop                                ends the recording; the trace counts as complete
+//   abandon WHY                         ends the recording; the trace is partial. The end of the input does the same
+// It prints "ready" once it listens, and at its end one line: {"bytes": ..., "complete": ..., "end": TEXT}, where TEXT
+// is the text at the end of the trace.
 #include "collect.h"
 
 #include <errno.h>
@@ -86,7 +86,7 @@ static void read_control(void) {
   }
 }
 
-// Whether so many milliseconds have passed since *last_ns.
+// Whether `ms` milliseconds have passed since *last_ns; if so, sets it to now.
 static bool due(uint64_t *last_ns, uint64_t now_ns, unsigned ms) {
   if (now_ns - *last_ns < (uint64_t)ms * 1000000)
     return false;
@@ -135,7 +135,7 @@ static void record(void) {
   packer_wait(processes_first());
 }
 
-// Nobody else writes it, and what was in it is gone.
+// Opens the trace with a lock against other recordings, and empties it.
 static int open_trace(const char *path) {
   int trace = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
   if (trace < 0)
@@ -178,7 +178,8 @@ static void note_failure(void) {
   state.ending.reason = state.reason;
 }
 
-// What fails at the very end, hak says; the trace itself has only room for that it is partial.
+// A failure at the very end goes to standard output for hak to report. In the trace there is only room to mark it as
+// partial.
 static void finish(void) {
   note_failure();
   char *end = end_describe(&state.ending);

@@ -1,5 +1,5 @@
-// The packer: takes items out of the queue and writes the trace. It runs when no one else wants a processor; once the
-// programs have ended, the collector goes on in its place, since a thread may not raise itself again.
+// The packer: takes items out of the queue and writes the trace. It runs with idle priority. A thread may not raise its
+// own priority again, so the collector takes over once the programs have ended.
 #include "collect.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@ static pthread_t thread;
 static trace_writer_t *writer;
 static pack_t *pack;
 static int trace_fd;
-static _Atomic bool over; // what is to be recorded
+static _Atomic bool over; // the recording has ended
 static bool last_seen;
 
 static void pack_item(const item_t *item) {
@@ -63,7 +63,7 @@ static void forget_memory(process_t *process) {
   process->buffers = NULL;
 }
 
-// Until the last item, or until another thread is to go on.
+// Packs items until the last one, or until `enough` is set.
 static void run(const _Atomic bool *enough) {
   while (!atomic_load(enough)) {
     item_t item = queue_take();
@@ -105,7 +105,7 @@ void packer_wait(process_t *first) {
   pthread_join(thread, NULL);
   if (!last_seen)
     run(&never);
-  // A forked child may end before its parent has come to the fork: only now is all of it counted.
+  // A forked child may end before its parent's fork is packed, so its counts are complete only now.
   for (process_t *process = first; process != NULL; process = process->next)
     pack_counts(pack, process->number, &process->counts);
 }

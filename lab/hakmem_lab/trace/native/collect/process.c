@@ -1,4 +1,4 @@
-// The words of one process: taken out of its segment while it runs, and to the last one when it has ended.
+// Takes the words of one process out of its segment: while it runs, and all remaining ones when it has ended.
 #include "collect.h"
 
 #include <errno.h>
@@ -9,9 +9,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define SLOW_NS 12000 // 64 words in longer than this: the thread has time for more marks
+#define SLOW_NS 12000 // a thread that takes longer for 64 words has time for more marks
 #define THREADS_MOST (1u << 20)
-#define HEADER_PAGES 6 // of a segment's, that a program touches
+#define HEADER_PAGES 6 // pages of a segment's header that a program touches
 
 process_t *process_new(pid_t pid, uint32_t number, int *descriptor) {
   process_t *process = calloc(1, sizeof *process);
@@ -41,8 +41,8 @@ process_t *process_new(pid_t pid, uint32_t number, int *descriptor) {
   return process;
 }
 
-// Of a buffer whose owner may be writing: words come one after the other, and all behind them are zero. Of a pair the
-// second is there first.
+// Number of words in a buffer whose owner may be writing. The owner writes them in order, and all later ones are zero.
+// Of a pair it writes the second word first.
 static uint32_t filled_words(const uint64_t *words, uint32_t from) {
   uint32_t low = from, high = SEGMENT_BUFFER_WORDS;
   while (low < high) {
@@ -74,7 +74,7 @@ static bool thread_room(process_t *process, uint32_t thread) {
   return true;
 }
 
-// What is new in this buffer. whole: its owner is done with it.
+// Takes the new words of this buffer. whole: its owner has finished it.
 static void take_buffer(process_t *process, uint32_t index, uint32_t thread, bool whole) {
   buffer_t *buffer = &process->buffers[index];
   uint32_t from = buffer->taken, to = filled_words(segment_buffer(process->segment, index), from);
@@ -114,8 +114,8 @@ static uint32_t used_buffers(const segment_t *segment) {
   return fresh < SEGMENT_BUFFERS ? fresh : SEGMENT_BUFFERS;
 }
 
-// All that happened before `now` was there when this began: if no thread has begun a further buffer meanwhile, it is in
-// the queue when this ends.
+// All words from before `now` are in the segment when this begins. If no thread begins a further buffer meanwhile, all
+// of them are in the queue when this ends.
 bool process_take(process_t *process) {
   segment_t *segment = process->segment;
   uint64_t now = clock_since(segment->origin);
@@ -151,7 +151,8 @@ static int by_thread_and_order(const void *left, const void *right, void *uses) 
   return a->order < b->order ? -1 : a->order > b->order;
 }
 
-// Those that were taken to their end keep their owner until they are packed.
+// Whether a buffer still has words to take. Buffers that were taken to their end keep their owner until they are
+// packed, but do not count.
 static bool is_left(process_t *process, uint32_t index) {
   const segment_use_t *use = &process->segment->of[index];
   uint32_t owner = atomic_load(&use->owner);

@@ -1,4 +1,4 @@
-// The processes that are recorded: how they come, and that they go.
+// The recorded processes: notices when they connect and when they end.
 #include "collect.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 enum { EVENTS = 64, HELLO_S = 2, TRIES = 100, BACKLOG = 4096 };
-#define ORPHAN_NS UINT64_C(1000000000) // so long after a process's end, a child that it forked may begin
+#define ORPHAN_NS UINT64_C(1000000000) // a forked child may still connect for this time after its parent's end
 
 static process_t *first, **last = &first;
 static uint32_t count;
@@ -35,7 +35,7 @@ bool processes_open(const char *path, uint64_t bytes) {
   listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   events = epoll_create1(EPOLL_CLOEXEC);
   struct epoll_event event = {.events = EPOLLIN, .data.ptr = &listener};
-  // Whoever can reach the folder may connect: a server drops its rights before it forks.
+  // Every user who can reach the folder may connect, since a server may change its user before it forks.
   return listener >= 0 && events >= 0 && bind(listener, (struct sockaddr *)&address, sizeof address) == 0 &&
          chmod(path, 0666) == 0 && listen(listener, BACKLOG) == 0 &&
          epoll_ctl(events, EPOLL_CTL_ADD, listener, &event) == 0;
@@ -59,7 +59,7 @@ static void process_over(process_t *process) {
   queue_put((item_t){.kind = ITEM_PROCESS_END, .process = process});
 }
 
-// All of its words are taken; a child that it forked may still have to begin.
+// Handles the end of a process: takes all its words. It stays open while a forked child may still connect.
 static void process_died(process_t *process) {
   if (process->died_ns != 0)
     return;
@@ -105,7 +105,8 @@ static bool answer(int connection, int memory) {
   return sendmsg(connection, &message, MSG_NOSIGNAL) == 1;
 }
 
-// The process that it comes from, or -1. Of a forked child, all that the parent did before is queued first.
+// Number of the process from which this one comes, or -1. For a forked child, queues everything that the parent did
+// before.
 static int64_t parent_of(const segment_hello_t *hello, pid_t pid, const process_t *former) {
   if (hello->parent != 0)
     for (process_t *process = first; process != NULL; process = process->next)
@@ -176,7 +177,7 @@ void processes_serve(int timeout_ms, int control) {
   if (!added)
     added = epoll_ctl(events, EPOLL_CTL_ADD, control, &event) == 0;
   int got = epoll_wait(events, found, EVENTS, timeout_ms);
-  // Those that ended first: a number may be given again at once.
+  // Ends come before new connections, since the kernel may reuse a process number at once.
   for (int i = 0; i < got; i++)
     if (found[i].data.ptr != NULL && found[i].data.ptr != &listener)
       process_died(found[i].data.ptr);
@@ -212,7 +213,7 @@ bool processes_any(void) {
   return false;
 }
 
-// Who comes from now on finds nobody, and need not wait for an answer.
+// Processes that try to connect from now on fail at once, so they do not wait for an answer.
 void processes_stop(void) {
   close(listener);
   for (process_t *process = first; process != NULL; process = process->next)

@@ -1,5 +1,5 @@
-// The queue between collector and packer. Items point into the shared memory, until there is more of it than the packer
-// is likely to manage soon: from then on, words go to a file without a name, and their buffers back to the program.
+// The queue between collector and packer. Items point into the shared memory, up to PENDING_MOST_WORDS. Further words
+// go to an unnamed file, so that the program gets their buffers back.
 #include "collect.h"
 
 #include <errno.h>
@@ -9,18 +9,18 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PENDING_MOST_WORDS (1u << 18) // 2 MiB: what goes round stays in the caches
-#define SPILL_STEP_BYTES (16u << 20)  // room in the file is asked for ahead: a third less work than page by page
+#define PENDING_MOST_WORDS (1u << 18) // 2 MiB, so that the buffers in use stay in the processor's caches
+#define SPILL_STEP_BYTES (16u << 20)  // room in the file is allocated ahead: a third less work than page by page
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t filled = PTHREAD_COND_INITIALIZER;
 static item_t *items; // a ring
 static size_t capacity, first, count;
 static size_t pending_words;                          // in the shared memory
-static int spill_fd = -1;                             // guarded by its users: the collector writes, the packer reads
+static int spill_fd = -1;                             // no lock: only the collector writes, only the packer reads
 static uint64_t spill_end, spill_room, spill_pending; // bytes; bytes; items
 static uint64_t words[SEGMENT_BUFFER_WORDS];
-static pthread_mutex_t failure_lock = PTHREAD_MUTEX_INITIALIZER; // may be taken under the other one
+static pthread_mutex_t failure_lock = PTHREAD_MUTEX_INITIALIZER; // may be taken while `lock` is held
 static failure_t first_failure;
 
 void failure_note(int error, const char *what) {
@@ -65,7 +65,7 @@ static bool spill(item_t *item) {
   const char *from = (const char *)(segment_buffer(item->process->segment, item->buffer) + item->from);
   size_t bytes = (item->to - item->from) * sizeof(uint64_t), written = 0;
   if (spill_end + bytes > spill_room) {
-    // Where there is none, or the file system cannot do that, writing will tell.
+    // The result is ignored: if there is no room, the write fails.
     fallocate(spill_fd, FALLOC_FL_KEEP_SIZE, (off_t)spill_room, SPILL_STEP_BYTES);
     spill_room += SPILL_STEP_BYTES;
   }

@@ -1,4 +1,4 @@
-// What /proc says of the recorded processes, and JSON of it.
+// Reads /proc for the recorded processes, and describes them as JSON.
 #include "collect.h"
 
 #include <fcntl.h>
@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #define SAMPLE_NS UINT64_C(20000000)
-#define COMMANDS_BYTES (TRACE_TEXT_BYTES / 8) // whole ones; as text they may be several times as long
+#define COMMANDS_BYTES (TRACE_TEXT_BYTES / 8) // uncut commands; as JSON they may be several times as long
 #define SAMPLES_BYTES (TRACE_TEXT_BYTES / 4)
 enum {
   SAMPLES_A_CHUNK = 512,
@@ -31,7 +31,7 @@ void json_string(FILE *out, const char *text, size_t bytes) {
     else if (c < 0x80)
       putc(c, out);
     else
-      fprintf(out, "\\udc%02x", c); // as Python's surrogateescape keeps what may be no UTF-8
+      fprintf(out, "\\udc%02x", c); // as Python's surrogateescape: it may be no UTF-8
   }
   putc('"', out);
 }
@@ -105,7 +105,7 @@ void sample_flush(process_t *process) {
     queue_put((item_t){.kind = ITEM_TEXT, .process = process, .sort = TRACE_RESIDENT, .text = process->samples_text});
 }
 
-// The more there are, the farther apart: a trace holds some ten thousand of a process, however long it is.
+// The interval doubles after every SAMPLES_TO_DOUBLE samples, so that even a long process has only some ten thousand.
 static bool too_soon(process_t *process) {
   uint64_t now_ns = clock_now_ns();
   if (now_ns - process->sampled_ns < SAMPLE_NS << process->samples_all / SAMPLES_TO_DOUBLE)
@@ -143,7 +143,8 @@ void sample_resident(process_t *process) {
     sample_flush(process);
 }
 
-// Of many long commands the later ones are cut short: a trace has room for so much text.
+// Writes the command. After COMMANDS_BYTES of commands in all, later ones are cut, since a trace has limited room for
+// text.
 static void write_command(FILE *out, pid_t pid) {
   static char text[TEXT_BYTES];
   static size_t all_bytes;

@@ -1,5 +1,5 @@
-// Which file each place of a stack is in, while the process still has it mapped: what was loaded when it began is known
-// before it goes on, and what it loads later is looked for when a place lies in none. A file is known by its build id.
+// Finds the file of each place of a stack while the process still has it mapped. The files at its start are read before
+// the process continues. The maps are read again when a place lies in no known file. A build id identifies a file.
 #include "collect.h"
 
 #include <elf.h>
@@ -23,7 +23,7 @@ typedef struct {
 typedef struct stacks {
   uint32_t taken;
   uint64_t taken_ns;
-  range_t *ranges; // by address
+  range_t *ranges; // sorted by address
   size_t range_count;
   char **files;
   size_t file_count, files_said;
@@ -51,7 +51,7 @@ static void write_file(FILE *out, pid_t pid, const char *path) {
   json_string(out, path, strlen(path));
   fputs(",\"", out);
   int fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  fd = fd < 0 ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : fd; // it has ended
+  fd = fd < 0 ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : fd; // the process has ended
   const ElfW(Ehdr) *elf = (const void *)head;
   ssize_t got = fd < 0 ? -1 : pread(fd, head, sizeof head, 0);
   if (got >= (ssize_t)sizeof *elf && memcmp(head, ELFMAG, SELFMAG) == 0 && elf->e_phentsize == sizeof(ElfW(Phdr)))
@@ -112,7 +112,7 @@ static void read_ranges(const process_t *process, stacks_t *stacks) {
   if (file != NULL)
     fclose(file);
   free(line);
-  if (count == 0) // it has ended
+  if (count == 0) // the process has ended
     return;
   free(stacks->ranges);
   stacks->ranges = ranges;
@@ -137,7 +137,8 @@ void stacks_begin(process_t *process) {
   read_ranges(process, process->stacks);
 }
 
-// Nodes as [parent, file, offset in it], or -1 and the address; each file is told before.
+// Describes nodes as [parent, file, offset in the file], or [parent, -1, address]. Files come before the nodes that use
+// them.
 static char *describe(process_t *process, uint32_t end) {
   stacks_t *stacks = process->stacks;
   char *nodes = NULL, *text = NULL;
@@ -180,7 +181,7 @@ static void forget(process_t *process) {
   process->stacks = NULL;
 }
 
-// Of one that ended within it, a node may never be there.
+// Last node that can be taken. If the process ended while it added a node, the node stays empty.
 static uint32_t there(const process_t *process, bool last) {
   uint32_t begun = atomic_load(&process->segment->nodes), number = process->stacks->taken;
   begun = begun < SEGMENT_NODES ? begun : SEGMENT_NODES;
@@ -200,7 +201,7 @@ void stacks_take(process_t *process, bool last) {
   for (uint32_t end = there(process, last); stacks->taken < end && all_bytes <= STACKS_BYTES;) {
     uint32_t until = end - stacks->taken < TAKE_MOST ? end : stacks->taken + TAKE_MOST;
     char *text = describe(process, until);
-    // Its own part of the segment: a node, and its place in the index, which is a page each while they are few.
+    // Touched pages of the segment: the nodes, and the places in the index; few nodes touch about a page of each.
     process->own_pages += (until - stacks->taken) * (sizeof(segment_node_t) + 2 * sizeof(uint32_t)) / 4096 + 1;
     stacks->taken = until;
     if (text == NULL) {

@@ -1,5 +1,5 @@
 // Children of recorded processes that are not recorded: linked statically, with privileges of their own, or without the
-// recorder in LD_PRELOAD. They are found by looking now and then, so that one that lives for an instant may be missed.
+// recorder in LD_PRELOAD. They are found by reading /proc now and then, so a short-lived one may be missed.
 #include "collect.h"
 
 #include <dirent.h>
@@ -11,14 +11,14 @@ enum { KNOWN_MOST = 1024, LOOKS = 3, PATH_BYTES = 256, PATHS_MOST = 64, THREADS_
 
 typedef struct {
   pid_t pid;
-  unsigned looks; // in which it was there and not recorded; LOOKS: counted
+  unsigned looks; // number of looks that found it unrecorded; LOOKS: it is counted
 } stranger_t;
 
 static stranger_t known[KNOWN_MOST];
 static size_t next_known;
 static struct {
   char path[PATH_BYTES];
-  unsigned count, by_exec; // by_exec: of these, those that had been recorded until they became this program
+  unsigned count, by_exec; // by_exec: those of count that were recorded until they became this program
 } programs[PATHS_MOST];
 
 static process_t *process_of(process_t *first, pid_t pid) {
@@ -49,7 +49,7 @@ static void count_program(const char *path, bool by_exec) {
   }
 }
 
-// The file that it runs; false: nobody may know.
+// The file of the process's program; false: it cannot be read.
 static bool program_of(pid_t pid, char *path, size_t bytes) {
   char link[64];
   snprintf(link, sizeof link, "/proc/%d/exe", (int)pid);
@@ -63,19 +63,20 @@ void strangers_add(pid_t pid) {
   count_program(program_of(pid, path, sizeof path) ? path : "a process", false);
 }
 
-// Whether this is the file of the program that was recorded, which may have been deleted since.
+// Whether this is the file of the recorded program, even if it has been deleted since.
 static bool is_file_of(const char *path, const process_t *recorded) {
   size_t length = strlen(recorded->executable);
   bool begins = strncmp(path, recorded->executable, length) == 0;
   return length == 0 || (begins && (path[length] == '\0' || strcmp(path + length, " (deleted)") == 0));
 }
 
-// parent: whose child it is; a child that has not become another program yet, or allocates nothing, is no stranger.
+// Checks one process. parent: its parent, if recorded. A child that still runs the parent's program is no stranger: it
+// may not have allocated yet.
 static void look_at(process_t *first, const process_t *parent, pid_t pid, bool attached) {
   char path[PATH_BYTES];
   if (!program_of(pid, path, sizeof path))
     return;
-  process_t *recorded = process_of(first, pid); // or its former program was
+  process_t *recorded = process_of(first, pid); // it, or its former program, is recorded
   if (recorded != NULL && is_file_of(path, recorded) && sample_is_same(recorded))
     return;
   stranger_t *stranger = stranger_of(pid);
