@@ -1,5 +1,5 @@
-// What the writer and the reader of a thread's operations both know at each of them, so that most slots and times need
-// few bytes. Owned by the one that writes or reads the thread; no locks. Below: trace.h.
+// The state that the writer and the reader of a thread's operations share at each operation, so that most slots and
+// times need few bytes. Owned by the code that writes or reads the thread; no locks. Below: trace.h.
 #ifndef TRACE_CODEC_H
 #define TRACE_CODEC_H
 
@@ -8,11 +8,12 @@
 
 #include "trace.h"
 
-// How a slot is told. Blocks of another thread: HINT_NEAR (same owner as the last time) or HINT_TOLD (owner first).
+// How a slot is encoded. Blocks of another thread use HINT_NEAR (same owner as the last time) or HINT_TOLD (owner
+// first).
 typedef enum {
-  HINT_IMPLIED, // an allocation: the slot freed last; other: the slot allocated last
-  HINT_NEXT,    // an allocation: the first that was never used
-  HINT_NEAR,    // zigzag difference to the slot told last
+  HINT_IMPLIED, // in an allocation: the slot freed last; else the slot allocated last
+  HINT_NEXT,    // in an allocation: the first slot that was never used
+  HINT_NEAR,    // zigzag difference to the last encoded slot
   HINT_TOLD,
 } trace_hint_t;
 #define HINT_SHIFT 4
@@ -23,19 +24,19 @@ typedef enum { MARK_NONE, MARK_SHORT, MARK_LONG } trace_mark_t;
 typedef enum { COLUMN_CODES, COLUMN_SIZES, COLUMN_SLOTS, COLUMN_TIMES, COLUMN_EXTRAS } trace_column_t;
 
 enum {
-  CODEC_FREED = 4096, // as many freed slots are remembered, the last ones: a ring
+  CODEC_FREED = 4096, // number of last freed slots that are remembered, in a ring
   LEB128_BYTES = 10,
 };
 
 typedef struct {
   uint32_t freed[CODEC_FREED];
   uint32_t freed_top, freed_count;
-  uint32_t slots;          // used so far
+  uint32_t slots;          // number of slots used so far
   uint32_t allocated;      // slot of the last allocation
-  uint32_t reused;         // of the last one whose slot was told
-  uint32_t named;          // of the last operation on a block of this thread
-  uint32_t owner, foreign; // of the last one on a block of another
-  uint32_t awaited;        // the thread that was waited for, and its count
+  uint32_t reused;         // slot of the last allocation that encoded its slot
+  uint32_t named;          // slot of the last operation on a block of this thread
+  uint32_t owner, foreign; // owner and slot of the last operation on a block of another thread
+  uint32_t awaited;        // thread of the last wait; awaited_count: its operations
   uint64_t awaited_count;
   uint64_t time_ns; // the sum of the marks
 } trace_codec_t;
@@ -70,7 +71,7 @@ static inline unsigned char *leb128_put(unsigned char *at, uint64_t value) {
   return at;
 }
 
-// NULL where it does not end before `end`, or says more than 64 bits.
+// NULL if the number does not end before `end`, or has more than 64 bits.
 static inline const unsigned char *leb128_get(const unsigned char *at, const unsigned char *end, uint64_t *value) {
   uint64_t sum = 0;
   for (unsigned shift = 0; at < end && shift < 64; shift += 7) {
@@ -87,7 +88,7 @@ static inline const unsigned char *leb128_get(const unsigned char *at, const uns
   return NULL;
 }
 
-// A duration in a byte: 3 bits of mantissa, 5 of exponent, exact below 16 ns, within 6 % above.
+// A duration in a byte: 3 bits of mantissa, 5 of exponent. It is exact below 16 ns, and within 6 % above.
 #define SHORT_LONGEST_NS (15ull << 30)
 
 static inline uint64_t short_time(unsigned char code) {
@@ -96,7 +97,7 @@ static inline uint64_t short_time(unsigned char code) {
   return exponent == 0 ? mantissa : (8 + mantissa) << (exponent - 1);
 }
 
-// The nearest; ns <= SHORT_LONGEST_NS.
+// The code of the nearest duration; ns <= SHORT_LONGEST_NS.
 static inline unsigned char short_code(uint64_t ns) {
   if (ns < 8) {
     return (unsigned char)ns;

@@ -11,9 +11,9 @@
 
 #include "read_file.h"
 
-enum { CHECKED_BYTES = 16 << 10 }; // at a time
+enum { CHECKED_BYTES = 16 << 10 }; // read at a time
 
-// What is wrong with the header of a chunk by itself, or NULL.
+// Why the header of a chunk is invalid in itself, or NULL.
 static const char *examine(const trace_chunk_t *chunk) {
   if (chunk->bytes > TRACE_CHUNK_BYTES || chunk->packed_bytes > TRACE_PACKED_BYTES) {
     return "is larger than a chunk can be";
@@ -32,7 +32,7 @@ static const char *examine(const trace_chunk_t *chunk) {
   return NULL;
 }
 
-// The thread's entry, made if it is new; NULL: no memory.
+// The thread's entry, created for a new thread; NULL: no memory.
 static thread_entry_t *find_thread(trace_t *trace, uint32_t process_number, uint32_t number) {
   process_entry_t *process = table_entry(&trace->processes, process_number, sizeof *process);
   if (process == NULL) {
@@ -71,7 +71,7 @@ static const char *add_text(trace_t *trace, const trace_chunk_t *chunk, uint32_t
   return NULL;
 }
 
-// A chunk of operations, after those of its thread before it.
+// Appends a chunk of operations to the earlier ones of its thread.
 static const char *add_to_thread(trace_t *trace, const trace_chunk_t *chunk, uint32_t index) {
   thread_entry_t *thread = find_thread(trace, chunk->process, chunk->thread);
   if (thread == NULL) {
@@ -107,8 +107,8 @@ static const char *add(trace_t *trace, const trace_chunk_t *chunk, uint64_t at) 
   return chunk->kind == TRACE_OPERATIONS ? add_to_thread(trace, chunk, index) : add_text(trace, chunk, index);
 }
 
-// All but operations, whose checksum is looked at when they are read: also of a kind that is skipped, which may be an
-// operation's that changed.
+// Checks the checksum of all chunks except operations, which are checked when they are read. It includes skipped kinds,
+// since damage may have changed the kind of a chunk.
 static const char *check_text(const trace_t *trace, const trace_chunk_t *chunk, uint64_t at) {
   if (chunk->kind == TRACE_OPERATIONS) {
     return NULL;
@@ -128,7 +128,7 @@ static const char *check_text(const trace_t *trace, const trace_chunk_t *chunk, 
   return (uint32_t)crc == chunk->crc ? NULL : "has a wrong checksum";
 }
 
-// Returns false with the error written.
+// Reads the headers of all chunks. Returns false with the error written.
 static bool scan(trace_t *trace, const char *path, char *error, size_t error_bytes) {
   uint64_t at = sizeof(trace_header_t);
   while (at < trace->bytes) {
@@ -161,7 +161,7 @@ static bool scan(trace_t *trace, const char *path, char *error, size_t error_byt
 }
 
 static bool open_file(trace_t *trace, const char *path, char *error, size_t error_bytes) {
-  trace->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // no wait for somebody who writes into a pipe
+  trace->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // a pipe without a writer would block
   struct stat status;
   if (trace->fd < 0 || fstat(trace->fd, &status) != 0) {
     snprintf(error, error_bytes, "%s cannot be opened: %s", path, strerror(errno));
@@ -257,7 +257,7 @@ long trace_text(trace_t *trace, trace_chunk_kind_t kind, uint32_t process, size_
     chain = &((const process_entry_t *)trace->processes.data)[process].texts;
   }
   const chunk_entry_t *chunks = (const chunk_entry_t *)trace->chunks.data;
-  // The position is the number of the chunk looked at last, and one more: 0 is before all.
+  // The position is the number of the last examined chunk + 1; 0: none examined.
   while (chain->count > 0 && *position != (size_t)chain->last + 1) {
     size_t index = *position == 0 ? chain->first : chunks[*position - 1].next;
     *position = index + 1;

@@ -1,4 +1,4 @@
-#define ZSTD_STATIC_LINKING_ONLY // a decoder in memory of the caller's
+#define ZSTD_STATIC_LINKING_ONLY // for ZSTD_initStaticDCtx: a decoder in our own memory
 #include "read_file.h"
 #include "resident.h"
 
@@ -23,7 +23,7 @@ void memory_put(void *memory, size_t bytes) {
 }
 
 size_t trace_memory_bytes(const trace_t *trace) {
-  size_t workspace; // a decoder is resident only once it was used
+  size_t workspace; // the memory of an unused decoder is not resident
   if (!resident_bytes(trace->workspace, trace->workspace_bytes, &workspace)) {
     workspace = trace->workspace_bytes;
   }
@@ -64,7 +64,7 @@ bool file_read(const trace_t *trace, void *buffer, size_t bytes, uint64_t at) {
       continue;
     }
     if (done <= 0) {
-      errno = done < 0 ? errno : EIO; // it got shorter since it was opened
+      errno = done < 0 ? errno : EIO; // the file has become shorter since it was opened
       return false;
     }
     to += done;
@@ -103,7 +103,7 @@ unsigned long chunk_crc(const trace_chunk_t *head) {
 
 static const char *unpack(const trace_t *trace, decoder_t *decoder, const chunk_entry_t *chunk, void *buffer) {
   const trace_chunk_t *head = &chunk->head;
-  if (decoder->zstd == NULL) { // not all of them are needed
+  if (decoder->zstd == NULL) { // created at the first use, since few traces need all
     decoder->zstd = ZSTD_initStaticDCtx(decoder->memory, decoder->zstd_bytes);
   }
   if (decoder->zstd == NULL) {

@@ -1,5 +1,5 @@
-// The file of a trace: where its chunks are, and their bytes. Entries are written by trace_open and constant from then
-// on; a decoder is one thread's at a time, by its lock. Below: trace.h.
+// The file of a trace: the places of its chunks, and their bytes. trace_open writes the entries, which are constant
+// from then on. A decoder's lock admits one thread at a time. Below: trace.h.
 #ifndef TRACE_READ_FILE_H
 #define TRACE_READ_FILE_H
 
@@ -18,7 +18,7 @@ typedef struct {
 typedef struct {
   uint64_t at;
   trace_chunk_t head;
-  uint32_t next; // the next chunk of its chain; the last one has none
+  uint32_t next; // the next chunk of its chain; meaningless in the last one
 } chunk_entry_t;
 
 typedef struct {
@@ -37,18 +37,18 @@ typedef struct {
 } process_entry_t;
 
 enum {
-  DECODERS = 4, // threads that unpack at the same time
+  DECODERS = 4, // number of threads that can unpack at the same time
 };
 
 typedef struct {
   pthread_mutex_t lock;
-  ZSTD_DCtx *zstd; // made at its first use
-  char *memory;    // for it
+  ZSTD_DCtx *zstd; // created at its first use
+  char *memory;    // memory of zstd
   size_t zstd_bytes;
   char *packed;
 } decoder_t;
 
-// All streams together. What a writer makes needs less: its chunks get smaller as threads get more.
+// Limit of all streams together. A trace of our writer needs less: its chunks are smaller where there are more threads.
 #define STREAM_BYTES_MOST (256ull << 20)
 
 struct trace {
@@ -67,15 +67,16 @@ struct trace {
 
 void *memory_get(size_t bytes); // zeros; NULL: none
 void memory_put(void *, size_t bytes);
-// The entry, and as many zeros before it as the table lacks. NULL: no memory. Moves the table.
+// The entry with this index. If it is beyond the table's end, the table grows by entries of zeros. NULL: no memory. May
+// move the table.
 void *table_entry(table_t *, uint32_t index, size_t entry_bytes);
 void table_free(table_t *);
 
 bool file_read(const trace_t *, void *, size_t bytes, uint64_t at); // false with errno
 bool decoders_open(trace_t *, const char *path, char *error, size_t error_bytes);
 void decoders_close(trace_t *);
-unsigned long chunk_crc(const trace_chunk_t *); // of the header's part of it
-// Its payload into buffer, which has room for head.bytes; what is wrong with it, or NULL.
+unsigned long chunk_crc(const trace_chunk_t *); // checksum of the header's part
+// Unpacks the payload into buffer, which needs room for head.bytes. Returns the reason of a failure, or NULL.
 const char *chunk_unpack(trace_t *, const chunk_entry_t *, void *buffer);
 const thread_entry_t *thread_entry(const trace_t *, uint32_t process, uint32_t thread); // NULL: no such number
 

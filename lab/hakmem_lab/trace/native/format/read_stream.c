@@ -1,4 +1,4 @@
-// Operations out of columns: every number is checked before it is used.
+// Decodes the operations from the columns; every number is checked before it is used.
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,10 +15,10 @@ typedef struct {
 struct trace_stream {
   trace_t *trace;
   const thread_entry_t *thread;
-  uint32_t next;     // chunk
-  uint32_t left;     // operations of the present chunk
-  uint32_t number;   // of the present chunk, for messages
-  bool more, over;   // there are chunks; TRACE_THREAD_END was seen
+  uint32_t next;     // index of the next chunk
+  uint32_t left;     // remaining operations of the present chunk
+  uint32_t number;   // number of the present chunk, for messages
+  bool more, over;   // more: further chunks exist; over: TRACE_THREAD_END was read
   const char *wrong; // the first mistake within a chunk
   unsigned char *plain;
   size_t plain_bytes;
@@ -207,7 +207,7 @@ static void read_own(trace_stream_t *stream, trace_hint_t hint, trace_operation_
   }
 }
 
-// Of what an incomplete trace lacks nothing can be said; in a complete one it is a mistake.
+// Replaces an operation on something that the trace lacks. In a complete trace that is a mistake.
 static void missing(trace_stream_t *stream, trace_operation_t *operation, const char *wrong) {
   operation->kind = TRACE_NOTHING;
   if (stream->trace->complete) {
@@ -248,7 +248,7 @@ static void read_wait(trace_stream_t *stream, trace_operation_t *operation) {
     stream->wrong = "it waits for itself";
   } else if (awaited == NULL || operation->size > awaited->operations) {
     if (!stream->trace->complete && awaited != NULL) {
-      operation->size = awaited->operations; // the rest of that thread was cut off: all that is left of it
+      operation->size = awaited->operations; // the rest of that thread was cut off: waits for all of its operations
     } else {
       missing(stream, operation, "it waits for what its thread never does");
     }

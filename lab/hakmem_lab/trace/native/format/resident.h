@@ -8,8 +8,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-// Of the pages that the range touches, those that are resident, in bytes. False: some of it is not mapped, and *found
-// is of what lies before.
+// Resident bytes of the pages that the range touches. False: a part is not mapped, and *found covers only the pages
+// before it.
 static inline bool resident_bytes(const void *range, size_t bytes, size_t *found) {
   enum { PAGES_AT_ONCE = 1024 };
   unsigned char resident[PAGES_AT_ONCE];

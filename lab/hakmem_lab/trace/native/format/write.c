@@ -10,9 +10,9 @@
 #include "write_thread.h"
 
 enum {
-  ZSTD_LEVEL = 1,              // what is left after the columns are made is no smaller at 3, and takes longer
-  FULL_SIZE_THREADS = 64,      // with more threads than these their chunks get smaller, so that the sum does not grow
-  LEAST_OPERATIONS = 1u << 10, // but not below this
+  ZSTD_LEVEL = 1,              // level 3 takes longer, and makes the columns no smaller
+  FULL_SIZE_THREADS = 64,      // more threads get smaller chunks, so that the sum of their bytes does not grow
+  LEAST_OPERATIONS = 1u << 10, // smallest limit of a chunk's operations
 };
 
 typedef struct {
@@ -23,13 +23,13 @@ typedef struct {
 struct trace_writer {
   int fd;
   int failed; // errno of the first failure
-  off_t end;  // of the last whole chunk; -1: the file cannot be cut
+  off_t end;  // end of the last whole chunk; -1: the file cannot be truncated
   ZSTD_CCtx *zstd;
   process_t *processes;
   uint32_t process_count, open_threads;
-  uint32_t chunk_operations; // at most, with that many threads
+  uint32_t chunk_operations; // most operations of a chunk with open_threads threads
   uint64_t text_bytes;
-  unsigned char *plain;  // TRACE_CHUNK_BYTES
+  unsigned char *plain;  // room for TRACE_CHUNK_BYTES
   unsigned char *packed; // a chunk's header and its packed bytes
   size_t packed_room;
 };
@@ -44,7 +44,7 @@ static int fail(trace_writer_t *writer, int error) {
   return -1;
 }
 
-// Where not all of it can be written, the file ends as before.
+// Writes all the data. If that fails, the file is truncated to its former end.
 static int put(trace_writer_t *writer, const void *data, size_t bytes) {
   const char *at = data;
   for (size_t left = bytes; left > 0;) {
@@ -94,7 +94,7 @@ trace_writer_t *trace_writer_open(int fd) {
   return NULL;
 }
 
-// chunk: kind, process, thread, operations and slots are set.
+// Compresses and writes a chunk. The caller sets its kind, process, thread, operations, slots and time_ns.
 static int put_chunk(trace_writer_t *writer, trace_chunk_t chunk, const void *plain, size_t bytes) {
   unsigned char *payload = writer->packed + sizeof chunk;
   size_t packed = ZSTD_compress2(writer->zstd, payload, writer->packed_room - sizeof chunk, plain, bytes);
@@ -139,7 +139,7 @@ static int flush_thread(trace_writer_t *writer, uint32_t process, uint32_t numbe
   return put_chunk(writer, chunk, writer->plain, bytes);
 }
 
-// The table with room for the entries 0..index. NULL: no memory; the old one stays.
+// The table, enlarged if needed to hold the entry `index`. NULL: no memory; the old table stays valid.
 static void *grown(void *table, uint32_t *count, uint32_t index, size_t entry_bytes) {
   if (index < *count) {
     return table;
@@ -166,7 +166,7 @@ static void end_thread(trace_writer_t *writer, thread_t **thread) {
   count_open(writer, false);
 }
 
-// NULL: no memory.
+// The thread's entry, created for a new thread. NULL: no memory.
 static thread_t *find_thread(trace_writer_t *writer, uint32_t number_of_process, uint32_t number) {
   process_t *processes = grown(writer->processes, &writer->process_count, number_of_process, sizeof *processes);
   if (processes == NULL) {
@@ -205,7 +205,7 @@ int trace_write_operation(trace_writer_t *writer, uint32_t process, uint32_t num
   }
   int error = thread == NULL ? ENOMEM : thread == &ended ? EINVAL : thread_put(thread, number, operation);
   if (error == EINVAL) {
-    errno = EINVAL; // the caller's mistake: the trace goes on
+    errno = EINVAL; // the caller's mistake; the trace stays usable
     return -1;
   }
   if (error != 0) {
@@ -280,7 +280,7 @@ int trace_writer_close(trace_writer_t *writer, bool complete, const char *json, 
   if (error == 0 && trace_write_flush(writer) != 0) {
     error = writer->failed;
   }
-  writer->failed = 0; // the end is small: cutting off what did not fit may have made room for it
+  writer->failed = 0; // after a failure, the truncated file may leave room for the small end
   trace_chunk_t chunk = {.kind = TRACE_END, .operations = complete && error == 0};
   if (bytes > TRACE_CHUNK_BYTES) {
     error = error != 0 ? error : EINVAL;

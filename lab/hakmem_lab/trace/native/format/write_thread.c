@@ -5,8 +5,8 @@
 #include <string.h>
 
 enum {
-  MOST_OPERATION_BYTES = 32,     // of one operation in one column
-  COLUMN_BYTES_FIRST = 4u << 10, // a column's room doubles from here
+  MOST_OPERATION_BYTES = 32,     // most bytes of one operation in one column
+  COLUMN_BYTES_FIRST = 4u << 10, // first room of a column, which then doubles
 };
 
 static bool make_room(thread_t *thread) {
