@@ -1,7 +1,7 @@
-// What a word does, whatever it says.
+// Applies one word of any kind.
 #include "parts.h"
 
-// The block was last touched by this thread, which has just done so.
+// Marks the block as last changed by the latest operation of this thread.
 static void define(const pack_process_t *process, uint32_t number, pack_block_t *block) {
   block->definer = PACK_LOW_BITS(number, 20);
   block->defined = PACK_LOW_BITS(process->threads[number]->count, 44);
@@ -62,7 +62,7 @@ static int do_free(pack_process_t *process, uint32_t number, uint64_t address, b
   return pack_release(process, number, place);
 }
 
-// The block stays where it was: the reallocation failed, or its end was never seen.
+// Puts the block back to its old address: the reallocation failed, or its end was never recorded.
 static int realloc_undo(pack_process_t *process, uint32_t number) {
   pack_thread_t *thread = process->threads[number];
   thread->reallocating = false;
@@ -78,7 +78,7 @@ static int realloc_undo(pack_process_t *process, uint32_t number) {
   return PACK_DONE;
 }
 
-// From here to its RAW_REALLOC_TO the block has no address: another thread may be given the old one at once.
+// From here to its RAW_REALLOC_TO the block has no address, since another thread may get the old one at once.
 static int do_realloc_from(pack_process_t *process, uint32_t number, uint64_t address, bool forced) {
   pack_thread_t *thread = process->threads[number];
   if (thread->reallocating && realloc_undo(process, number) != 0) {
@@ -138,7 +138,7 @@ static int do_realloc_to(pack_process_t *process, uint32_t number, const uint64_
   return PACK_DONE;
 }
 
-// A block that is gone meanwhile is no matter: these words are about what was there when they were written.
+// The block may be gone: the words describe the state at the time when they were written.
 static int do_touched(pack_process_t *process, uint32_t number, const uint64_t *words) {
   pack_block_t *place = pack_table_find(&process->table, pack_field(words[0]));
   if (place->address == 0) {
@@ -162,7 +162,7 @@ static int do_end(pack_process_t *process, uint32_t number) {
   }
   thread->ended = true;
   process->last_ended = number + 1;
-  process->counts.damaged += thread->end - thread->at - 1; // words of the dead
+  process->counts.damaged += thread->end - thread->at - 1; // words after the end
   pack_thread_release(thread);
   return PACK_DONE;
 }

@@ -1,14 +1,14 @@
-// What is done to a block. Each operation on it names the thread that last did something to it and how far that one
-// was: whoever comes next waits for that, unless it knows already. So what is done to one block keeps its order in
-// every replay, and nothing else needs to. All waits point backwards in the order that was found: they cannot lock each
-// other.
+// Operations on blocks. A block records the thread of its last operation, and that thread's count of operations. The
+// next thread waits for this count, unless it has already waited for it. So the operations on one block keep their
+// order in every replay, and nothing else needs an order. All waits point backwards in the order found, so they cannot
+// deadlock.
 #include <errno.h>
 
 #include "parts.h"
 
-// As many slots that others freed stay unused before the owner takes one that it would have to wait for.
+// While at most this many slots freed by others are unused, the owner takes none that it would have to wait for.
 #define RETURNED_SPARE 32
-#define PREFETCHED 10 // words ahead
+#define PREFETCHED 10 // distance of the prefetch in words
 
 static inline int put(pack_process_t *process, uint32_t number, trace_operation_t operation) {
   pack_thread_t *thread = process->threads[number];
@@ -29,8 +29,8 @@ static inline int put_stack(pack_process_t *process, uint32_t number) {
   return put(process, number, operation);
 }
 
-// What lies halfway to where the other one is by now is waited for: one wait then serves several blocks, and still the
-// replay has half the slack that the program had.
+// Waits for a count halfway between the needed one and the other thread's present one. So one wait serves several
+// blocks, but the replay keeps half the slack that the program had.
 static int wait_for_other(pack_process_t *process, uint32_t number, uint32_t other, uint64_t count) {
   pack_thread_t *thread = process->threads[number];
   if (pack_known(&thread->knowledge, other) >= count) {
@@ -48,7 +48,7 @@ static inline int wait_for(pack_process_t *process, uint32_t number, uint32_t ot
   return other == number ? 0 : wait_for_other(process, number, other, count);
 }
 
-// A thread begins after what was done last, and after the thread that ended last: so a replay has about as many threads
+// A thread begins after the last operation, and after the thread that ended last. So a replay has about as many threads
 // at once as the program had.
 static int wait_first(pack_process_t *process, uint32_t number) {
   uint32_t waits[] = {process->last, process->last_ended};
@@ -64,7 +64,7 @@ static inline int begin(pack_process_t *process, uint32_t number) {
   return process->threads[number]->count != 0 ? 0 : wait_first(process, number);
 }
 
-// None of its own is free.
+// Takes a slot while none freed by the owner itself is left: one freed by others, or a new one.
 static int slot_of_others(pack_process_t *process, uint32_t number, uint32_t *slot) {
   pack_thread_t *thread = process->threads[number];
   pack_slots_t *slots = &thread->slots;

@@ -1,12 +1,12 @@
-// What a forked child begins with: the blocks that lived in its parent at the fork. The parent's word may be put in
-// order before or after the child appears.
+// The inheritance of a forked child: the blocks that were live in its parent at the fork. The parent's RAW_FORK may be
+// ordered before or after the child connects.
 #include <stdlib.h>
 #include <string.h>
 
 #include "parts.h"
 
-// Of what nobody has claimed, the newest is kept: most children become another program at once, but a server's may
-// begin long after it has forked them all.
+// The newest unclaimed inheritances are kept. Most children become another program at once and never claim theirs, but
+// a server's children may connect long after the last fork.
 #define INHERITANCES_LEAST 8
 #define INHERITANCES_MOST 1024
 #define INHERITED_BYTES_MOST (256u << 20)

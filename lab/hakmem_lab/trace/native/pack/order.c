@@ -1,15 +1,15 @@
-// Whose word comes next. The part that ended first comes first, but for its first word, which has the time of its mark.
-// So whenever a word has its turn, every other word that may have happened before or after it is before us, in the part
-// that its thread has come to:
+// Orders the words of all threads. A word's turn comes at the end time of its part; the first word of a part has the
+// time of its mark. So when a word has its turn, every other word that may have happened before or after it is in the
+// current part of its thread:
 //   - a word that cannot come yet (malloc of a live block, free of none) waits for another thread's word at the same
-//     address: that thread is taken up to it;
-//   - where several threads name the address, pack_rival.c says who is first;
-//   - what nobody does by the end of the part was lost, or is older than the recording.
+//     address: that thread is advanced to this word;
+//   - where several threads name the address, pack_rival.c decides which is first;
+//   - a word still missing at the end of the part was lost, or is older than the recording.
 #include <stdlib.h>
 
 #include "parts.h"
 
-#define WAITERS_MOST 64 // threads that wait for each other in a row
+#define WAITERS_MOST 64 // longest chain of threads that wait for each other
 
 static bool is_mark(uint64_t word) {
   return pack_code(word) == RAW_SIZE_LIMIT + RAW_TIME;
@@ -22,8 +22,9 @@ static size_t next_mark(const pack_thread_t *thread, size_t at) {
   return at;
 }
 
-// A clock that steps back stands still. One ahead of the collector's was written since that was read, and its words
-// wait; what was there at the advance before cannot be: it is damaged.
+// Reads marks. A clock that steps back counts as standing still. A mark later than the collector's clock was written
+// after that clock was read, so its words wait. If it was there already at the previous advance, it is damaged and
+// ignored.
 static void pass_marks(const pack_process_t *process, pack_thread_t *thread) {
   for (; thread->at < thread->end && is_mark(thread->words[thread->at]); thread->at++) {
     uint64_t field = pack_field(thread->words[thread->at]);
@@ -97,7 +98,8 @@ static pack_turn_t pop(pack_process_t *process) {
 
 static int step(pack_process_t *process, uint32_t number, bool forced);
 
-// Takes another thread up to and including a word, before this one's next. PACK_BLOCKED: that one waits itself.
+// Advances another thread up to and including a word, before the next word of this one. PACK_BLOCKED: the other thread
+// waits itself.
 static int bring(pack_process_t *process, uint32_t number, pack_place_t place) {
   pack_thread_t *other = process->threads[place.thread];
   if (process->depth == WAITERS_MOST) {
@@ -118,7 +120,7 @@ static int bring(pack_process_t *process, uint32_t number, pack_place_t place) {
   return status;
 }
 
-// The next word of this thread, and what comes before it.
+// Applies the next word of this thread, after the words of other threads that must come before it.
 static int step(pack_process_t *process, uint32_t number, bool forced) {
   pack_thread_t *thread = process->threads[number];
   uint64_t word = thread->words[thread->at];
@@ -142,7 +144,7 @@ static int step(pack_process_t *process, uint32_t number, bool forced) {
   return status;
 }
 
-// Goes on with one thread until it is another's turn.
+// Continues one thread until another one has its turn.
 static int go_on(pack_process_t *process, uint32_t number) {
   pack_thread_t *thread = process->threads[number];
   uint64_t limit = process->turns_count ? process->turns[0].key : UINT64_MAX;
@@ -233,7 +235,7 @@ int pack_order(pack_process_t *process, uint64_t clock) {
   while (process->turns_count > 0) {
     pack_turn_t turn = pop(process);
     pack_thread_t *thread = process->threads[turn.thread];
-    // Where another one needed it, it has gone on meanwhile.
+    // The thread may have been advanced meanwhile for another one.
     bool goes = !thread->ended && (thread->at < thread->stop || pack_next_part(process, turn.thread)) && thread->ripe;
     if (goes && thread->key > turn.key) {
       push(process, turn.thread);

@@ -1,4 +1,4 @@
-// Processes and their threads; the words handed over.
+// Processes and their threads, and the words that they are given.
 #include "pack.h"
 
 #include <errno.h>
@@ -7,8 +7,8 @@
 
 #include "parts.h"
 
-#define SLACK_NS 4000 // clocks of different cores may differ by as much
-#define PATIENCE 4    // advances of the parent after which its fork will not be seen any more
+#define SLACK_NS 4000 // largest difference between the clocks of two cores
+#define PATIENCE 4    // a fork not seen after this many advances of the parent was lost
 
 pack_t *pack_open(trace_writer_t *writer, double ns_per_clock) {
   pack_t *pack = calloc(1, sizeof *pack);
@@ -63,7 +63,7 @@ static bool is_sound(uint64_t word) {
   return field != 0 || may_be_zero;
 }
 
-// The sound ones of these words; a record whose second word is still to come waits in the thread.
+// Appends the valid words. The first word of a record whose second has not come yet waits in the thread.
 static int append_sound(pack_process_t *process, pack_thread_t *thread, const uint64_t *words, size_t count) {
   size_t begin = 0;
   size_t at = 0;
@@ -115,7 +115,7 @@ static void inherit_nothing_more(pack_process_t *child) {
   child->parent = -1;
 }
 
-// A child waits for what it begins with. True: it can go on.
+// Gives a child its inheritance, for which its words wait. *ready: the words can be ordered.
 static int inherit(pack_process_t *process, bool *ready) {
   *ready = process->parent < 0 || !process->any_word;
   if (*ready) {
@@ -155,7 +155,7 @@ static int finish(pack_process_t *process) {
   return status;
 }
 
-// Children that wait for this process's fork.
+// Serves the children that wait for a fork of this process.
 static int serve_children(pack_process_t *parent) {
   pack_t *pack = parent->pack;
   for (size_t i = parent->number + 1; i < pack->process_count && pack->waiting_children > 0; i++) {
@@ -216,7 +216,7 @@ void pack_close(pack_t *pack) {
   for (size_t i = 0; i < pack->process_count; i++) {
     pack_process_t *process = pack->processes[i];
     if (!process->closed) {
-      process->any_word = false; // nobody asked for what is left
+      process->any_word = false; // drops the remaining words
       finish(process);
     }
     free(process);

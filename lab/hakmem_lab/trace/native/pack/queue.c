@@ -1,4 +1,4 @@
-// The threads of a process, and what each has in lists: its words, its free slots, what it knows of others.
+// The threads of a process, and the lists of each: its words, its free slots, its knowledge of other threads.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,7 +115,7 @@ uint64_t pack_known(const pack_knowledge_t *knowledge, uint32_t thread) {
   return knowledge->capacity ? known_place(knowledge, thread)->count : 0;
 }
 
-// What is known of ended threads is not worth its room: at worst they are waited for once more.
+// Drops the knowledge of ended threads to save room: at worst, a thread waits for them once more.
 static int known_grow(pack_process_t *process, pack_knowledge_t *knowledge) {
   pack_knowledge_t fresh = {0};
   for (size_t i = 0; i < knowledge->capacity; i++) {

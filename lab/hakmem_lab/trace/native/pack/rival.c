@@ -1,15 +1,15 @@
-// Where an address is named by several threads at about the same time: who is first. In true order an address is taken
-// and given back in turns, so of the orders that the threads allow, the one counts that leaves the fewest words over;
-// among these the one that gives each thread its turn.
+// Decides which thread is first where several name an address at about the same time. In the true order, an address is
+// taken and given back alternately. So of all orders that the threads allow, it chooses the one that leaves the fewest
+// words over; among equals, the one that follows the threads' turns.
 #include <stdlib.h>
 #include <string.h>
 
 #include "parts.h"
 
-#define TAGS_PER_THREAD 256 // 32 words a part: one in eight tags is in use
+#define TAGS_PER_THREAD 256 // a part has about 32 words, so one in eight tags is in use
 #define TAGS_LEAST 4096
 #define RIVALS_MOST 6
-#define CLAIMS_MOST 8 // of one thread that are looked at
+#define CLAIMS_MOST 8 // most words of one thread that are compared
 #define TRIALS_MOST 400
 
 int pack_tags_open(pack_process_t *process, size_t threads) {
@@ -64,14 +64,14 @@ typedef struct {
   uint32_t thread;
   unsigned count, at;
   uint64_t turn;
-  size_t first; // its next word at the address
+  size_t first; // index of its next word at the address
   bool takes[CLAIMS_MOST];
 } rival_t;
 
 typedef struct {
   rival_t rivals[RIVALS_MOST];
   unsigned count, claims, trials;
-  unsigned best, best_first; // words used up by the best order, and whose is its first
+  unsigned best, best_first; // number of words used by the best order, and the rival of its first word
 } contest_t;
 
 static void enter(contest_t *contest, const pack_process_t *process, uint32_t number, uint64_t address) {
@@ -91,7 +91,7 @@ static void enter(contest_t *contest, const pack_process_t *process, uint32_t nu
   contest->count += rival->count > 0;
 }
 
-// All orders, the one by turns first, as far as there is time.
+// Tries all orders, the one by turns first, up to TRIALS_MOST steps.
 static void try_orders(contest_t *contest, bool live, unsigned used, unsigned first) {
   if (used > contest->best) {
     contest->best = used;
@@ -150,7 +150,8 @@ bool pack_rival(const pack_process_t *process, uint32_t number, const pack_tag_t
   return contest.best > 0 && first->thread != number;
 }
 
-// Where this thread takes (or gives back) the address next, by now; SIZE_MAX: nowhere, or the other comes first.
+// Index of the word by which this thread next takes (or gives) the address, up to the present time. SIZE_MAX: there is
+// none, or the opposite claim comes first.
 static size_t find(const pack_process_t *process, const pack_thread_t *thread, uint64_t address, pack_claim_t wanted,
                    uint64_t *mark) {
   bool named = thread->at < thread->stop && in_signature(thread, address);

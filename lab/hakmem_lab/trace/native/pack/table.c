@@ -1,12 +1,12 @@
 // Live blocks by address: open addressing, linear probing, at most two thirds full. Removal closes the gap, so that
-// nothing is left of blocks that are gone.
+// there are no tombstones.
 #include <errno.h>
 #include <sys/mman.h>
 
 #include "parts.h"
 
 #define FIRST_BITS 12
-#define HUGE_BYTES (4u << 20) // tables of this size and more ask for huge pages
+#define HUGE_BYTES (4u << 20) // smallest table that asks for huge pages
 
 static pack_block_t *map(unsigned bits) {
   size_t bytes = sizeof(pack_block_t) << bits;
