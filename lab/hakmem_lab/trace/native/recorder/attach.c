@@ -1,6 +1,6 @@
-// Recording a program that runs already: a debugger loads this library into it and calls hak_record_attach, with the
-// addresses of the functions of its allocator. The slots of the loaded objects that hold one of these are then led
-// here, and no others: what a slot held is what is called on. At the end they are led back.
+// Records a program that is already running. A debugger loads this library into it and calls hak_record_attach, with
+// the addresses of the allocator's functions. The slots of loaded objects that hold one of these addresses are
+// redirected here, and no others; each call goes on to the slot's former value. At the end the slots are restored.
 #include "next.h"
 #include "recorder.h"
 
@@ -32,7 +32,7 @@ enum {
 FUNCTIONS(FUNCTION)
 RECORDER_OPERATORS(FUNCTION)
 #define ROW(name) {#name, recorder_##name, {0}},
-// values: where the function is, and what stands for it in a program that is linked for fixed addresses; 0: nowhere.
+// values: address of the function, and its canonical address in a program linked for fixed addresses; 0: none.
 static struct {
   const char *name;
   void (*function)(void);
@@ -46,11 +46,12 @@ typedef struct {
   bool sealed; // its page is read-only
 } slot_t;
 
-// From here on guarded by the lock that dl_iterate_phdr holds while it calls: so nothing is unloaded meanwhile.
+// The variables below are guarded by the lock that dl_iterate_phdr holds during its calls, so no object is unloaded
+// meanwhile.
 static slot_t slots[SLOTS_MOST];
 static size_t slot_count;
 static unsigned long long loads_seen;
-static bool undecided; // an object whose slots are all open: to be looked at again
+static bool undecided; // an object whose slots are all unbound must be examined again
 static bool failed;
 static _Atomic bool attached;
 
@@ -62,8 +63,8 @@ typedef struct {
   uintptr_t sealed_from, sealed_to;
   const ElfW(Rela) * tables[2];
   size_t counts[2];
-  bool here, elsewhere; // what its slots that are bound lead to: the allocator, anything else
-  uintptr_t open_free;  // its slot of free, where that is not bound yet
+  bool here, elsewhere; // whether bound slots lead to the allocator, and to anything else
+  uintptr_t open_free;  // address of its slot for free, if that is still unbound
   bool open;
 } object_t;
 
@@ -86,7 +87,8 @@ static bool set(const slot_t *slot, uintptr_t value) {
   return true;
 }
 
-// Where an object lies that was unloaded, another one may have been loaded since.
+// The entry of a slot, or a new one. A slot's address may be known already: another object may have been loaded where
+// one was unloaded.
 static slot_t *entry_of(const _Atomic uintptr_t *place) {
   size_t i = 0;
   while (i < slot_count && slots[i].place != place)
@@ -106,13 +108,15 @@ static void redirect(const object_t *object, size_t row, _Atomic uintptr_t *plac
   slot_count += entry == &slots[slot_count];
 }
 
-// A slot that the dynamic linker has not bound yet leads back into its own object, and not to its own function there.
+// Whether a slot is unbound: until the dynamic linker binds it, it leads back into its own object, but not to the
+// function there.
 static bool is_open(const object_t *object, const ElfW(Sym) * symbol, unsigned type, uintptr_t value) {
   return type == RELOCATION_SLOT && lies_in(object->info, value) &&
          (symbol->st_shndx == SHN_UNDEF || object->base + symbol->st_value != value);
 }
 
-// decide: only find out where the object's slots lead. Pointers in data may have been given other values since.
+// Examines one relocation. decide: only finds out where the object's slots lead. Other pointers in data do not count
+// for that, since the program may have changed them.
 static void look_at(object_t *object, const ElfW(Rela) * relocation, bool decide) {
   unsigned type = (unsigned)ELF64_R_TYPE(relocation->r_info);
   if (type != RELOCATION_SLOT && type != RELOCATION_DATA && type != RELOCATION_POINTER)
@@ -145,7 +149,7 @@ static void look_at_all(object_t *object, bool decide) {
       look_at(object, object->tables[i] + n, decide);
 }
 
-// Has the dynamic linker bind it, as the object's first call would.
+// Makes the dynamic linker bind a slot, as the object's first call would: it calls free(NULL) through the slot.
 static void bind(uintptr_t place) {
   uintptr_t stub = atomic_load((_Atomic uintptr_t *)place);
 #if defined(__x86_64__)
@@ -163,7 +167,7 @@ static void bind(uintptr_t place) {
 }
 
 static uintptr_t address(const object_t *object, ElfW(Addr) value) {
-  return value < object->base ? object->base + value : value; // the dynamic linker has added it already, or not
+  return value < object->base ? object->base + value : value; // some dynamic linkers have added the base already
 }
 
 static void read_dynamic(object_t *object, const ElfW(Dyn) * dynamic) {
@@ -228,7 +232,7 @@ void recorder_attach_news(void) {
     redirect_all();
 }
 
-// What was unloaded since is left alone, and so is what lies in its place now, unless it leads here, too.
+// Restores the slots in an object that still lead here. Slots of unloaded objects are left alone.
 static int restore_object(struct dl_phdr_info *info, size_t bytes, void *unused) {
   (void)bytes;
   (void)unused;
@@ -245,13 +249,13 @@ void recorder_detach(void) {
 
 int recorder_attach(const char *socket_path, const char *functions);
 
-// A debugger's dlopen shows its names to nobody else.
+// Whether this library was preloaded: names of a library that a debugger loaded by dlopen are not found globally.
 bool recorder_is_preloaded(void) {
   void *program = dlopen(NULL, RTLD_LAZY);
   void *found = program != NULL ? dlsym(program, "hak_record_attach") : NULL;
   if (found == NULL) {
     dlerror();
-    dlerror(); // gives back the last of its blocks
+    dlerror(); // the second call frees the message of the first
   }
   return found == (void *)recorder_attach;
 }
@@ -263,7 +267,7 @@ static void *given(const char *name) {
   return NULL;
 }
 
-// Lines of a name and an address in hexadecimal digits; two of one name are its values.
+// Reads lines of a name and a hexadecimal address into the table. Two lines with one name give both its values.
 static void learn(const char *functions) {
   for (size_t row = 0; row < TABLE; row++)
     memset(table[row].values, 0, sizeof table[row].values);
@@ -278,7 +282,7 @@ static void learn(const char *functions) {
   }
 }
 
-// So many slots lead here now; or why not.
+// Returns the number of redirected slots, or a negative reason for the failure.
 int recorder_attach(const char *socket_path, const char *functions) {
   if (recorder_is_preloaded())
     return recorder_begin_anew(socket_path) ? 1 : REFUSED_RECORDED;

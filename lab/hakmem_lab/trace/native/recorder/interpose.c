@@ -1,5 +1,5 @@
-// The interface of malloc. An allocation is recorded after the allocator has made it, a free before: so no block is
-// recorded as live twice.
+// The interface of malloc. An allocation is recorded after the allocator's call, a free before it, so that no address
+// is recorded as live twice.
 #include "next.h"
 #include "recorder.h"
 
@@ -45,7 +45,7 @@ COLD static void *special(void *block) {
   return block;
 }
 
-// The block, or NULL: there is nothing to free.
+// Records a free. Returns the block, or NULL if there is nothing to free.
 static inline void *freed(void *block) {
   if (LIKELY(block != NULL) && UNLIKELY(recorder_maybe_special(block)))
     block = special(block);
@@ -78,7 +78,7 @@ void *recorder_calloc(size_t count, size_t bytes) {
 void *recorder_realloc(void *old, size_t bytes) {
   if (old == NULL)
     return recorder_malloc(bytes);
-  if (UNLIKELY(bytes == 0)) { // free, and where the allocator says so, an empty block
+  if (UNLIKELY(bytes == 0)) { // frees the block; some allocators return an empty one
     void *empty = freed(old) ? next.realloc(old, 0) : NULL;
     return allocated(empty, 0);
   }

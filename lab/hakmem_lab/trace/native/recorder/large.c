@@ -1,5 +1,5 @@
-// Large blocks: how much of each the program touched. The kernel is asked when the block is freed, and of blocks that
-// live on every now and then: every millisecond, or so much more rarely that it takes a twentieth of the time.
+// Records how much of each large block the program touched. The kernel is asked when a block is freed, and for live
+// blocks every millisecond, or less often, so that it takes at most a twentieth of the time.
 #include "format/resident.h"
 #include "recorder.h"
 
@@ -8,13 +8,13 @@ enum { TABLE = 4096, PROBES = 16, LOOK_PERIOD = 80, LOOK_SHARE = 20 };
 typedef struct {
   _Atomic uintptr_t block; // 0: free
   size_t bytes;
-  size_t touched; // when it was last said
+  size_t touched; // bytes in its last RAW_TOUCHED
 } large_t;
 
 _Atomic uint32_t recorder_filtered;
 uint8_t recorder_filter[TABLE];
-static large_t table[TABLE];      // guarded by recorder_home->large_lock, which a forked child finds open
-static _Atomic uint32_t in_table; // none: nothing to look at
+static large_t table[TABLE];      // guarded by recorder_home->large_lock, which is open in a forked child
+static _Atomic uint32_t in_table; // number of blocks in the table
 static _Atomic uint64_t next_look;
 
 static size_t touched_bytes(uintptr_t block, size_t bytes) {
@@ -41,7 +41,7 @@ static void say(uintptr_t block, size_t bytes) {
   recorder_put_pair(recorder_word((const void *)block, RAW_SIZE_LIMIT + RAW_TOUCHED), bytes + 1);
 }
 
-// A count that is full stays so.
+// A counter at its maximum stays there.
 void recorder_filter_add(const void *block, uint8_t times) {
   uint8_t *count = &recorder_filter[recorder_filter_hash(block)];
   *count = *count < UINT8_MAX - times ? (uint8_t)(*count + times) : UINT8_MAX;
@@ -55,7 +55,7 @@ static void filter_remove(const void *block) {
   atomic_fetch_sub(&recorder_filtered, 1);
 }
 
-// A block that finds no room is not looked at, and counts as touched.
+// Adds a block. If the table has no room for it, it is not sampled, and counts as touched.
 void recorder_large_new(void *block, size_t bytes) {
   if (!ready())
     return;
@@ -87,8 +87,9 @@ void recorder_large_gone(void *block) {
     say((uintptr_t)block, touched_bytes((uintptr_t)block, bytes));
 }
 
-// A record may need a new buffer, and that one this: whoever finds the lock taken goes on. The block may be freed
-// meanwhile by another thread: the lock keeps it from being unmapped only once it was looked up there.
+// Samples all blocks in the table. A record may need a new buffer, whose start calls this again, so a caller that finds
+// the lock taken returns. Another thread may free a block meanwhile, but first takes it from the table under the lock,
+// so a block in the table is still mapped.
 void recorder_large_look(void) {
   uint64_t began = segment_clock();
   if (!ready() || atomic_load_explicit(&in_table, memory_order_relaxed) == 0)

@@ -1,5 +1,5 @@
-// Finds the allocator behind the recorder. dlsym may allocate: meanwhile blocks come from a reserve that is never given
-// back, and is not recorded.
+// Finds the allocator behind the recorder. dlsym may allocate, so during the search blocks come from a reserve, which
+// is never freed and not recorded.
 #include "next.h"
 #include "recorder.h"
 
@@ -12,7 +12,7 @@ enum { RESERVE_BYTES = 65536, RESERVE_ALIGNMENT = 16 };
 
 static _Alignas(RESERVE_ALIGNMENT) char reserve[RESERVE_BYTES];
 static _Atomic size_t reserve_used;
-static const void *allocator_base; // of the file that malloc lies in
+static const void *allocator_base; // base address of the file with malloc
 static void *early_malloc(size_t bytes);
 static void *early_calloc(size_t count, size_t bytes);
 static void *early_realloc(void *block, size_t bytes);
@@ -46,7 +46,7 @@ static void *reserve_take(size_t bytes) {
     errno = ENOMEM;
     return NULL;
   }
-  recorder_filter_add(reserve + at, UINT8_MAX); // so that free looks at it
+  recorder_filter_add(reserve + at, UINT8_MAX); // so that free checks it
   return reserve + at;
 }
 
@@ -134,7 +134,7 @@ void next_find(void) {
   find(&next.realloc, "realloc");
   find(&next.free, "free");
   find(&next.malloc, "malloc");
-  finding = false; // what is not there is said in blocks of the allocator's
+  finding = false; // messages about missing functions need blocks from the allocator
   next_looking = true;
   next.free_sized = free_without_size;
   next.free_aligned_sized = free_without_sizes;
@@ -147,7 +147,7 @@ void next_find(void) {
   find(&next.free_aligned_sized, "free_aligned_sized");
   allocator_base = base_of((const void *)next.malloc);
   dlerror();
-  dlerror(); // gives back the last of these blocks
+  dlerror(); // the second call frees the message of the first
   next_looking = false;
   errno = error;
 }
@@ -168,7 +168,7 @@ void next_file(char *path, size_t bytes) {
 void *next_operator(const char *mangled) {
   static const char *const libraries[] = {"libstdc++.so.6", "libc++abi.so.1", "libc++.so.1"};
   void *symbol = search(mangled);
-  // Of a library that was loaded later, and for itself, such as Python's modules are.
+  // The library may have been loaded later and privately, as by a module of Python.
   for (size_t i = 0; symbol == NULL && i < sizeof libraries / sizeof *libraries; i++) {
     void *library = dlopen(libraries[i], RTLD_LAZY | RTLD_NOLOAD);
     if (library != NULL) {

@@ -1,4 +1,4 @@
-// The allocator behind the recorder. The pointers lead to it from the first call on.
+// The allocator behind the recorder. Its functions are looked up at the first call.
 #ifndef NEXT_H
 #define NEXT_H
 
@@ -22,15 +22,15 @@ typedef struct {
 } next_t;
 
 extern next_t next;
-extern __thread bool next_looking; // for the allocator: what this thread asks for is not the program's
+extern __thread bool next_looking; // this thread looks for functions: its allocations are not the program's
 
 typedef void *next_search_t(const char *name);
-void next_find(void);                        // fills it; once is enough
-void next_find_by(next_search_t *how);       // as next_find, where this library is not the first of those loaded
-void next_file(char *path, size_t bytes);    // the file that it lies in
-void *next_operator(const char *mangled);    // a C++ operator; NULL: nobody has it
-bool next_is_allocators(const void *symbol); // whether it lies in the allocator's own file
-bool next_is_reserve(const void *block);     // one that was handed out before the allocator was known
+void next_find(void);                        // fills `next`; further calls do nothing
+void next_find_by(next_search_t *how);       // as next_find, for a library that was loaded later than the program
+void next_file(char *path, size_t bytes);    // path of the allocator's file
+void *next_operator(const char *mangled);    // a C++ operator; NULL: no library has it
+bool next_is_allocators(const void *symbol); // whether the symbol lies in the allocator's own file
+bool next_is_reserve(const void *block);     // whether the block comes from the reserve of next.c
 
 #pragma GCC visibility pop
 #endif

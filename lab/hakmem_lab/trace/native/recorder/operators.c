@@ -1,6 +1,6 @@
-// C++'s new and delete. Those of the C++ library come through malloc, where they are recorded; an allocator's own ones
-// do not, or some do: whatever has moved this thread's cursor meanwhile was recorded. Every operator gets all the
-// registers that the longest one takes.
+// C++'s new and delete. Operators of the C++ library call malloc, which records them. Some operators of allocators do
+// not; a call that did not move the thread's cursor has recorded nothing, so it is recorded here. Every operator is
+// called with the arguments of the longest one, since further registers do no harm.
 #include "next.h"
 #include "recorder.h"
 
@@ -13,14 +13,14 @@ enum { PROBE_BYTES = 64 };
 
 typedef struct {
   void *function; // NULL: not looked for yet
-  bool records;   // it may not come through malloc
+  bool records;   // it may not call malloc, so it may need a record here
 } operator_t;
 
 void *recorder_malloc(size_t bytes);
 void *recorder_memalign(size_t alignment, size_t bytes);
 void recorder_free(void *block);
 
-// What stands in where a program has no C++ library that could be found.
+// Replacements for operators of a C++ library that cannot be found.
 static void *make_plain(size_t bytes, size_t second, const void *third) {
   (void)second;
   (void)third;
@@ -51,7 +51,7 @@ COLD static void *look(operator_t *what, const char *name, void *standin) {
   return what->function = found != NULL ? found : standin;
 }
 
-// A delete has to be recorded before it is done: it is tried on a block for which any alignment and size of it are
+// A delete must be recorded before its call, so it is tried out first, on a block for which any alignment and size are
 // right.
 COLD static void *look_at_drop(operator_t *what, const char *name) {
   void *function = look(what, name, (void *)drop_plain);
@@ -100,7 +100,7 @@ static inline void drop(operator_t *what, const char *name, void *block, size_t 
   ((drop_t)function)(block, second, third);
 }
 
-// The hidden name leads here, whoever else exports the other one.
+// Each operator has a hidden name, too, which leads here even if another library's operator comes first.
 #define MAKE(name, standin, has_alignment) \
   void *recorder_##name(size_t bytes, size_t second, const void *third) { \
     static operator_t what; \

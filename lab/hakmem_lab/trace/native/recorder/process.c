@@ -20,10 +20,10 @@ enum { ANSWER_S = 10 };
 
 recorder_home_t *recorder_home;
 static char socket_path[sizeof((struct sockaddr_un *)0)->sun_path];
-static segment_t *mapped; // the parent's, in a forked child
+static segment_t *mapped; // at first the parent's in a forked child
 static uint32_t parent_number;
 static uint64_t parent_fork;
-static __thread uint64_t forking; // the number of the fork that this thread makes
+static __thread uint64_t forking; // number of the fork that this thread is making
 
 void recorder_lock(_Atomic uint32_t *lock) {
   while (atomic_exchange_explicit(lock, 1, memory_order_acquire))
@@ -34,7 +34,8 @@ void recorder_unlock(_Atomic uint32_t *lock) {
   atomic_store_explicit(lock, 0, memory_order_release);
 }
 
-// A forked child that has recorded nothing so far begins now: what it has, its own child inherits from it.
+// A forked child that has recorded nothing yet begins to record before its own fork, since its child inherits its
+// blocks.
 static void fork_prepare(void) {
   if (!recorder_begin())
     return;
@@ -108,7 +109,8 @@ static int answered(int fd) {
   return memory;
 }
 
-// A process whose address space has no room for the segment says so, in a byte, and waits until it is known by name.
+// Connects, and maps the segment. A process without address space for it sends one byte instead, and waits until the
+// collector has read its name.
 static segment_t *segment_take(void) {
   segment_hello_t hello = {SEGMENT_VERSION, parent_fork ? parent_number : 0, parent_fork, ""};
   next_file(hello.allocator, sizeof hello.allocator);
@@ -140,7 +142,7 @@ COLD static bool begin(recorder_home_t *home) {
   }
   parent_fork = 0;
   atomic_store(&home->state, mapped ? HOME_READY : HOME_OFF);
-  if (mapped == NULL) // as of a child that was forked, and the recording is over
+  if (mapped == NULL) // e.g. in a forked child after the end of the recording
     recorder_detach();
   return mapped != NULL;
 }
@@ -149,7 +151,7 @@ bool recorder_begin(void) {
   static _Atomic uint32_t making;
   if (UNLIKELY(recorder_home == NULL)) {
     next_find();
-    // Before the C library knows the environment, it is too early.
+    // It is too early until the C library has set the environment.
     if (environ == NULL || atomic_load_explicit(&making, memory_order_relaxed) || atomic_exchange(&making, 1) ||
         !home_make(getenv(SEGMENT_SOCKET)))
       return false;
@@ -168,7 +170,7 @@ bool recorder_begin(void) {
   return atomic_load(&home->state) == HOME_READY;
 }
 
-// Whoever does not know it yet writes into pages of its own process, which take the place of those that were shared.
+// Private pages replace the shared ones, so that threads which have not noticed the end may still write there.
 void recorder_end(void) {
   recorder_home_t *home = recorder_home;
   if (atomic_exchange(&home->state, HOME_OFF) == HOME_OFF)
@@ -181,7 +183,7 @@ void recorder_end(void) {
     mmap(mapped, SEGMENT_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }
 
-// Also where no thread has noticed the end, because none has allocated since.
+// Asks the collector if no thread has noticed an end yet, since threads notice it only when they allocate.
 bool recorder_over(void) {
   recorder_home_t *home = recorder_home;
   if (home == NULL || atomic_load(&home->state) == HOME_OFF)
@@ -197,8 +199,8 @@ bool recorder_over(void) {
   return true;
 }
 
-// Threads may be on their way into recorder_slow: they find a home that is off, and then one that is new; what they
-// write to is unmapped a recording later.
+// Threads may be inside recorder_slow and still write to the former segment, so that is unmapped only at the next
+// start.
 bool recorder_begin_anew(const char *path) {
   static void *former;
   recorder_home_t *home = recorder_home;
@@ -212,7 +214,7 @@ bool recorder_begin_anew(const char *path) {
   mapped = NULL;
   strcpy(socket_path, path);
   for (uint32_t i = 0; i < home->used_places; i++) {
-    home->threads[i].number = 0; // what it counts is of the last recording
+    home->threads[i].number = 0; // its number belonged to the last recording
     __atomic_store_n(&home->threads[i].left, -1, __ATOMIC_RELAXED);
     __atomic_store_n(&home->threads[i].limit, NULL, __ATOMIC_RELAXED);
   }
@@ -222,8 +224,8 @@ bool recorder_begin_anew(const char *path) {
   return recorder_begin();
 }
 
-// VmHWM: unlike getrusage's, it does not count what the process was before it became this program. Called once: the
-// stack may be a small one, of a handler of signals.
+// Peak resident memory from VmHWM. Unlike getrusage's value, it excludes earlier programs of the process. The buffer is
+// static because the stack may be small, as in a signal handler; the function is called once.
 static uint64_t peak_kib(void) {
   static char text[4096];
   int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
@@ -235,7 +237,7 @@ static uint64_t peak_kib(void) {
   return line ? strtoull(line + sizeof "VmHWM:" - 1, NULL, 10) : 0;
 }
 
-// What a debugger loads waits to be told what it is in.
+// If a debugger loaded the library, it begins only at hak_record_attach.
 __attribute__((constructor)) static void process_starts(void) {
   int error = errno;
   if (recorder_is_preloaded())
@@ -243,7 +245,7 @@ __attribute__((constructor)) static void process_starts(void) {
   errno = error;
 }
 
-// Not of a child by vfork, which lives in its parent's memory.
+// A child from vfork is skipped, since it runs in its parent's memory.
 __attribute__((destructor)) static void process_exits(void) {
   static _Atomic bool exiting;
   int error = errno;
@@ -258,7 +260,7 @@ __attribute__((destructor)) static void process_exits(void) {
   errno = error;
 }
 
-// Whoever leaves in this way runs no destructor.
+// A process that exits in this way runs no destructors.
 EXPORT __attribute__((noreturn)) void _exit(int status) {
   process_exits();
   for (;;)

@@ -1,6 +1,6 @@
-// Whence an allocation is called. Which ones are asked is chance: so that every byte is as likely as any other, the
-// distance from one to the next is drawn from the exponential distribution. The stack is followed by the tables that
-// exceptions need, which all code has; those of a library of ours alone, so that nothing is looked up or allocated.
+// Records the stacks of sampled allocations. The distance between samples, in bytes, is drawn from the exponential
+// distribution, so that every byte is equally likely. Stacks are unwound with the tables for exceptions, which all code
+// has. The unwinder is linked into this library, so that nothing is looked up or allocated.
 #include "recorder.h"
 
 #include <errno.h>
@@ -9,14 +9,14 @@
 enum { FRACTION_BITS = 20, MANTISSA_BITS = 53 };
 #define LN2 0.6931471805599453
 
-extern const char __ehdr_start[], etext[]; // where this library's code lies
+extern const char __ehdr_start[], etext[]; // bounds of this library's code
 
 typedef struct {
   uintptr_t *frames;
   size_t count;
 } walk_t;
 
-// Of a number of so many bits, by squaring.
+// Binary logarithm, to FRACTION_BITS bits, by repeated squaring.
 static double logarithm(uint64_t value) {
   int whole = 63 - __builtin_clzll(value);
   double rest = (double)value / (double)(UINT64_C(1) << whole), sum = whole, bit = 1;
@@ -61,8 +61,8 @@ static bool is_node(segment_t *segment, uint32_t number, uint32_t parent, uint64
   return atomic_load_explicit(&node->pc, memory_order_acquire) == pc && node->parent == parent;
 }
 
-// That of this place, called by parent; where there is no room for it, parent. No locks: a handler of signals may be
-// here while its thread is.
+// The node of the place pc called by parent, or parent if there is no room. It takes no locks, since a signal handler
+// may interrupt its thread here.
 static uint32_t child(segment_t *segment, uint32_t parent, uint64_t pc) {
   _Atomic uint32_t *index = segment_index(segment);
   uint32_t at = (uint32_t)(((pc ^ (uint64_t)parent << 44) * UINT64_C(0x9E3779B97F4A7C15)) >> 40), mine = 0;
@@ -79,7 +79,7 @@ static uint32_t child(segment_t *segment, uint32_t parent, uint64_t pc) {
     }
     if (number == 0 && atomic_compare_exchange_strong(place, &number, mine))
       return mine;
-    if (is_node(segment, number, parent, pc)) // else another one has this place
+    if (is_node(segment, number, parent, pc)) // else another node is in this place
       return number;
   }
 }
@@ -87,7 +87,7 @@ static uint32_t child(segment_t *segment, uint32_t parent, uint64_t pc) {
 void recorder_stack(size_t bytes) {
   int error = errno;
   recorder_thread_t *self = recorder_place();
-  if (self != NULL && self->left >= (int64_t)bytes) { // its first allocation
+  if (self != NULL && self->left >= (int64_t)bytes) { // first allocation of a thread: not its turn
     self->left -= (int64_t)bytes;
   } else if (self != NULL) {
     self->left = recorder_stack_distance(self);

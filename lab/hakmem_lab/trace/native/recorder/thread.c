@@ -9,14 +9,14 @@
 #include <time.h>
 
 enum {
-  PERIOD_LEAST = 1,   // words between marks: in a thread that is slow, each has its time;
-  PERIOD_MOST = 64,   // each time twice as many in one that is not, up to so many
-  PERIOD_ALONE = 512, // where there is no other thread, whose blocks would need an order
-  SLOW_WORDS = 64,    // of segment->slow_ticks
-  NAP_NS = 200000,    // between looks for a free buffer, each time twice as long,
+  PERIOD_LEAST = 1,   // words between marks in a slow thread
+  PERIOD_MOST = 64,   // largest period of another thread; the period doubles at each mark
+  PERIOD_ALONE = 512, // largest period in a process of one thread, which needs no order
+  SLOW_WORDS = 64,    // words to which segment->slow_ticks refers
+  NAP_NS = 200000,    // first pause between looks for a free buffer; it doubles up to NAP_MOST_NS
   NAP_MOST_NS = 12800000
 };
-#define PATIENCE_NS UINT64_C(5000000000) // without a sign of the collector's life
+#define PATIENCE_NS UINT64_C(5000000000) // time without a heartbeat after which the collector counts as dead
 
 recorder_thread_t recorder_nobody = {.left = -1};
 __thread recorder_thread_t *recorder_self = &recorder_nobody;
@@ -41,14 +41,14 @@ static uint32_t buffer_pop(segment_t *segment) {
   uint32_t fresh = atomic_load_explicit(&segment->fresh, memory_order_relaxed);
   while (fresh < SEGMENT_BUFFERS)
     if (atomic_compare_exchange_weak(&segment->fresh, &fresh, fresh + 1)) {
-      // One call instead of a fault for each page; an older kernel does not know it.
+      // One call replaces a fault for each page; older kernels refuse it, which does no harm.
       madvise(segment_buffer(segment, fresh), SEGMENT_BUFFER_BYTES, MADV_POPULATE_WRITE);
       return fresh;
     }
   return UINT32_MAX;
 }
 
-// UINT32_MAX: the collector is gone, or wants no more.
+// Waits for a free buffer. UINT32_MAX: the collector is gone, or has ended the recording.
 COLD static uint32_t buffer_wait(segment_t *segment) {
   atomic_fetch_add_explicit(&segment->waits, 1, memory_order_relaxed);
   uint32_t beat = atomic_load(&segment->heartbeat);
@@ -130,7 +130,7 @@ static bool append(recorder_thread_t *self, uint64_t first, uint64_t second) {
   return true;
 }
 
-// One that it had in the last recording, else a free one. NULL: all are taken.
+// The thread's place from the last recording, else a free one. NULL: all are taken.
 static recorder_thread_t *place_take(recorder_home_t *home) {
   recorder_thread_t *self = recorder_self;
   if (self->owner == &recorder_self)
@@ -155,7 +155,7 @@ static recorder_thread_t *enrol(void) {
         .number = atomic_fetch_add(&home->segment->threads, 1) + 1, .period = PERIOD_LEAST, .owner = &recorder_self};
     self->left = recorder_stack_distance(self);
     recorder_self = self;
-    pthread_setspecific(thread_key, self); // may allocate, which finds the place
+    pthread_setspecific(thread_key, self); // may allocate, which already uses the new place
   }
   return self;
 }
@@ -189,7 +189,7 @@ void *recorder_slow(uint64_t first, uint64_t second, void *block) {
   return block;
 }
 
-// Other destructors may allocate: this one asks to be called again as long as the C library does it.
+// Other destructors may still allocate, so this one asks to be called again as often as the C library allows.
 static void thread_ends(void *place) {
   recorder_thread_t *self = place;
   if (self->owner != &recorder_self) // forked since
