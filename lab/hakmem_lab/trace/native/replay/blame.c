@@ -1,6 +1,6 @@
-// Which group of stacks keeps how much: a page that blocks of one group alone lie on goes when they go; on a page that
-// several groups share, others take the place of its bytes. And the test of that: a replay in which the blocks of one
-// group are never allocated.
+// Reports how much memory each group of stacks keeps. A page with blocks of only one group counts for it whole; on a
+// page that several groups share, only the bytes of its blocks count. It also tests such a prediction: a replay in
+// which the blocks of one group are never allocated.
 #include <dlfcn.h>
 #include <malloc.h>
 #include <stdio.h>
@@ -13,11 +13,11 @@
 
 typedef struct {
   uint64_t page;
-  uint32_t group, bytes; // of one block, on this page
+  uint32_t group, bytes; // group of one block, and its bytes on this page
 } place_t;
 
 typedef struct {
-  uint64_t blocks, bytes, held; // held: bytes that go with them
+  uint64_t blocks, bytes, held; // held: bytes that would be free without these blocks
 } kept_t;
 
 void replay_blame_begin(void) {
@@ -38,15 +38,15 @@ void replay_blame_begin(void) {
     }
   }
   fclose(file);
-  prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0); // a page is to be as large as the pages that are counted
+  prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0); // huge pages would hide which small pages are needed
 }
 
-// The reader of the trace has checked every number.
+// The worker with the slot of the operation. The reader of the trace has checked every number.
 static worker_t *owner(worker_t *w, const trace_operation_t *o) {
   return o->kind == TRACE_FREE_FOREIGN || o->kind == TRACE_REALLOC_FOREIGN ? &replay.workers[o->other] : w;
 }
 
-// A block belongs to the stack that allocated it, or changed its size last.
+// Runs one operation. A block belongs to the group of the stack that allocated it, or changed its size last.
 void replay_blame(worker_t *w, const trace_operation_t *o, void (*one)(worker_t *, const trace_operation_t *)) {
   if (o->kind == TRACE_STACK) {
     w->next_stack = o->other;
@@ -73,12 +73,12 @@ void replay_blame(worker_t *w, const trace_operation_t *o, void (*one)(worker_t 
     return;
   }
   if (!allocates && without != 0 && atomic_load_explicit(slot, memory_order_relaxed) == NULL) {
-    atomic_store_explicit(slot, malloc(o->size ? o->size : 1), memory_order_relaxed); // it was another's, and left out
+    atomic_store_explicit(slot, malloc(o->size ? o->size : 1), memory_order_relaxed); // left out as another group's
   }
   one(w, o);
 }
 
-// What the allocator need not hold is given back, where it has a function for that.
+// Makes the allocator return its free memory, if it has a function for that.
 static void settle(void) {
   int (*trim)(size_t) = (int (*)(size_t))dlsym(RTLD_DEFAULT, "malloc_trim");
   void (*collect)(bool) = (void (*)(bool))dlsym(RTLD_DEFAULT, "mi_collect");
@@ -101,7 +101,7 @@ static int by_page(const void *one, const void *other) {
   return a->page < b->page ? -1 : a->page > b->page;
 }
 
-// Every page that live blocks lie on; places: NULL counts them.
+// Lists the pages of all live blocks. places: NULL only counts them.
 static size_t list_places(place_t *places, kept_t *kept, uint32_t *groups) {
   size_t count = 0;
   for (uint32_t i = 0; i < replay.count; i++) {
@@ -149,7 +149,7 @@ static uint64_t count_pages(const place_t *places, size_t count, kept_t *kept) {
   return pages;
 }
 
-// "settled_kib": what the process holds, without the replay's own; "kept": [group, blocks, bytes, KiB that go with it].
+// "settled_kib": memory of the process without the replay's own; "kept": [group, blocks, bytes, KiB free without it].
 void replay_blame_report(uint64_t image_kib) {
   if (replay.groups == NULL) {
     return;

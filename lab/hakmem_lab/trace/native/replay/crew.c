@@ -1,9 +1,8 @@
-// Starts workers when their time has come, looks at the memory, sees a circle of waits.
+// The crew starts workers when their time has come, samples the memory, and detects cycles of waits.
 //
-// The first worker is the process's own first thread, which allocators serve otherwise than those that it starts: glibc
-// from the heap, and without locks as long as it is alone. So the crew is a thread only where there are several
-// workers; one alone looks after itself between its batches, and a timer sees to it that a batch does not take for
-// ever.
+// The first worker is the process's main thread. Allocators may serve it differently from other threads: glibc does so
+// from the heap, and without locks while there is no other thread. So the crew is a thread only if there are several
+// workers. A single worker does the crew's work between its batches, and a timer stops an endless batch.
 #include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>
@@ -18,19 +17,19 @@
 #include "replay.h"
 
 #define STACK_BYTES (512u << 10)
-#define STACK_GUESS_BYTES (16u << 10) // resident of a worker's stack; measured when it ends
+#define STACK_GUESS_BYTES (16u << 10) // assumed resident bytes of a worker's stack; measured when it ends
 #define LOOK_NS 1000000
-#define TIMER_US 20000 // of processor time
+#define TIMER_US 20000 // processor time
 #define MOST_AT_ONCE 256u
-#define CIRCLE_LOOKS 20u // so many looks in a row at which nobody has moved
+#define CIRCLE_LOOKS 20u // successive looks without any progress that prove a cycle
 
 #define BUDGET_LOOKS 64u
-#define BUDGET_NS 5000000000u // of processor time, that any replay may take
+#define BUDGET_NS 5000000000u // processor time that any replay may take
 #define BUDGET_OF_OPERATION_NS 50000u
-#define BUDGET_OF_TIME 20u // times as much as the program can have had
+#define BUDGET_OF_TIME 20u // multiple of the processor time that the program can have used
 #define BUDGET_OF_KIB_NS 2000u
 
-static uint32_t *living; // numbers of workers that have begun and are not joined
+static uint32_t *living; // numbers of workers that have begun and are not joined yet
 static uint32_t living_count;
 static uint64_t done_by_dead;
 
@@ -41,7 +40,7 @@ static void *must_map(void *mapping, const char *what) {
   return mapping;
 }
 
-// Opens the next worker's stream, so that it is known when its time comes: first_ns, by the trace.
+// Opens the next worker's stream, so that its start time is known.
 static void prepare(uint32_t number) {
   worker_t *w = &replay.workers[number];
   w->number = number;
@@ -60,7 +59,7 @@ static void prepare(uint32_t number) {
   atomic_store_explicit(&replay.next_start_ns, w->time_ns, memory_order_release);
 }
 
-// A thread begins with waits for those that had to be there, or gone, before it.
+// Whether a worker may begin: a thread's operations begin with waits for earlier operations and ended threads.
 static bool has_its_turn(const worker_t *w) {
   for (long i = 0; i < w->in_batch && w->batch[i].kind == TRACE_WAIT; i++) {
     if (atomic_load_explicit(&replay.workers[w->batch[i].other].done, memory_order_acquire) < w->batch[i].size) {
@@ -122,11 +121,11 @@ static void finish(worker_t *w) {
 }
 
 typedef struct {
-  uint32_t running, ahead, waiting; // ahead: of the others, or of the beginning of the next
-  uint64_t done, time_ns;           // of all together; of the last of those who do not wait, or begin
+  uint32_t running, ahead, waiting; // ahead: too early for the others, or for the start of the next thread
+  uint64_t done, time_ns;           // sum of all workers; least of those that do not wait, and of the next start
 } crew_t;
 
-// What it waits for is there, and it has only not seen it yet.
+// Whether the awaited operation is done already, and the worker has only not noticed it yet.
 static bool goes_on(const worker_t *w) {
   uint32_t other = atomic_load(&w->waits_for);
   return atomic_load(&replay.workers[other].done) >= atomic_load(&w->waits_count) ||
@@ -165,7 +164,7 @@ static crew_t look(void) {
   return crew;
 }
 
-// All wait, each for an operation that one of the others has not done, and nothing has moved for a while.
+// Fails if all workers wait for operations of other workers that are not done, without progress for CIRCLE_LOOKS looks.
 static void fail_if_circle(const crew_t *crew) {
   static uint64_t before;
   static unsigned looks;
@@ -180,7 +179,8 @@ static void fail_if_circle(const crew_t *crew) {
               w->number, (unsigned long long)atomic_load(&w->waits_count), atomic_load(&w->waits_for));
 }
 
-// A few operations can ask for any amount of work. What a program did in its time is not nearly as long in a replay.
+// Fails if the replay takes far longer than the program can have taken: in a damaged trace, a few operations can ask
+// for any amount of work.
 static void fail_if_endless(uint64_t done, uint64_t now_ns) {
   struct rusage used;
   getrusage(RUSAGE_SELF, &used);
@@ -195,8 +195,8 @@ static void fail_if_endless(uint64_t done, uint64_t now_ns) {
   }
 }
 
-// Nobody passes the time at which the next thread begins. Times are known roughly: where all are stopped by that, it
-// begins although it has to wait for one of them.
+// Whether the next worker must start. No worker passes the start time of the next thread. Since times are only roughly
+// known, the next one also starts if all others are stopped by this, even if it then has to wait for one of them.
 static bool due(uint32_t next, const crew_t *crew, uint64_t now_ns) {
   const worker_t *w = &replay.workers[next];
   if (crew->running == 0 || atomic_load(&replay.wanted) > next) {
@@ -210,7 +210,7 @@ static void await_bell(uint32_t seen) {
   syscall(SYS_futex, &replay.bell, FUTEX_WAIT_PRIVATE, seen, &most, NULL, 0);
 }
 
-// All of them at once: a damaged trace may speak of the blocks of a thread that has not begun.
+// Reserves the slots of all threads at once, since a damaged trace may name blocks of a thread that has not begun.
 static void reserve_slots(void) {
   size_t all = 0;
   for (uint32_t i = 0; i < replay.count; i++) {
@@ -230,7 +230,7 @@ static void reserve_slots(void) {
 }
 
 static void *lead(void *unused) {
-  uint64_t now = 0; // by the trace
+  uint64_t now = 0; // the trace's time
   for (unsigned looks = 0;; looks++) {
     uint32_t seen = atomic_load_explicit(&replay.bell, memory_order_acquire);
     uint32_t started = atomic_load(&replay.started);
@@ -239,7 +239,7 @@ static void *lead(void *unused) {
     replay_sample(now);
     if (started < replay.count) {
       if (due(started, &crew, now)) {
-        // Several that are needed begin at once: a look is at all of them.
+        // Starts several needed workers at once, since every look examines all workers.
         uint32_t wanted = atomic_load(&replay.wanted), until = started + MOST_AT_ONCE;
         do {
           start(started++);
@@ -285,7 +285,7 @@ void replay_crew(uint32_t process) {
   start(0);
   worker_t *first = &replay.workers[0];
   if (replay.count == 1) {
-    replay_look_after(first); // what is held before counts for no peak
+    replay_look_after(first); // the first sample, so that earlier memory does not count as a peak
     set_timer(TIMER_US);
     replay_worker(first);
     set_timer(0);

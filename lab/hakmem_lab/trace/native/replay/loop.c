@@ -1,13 +1,13 @@
-// The loop in which the time counts.
+// The measured loop, which runs the operations of the trace.
 #include <malloc.h>
 #include <stdlib.h>
 
 #include "replay.h"
 
 #define LINE 64u
-#define LINES_BYTES 512u // of a block's beginning every line is written to, beyond it every page
+#define LINES_BYTES 512u // touching writes each cache line of a block up to here, then each page
 
-// Opaque to the compiler, and as far away as the functions of a preloaded library.
+// Functions that the compiler cannot inline, called through pointers like those of a preloaded library.
 static char nothing[LINES_BYTES + LINE];
 static __attribute__((noinline)) void *empty_allocate(size_t size) {
   return size == SIZE_MAX ? NULL : nothing;
@@ -33,7 +33,7 @@ static inline void touch(void *block, uint64_t size, uint64_t below) {
   at[size - 1] = 1;
 }
 
-// Of a large block as many pages as the batch says, which has them in the field `other`.
+// Touches the pages of a large block; `other` holds their number (see touch_early in worker.c).
 static inline void touch_pages(void *block, const trace_operation_t *o) {
   if (o->size >= TRACE_TOUCH_BYTES && o->other != 0 && o->kind != TRACE_ALIGNED &&
       replay.options->touch == TOUCH_RECORDED) {
@@ -42,7 +42,7 @@ static inline void touch_pages(void *block, const trace_operation_t *o) {
   }
 }
 
-// The trace says how much was touched; only the allocator knows how much there is.
+// Touches a block at its TRACE_TOUCHED. The size of the block here is known only to the allocator.
 static void touch_recorded(void *block, uint64_t size) {
   if (block == NULL || replay.options->touch != TOUCH_RECORDED) {
     return;
@@ -60,7 +60,8 @@ static inline void *aligned(const trace_operation_t *o) {
   return posix_memalign(&block, alignment, o->size) == 0 ? block : NULL;
 }
 
-// A whole trace frees what it allocated, and a place again only when it is empty; unless the allocator refused some.
+// Fails on an inconsistent operation of a complete trace: such a trace frees only live blocks, and allocates only into
+// empty places. It tolerates this if the allocator refused an allocation.
 static __attribute__((cold, noinline)) void check_whole(const worker_t *w, const trace_operation_t *o,
                                                         const char *what) {
   if (replay.complete && !atomic_load(&replay.refused)) {
@@ -105,7 +106,7 @@ static inline void resize(worker_t *w, _Atomic(void *) *slot, void *old, const t
   if (old == NULL) {
     check_whole(w, o, "reallocates the empty");
   }
-  // A size of 0 would free the block, which the trace says otherwise.
+  // A size of 0 would free the block; frees have their own operations.
   void *block = realloc(old, o->size ? o->size : 1);
   w->counts.reallocations++;
   if (block == NULL) {
@@ -127,7 +128,7 @@ static inline __attribute__((always_inline)) void one(worker_t *w, const trace_o
   case TRACE_FREE:
     release(w, o, take(&w->slots[o->slot]));
     break;
-  case TRACE_FREE_FOREIGN: // exchanged: two threads of a damaged trace must not free one block
+  case TRACE_FREE_FOREIGN: // atomic exchange: in a damaged trace, two threads must not free the same block
     release(w, o, atomic_exchange(&replay.workers[o->other].slots[o->slot], NULL));
     break;
   case TRACE_CALLOC:
@@ -174,7 +175,8 @@ static inline _Atomic(void *) *slot_of(worker_t *w, const trace_operation_t *o) 
   return foreign ? &replay.workers[o->other].slots[o->slot] : &w->slots[o->slot];
 }
 
-// Reads where the other writes, calls and touches what is always the same.
+// The loop without an allocator, to measure the loop's own cost: it reads slots instead of writing, and touches one
+// fixed block.
 void replay_run_empty(worker_t *w, const trace_operation_t *operations, size_t count) {
   for (size_t i = 0; i < count; i++) {
     const trace_operation_t *o = &operations[i];

@@ -1,4 +1,4 @@
-// What the replay itself holds, and what the process holds.
+// Measures the memory of the process, and of the replay itself.
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 #define POINTS 2048u
 #define SERIES_POINTS 64u
-#define MOST_OF_MEMORY 0.9 // of what is available at the start
+#define MOST_OF_MEMORY 0.9 // part of the memory available at the start
 
 static _Atomic size_t own_bytes;
 static size_t limit_kib;
@@ -104,7 +104,7 @@ static void keep(uint64_t at_ns, uint64_t kib) {
   points[point_count++] = (replay_point_t){at_ns, kib};
 }
 
-// What was held between two samples, if that was more than ever before.
+// Raises the peak by memory held between two samples, from the kernel's own peak.
 static void note_peak(uint64_t own) {
   struct rusage used;
   getrusage(RUSAGE_SELF, &used);
@@ -124,7 +124,7 @@ uint64_t replay_check_limit(void) {
   return raw;
 }
 
-// The mean is over the trace's time: a program that rests holds its memory longer.
+// Samples the memory. The mean is over the trace's time, since a resting program holds its memory longer.
 void replay_sample(uint64_t time_ns) {
   uint64_t raw = replay_check_limit(), own = replay_own_bytes() >> 10, kib = raw > own ? raw - own : 0;
   highest_kib = kib > highest_kib ? kib : highest_kib;
@@ -152,7 +152,7 @@ static bool is_image(const char *line) {
   return false;
 }
 
-// Resident pages of this program, the C library and the first stack: any program has such.
+// Resident memory of this program's file, the C library and the main stack, which every program has.
 static uint64_t image_kib(void) {
   size_t capacity = 4u << 20;
   char *text = replay_reserve(capacity);

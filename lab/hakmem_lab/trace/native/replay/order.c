@@ -1,9 +1,9 @@
-// How a worker keeps the order of the trace: it waits for operations of others, and lets them come nearer by the
-// trace's time. None of that counts as time of the allocator.
+// Keeps the order of the trace: a worker waits for operations of other workers, and does not run too far ahead of them
+// in the trace's time. None of that counts as time of the allocator.
 //
-// Whoever waits for long sleeps on the other's `moved`, having said in `awaited` from which operation on it wants to be
-// woken. There is no fence between the other's `done` and its look at `awaited`, which would cost every operation: the
-// rare wake-up that is missed for that comes by itself after a while.
+// A worker that waits for long sleeps on the other worker's `moved`; `awaited` holds the count from which on it wants
+// to be woken. The other worker has no fence between writing `done` and reading `awaited`, since that would cost every
+// operation. So it may miss a wake-up in rare cases, which the sleeper's timeout makes up for.
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
@@ -17,7 +17,7 @@
 #define SPINS 200u
 #define YIELDS 50u
 #define REST_NS 50000u
-#define REST_EACH_NS 20000u // of a crowd each rests as long as there are others
+#define REST_EACH_NS 20000u // rest for each living thread, if there are at least CROWD
 #define SLEEP_NS 1000000u
 #define CROWD 64u // threads
 #define MOST_REST_NS 100000000u
@@ -27,7 +27,7 @@ static void rest_for(uint64_t ns) {
   nanosleep(&(struct timespec){0, (long)ns}, NULL);
 }
 
-// Longer and longer, since there may be more threads than processors, or thousands of them.
+// Rests for increasing times, since there may be more threads than processors, or even thousands.
 static void rest(unsigned round) {
   uint32_t threads = atomic_load_explicit(&replay.living, memory_order_relaxed);
   if (round < SPINS && threads < CROWD) {
@@ -51,7 +51,7 @@ static void want(uint32_t number) {
   }
 }
 
-// True once that operation has been done, or never will be.
+// Whether this operation is done, or will never be done.
 static bool reached(worker_t *w, const worker_t *other, uint64_t count) {
   uint32_t state = atomic_load_explicit(&other->state, memory_order_acquire);
   if (atomic_load_explicit(&other->done, memory_order_acquire) >= count) {
@@ -114,8 +114,8 @@ void replay_wait_for(worker_t *w, const trace_operation_t *o, stretch_t *s) {
   replay_start_clock(s);
 }
 
-// How far the slowest of the others is; nobody waits for those who themselves wait for an operation. Of many the crew
-// knows it, as it was a moment ago.
+// Time of the slowest other worker, without those that wait for an operation. With many workers it is the crew's value,
+// which may be slightly old.
 static uint64_t least_time_of_others(const worker_t *w) {
   uint64_t least = UINT64_MAX;
   uint32_t started = atomic_load_explicit(&replay.started, memory_order_acquire);

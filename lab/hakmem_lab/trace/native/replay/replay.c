@@ -1,4 +1,4 @@
-// hak-replay TRACE: does again what a trace says, each process on its own, one after the other.
+// hak-replay TRACE: replays a trace, one process after the other, each in a process of its own.
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -13,7 +13,7 @@
 
 #include "replay.h"
 
-#define SHARE 100u // processes with less than this part of the operations are left out
+#define SHARE 100u // processes with less than 1 / SHARE of the operations are left out
 #define ERROR_BYTES 512
 #define MOST_ARGUMENTS 16
 
@@ -86,7 +86,7 @@ static void one_process(const replay_options_t *options) {
   replay_report(replay.begin_ns - begin, replay_clock_ns() - replay.begin_ns);
 }
 
-// A fresh process, so that the allocator begins anew. Its report goes to our standard output.
+// Replays one process in a fresh process, so that the allocator begins anew. Its report goes to our standard output.
 static void start_one(char **arguments, uint32_t process) {
   char number[32], *argv[MOST_ARGUMENTS + 2] = {arguments[0], number};
   snprintf(number, sizeof number, "--only=%u", process);
@@ -99,7 +99,7 @@ static void start_one(char **arguments, uint32_t process) {
     replay_fail(REPLAY_FAILED, "no process can be started: %s", strerror(errno));
   }
   if (child == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL); // whoever ends this one wants nothing of that one
+    prctl(PR_SET_PDEATHSIG, SIGKILL); // the child must end with its parent
     execv("/proc/self/exe", argv);
     _exit(REPLAY_FAILED);
   }

@@ -1,4 +1,5 @@
-// The time of operations on sampled blocks, told by the stack that allocated them. Only around these the clock is read.
+// Measures the time of operations on sampled blocks, by the stack that allocated them. The clock is read only around
+// these.
 #include <stdio.h>
 #include <string.h>
 
@@ -18,7 +19,7 @@ void replay_stacks_begin(void) {
   memset(replay.stacks, 0, bytes);
 }
 
-// 1 - exp(-x), of x from 0, right to a millionth of itself: halved until the series is short.
+// 1 - exp(-x) for x >= 0, to a relative error of a millionth: x is halved until a short series suffices.
 static double taken(double x) {
   double half = x < 1e-3 ? 0 : taken(x / 2);
   return x < 1e-3 ? x - x * x / 2 : half * (2 - half);
@@ -29,7 +30,8 @@ static float weight_of(uint64_t size) {
   return mean > 1 && size > 0 ? (float)(1 / taken((double)size / mean)) : 1;
 }
 
-// A reallocation allocates anew: of the stack that asked for it, if it was sampled, else it is the old block's end.
+// Runs one operation. If a reallocation was sampled, its time belongs to its own stack, else to the stack of the old
+// block.
 void replay_by_stack(worker_t *w, const trace_operation_t *o, void (*one)(worker_t *, const trace_operation_t *)) {
   if (o->kind == TRACE_STACK) {
     w->next_stack = o->other;
@@ -46,7 +48,7 @@ void replay_by_stack(worker_t *w, const trace_operation_t *o, void (*one)(worker
     mark = (replay_mark_t){w->next_stack, weight_of(o->size)};
   }
   w->next_stack = frees ? w->next_stack : 0;
-  atomic_store_explicit(place, mark, memory_order_relaxed); // before the block is free, and its slot another's
+  atomic_store_explicit(place, mark, memory_order_relaxed); // before the free, since then the slot may be reused
   const replay_mark_t *whose = mark.stack != 0 ? &mark : &before;
   if (whose->stack == 0) {
     one(w, o);

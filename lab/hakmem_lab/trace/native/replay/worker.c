@@ -1,4 +1,4 @@
-// A thread of the trace: decodes a batch, then runs it, and lets others know how far it is.
+// A worker, which replays a thread of the trace: it decodes a batch, runs it, and publishes its progress.
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
@@ -9,7 +9,7 @@
 
 #include "replay.h"
 
-#define LARGE_PLACES 512u // large blocks of a batch that are remembered
+#define LARGE_PLACES 512u // large blocks of a batch that can be remembered
 #define EMPTY_EVERY 16u   // batches
 
 replay_t replay;
@@ -39,13 +39,13 @@ void replay_ring(void) {
   syscall(SYS_futex, &replay.bell, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
-// How much of a large block was touched is told when it was looked at, which may be when it is freed; it is touched
-// where it was allocated, if that is in the same batch: memory must be there as long as it was.
+// A TRACE_TOUCHED may come as late as the block's free. If the allocation is in the same batch, the block is touched
+// there instead, so that its memory is resident for as long as in the program.
 static void touch_early(worker_t *w, uint16_t *large, trace_operation_t *o, long index) {
   uint16_t *place = &large[o->slot % LARGE_PLACES];
   bool sized = o->kind == TRACE_MALLOC || o->kind == TRACE_CALLOC || o->kind == TRACE_REALLOC;
   if (sized) {
-    o->other = 0; // pages that are touched
+    o->other = 0; // number of pages to touch
     if (o->size >= TRACE_TOUCH_BYTES) {
       *place = (uint16_t)(index + 1);
     }
@@ -58,7 +58,7 @@ static void touch_early(worker_t *w, uint16_t *large, trace_operation_t *o, long
   }
 }
 
-// The reader has checked every number: what is left to see is whether a place holds a block, and rings of waits.
+// The reader has checked every number. Still unchecked are whether a place holds a block, and cycles of waits.
 bool replay_decode(worker_t *w) {
   uint16_t large[LARGE_PLACES] = {0};
   w->in_batch = trace_stream_next(w->stream, w->batch, REPLAY_BATCH);

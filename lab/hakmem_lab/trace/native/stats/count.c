@@ -16,7 +16,7 @@ static void add(histogram_t *histogram, uint64_t value, uint64_t bytes) {
   histogram->bytes[at] += bytes;
 }
 
-// Where there are more stretches than the timeline holds, two become one.
+// Merges pairs of stretches when the timeline is full.
 static void halve(stats_counts_t *counts) {
   for (uint32_t i = 0; i < TIMELINE / 2; i++) {
     moment_t *one = &counts->timeline[2 * i], *other = one + 1;
@@ -29,7 +29,7 @@ static void halve(stats_counts_t *counts) {
   counts->moment_ns *= 2;
 }
 
-// Before what happens then is counted.
+// Moves on to the stretch of this time. Call it before the operation is counted.
 static void enter_moment(stats_counts_t *counts, uint64_t time_ns) {
   uint64_t since = time_ns > counts->began_ns ? time_ns - counts->began_ns : 0;
   if (since - counts->moment_from >= counts->moment_ns) {
@@ -89,7 +89,7 @@ static void release(stats_counts_t *counts, stats_block_t *block, uint64_t time_
   uint64_t size = block->held - 1;
   add(&counts->life_operations, counts->operations - block->operation, size);
   add(&counts->life_bytes, counts->allocated_bytes - block->bytes, size);
-  // Marks of two threads are not exact to each other.
+  // The time marks of two threads may differ slightly.
   add(&counts->life_ns, time_ns > block->time_ns ? time_ns - block->time_ns : 0, size);
   note_touched(counts, block);
   counts->live_blocks--;

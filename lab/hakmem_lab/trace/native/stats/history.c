@@ -1,4 +1,4 @@
-// The operations of a process as the steps of one thread, for a library that gives a heap a past.
+// Writes the operations of a process as the steps of one thread, for the library that makes a used heap.
 #include "../../../system/native/used/past.h"
 #include "stats.h"
 

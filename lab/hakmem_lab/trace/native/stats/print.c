@@ -22,7 +22,7 @@ static void print_histogram(FILE *out, const char *name, const histogram_t *hist
   fputc(']', out);
 }
 
-// [number, count] of each that occurs.
+// [number, count] of each count above 0.
 static void print_counts(FILE *out, const char *name, const uint64_t *counts, unsigned number) {
   fprintf(out, ",\"%s\":[", name);
   const char *between = "";
@@ -50,7 +50,7 @@ static void print_timeline(FILE *out, const stats_counts_t *counts) {
   fputc(']', out);
 }
 
-// The first ones, each as [number, operations, allocations, handed over]; all are counted.
+// The first THREADS_LISTED threads, each as [number, operations, allocations, handed over], and the number of all.
 static void print_threads(FILE *out, const trace_t *trace, uint32_t process, const stats_thread_t *threads) {
   uint64_t seen = 0;
   fputs(",\"threads\":[", out);

@@ -1,5 +1,6 @@
-// The threads of a process side by side: always the one whose next operation is the earliest, unless it waits. A thread
-// is opened when its turn comes first and closed at its end, so that as many are open as ran at once.
+// Reads the threads of a process in parallel, always the thread with the earliest next operation that does not wait. A
+// thread is opened at its first turn and closed at its end, so only threads that ran at the same time are open
+// together.
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -10,15 +11,15 @@
 enum { BATCH = 512 };
 
 typedef struct runner {
-  const trace_thread_t *known; // NULL: nothing of it is in the trace
+  const trace_thread_t *known; // NULL: the trace has nothing of this thread
   trace_stream_t *stream;      // NULL: not open
   trace_operation_t *batch;
   size_t at, count;
   uint64_t done;
   uint64_t key;                // time of its next operation
-  uint64_t wake_at;            // the least that one of the waiting needs; UINT64_MAX: nobody waits
-  struct runner *waiting;      // for this one: the one that needs least
-  struct runner *next, *below; // where it waits: beside it, and those that need more
+  uint64_t wake_at;            // least count that a waiting thread needs; UINT64_MAX: none waits
+  struct runner *waiting;      // heap of threads that wait for this one; the one that needs least is on top
+  struct runner *next, *below; // in the heap where it waits: next sibling, first child
   uint64_t needs;              // the count that it waits for
   stats_block_t *blocks;
 } runner_t;
@@ -71,8 +72,8 @@ static void drop_first(run_t *run) {
   }
 }
 
-// The threads that wait for one are a pairing heap, the one that needs least on top: however many they are, none is
-// looked at in vain.
+// The threads that wait for a thread form a pairing heap, with the one that needs least on top. So a check reads only
+// the top, however many wait.
 static runner_t *meld(runner_t *one, runner_t *other) {
   if (one == NULL || other == NULL) {
     return one ? one : other;
@@ -110,7 +111,7 @@ static void wait_for(runner_t *runner, runner_t *awaited, uint64_t needs) {
   awaited->wake_at = awaited->waiting->needs;
 }
 
-// Those whose count is reached go on.
+// Lets the threads continue whose count is reached.
 static void wake(run_t *run, runner_t *awaited) {
   while (awaited->waiting != NULL && awaited->waiting->needs <= awaited->done) {
     runner_t *top = awaited->waiting;
@@ -134,7 +135,7 @@ static const char *no_memory(const run_t *run, const char *what) {
   return run->error;
 }
 
-// The next batch; count is 0 at the thread's end.
+// Reads the next batch; runner->count is 0 at the thread's end.
 static const char *refill(run_t *run, runner_t *runner) {
   if (runner->stream == NULL) {
     runner->stream = trace_stream_open(run->trace, run->process, runner->known->thread);
@@ -153,7 +154,7 @@ static const char *refill(run_t *run, runner_t *runner) {
   return NULL;
 }
 
-// False: it has to wait, and does.
+// Whether a wait is fulfilled; if not, the thread joins those that wait.
 static bool passes(run_t *run, runner_t *runner, const trace_operation_t *operation) {
   runner_t *awaited = &run->runners[operation->other];
   if (awaited->done >= operation->size) {
@@ -174,7 +175,8 @@ static stats_block_t *owner_of(const run_t *run, runner_t *runner, const trace_o
   }
 }
 
-// Operations of the first in the heap, until another one is earlier. It has left the heap where it waits or ended.
+// Runs operations of the first thread in the heap until another one is earlier. If it must wait or has ended, it leaves
+// the heap.
 static const char *advance(run_t *run) {
   runner_t *runner = run->heap[0];
   uint64_t until = UINT64_MAX;
@@ -223,7 +225,7 @@ static const char *advance(run_t *run) {
   return NULL;
 }
 
-// Half of what this machine has: tables larger than that are those of a trace that was recorded nowhere.
+// Limit of the tables: half of this machine's memory. Only a forged trace needs more.
 static uint64_t memory_most(void) {
   return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 2;
 }

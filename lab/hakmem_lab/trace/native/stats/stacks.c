@@ -1,5 +1,5 @@
-// What each stack allocated. A sample of so many bytes stands for as many blocks like it as were left out: one of s
-// bytes is taken with probability 1 - exp(-s / mean).
+// Counts the allocations of each stack. A block of s bytes is sampled with probability 1 - exp(-s / mean), so a sample
+// stands for the inverse number of such blocks.
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -49,7 +49,7 @@ static unsigned present(const stats_counts_t *counts) {
   return (unsigned)(counts->moment - counts->timeline) / MOMENTS_EACH;
 }
 
-// Before its live bytes change: what they were until now, and at the last peak.
+// Notes a stack's live bytes up to now and at the last peak. Call it before they change.
 static void keep(const stats_counts_t *counts, stats_stack_t *row) {
   if (row->changed != counts->stacks->peaks) {
     row->changed = counts->stacks->peaks;
@@ -92,7 +92,7 @@ void stats_stacks_release(stats_counts_t *counts, const stats_thread_t *by, stat
   block->stack = 0;
 }
 
-// Two stretches become one.
+// Merges pairs of stretches in all series.
 void stats_stacks_halve(stats_counts_t *counts) {
   for (uint32_t i = 0; counts->stacks != NULL && i < counts->stacks->count; i++) {
     stats_stack_t *row = &counts->stacks->rows[i];

@@ -1,10 +1,10 @@
-// hak-trace: what is in a trace, as one JSON object on standard output.
+// hak-trace: prints the contents of a trace as one JSON object.
 //   hak-trace TRACE             its texts, and the counts of each process
-//   hak-trace TRACE PROCESS     of that one alone
-//   hak-trace TRACE texts       its texts alone, with the resident memory: reads no operations
-//   hak-trace TRACE stacks MEAN [PROCESS]  the counts by stack, too; MEAN: bytes between samples, 1: all were recorded
-// The texts of the trace are given as strings: whoever wrote them is not known. A mistake: one line on standard error;
-// exit status 2 for what is no trace or a damaged one.
+//   hak-trace TRACE PROCESS     the same for one process
+//   hak-trace TRACE texts       only its texts, with the resident memory; it reads no operations
+//   hak-trace TRACE stacks MEAN [PROCESS]  also the counts by stack; MEAN: bytes between samples, 1: every call
+// The texts of the trace are printed as strings, since they are untrusted. An error is one line on standard error; the
+// exit status is 2 if the file is damaged or no trace.
 #include "stats.h"
 
 #include <inttypes.h>
@@ -26,7 +26,7 @@ static _Noreturn void stop_file(const char *what) {
   exit(EXIT_DAMAGED);
 }
 
-// ,"name":"the first text of that kind", or all of them as a list.
+// Prints ,"name":"the first text of this kind", or all texts of this kind as a list.
 static void print_texts(trace_t *trace, const char *name, trace_chunk_kind_t kind, uint32_t process, bool all) {
   static char text[TRACE_CHUNK_BYTES];
   size_t position = 0;
@@ -83,7 +83,7 @@ static void print_process(trace_t *trace, uint32_t process, bool texts_alone, do
   free(threads);
 }
 
-// Numbers below the count of which nothing is in the trace are left out.
+// Whether the trace has anything of this process; other numbers below the count are left out.
 static bool is_there(trace_t *trace, uint32_t process) {
   static char text[TRACE_CHUNK_BYTES];
   size_t position = 0;
