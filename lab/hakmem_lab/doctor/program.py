@@ -263,7 +263,7 @@ def built_in(file: Binary) -> Check:
         return Check(name, OK, "no sign of jemalloc, tcmalloc, mimalloc and the like in it")
     allocator, sign = next(iter(found.items()))
     remedy = allocators.ALLOCATORS[allocator].without or f"build it without {allocator}"
-    said = f"{allocator} is linked into it ({sign}), and what asks it does not ask malloc"
+    said = f"{allocator} is linked into it ({sign}), and its callers do not call malloc"
     return Check(name, PROBLEM, said, remedy, served=PART)
 
 

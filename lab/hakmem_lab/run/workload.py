@@ -61,14 +61,14 @@ class Workload:
             allowed = os.sched_getaffinity(0)
             if unknown := set(wanted) - allowed:
                 there = ", ".join(map(str, sorted(allowed)))
-                raise LabError(f"{key}: there is no processor {min(unknown)} for us; there are {there}")
+                raise LabError(f"{key}: processor {min(unknown)} is not available; available: {there}")
         stdin = None if spec.stdin is None else check_file(spec.stdin)
         workload = cls(argv, spec.env, spec.cwd, spec.pin, spec.timeout, server, stdin)
         workload = replace(workload, others=others, prepare=getattr(spec, "prepare", None))
         workload = replace(workload, expect_exit=getattr(spec, "expect_exit", (0,)))
         drawn = isinstance(spec, BlockSpec) or spec.kind not in KINDS or KINDS[spec.kind].draws_seeds
         if workload.seeded() and not drawn:
-            raise LabError(f"command: {SEED} is drawn anew for every block, and a run of the kind {spec.kind} has none")
+            raise LabError(f"command: {SEED} is drawn anew for every block, but the kind {spec.kind} has no blocks")
         return workload
 
     @classmethod

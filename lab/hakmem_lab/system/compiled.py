@@ -20,7 +20,7 @@ def cache_folder() -> Path:
     """The user's cache folder."""
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     if not os.path.isabs(cache):
-        raise LabError("hak knows no folder to keep what it compiles in: set XDG_CACHE_HOME to one")
+        raise LabError("hak has no folder for the programs that it compiles: set XDG_CACHE_HOME to one")
     return Path(cache) / "hakmem-lab"
 
 

@@ -27,7 +27,7 @@ GRACE_S = 5.0
 SLOW_S = 10.0
 TAIL_CHARACTERS = 400
 NOT_LOADED = "the allocator was not loaded: its library is not mapped in the process"
-NOT_OPENED = "the allocator was not loaded: nothing has opened its library since what does the work was started"
+NOT_OPENED = "the allocator was not loaded: nothing has opened its library since the program that does the work began"
 UNSERVED_SHARE = 0.25  # programs with at least this share of the processor time count as doing the work
 
 
@@ -137,7 +137,7 @@ class Outcome:
             return f"still running after {self.wall_s:.1f} s, killed"
         if self.too_much_output:
             limit = f"{OUTPUT_LIMIT_BYTES >> 20} MiB of output (in a soak 1 GiB)"
-            return f"wrote more than {limit}, killed; what hak is not to read: >/dev/null"
+            return f"wrote more than {limit}, killed; send output that hak need not read to /dev/null"
         if self.signal:
             short = ": the kernel ended it for want of memory" if (self.tree or {}).get("oom_kills") else ""
             return f"killed by {signals.name(self.signal)}{short}"
@@ -146,7 +146,7 @@ class Outcome:
             told = f" ({signals.name(self.exit - SHELL_SIGNAL)})" if 0 < self.exit - SHELL_SIGNAL < signal.NSIG else ""
             return f"exit status {self.exit}{told}"
         if said := _SHELL_SAYS.search(self.stderr):
-            return f"a shell says of a command of its own, not the last one: {said[1]}"
+            return f"a shell reports that one of its commands, not the last one, was killed: {said[1]}"
         return None
 
     def not_served(self) -> str | None:

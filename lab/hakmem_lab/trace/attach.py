@@ -39,7 +39,7 @@ OTHERS = {
 LOCK = {"x86_64": 202, "aarch64": 98}
 # Reasons for the failures -1, -2, ... of hak_record_attach.
 REASONS = (
-    "nothing in it calls its allocator in a way that can be led elsewhere",
+    "nothing in it calls its allocator in a way that can be redirected",
     "it is recorded already",
     "one of its pages cannot be written",
     "it cannot reach the collector, or has no room for what it shares with it",

@@ -1,8 +1,8 @@
-"""Which stacks' survivors keep how much memory, by cause. The prediction is the pages that they have alone, and their
-bytes on pages that they share. The test of it is a replay in which their blocks are never allocated.
+"""Finds how much memory the survivors of each stack keep resident. The prediction counts the pages that they occupy
+alone, and their bytes on shared pages. A replay in which their blocks are never allocated tests it.
 
-A block survives that is live at the moment asked about. Both replays give free memory back there, where the allocator
-has a function for it: what remains resident is what blocks hold in place.
+A survivor is a block that is live at the chosen moment. At that moment both replays make the allocator return its free
+memory, if it has a function for that, so the rest is kept resident by blocks.
 """
 
 import json
@@ -21,8 +21,8 @@ from hakmem_lab.trace import replayer, stacks
 from hakmem_lab.trace.contents import counts
 
 SCHEMA = "hakmem-pages 1"
-MOST = 3  # stacks that are tested, each by replays of its own
-RUNS = 3  # of which the medians count: threads take turns as they like
+MOST = 3  # most stacks that are tested, each by its own replays
+RUNS = 3  # replays of which the median counts, since the order of threads varies
 LEAST_KIB = 64
 TOLERANCE = 0.15
 MOMENTS = "end, peak, or a number of seconds"
@@ -30,7 +30,7 @@ EVERY_CALL = "--by pages: every call needs its stack: hak record --stacks --rate
 
 
 def _until(path: Path, process: int, at: str) -> tuple[int, str]:
-    """The moment by the trace's clock in nanoseconds, and what it is called. Raises LabError."""
+    """The moment in nanoseconds of the trace's clock, and its name in texts. Raises LabError."""
     if at == "end":
         return 0, "at its end"
     if at == "peak":
@@ -46,7 +46,7 @@ def _until(path: Path, process: int, at: str) -> tuple[int, str]:
 
 
 class _Replays:
-    """hak-replay on one allocator, for groups of stacks."""
+    """Runs hak-replay on one allocator, for groups of stacks."""
 
     def __init__(self, path: Path, process: int, arm: Arm, until_ns: int, groups: Path):
         self._words = [str(replayer()), f"--processes={process}", f"--groups={groups}"]
@@ -54,7 +54,7 @@ class _Replays:
         self._trace, self._arm = str(path), arm
 
     def run(self, without: int = 0) -> dict[str, Any]:
-        """The report with the median of the settled memory, among as many runs. Raises LabError."""
+        """Of RUNS replays, the report of the one with the median settled memory. Raises LabError."""
         found = [self._once(without) for _ in range(RUNS)]
         middle = statistics.median_low(each["settled_kib"] for each in found)
         return next(each for each in found if each["settled_kib"] == middle)
@@ -68,8 +68,8 @@ class _Replays:
 
 
 def by_pages(path: Path, process: int | None, arm: Arm, without: str | None, at: str) -> dict[str, Any]:
-    """without: a part of a function's name, whose stacks are tested together; else the stacks with the most pages, one
-    by one. Raises LabError."""
+    """The result of `--by pages`. without: part of a function's name; all stacks with such a function are tested
+    together. Otherwise the stacks with the most pages are tested, one by one. Raises LabError."""
     if stacks.mean_bytes(path) != 1:
         raise LabError(EVERY_CALL.format(path))
     counted, _ = stacks.by_stack(path, process)

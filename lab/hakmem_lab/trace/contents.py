@@ -1,4 +1,4 @@
-"""What a trace says about itself, and the counts of what is in it.
+"""Reads what a trace says about itself, and counts its operations.
 
 The file is untrusted: every value is checked.
 """
@@ -19,7 +19,7 @@ DAMAGED = 2  # exit status of the reader
 
 @dataclass(frozen=True)
 class Process:
-    """number: in the trace. resident: [ns since it began, KiB], as the recorder saw it."""
+    """number: number of the process in the trace. resident: (ns since it began, KiB), as recorded."""
 
     number: int
     about: dict[str, Any]
@@ -28,9 +28,9 @@ class Process:
 
 @dataclass(frozen=True)
 class Contents:
-    """partial: why it is not all that the program did; None: it is.
+    """partial: why the trace is not complete; None: it is complete.
 
-    info, end and each `about`: as the recorder wrote them, or empty; what is in them may be of any type.
+    info, end and each `about`: as the recorder wrote them, or empty; their values may have any type.
     """
 
     path: Path
@@ -46,14 +46,14 @@ class Contents:
 
 def why_partial(end: Mapping[str, Any], ended: bool, cut_bytes: int) -> str:
     if cut_bytes:
-        return f"it was cut off: {cut_bytes:,} bytes at its end are no whole piece"
+        return f"it was cut off: {cut_bytes:,} bytes at its end are an incomplete chunk"
     if not ended:
         return "its end is missing: the recorder was killed, or the file was cut off"
     return words(end, "reason") or "it does not say why"
 
 
 def words(found: Mapping[str, Any], key: str) -> str:
-    """A text of one line, or one of words; else empty."""
+    """The value as one line, if it is a text or a list of texts; else empty."""
     value = found.get(key)
     if isinstance(value, list):
         value = " ".join(each for each in value if isinstance(each, str))
@@ -61,7 +61,7 @@ def words(found: Mapping[str, Any], key: str) -> str:
 
 
 def _decoded(text: str) -> str:
-    """Bytes above 127 stand in a trace one by one: here those that are UTF-8 together are characters again."""
+    """Decodes UTF-8: a trace holds each byte above 127 as a character of its own."""
     try:
         return text.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape")
     except UnicodeError:
@@ -89,7 +89,7 @@ def until_exec(end: Mapping[str, Any]) -> bool:
 
 
 def ended_early(end: Mapping[str, Any]) -> str | None:
-    """Why the first process ended early; None: it ended normally, or goes on."""
+    """Why the first process ended early; None: it ended normally, or is still running."""
     first = next(iter(objects(end.get("processes"))), {})
     if type(number := first.get("signal")) is int:
         return f"it was killed by {signals.name(number)}"
@@ -97,7 +97,7 @@ def ended_early(end: Mapping[str, Any]) -> str | None:
 
 
 def contents(path: Path) -> Contents:
-    """Raises LabError where it is no trace or a damaged one. Reads no operations."""
+    """The contents of a trace without its operations. Raises LabError where the file is no trace or damaged."""
     found = _ask(path, "texts")
     processes = [
         Process(each["process"], _object(path, each["about"]), _resident(path, each["resident"]))
@@ -109,12 +109,12 @@ def contents(path: Path) -> Contents:
 
 
 def counts(path: Path, process: int | None = None) -> dict[str, Any]:
-    """Contents of the trace, for all processes or one, as one object. Raises LabError as above."""
+    """The counts of all processes or of one, as one object. Raises LabError where the file is no trace or damaged."""
     return asked(path, *([] if process is None else [str(process)]))
 
 
 def asked(path: Path, *options: str) -> dict[str, Any]:
-    """Output of the reader for the requested processes."""
+    """The reader's output for these options."""
     found = _ask(path, *options)
     ended = found["end"] is not None
     found["info"], found["end"] = _object(path, found["info"]), _object(path, found["end"])
@@ -160,14 +160,14 @@ def _object(path: Path, text: str | None) -> dict[str, Any]:
 
 
 def texts_of(path: Path, texts: list[str]) -> list[Any]:
-    """Each text of a kind, which is JSON."""
+    """The values of texts that are JSON."""
     return [_parsed(path, text) for text in texts]
 
 
 def _resident(path: Path, texts: list[str]) -> list[tuple[int, int]]:
     lists = texts_of(path, texts)
     if not all(isinstance(each, list) for each in lists):
-        raise LabError(f"{path} is damaged: a list of resident memory in it is none")
+        raise LabError(f"{path} is damaged: a list of resident memory in it is no list")
     samples = [sample for each in lists for sample in each]
     if not all(isinstance(each, list) and len(each) == 2 and all(type(n) is int for n in each) for each in samples):
         raise LabError(f"{path} is damaged: a list of resident memory in it holds something else")

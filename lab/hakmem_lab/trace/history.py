@@ -1,4 +1,4 @@
-"""A recording as the past of a heap: what its busiest process asked for, in the order of time, for one thread."""
+"""Writes a recording as the history of a used heap: the operations of its busiest process, as one thread."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from hakmem_lab.trace.contents import asked, counts
 
 
 def write(trace: Path, file: Path) -> None:
-    """Raises LabError where there is nothing in the trace."""
+    """Writes the history to the file. Raises LabError where the trace has no operations."""
     processes = counts(trace)["processes"]
     busiest = max(processes, key=lambda each: each["operations"], default=None)
     if busiest is None or not busiest["operations"]:

@@ -1,5 +1,5 @@
-"""What of a process that runs can be recorded, found out from outside before anything is done to it: which functions
-its allocator's are, and where a thread may be stopped. What cannot be recorded safely is refused here."""
+"""Finds out from outside whether a running process can be recorded, before the process is touched: the functions of its
+allocator, and the code in which a thread may be stopped. It refuses a process that cannot be recorded safely."""
 
 import contextlib
 import os
@@ -23,7 +23,7 @@ PLAIN = (
     *("malloc", "free", "calloc", "realloc", "reallocarray", "memalign", "aligned_alloc", "posix_memalign"),
     *("valloc", "pvalloc", "free_sized", "free_aligned_sized"),
 )
-COPIES = ("strdup", "strndup")  # of an allocator that has its own
+COPIES = ("strdup", "strndup")  # only redirected to an allocator other than the C library
 _KINDS = ("", "RKSt9nothrow_t", "St11align_val_t", "St11align_val_tRKSt9nothrow_t")
 OPERATORS = (
     *(f"_Zn{letter}m{kind}" for letter in "wa" for kind in _KINDS),
@@ -31,7 +31,7 @@ OPERATORS = (
 )
 CALLS = ("dlerror", "__errno_location")
 ATTACH, LIBC, START = "hak_record_attach", "__libc_start_main", "hak_profile_start"
-SEGMENT_BYTES = 272 << 20  # what a recording takes of the address space
+SEGMENT_BYTES = 272 << 20  # address space that a recording needs
 BESIDE_BYTES, BEGIN_S = 32 << 10, 2.0
 PARTS_OF_LIBC, UNWINDERS = ("libpthread.so", "libdl.so", "librt.so"), ("libgcc_s.so", "linux-vdso", "linux-gate")
 BEGIN_AGAIN = "record it from its start: hak record -o TRACE -- CMD"
@@ -39,10 +39,10 @@ BEGIN_AGAIN = "record it from its start: hak record -o TRACE -- CMD"
 
 @dataclass(frozen=True)
 class Reach:
-    """functions: name and address of each of the allocator's that slots may lead to. calls: functions of the C
-    library, and of hakmem where that is the allocator. recorder: that of one which is loaded already, else 0. Code:
-    libc's, the allocator's, and of what no thread may be taken from. begun: what the kernel told the program at its
-    start; that of another one differs."""
+    """functions: name and address of each allocator function to which slots may lead. calls: name -> address of
+    functions to call, of the C library and of hakmem, if that is the allocator. recorder: address of hak_record_attach
+    in a recorder that is already loaded, else 0. libc, allocator: their code. never: code in which no thread may be
+    stopped. begun: auxiliary vector from the kernel, which differs in another program."""
 
     functions: Sequence[tuple[str, int]]
     calls: Mapping[str, int]
@@ -57,18 +57,18 @@ class Reach:
 
 
 class Refused(LabError):
-    """Why, in one sentence."""
+    """A process cannot be recorded; the text says why."""
 
     def __init__(self, pid: int, why: str):
         super().__init__(f"process {pid} cannot be recorded: {why}")
 
 
 class Beginning(Exception):
-    """It has no libraries yet, or is becoming another program."""
+    """The process has no libraries yet, or is becoming another program."""
 
 
 def of(pid: int, library: Path) -> Reach:
-    """library: the recorder's file. Raises LabError where it is out of reach."""
+    """Examines a process. library: the recorder's file. Raises LabError where the process cannot be recorded."""
     deadline = time.monotonic() + BEGIN_S
     while True:
         _state(pid)
@@ -79,12 +79,12 @@ def of(pid: int, library: Path) -> Reach:
             if time.monotonic() > deadline:
                 raise Refused(pid, "its list of libraries cannot be read: try again") from None
         except OSError as error:
-            raise Refused(pid, f"it is not for us ({error.strerror})") from None
+            raise Refused(pid, f"hak has no access to it ({error.strerror})") from None
         time.sleep(BEGIN_S / 40)
 
 
 def _state(pid: int) -> None:
-    """What the kernel says of it, and of what it may do."""
+    """Checks the state and the limits of the process in /proc. Raises LabError."""
     rows = files.rows(f"/proc/{pid}/status")
     if not rows or rows["State"][0] in "ZX" or ("VmSize" not in rows and not os.path.exists(f"/proc/{pid}/exe")):
         raise LabError(files.no_process(pid))
@@ -111,13 +111,13 @@ def _state(pid: int) -> None:
 
 
 def _filters(rows: dict[str, str]) -> int:
-    """Number of seccomp filters of the process; strict mode allows none."""
+    """Number of seccomp filters of the process; strict mode counts as very many."""
     mode = int(rows.get("Seccomp", "0"))
     return 1 << 20 if mode == 1 else int(rows.get("Seccomp_filters", mode))
 
 
 def program_problem(path: Path) -> str | None:
-    """Why what this program asks of its allocator cannot be seen; None if it can."""
+    """Why the allocations of this program cannot be recorded; None if they can."""
     if problem := preflight.program_problem(path):
         return problem
     languages = [name for language in LANGUAGES.values() for name in language.functions]
@@ -129,14 +129,14 @@ def program_problem(path: Path) -> str | None:
     except (Damaged, OSError, ValueError):
         return None
     if own := found.exported.intersection(OWN):
-        return f"it has a {min(own)} of its own, and its calls of that lead nowhere else; build it without"
+        return f"it has a {min(own)} of its own, and its calls of that cannot be redirected; build it without"
     if found.exported.union(found.imported).intersection(languages):
-        return None  # an interpreter may have one for its own objects
+        return None  # an interpreter may use a linked allocator for its own objects
     for name, each in ALLOCATORS.items():
         sign = next((sign for sign in each.functions if sign in found.exported | found.kept), None)
         if sign or texts.intersection(each.texts):
             return (
-                f"{name} is linked into it{f' ({sign})' if sign else ''}, and what asks it does not ask malloc; "
+                f"{name} is linked into it{f' ({sign})' if sign else ''}, and its callers do not call malloc; "
                 f"{each.without or 'build it without'}"
             )
     return None
@@ -151,7 +151,7 @@ def _read(pid: int, memory: Process, library: Path, begun: bytes) -> Reach:
         raise Refused(pid, f"it is not built for {os.uname().machine}, as the recorder is")
     listed = links.objects(memory, base) if base else []
     path = Path(f"/proc/{pid}/exe")
-    if listed and not words.get(links.BASE):  # the dynamic linker was started as a program, and started this one
+    if listed and not words.get(links.BASE):  # the dynamic linker was started with the program as its argument
         mapped = next((each.path for each in maps if each.start <= listed[0].strings < each.end), "")
         path = Path(f"/proc/{pid}/root{mapped}")
     if problem := program_problem(path):
@@ -169,7 +169,7 @@ def _beginning(path: Path) -> bytes:
 
 
 def _kind(head: bytes) -> tuple[int, bytes]:
-    """Class and machine, of an ELF file's first bytes."""
+    """Class and machine from an ELF file's first bytes."""
     return head[4], head[18:20]
 
 
@@ -230,13 +230,13 @@ def _named(each: Linked, beginnings: tuple[str, ...]) -> bool:
 
 
 def _malloc_of(libc: Linked) -> list[range]:
-    """The functions of its allocator lie side by side."""
+    """The code of glibc's malloc: its functions lie side by side."""
     known = [address for name in PLAIN if (address := libc.defined(name))]
     return [range(min(known) - BESIDE_BYTES, max(known) + BESIDE_BYTES)]
 
 
 def _first(listed: Sequence[Linked], name: str, allocator: Linked) -> int:
-    """The allocator's, where the dynamic linker finds no other before it."""
+    """Address of the allocator's function; 0 if the dynamic linker finds another library's first."""
     for each in listed:
         if address := each.defined(name):
             return address if each is allocator else 0
@@ -244,7 +244,7 @@ def _first(listed: Sequence[Linked], name: str, allocator: Linked) -> int:
 
 
 def _loader(each: Linked, libc: Linked) -> int:
-    """Address of dlopen in the C library or libdl alone, because an allocator may define one, too."""
+    """Address of dlopen in the C library or libdl. Others do not count, because an allocator may define dlopen, too."""
     if each is libc:
         return each.defined("dlopen") or each.defined("__libc_dlopen_mode")
     return each.defined("dlopen") if os.path.basename(each.name).startswith("libdl.so") else 0
@@ -254,16 +254,18 @@ def _check_slots(
     pid: int, listed: Sequence[Linked], recorders: Sequence[Linked], same: Sequence[Linked],
     functions: dict[str, int], slots: Sequence[Slot],
 ) -> None:  # fmt: skip
-    """Raise Refused unless it calls its allocator through slots that can be redirected and are not redirected yet."""
+    """Raises Refused unless the process calls its allocator through slots that can be redirected and are not redirected
+    yet."""
     own = {each.defined(name) for each in recorders if each not in same for name in functions}
     if any(slot.value in own for slot in slots):
         raise Refused(pid, "another version of hak records it already")
     if not same and not any(slot.value == functions[slot.name] for slot in slots):
-        raise Refused(pid, f"nothing in it calls malloc in a way that can be led elsewhere: {BEGIN_AGAIN}")
+        raise Refused(pid, f"nothing in it calls malloc in a way that can be redirected: {BEGIN_AGAIN}")
 
 
 def check_folders(pid: int, library: Path) -> None:
-    """Raises LabError where the process would not find the recorder and its collector."""
+    """Raises LabError where the process cannot see the files of the recorder and the folder of the collector's
+    socket."""
     for path in (library, Path(tempfile.gettempdir())):
         try:
             seen = os.path.samefile(path, f"/proc/{pid}/root{path.absolute()}")

@@ -1,4 +1,4 @@
-"""Recording a command and all that it starts; what recorded programs connect to is the collector, its own process."""
+"""Records a command and all that it starts. Recorded programs connect to the collector, a process of its own."""
 
 import contextlib
 import json
@@ -29,13 +29,13 @@ SOCKET = "HAK_RECORD_SOCKET"
 NOTICE_S = 3.0
 NOTHING = "nothing was recorded: it allocates nothing, or loses LD_PRELOAD on its way: hak doctor -- COMMAND"
 COMPLETE = "complete, but for what loses LD_PRELOAD on its way (hak doctor finds it)"
-ADDRESS_BYTES = 107  # of a socket's path, at most
+ADDRESS_BYTES = 107  # longest path of a socket
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """What came of a recording. end: what the trace says of itself at its end. preloaded: the recorder reaches what a
-    process starts by LD_PRELOAD alone, and nobody counts what starts without."""
+    """The outcome of a recording. end: the JSON object at the end of the trace. preloaded: the recorder was preloaded,
+    so programs that lost LD_PRELOAD are neither recorded nor counted."""
 
     path: Path
     trace_bytes: int
@@ -49,7 +49,7 @@ class Recorded:
 
     def _counted(self) -> str:
         processes = self.end.get("process_count")
-        if processes is None:  # nobody could count them
+        if processes is None:  # the collector was killed
             return ""
         operations = f"{self.operations:,} operation{'s' * (self.operations != 1)}"
         return f"{operations} of {processes} process{'es' * (processes != 1)} in "
@@ -69,7 +69,7 @@ class Recorded:
 
 
 def _folder() -> tempfile.TemporaryDirectory[str]:
-    """A new one in which a socket can be: TMPDIR may be too long for its address."""
+    """A new folder for a socket, in /tmp if the path in TMPDIR is too long for a socket's address."""
     folder = tempfile.TemporaryDirectory(prefix="hak-record-")
     if len(os.fsencode(f"{folder.name}/socket")) <= ADDRESS_BYTES:
         return folder
@@ -78,18 +78,19 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
 
 
 class Collector:
-    """A context manager; on leaving, one that still runs finishes its trace."""
+    """The running collector. A context manager; on leaving, a collector that still runs finishes its trace."""
 
     def __init__(self, output: Path, info: Mapping[str, Any]):
-        """info: what the trace says of itself; its `stacks`: bytes from one that is taken to the next, 0: none are."""
-        wrong = "is in no folder that there is" if not output.absolute().parent.is_dir() else None
+        """info: the JSON object at the start of the trace; its `stacks`: mean bytes between recorded stacks; 0: no
+        stacks."""
+        wrong = "is in no folder that exists" if not output.absolute().parent.is_dir() else None
         if output.exists() and not output.is_file():
             wrong = "is a folder" if output.is_dir() else "is no regular file"
         if wrong:
             raise LabError(f"--output: {output} {wrong}: name a file to write the trace to")
         self._path, self._folder = output, _folder()
         folder = Path(self._folder.name)
-        folder.chmod(0o711)  # a server that has dropped its rights connects, too
+        folder.chmod(0o711)  # a server that has changed its user must connect, too
         self.socket = folder / "socket"
         (folder / "info").write_text(json.dumps(info), encoding="utf-8")
         self._process = subprocess.Popen(
@@ -99,8 +100,8 @@ class Collector:
             stderr=subprocess.PIPE,
             text=True,
             errors="surrogateescape",
-            # What is typed is for the program. Of the same session, because the scheduler shares the processors out
-            # by sessions, and what the packer asks for, to come after all others, holds within one only.
+            # Its own process group, so that Ctrl-C reaches only the program. The same session, because the scheduler
+            # divides the processors between sessions, and the packer's idle priority only works within its session.
             process_group=0,
             env={},
         )
@@ -117,14 +118,14 @@ class Collector:
         self._close()
 
     def tell(self, line: str) -> None:
-        """Asks it for something; one that has ended does not answer."""
+        """Sends a line to the collector; does nothing if that has ended."""
         assert self._process.stdin
         with contextlib.suppress(BrokenPipeError, ValueError):
             self._process.stdin.write(line + "\n")
             self._process.stdin.flush()
 
     def wait(self) -> Recorded:
-        """Wait until all recorded processes have ended, or a stop was requested, and the trace is written."""
+        """Waits until all recorded processes have ended, or a stop was requested, and the trace is written."""
         assert self._process.stdout
         line = self._process.stdout.readline()
         self._close()
@@ -145,7 +146,7 @@ class Collector:
 
 
 def _counted(path: Path) -> dict[str, int]:
-    """What a trace that was cut short holds, which is less than what was recorded."""
+    """The counts of an incomplete trace, which holds less than was recorded."""
     with contextlib.suppress(LabError):
         processes = counts(path)["processes"]
         return {"operations": sum(each["operations"] - each["inherited"] for each in processes)}
@@ -156,7 +157,7 @@ def _size(path: Path) -> int:
     return os.stat(path).st_size if path.exists() else 0
 
 
-# Of the caller's environment, what decides how a program allocates; the rest is nobody's business.
+# Variables that affect how a program allocates. For privacy, a trace holds no others of the caller's environment.
 TOLD = re.compile(
     r"HAKMEM_|MALLOC_|GLIBC_TUNABLES$|MIMALLOC_|TCMALLOC_|SCUDO_|JE_|PYTHON(MALLOC|HASHSEED|OPTIMIZE)$|OMP_|LANG$|LC_|TZ$"
     r"|LD_LIBRARY_PATH$"
@@ -164,7 +165,7 @@ TOLD = re.compile(
 
 
 def information(command: Sequence[str], arm: Arm | None, stack_bytes: int) -> dict[str, Any]:
-    """What a trace says of how it came to be."""
+    """The JSON object at the start of a trace: how it was recorded."""
     env = {name: value for name, value in os.environ.items() if TOLD.match(name)}
     if arm is not None:
         env |= arm.library.environment | arm.variables
@@ -182,7 +183,7 @@ def information(command: Sequence[str], arm: Arm | None, stack_bytes: int) -> di
 
 
 def _stdin() -> str | None:
-    """The file that is read from standard input, if it is one."""
+    """Path of standard input, if that is a file."""
     try:
         path = os.readlink("/proc/self/fd/0")
     except OSError:
@@ -193,7 +194,8 @@ def _stdin() -> str | None:
 def command(
     words: Sequence[str], output: Path, seconds: float | None = None, allocator: str = "default", stack_bytes: int = 0
 ) -> tuple[Recorded, int]:
-    """(what was recorded, the command's status as wait gives it). Raises LabError where it cannot be started."""
+    """Records a command. Returns the outcome, and the command's exit code, negative for a signal. Raises LabError where
+    it cannot be started."""
     arm = parse_arm(allocator, where="--allocator")
     workload, env = Workload.of_command(words), arm.beside()
     if problem := reach.program_problem(Path(workload.argv[0])):
@@ -208,7 +210,7 @@ def command(
 
 
 def _said_of_a_wait() -> contextlib.AbstractContextManager[None]:
-    """A line, where what the command has left running goes on for longer than a moment."""
+    """Prints a line if programs that the command left running run on for longer than NOTICE_S."""
     text = "hak: the command has ended, and what it has started is still recorded; Ctrl-C ends the recording"
     return _after(NOTICE_S, partial(print, text, file=sys.stderr, flush=True))
 
@@ -224,9 +226,9 @@ def _preloadable() -> Path:
 
 
 def _run(words: Sequence[str], program: str, env: dict[str, str], collector: Collector, seconds: float | None) -> int:
-    """Its status. What is typed is for the program, which decides what it makes of a signal."""
+    """Runs the program, and returns its exit code. Signals are passed to the program, which decides how it reacts."""
     began = time.monotonic()
-    with signals.held():  # until there is somebody to hand them on to
+    with signals.held():  # until the process exists that gets the signals
         with refused(f"command: {words[0]} cannot be started"):
             process = subprocess.Popen(list(words), executable=program, env=env, close_fds=False)
         with signals.handed_on(process.pid):
@@ -241,7 +243,7 @@ def _run(words: Sequence[str], program: str, env: dict[str, str], collector: Col
 
 
 def stopped_after(collector: Collector, seconds: float | None) -> contextlib.AbstractContextManager[None]:
-    """Longest time of the recording in seconds; None: no limit."""
+    """Stops the recording after this time in seconds; None: no limit."""
     if seconds is None:
         return contextlib.nullcontext()
     return _after(min(seconds, threading.TIMEOUT_MAX), partial(collector.tell, "stop"))
@@ -249,7 +251,7 @@ def stopped_after(collector: Collector, seconds: float | None) -> contextlib.Abs
 
 @contextlib.contextmanager
 def _after(seconds: float, call: Callable[[], None]) -> Iterator[None]:
-    """It is called after so long, if what is done meanwhile has not ended before."""
+    """Calls the function after this time, unless the context has ended before."""
     timer = threading.Timer(seconds, call)
     timer.daemon = True
     timer.start()
@@ -260,6 +262,6 @@ def _after(seconds: float, call: Callable[[], None]) -> Iterator[None]:
 
 
 def stopped_by_signals(collector: Collector) -> contextlib.AbstractContextManager[None]:
-    """Meanwhile a signal ends the recording of what the command has left running."""
+    """Within the context, a signal stops the recording."""
     heard = [number for number in signals.NUMBERS if signal.getsignal(number) is not signal.SIG_IGN]
     return signals.handled(heard, lambda *_: collector.tell("stop"))

@@ -1,4 +1,4 @@
-"""hak-replay from outside: what was recorded, as a replay needs it, and what a replay says that it used."""
+"""Runs hak-replay as a program to measure: from the facts of a trace to the figures that a replay reports."""
 
 import json
 import math
@@ -21,15 +21,15 @@ MOST_REPEATS = 10
 def command(
     trace: str, touch: str = "recorded", pace: str = "fast", processes: Sequence[int] = (), stack_mean: int = 0
 ) -> list[str]:
-    """The words that replay a trace. stack_mean: bytes between two of its stacks; 0: time is not told by stack."""
+    """The command that replays a trace. stack_mean: mean bytes between two of its stacks; 0: no times by stack."""
     chosen = [f"--processes={','.join(map(str, processes))}"] if processes else []
     chosen += [f"--stacks={stack_mean}"] if stack_mean else []
     return [str(replayer()), f"--touch={touch}", *(["--pace"] if pace == "recorded" else []), *chosen, trace]
 
 
 def recorded(found: Contents) -> dict[str, Any]:
-    """What the header of a run keeps of a trace: who was recorded, and what was used then. Numbers are None where the
-    recorder did not say them."""
+    """The facts of a trace for the header of a run: the recorded processes, and the resources they used. Numbers that
+    the trace lacks are None."""
     peaks = {each.get("process"): number(each, "rss_peak_kib") for each in objects(found.end.get("processes"))}
     processes = [{"process": each.number, "executable": words(each.about, "executable"),
                   "allocator": words(each.about, "allocator"), "peak_kib": peaks.get(each.number)}
@@ -40,7 +40,7 @@ def recorded(found: Contents) -> dict[str, Any]:
 
 
 def environment(found: Contents) -> dict[str, str]:
-    """The variables that the recorded program was given, without the recorder's own."""
+    """The recorded variables of the program, without the recorder's own."""
     given = found.info.get("environment")
     pairs = given.items() if isinstance(given, dict) else ()
     return {name: value for name, value in pairs if isinstance(value, str) and name not in RECORDER_VARIABLES}
@@ -58,7 +58,8 @@ def number(found: Mapping[str, Any], key: str) -> float | None:
 
 @dataclass(frozen=True)
 class Used:
-    """What the processes of a replay used. left_out: how many processes, and of how many operations."""
+    """The resources that the processes of a replay used. left_out, left_out_operations: number of processes left out,
+    and of their operations."""
 
     processes: list[dict]
     left_out: int
@@ -67,7 +68,7 @@ class Used:
 
     @classmethod
     def read(cls, text: str) -> "Used":
-        """From the output of hak-replay. Raises MetricMissing."""
+        """Reads the output of hak-replay. Raises MetricMissing."""
         try:
             *processes, whole = [json.loads(line) for line in text.splitlines() if line.strip()]
             return cls(processes, whole["left_out"], whole["left_out_operations"], whole["complete"])
@@ -75,8 +76,9 @@ class Used:
             raise MetricMissing("the replay did not say what it used") from None
 
     def outcome(self, outcome: Outcome) -> Outcome:
-        """The run as the program's own would look: allocator's time alone, memory without that of the replay. Times
-        add up, since processes are replayed one after the other; the peak is that of the largest."""
+        """The outcome with the replay's own figures: only the allocator's time, and the memory without the replay's
+        own. Times are sums, since processes are replayed one after the other; the peak is that of the largest
+        process."""
         cpu_s = sum(each["seconds"] for each in self.processes)
         largest = max(self.processes, key=lambda each: each["rss_peak_kib"])
         series = [(int(at), kib) for at, kib in largest["series"]][:SERIES_POINTS]
@@ -87,11 +89,11 @@ class Used:
             system_s=0.0,
             rss_peak_kib=max(largest["rss_peak_kib"], 1),
             rss_mean_kib=max(largest["rss_mean_kib"], 1.0),
-            rss_series=series if series and series[-1][0] else [],  # a trace need not tell times
+            rss_series=series if series and series[-1][0] else [],  # a trace may have no times
         )
 
     def record(self, nodes: Collection[int] = ()) -> dict:
-        """The report for the store: without pictures, and with these nodes of the stacks only."""
+        """The report for the store, without the series, and with only these nodes of the stacks."""
         kept = [{key: value for key, value in each.items() if key != "series"} for each in self.processes]
         for each in kept:
             each["stacks"] = [row for row in each["stacks"] if row[0] in nodes]
@@ -99,7 +101,7 @@ class Used:
 
 
 class ReplayRunner(Runner):
-    """Runs hak-replay; what it used is what its own report says. nodes: the stacks that are asked about."""
+    """Runs hak-replay; the figures come from its own report. nodes: the stacks to keep in the records."""
 
     nodes: Collection[int] = ()
 
@@ -121,5 +123,5 @@ class ReplayBlocks(Session):
     runner_type = ReplayRunner
 
     def _repeats(self, wall_s: float) -> int:
-        """An execution also reads the trace, which may take many times as long."""
+        """Limits the executions of a run, since each one also reads the trace, which may take many times as long."""
         return min(MOST_REPEATS, super()._repeats(wall_s)) if self.spec.repeat == "auto" else self.spec.repeat

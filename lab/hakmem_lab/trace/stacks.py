@@ -1,4 +1,4 @@
-"""Stacks that allocate most, free at once, are live at the peak, stay live or grow."""
+"""Counts by stack: allocations, blocks freed at once, live at the peak, never freed, and growth."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,7 +9,7 @@ from hakmem_lab.inside.profile.places import TYPES as HEAP_TYPES
 from hakmem_lab.inside.profile.places import UNKNOWN, HeapProfile, Place, Stack, resolve
 from hakmem_lab.trace.contents import asked, contents, texts_of
 
-# Of a profile of a trace, and of a row: in use is what was never freed.
+# TYPES: the values of a profile; VALUES: the same values in a row. Blocks that were never freed count as in use.
 TYPES = (*HEAP_TYPES[:4], ("peak_space", "bytes"), ("temporary_objects", "count"), ("temporary_space", "bytes"))
 VALUES = ("calls", "bytes", "kept", "kept_bytes", "peak_bytes", "temporaries", "temporary_bytes")
 SCHEMA = "hakmem-stacks 1"
@@ -18,7 +18,7 @@ PLUMBING = ("operator new", "operator delete", "std::", "__gnu_cxx::", "void std
 
 
 def mean_bytes(path: Path) -> int:
-    """Between two samples; 1: every call has its stack. Raises LabError where none were recorded."""
+    """Mean bytes between two samples; 1: every call has its stack. Raises LabError where no stacks were recorded."""
     mean = contents(path).info.get("stacks")
     if type(mean) is not int or not 1 <= mean <= MEAN_MOST:
         raise LabError(f"{path} has no stacks: record them with hak record --stacks -o {path} -- CMD")
@@ -26,8 +26,8 @@ def mean_bytes(path: Path) -> int:
 
 
 def by_stack(path: Path, process: int | None = None) -> tuple[dict[str, Any], HeapProfile]:
-    """(counts with `stacks`, the same as a profile for other tools) of one process, by default the busiest. What has
-    the same functions is one row. Raises LabError."""
+    """(counts with `stacks`, the same as a profile for other tools) of one process, by default the one with the most
+    stacks. Stacks with the same functions form one row. Raises LabError."""
     mean = mean_bytes(path)
     found = asked(path, "stacks", str(mean), *([] if process is None else [str(process)]))
     one = max(found["processes"], key=lambda each: len(each["by_stack"]), default=None)
@@ -62,7 +62,7 @@ def _row(frames: list, points: int) -> dict[str, Any]:
 
 
 def without_plumbing(stacks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Stacks without the frames of language runtimes; stacks that then are equal form one row."""
+    """The stacks without frames of language runtimes; stacks that are then equal form one row."""
     found: dict[tuple[str, ...], dict[str, Any]] = {}
     for each in stacks:
         frames = tuple(one for one in each["frames"] if not one.startswith(PLUMBING)) or tuple(each["frames"])
@@ -89,7 +89,7 @@ class _Places:
             raise LabError(f"{path} is damaged: a list of stacks in it holds something else")
 
     def stack(self, node: int) -> Stack:
-        """The innermost place first. Of one that is cut off, nothing is known."""
+        """The places of a stack, innermost first. A stack that is missing in a truncated trace is unknown."""
         found: list[Place | str] = []
         while 0 < node <= len(self._nodes):
             node, file, offset = self._nodes[node - 1]
@@ -99,7 +99,7 @@ class _Places:
 
 
 def tree(rows: list[Mapping[str, Any]], value: str) -> dict[str, Any]:
-    """The stacks from the outermost function on: {"value": …, "below": {function: the same}}."""
+    """The stacks as a tree, from the outermost function inwards: {"value": …, "below": {function: the same}}."""
     root: dict[str, Any] = {"value": 0.0, "below": {}}
     for row in rows:
         at = root

@@ -158,7 +158,7 @@ class Spec(BlockSpec):
     def _readings(cls, value: dict[str, str]) -> dict[str, str]:
         for name in value:
             if name in KNOWN or name.startswith(PATTERN) or not name.strip():
-                raise ValueError(f"'{name}' cannot be the name of a figure: hak measures it, or it is none")
+                raise ValueError(f"'{name}' cannot be the name of a figure: it is empty, or hak measures it itself")
         return value
 
     @field_validator("histogram")
@@ -176,7 +176,7 @@ class Spec(BlockSpec):
         for key, name in (("metric", self.metric), *(("guardrails", name) for name in self.guardrails)):
             self._check_known(key, name)
         if self.higher_is_better and self._is_cost(self.metric):
-            raise ValueError(f"metric: the most of '{self.metric}' is not better: ask for the least")
+            raise ValueError(f"metric: more of '{self.metric}' is not better: ask for the least")
         for name, guardrail in self.guardrails.items():
             if guardrail.higher_is_better and self._is_cost(name):
                 raise ValueError(
