@@ -33,7 +33,7 @@ PEAKS = ("rss", "server-rss", "pss", "tree-memory")
 
 
 class MetricMissing(LabError):
-    """A run ended well, but the metric cannot be read from it."""
+    """A run succeeded, but the metric cannot be read from it."""
 
 
 _GROUPED = re.compile(r"[+-]?[1-9][0-9]{0,2}(,[0-9]{3})+(\.[0-9]+)?")

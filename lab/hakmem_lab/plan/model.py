@@ -124,7 +124,7 @@ def build(model: type[Model], values: dict, source: str) -> Any:
 
 
 def read_toml(path: Path) -> dict:
-    """Raises LabError that names the file and the line."""
+    """Reads a TOML file. Raises LabError, which names the file and the line."""
     try:
         return decoded(tomllib.loads, path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:

@@ -28,7 +28,7 @@ WHOLE_BYTES, PARTS, PART_BYTES = 1 << 28, 64, 1 << 20
 
 @dataclass(frozen=True)
 class Library:
-    """A library to preload, and what its authors say about how to run it."""
+    """A library to preload, with its version and configuration, and the variables that its authors advise."""
 
     path: Path | None
     version: str | None = None

@@ -24,7 +24,7 @@ OWN_PROGRAMS = Path("build") / "release" / "bench"
 
 
 def is_own(name: str) -> bool:
-    """Whether it is a file that `make programs` builds."""
+    """Whether this is the path of a file that `make programs` builds."""
     top = root()
     return top is not None and Path(name).absolute().is_relative_to(top / OWN_PROGRAMS)
 

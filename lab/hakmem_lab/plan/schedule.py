@@ -14,7 +14,7 @@ WORKLOAD_SEED_BITS = 31
 
 @dataclass(frozen=True)
 class Block:
-    """order: arms in the order of running. pads: bytes of padding in the environment of each of these runs."""
+    """order: arms in the order of their runs. pads: bytes of padding in the environment of each run."""
 
     index: int
     order: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""What to measure: the keys of a spec, which are also the flags of the commands.
+"""The keys of a spec, which says what to measure. They are also the flags of the commands.
 
 A spec is TOML; every kind has its model. A mistake ends in one message that names file, key and the nearest name.
 """
@@ -95,7 +95,7 @@ class Server(Model):
     command: Command
     port: Port | Literal["auto"] = "auto"
     ready_timeout: Duration = 10.0
-    warm_up: Command | None = None  # a client run before its peak memory is reset and the measured client starts
+    warm_up: Command | None = None  # client to run before the server's peak memory is reset
     pin: list[int] = []
 
 
@@ -140,7 +140,7 @@ class CommonSpec(Model):
     seed: Seed | None = None
 
     def program(self) -> Path:
-        """The program's file. Raises LabError where there is none."""
+        """The path of the command's program. Raises LabError where there is none."""
         return find_program(self.command[0])
 
 

@@ -103,7 +103,7 @@ class Progress:
         self.limits: list[str] = []  # the flags and keys that limit the time of one execution
 
     def warn_early(self, text: str) -> None:
-        """Keep a warning for a run that has no file yet."""
+        """Shows a warning, and keeps it for the file of the run, which does not exist yet."""
         self.early.append(text)
         self.say(f"warning: {text}")
 

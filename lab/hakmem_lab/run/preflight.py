@@ -236,7 +236,7 @@ def _heed(arm: Arm, said: str) -> None:
 
 
 def check_served(arm: Arm, program: Path, seen: Seen) -> None:
-    """Raises LabError unless the arm's library answers malloc in every program of the command."""
+    """Raises LabError unless the arm's library serves malloc in every program of the command."""
     assert arm.library.path is not None  # callers skip arms without a library
     wanted = os.path.realpath(arm.library.path)
     started = seen.chain and seen.last and is_starter(seen.chain[-1].name) and program_problem(seen.last)

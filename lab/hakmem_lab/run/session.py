@@ -94,7 +94,7 @@ class Session(Recorder[AnyBlockSpec]):
         self.warm_up()
 
     def runs_until(self, blocks: int) -> int:
-        """Number of runs in this number of blocks of all arms, warm-ups included."""
+        """Number of runs in this number of blocks with all arms, including warm-ups."""
         count = len(self.arms)
         rounds = 1 + len(conditions.asked(normalised(self.spec)))
         return count * (rounds * blocks * schedule.runs_of_each(count) + self.spec.warm_up)
@@ -177,7 +177,7 @@ class Session(Recorder[AnyBlockSpec]):
                 self._keep("warm-up", index, 0, position, self.runner.run(arm, 0, self.repeat, TRIAL_SEED))
 
     def arm_in(self, name: str, index: int) -> Arm:
-        """The arm as it takes part in the index-th block."""
+        """The arm for the index-th block; kinds with builds choose one here."""
         return self.arms[name]
 
     def keys_of(self, index: int) -> dict:

@@ -69,6 +69,6 @@ def is_memory(row: Record) -> bool:
 
 
 def comparison_name(comparison: Record) -> str:
-    """What a comparison compares: its own name, else treatment against control."""
+    """The name of a comparison: its own, else treatment against control."""
     name = comparison.get("name")
     return str(name) if name else f"{comparison.get('treatment', '?')} against {comparison.get('control', '?')}"

@@ -68,7 +68,7 @@ OF_GUARDRAIL = {"held": GO, "failed": NO_GO, "open": INCONCLUSIVE}
 
 @dataclass(frozen=True)
 class Judgement:
-    """name: what is judged, unique in its result. text: the figures, or the sentence."""
+    """name: the judged thing, unique in its result. text: the figures, or the sentence of the whole result."""
 
     name: str
     verdict: str

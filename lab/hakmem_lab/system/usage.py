@@ -105,7 +105,7 @@ def _scaled(value: int | None, factor: float) -> float | None:
 
 @dataclass
 class Group:
-    """One group in one hierarchy (version 2) or in several (version 1, by controller). To be closed after the run."""
+    """One group in one hierarchy (version 2) or in several (version 1, by controller). Close it after the run."""
 
     version: int
     folders: dict[str, Path]

@@ -96,7 +96,7 @@ def start_sampling(pid: int, mean_bytes: int) -> bool:
 
 
 def _within_a_thread(pid: int, found: Reach, work: Callable[[Process, Calls], int]) -> int:
-    """Result of `work`, done by a thread that holds no lock. Raises LabError."""
+    """Runs `work` in a thread that holds no lock, and returns its result. Raises LabError."""
     deadline = time.monotonic() + LIMIT_S
     with Process(pid) as memory:
         while time.monotonic() < deadline:

@@ -1,5 +1,5 @@
-"""A heap profile of a process that does not use hakmem: the recorder is loaded into it, samples for a
-while, and stops."""
+"""Makes a heap profile of a process that does not use hakmem: the recorder is loaded into it, samples for a while, and
+stops."""
 
 import tempfile
 import time
@@ -10,7 +10,7 @@ from hakmem_lab.trace import attach, stacks
 
 
 def profiled(pid: int, mean_bytes: int, seconds: float) -> HeapProfile:
-    """Allocations of a process while it was sampled; earlier ones are unknown. Raises LabError."""
+    """The sampled allocations of a process; those from before the sampling are unknown. Raises LabError."""
     started = time.time_ns()
     with tempfile.TemporaryDirectory(prefix="hak-profile-") as folder:
         path = Path(folder) / "sampled.trace"

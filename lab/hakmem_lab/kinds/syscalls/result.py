@@ -148,7 +148,7 @@ def analyse(header: dict, records: Sequence[dict]) -> dict:
     passed = None if spec["budget"] is None else False if False in each else True if all(each) else None
     verdict = {True: Verdict.GO, False: Verdict.NO_GO, None: Verdict.INCONCLUSIVE}[passed]
     lengths = 2 if spec["ops"] else 1
-    # What a traced run costs says nothing about the arm, so the medians stay empty.
+    # The cost of a traced run says nothing about the arm, so the medians stay empty.
     arms = [identity(arm) | {"n": len(by_arm[arm["name"]])} | dict.fromkeys(ARM_MEDIANS) for arm in header["arms"]]
     result = begun(header, records) | {
         "verdict": str(verdict) if spec["budget"] is not None else None,

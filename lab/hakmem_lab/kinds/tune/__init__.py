@@ -32,11 +32,11 @@ from hakmem_lab.store.query import events, finished_blocks
 from hakmem_lab.store.runs import RunFile
 
 __all__ = ["Spec", "analyse", "run"]
-PAIR = 4  # runs of a block of the confirmation
+PAIR = 4  # number of runs in a block of the confirmation
 
 
 class TuneSession(Session[Spec]):
-    """left_out: candidate or allocator -> why it does not take part; notes: lines about what is searched."""
+    """left_out: candidate or allocator -> why it does not take part; notes: lines about the space that is searched."""
 
     def __init__(self, spec: Spec, arms: Sequence[Arm], progress: Progress):
         super().__init__(spec, arms, progress)
@@ -113,7 +113,7 @@ class TuneSession(Session[Spec]):
         del self.arms[name]
 
     def try_arms(self) -> list[dict]:
-        """One run of every arm, until a quarter of the budget is over; a candidate whose trial fails is left out."""
+        """Runs every arm once, while a quarter of the budget lasts. A candidate whose trial fails is left out."""
         self.check_arms()
         trials: list[dict] = []
         for arm in list(self.arms.values()):
@@ -177,7 +177,7 @@ class TuneSession(Session[Spec]):
             self._join([parse_arm(arm["text"], arm["name"], "allocators") for arm in asked["arms"]])
 
     def add(self, found: Mapping[str, dict[str, str]], exhausted: bool) -> None:
-        """Adds candidates, arm -> its point of the space, unless their trial fails. exhausted: there are no others."""
+        """Adds candidates (arm -> its point of the space) whose trial succeeds. exhausted: the space has no others."""
         group: list[Arm] = []
         for text in found:
             arm = parse_arm(text, text, "allocators")

@@ -1,4 +1,4 @@
-"""From the records of a tuning to its result: the course of the choice, the verdict on the winner, the line to use."""
+"""The result of a tuning from its records: the course of the choice, the verdict on the winner, the line to use."""
 
 import shlex
 from collections.abc import Mapping, Sequence

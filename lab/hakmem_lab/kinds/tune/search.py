@@ -1,9 +1,10 @@
-"""Which combinations of options are tried where there are too many to try all: Optuna's TPE sampler.
+"""Samples combinations of options where there are too many to try all, with Optuna's TPE sampler.
 
 A fresh sampler draws every group of candidates from the scores of all earlier ones and a seed of its own. So a resumed
 run asks for the same candidates.
 
-Successive halving: which candidates take part in the next block, and which one is chosen in the end. Pure.
+Chooses among candidates by successive halving: those that take part in the next block, and the one chosen in the end.
+Pure.
 
 All candidates and the default run in the same blocks. After every rung the better half by the objective stays;
 candidates that clearly break a limit do not count. Each rung has twice the blocks of the one before. The search only

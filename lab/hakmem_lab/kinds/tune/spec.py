@@ -1,6 +1,6 @@
 """The keys of a tuning, and how the program's output is read.
 
-Which arms are tried: every allocator as it is, and with each value of each of its documented options.
+The arms to try are every allocator as it is, and with each value of each of its documented options.
 """
 
 import itertools
@@ -209,7 +209,7 @@ class Spec(BlockSpec):
 
 @dataclass(frozen=True)
 class Reading(Metric):
-    """A figure of the program's own by the name that the spec gives it."""
+    """A figure that the program prints, under the spec's name for it."""
 
     pattern: str = field(kw_only=True)
 
@@ -219,7 +219,7 @@ class Reading(Metric):
 
 
 def with_readings(spec: "Spec", metrics: Sequence[Metric]) -> Iterator[Metric]:
-    """The metrics as they are read from a run: by pattern, or from the latencies that the program prints."""
+    """The metrics with their readers: by pattern, or from the latencies that the program prints."""
     reader = None
     if spec.percentiles():
         extras.need("latency", f"hak tune on {spec.percentiles()[0]}")

@@ -1,9 +1,9 @@
 // hak-collect: gives a segment (segment.h) to each process that connects, takes the words out of it while the program
 // runs, and packs them into a trace.
 //
-// It has two threads. The collector (collect_main.c, collect_process.c, collect_sample.c) empties the segments, and
-// must never be late. The packer (collect_packer.c) processes the collector's queue (collect_queue.c) on otherwise idle
-// processors. If it falls behind, the words are moved from the shared memory to a file.
+// It has two threads. The collector (main.c, process.c, sample.c) empties the segments, and must never be late. The
+// packer (packer.c) processes the collector's queue (queue.c) on otherwise idle processors. If it falls behind, the
+// words are moved from the shared memory to a file.
 #ifndef COLLECT_H
 #define COLLECT_H
 
@@ -73,14 +73,14 @@ typedef struct {
   trace_chunk_kind_t sort; // kind of the text
 } item_t;
 
-// collect_clock.c
+// clock.c
 void clock_start(void); // measures the clock; the trace begins now
 double clock_ns(void);  // length of one unit of RAW_TIME
 uint64_t clock_since(uint64_t origin);
 uint64_t clock_ns_since(uint64_t origin);
 uint64_t clock_now_ns(void); // since the trace began
 
-// collect_queue.c: the items to pack, in order.
+// queue.c: the items to pack, in order.
 bool queue_open(const char *beside); // false with errno
 void queue_put(item_t item);
 void queue_release(process_t *process, uint32_t buffer); // the buffer was taken to its end
@@ -94,23 +94,23 @@ typedef struct {
 void failure_note(int error, const char *what); // only the first failure is kept
 failure_t failure(void);
 
-// collect_packer.c
+// packer.c
 void packer_start(int fd, const char *info);
 void packer_wait(process_t *first);                    // called after ITEM_LAST was put
 uint64_t packer_close(bool complete, const char *end); // returns the size of the trace in bytes
 
-// collect_process.c
+// process.c
 // Returns NULL with errno. The caller owns the descriptor of the segment.
 process_t *process_new(pid_t pid, uint32_t number, int *descriptor);
 bool process_take(process_t *process);     // takes the present words; false: no new ones
 void process_take_all(process_t *process); // takes the last words of an ended process; the last call for it
 void process_stop(process_t *process);
 
-// collect_stacks.c: finds the files in which the places of a process's stacks lie.
+// stacks.c: finds the files in which the places of a process's stacks lie.
 void stacks_begin(process_t *process);           // called while the process waits for its answer
 void stacks_take(process_t *process, bool last); // takes the new nodes
 
-// collect_processes.c: all recorded processes.
+// processes.c: all recorded processes.
 // stack_bytes: see segment.h. Returns false with errno.
 bool processes_open(const char *socket_path, uint64_t stack_bytes);
 void processes_serve(int timeout_ms, int control); // waits for an event, such as a line on `control`
@@ -120,14 +120,14 @@ void processes_stop(void);
 process_t *processes_of(pid_t pid); // the latest one with this number, even if it has ended
 process_t *processes_first(void);
 
-// collect_end.c: the text at the end of the trace, as JSON.
+// end.c: the text at the end of the trace, as JSON.
 typedef struct {
   const char *reason; // why the trace is partial; NULL: it is complete
   double wall_s, cpu_s;
 } ending_t;
 char *end_describe(const ending_t *ending);
 
-// collect_sample.c: reads /proc.
+// sample.c: reads /proc.
 typedef struct {
   char state;
   pid_t parent;
@@ -142,7 +142,7 @@ void sample_flush(process_t *process);
 char *sample_describe(process_t *process, const segment_hello_t *hello, int64_t parent); // JSON
 void json_string(FILE *out, const char *text, size_t bytes);
 
-// collect_strangers.c: children of recorded processes that are not recorded themselves.
+// strangers.c: children of recorded processes that are not recorded themselves.
 // attached: the recorder was not preloaded, so a process that becomes another program ends its recording.
 void strangers_look(process_t *first, pid_t root, bool attached);
 void strangers_add(pid_t pid);   // adds a process that reported that it cannot be recorded

@@ -103,7 +103,7 @@ static inline unsigned char short_code(uint64_t ns) {
     return (unsigned char)ns;
   }
   unsigned shift = 60u - (unsigned)__builtin_clzll(ns);
-  uint64_t rounded = (ns + (shift ? 1ull << (shift - 1) : 0)) >> shift; // 8..16: 16 carries into the exponent
+  uint64_t rounded = (ns + (shift ? 1ull << (shift - 1) : 0)) >> shift; // 8 to 16; 16 carries into the exponent
   return (unsigned char)(((uint64_t)shift << 3) + rounded);
 }
 

@@ -3,7 +3,7 @@
 // current part of its thread:
 //   - a word that cannot come yet (malloc of a live block, free of none) waits for another thread's word at the same
 //     address: that thread is advanced to this word;
-//   - where several threads name the address, pack_rival.c decides which is first;
+//   - where several threads name the address, rival.c decides which is first;
 //   - a word still missing at the end of the part was lost, or is older than the recording.
 #include <stdlib.h>
 

@@ -1,11 +1,11 @@
 // The packer's parts, from the outside in:
 //   pack.c        processes and their threads; the words they are given
-//   pack_fork.c   the blocks that a forked child inherits
-//   pack_order.c  the order of the words of all threads
-//   pack_rival.c  which thread is first where several name an address at about the same time
-//   pack_apply.c  the effects of a word: blocks, slots, waits, operations for the writer
-//   pack_table.c  live blocks by address
-//   pack_queue.c  a thread's words, its free slots, and its knowledge of other threads
+//   fork.c        the blocks that a forked child inherits
+//   order.c       the order of the words of all threads
+//   rival.c       which thread is first where several name an address at about the same time
+//   apply.c       the effects of a word: blocks, slots, waits, operations for the writer
+//   table.c       live blocks by address
+//   queue.c       a thread's words, its free slots, and its knowledge of other threads
 // One caller at a time; there are no locks.
 #ifndef PACK_PARTS_H
 #define PACK_PARTS_H
@@ -165,7 +165,7 @@ struct pack {
   size_t waiting_children;          // children that wait for their inheritance
 };
 
-// pack_queue.c
+// queue.c
 pack_thread_t *pack_thread_at(pack_process_t *, uint32_t thread); // NULL: EINVAL, ENOMEM
 int pack_words_append(pack_thread_t *, const uint64_t *words, size_t count);
 void pack_words_passed(pack_thread_t *); // frees the room of applied words
@@ -179,7 +179,7 @@ void pack_thread_shrink(pack_process_t *, uint32_t thread);
 #define PACK_LOW_BITS(value, bits) \
   ((value) & (((uint64_t)1 << (bits)) - 1)) // a macro, so that the compiler sees that it fits
 
-// pack_block.c
+// block.c
 // The request for a new block.
 typedef struct {
   uint64_t address, size;
@@ -196,17 +196,17 @@ int pack_release(pack_process_t *, uint32_t thread, pack_block_t *);
 int pack_apply_plain(pack_process_t *, uint32_t thread);
 int pack_inherited(pack_process_t *, const pack_block_t *); // allocates the block in thread 0
 
-// pack_apply.c
+// apply.c
 enum { PACK_DONE = 0, PACK_BLOCKED = 1 };
 // Applies the record at thread->at, and passes it. PACK_BLOCKED: it cannot come now. forced: it comes even so, since
 // the missing word was lost. -1 with errno.
 int pack_apply(pack_process_t *, uint32_t thread, bool forced);
-// pack_order.c
+// order.c
 int pack_order(pack_process_t *, uint64_t clock);
 bool pack_next_part(pack_process_t *, uint32_t thread); // false: no words left
 int pack_list(pack_process_t *, uint32_t thread);       // lists a thread that has words left
 
-// pack_rival.c
+// rival.c
 typedef struct {
   uint32_t thread;
   size_t at; // index of the word
@@ -219,7 +219,7 @@ bool pack_rival(const pack_process_t *, uint32_t thread, const pack_tag_t *tag, 
 // The word of another thread for which the next word of this one waits, if it can come now. False: there is none.
 bool pack_provider(const pack_process_t *, uint32_t thread, pack_place_t *);
 
-// pack_fork.c
+// fork.c
 int pack_fork(pack_process_t *, uint64_t fork);     // keeps the live blocks for the child
 bool pack_inheritance(const pack_process_t *child); // whether the inheritance is there
 int pack_inherit(pack_process_t *child);            // requires pack_inheritance

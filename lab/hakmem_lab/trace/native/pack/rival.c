@@ -64,7 +64,7 @@ typedef struct {
   uint32_t thread;
   unsigned count, at;
   uint64_t turn;
-  size_t first; // index of its next word at the address
+  size_t first; // index of its next word that names the address
   bool takes[CLAIMS_MOST];
 } rival_t;
 

@@ -145,7 +145,7 @@ void recorder_free_aligned_sized(void *block, size_t alignment, size_t bytes) {
     next.free_aligned_sized(block, alignment, bytes);
 }
 
-// Those of the C library come through malloc, those of an allocator need not.
+// strdup and strndup of the C library call malloc, but those of an allocator may not, so they are replaced.
 static char *copied(const char *text, size_t length) {
   char *copy = recorder_malloc(length + 1);
   if (copy == NULL)

@@ -48,7 +48,7 @@ typedef struct {
 
 typedef enum { HOME_NEW, HOME_BEGINNING, HOME_READY, HOME_OFF } home_state_t;
 
-// All zero in a new process.
+// The state of a process; all zero in a new one.
 typedef struct {
   _Atomic uint32_t state;
   _Atomic int beginner; // the thread that begins
@@ -65,7 +65,7 @@ extern recorder_home_t *recorder_home;
 extern recorder_thread_t recorder_nobody; // cursor and limit NULL, left below 0
 extern __thread recorder_thread_t *recorder_self __attribute__((tls_model("initial-exec")));
 
-// recorder_process.c: connects this process. False: it is not recorded at present.
+// process.c: connects this process. False: it is not recorded at present.
 bool recorder_begin(void);
 bool recorder_begin_anew(const char *socket_path); // begins a recording, also after the end of an earlier one
 bool recorder_over(void);                          // whether no recording is running
@@ -73,17 +73,17 @@ void recorder_end(void);                           // stops recording
 void recorder_lock(_Atomic uint32_t *lock);
 void recorder_unlock(_Atomic uint32_t *lock);
 
-// recorder_thread.c: writes a record where the fast path cannot: after a time mark, into a new buffer, or not at all.
+// thread.c: writes a record where the fast path cannot: after a time mark, into a new buffer, or not at all.
 // second: second word of a pair, else 0. Keeps errno. Returns block, so that malloc can call it in tail position.
 void *recorder_slow(uint64_t first, uint64_t second, void *block);
 bool recorder_make_key(void);
 recorder_thread_t *recorder_place(void); // this thread's place, taken if needed; NULL: it cannot have one
 
-// recorder_stack.c: writes a RAW_STACK for an allocation of this size, if it is sampled. Keeps errno.
+// stack.c: writes a RAW_STACK for an allocation of this size, if it is sampled. Keeps errno.
 void recorder_stack(size_t bytes);
 int64_t recorder_stack_distance(recorder_thread_t *); // bytes until the next sample
 
-// recorder_attach.c: recording of a program that is already running.
+// attach.c: recording of a program that is already running.
 bool recorder_is_preloaded(void); // true: preloaded at the program's start, not attached later
 void recorder_attach_news(void);  // redirects slots of newly loaded libraries
 void recorder_detach(void);       // restores the slots
@@ -97,7 +97,7 @@ void recorder_detach(void);       // restores the slots
                   each(_ZdaPvmSt11align_val_t) each(_ZdlPvSt11align_val_tRKSt9nothrow_t) \
                       each(_ZdaPvSt11align_val_tRKSt9nothrow_t)
 
-// recorder_large.c: blocks of at least TRACE_TOUCH_BYTES, for which the touched bytes are recorded.
+// large.c: blocks of at least TRACE_TOUCH_BYTES, for which the touched bytes are recorded.
 void recorder_large_new(void *block, size_t bytes);
 void recorder_large_gone(void *block); // before a free; writes RAW_TOUCHED if the block is in the table
 void recorder_large_look(void);        // samples all blocks

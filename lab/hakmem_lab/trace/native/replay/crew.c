@@ -29,7 +29,7 @@
 #define BUDGET_OF_TIME 20u // multiple of the processor time that the program can have used
 #define BUDGET_OF_KIB_NS 2000u
 
-static uint32_t *living; // numbers of workers that have begun and are not joined yet
+static uint32_t *living; // numbers of the workers that have begun and are not joined yet
 static uint32_t living_count;
 static uint64_t done_by_dead;
 

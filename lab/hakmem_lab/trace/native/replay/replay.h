@@ -117,7 +117,7 @@ typedef struct {
   uint64_t cpu_ns, elapsed_ns; // clocks at its start
 } stretch_t;
 
-// replay_worker.c: runs a thread. The worker's stream must be open, and its first batch decoded.
+// worker.c: runs a thread. The worker's stream must be open, and its first batch decoded.
 void *replay_worker(void *worker);
 void replay_start_clock(stretch_t *);
 void replay_stop_clock(worker_t *, const stretch_t *);
@@ -128,7 +128,7 @@ uint64_t replay_clock_of(clockid_t);
 uint64_t replay_clock_ns(void);
 uint64_t replay_clock_cost_ns(void);
 
-// replay_order.c: the clock stops while it waits.
+// order.c: the clock stops while it waits.
 void replay_wait_for(worker_t *, const trace_operation_t *, stretch_t *);
 void replay_keep_order(worker_t *, uint64_t time_ns, stretch_t *);
 void replay_wake(worker_t *); // wakes the workers that wait for it
@@ -143,15 +143,15 @@ void replay_blame_begin(void);
 void replay_blame(worker_t *, const trace_operation_t *, void (*one)(worker_t *, const trace_operation_t *));
 void replay_blame_report(uint64_t image_kib);
 
-// replay_loop.c
+// loop.c
 size_t replay_run(worker_t *, const trace_operation_t *, size_t count); // stops before the first TRACE_WAIT
 void replay_run_empty(worker_t *, const trace_operation_t *, size_t count);
 
-// replay_crew.c: starts workers when their time has come, and detects cycles of waits.
+// crew.c: starts workers when their time has come, and detects cycles of waits.
 void replay_crew(uint32_t process);
 void replay_look_after(const worker_t *); // called by a single worker between its batches
 
-// replay_memory.c
+// memory.c
 void *replay_map(size_t bytes);     // counted at once as resident
 void *replay_reserve(size_t bytes); // only addresses; the caller counts touched memory by replay_count
 void replay_unmap(void *, size_t bytes, size_t resident);
@@ -172,7 +172,7 @@ typedef struct {
 } replay_memory_t;
 replay_memory_t replay_memory_end(void);
 
-// replay_report.c: prints JSON
+// report.c: prints JSON
 void replay_report(uint64_t start_ns, uint64_t wall_ns); // one line about the replayed process
 
 #endif

@@ -35,7 +35,7 @@ static void print_counts(FILE *out, const char *name, const uint64_t *counts, un
   fputc(']', out);
 }
 
-// [begin in ns, most live bytes, live blocks, allocations since the begin] of each stretch in which something happened.
+// [start in ns, most live bytes, live blocks, allocations so far] of each stretch that has operations.
 static void print_timeline(FILE *out, const stats_counts_t *counts) {
   fputs(",\"timeline\":[", out);
   const char *between = "";
