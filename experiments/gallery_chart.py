@@ -50,7 +50,7 @@ def named(rows: list[Row]) -> dict[str, str]:
 
 
 def draw(rows: list[Row]) -> str:
-    """A standalone SVG in the colours of the reports: time and peak memory of every row."""
+    """A standalone SVG in the colours of the reports: processor time and peak memory of every row."""
     return _document(rows, "overview", PANELS, (0, 1), 30)
 
 
@@ -62,7 +62,7 @@ def question(rows: list[Row], which: int) -> str:
 
 def _document(rows: list[Row], name: str, panels: Panels, measures: Sequence[int], letters: int) -> str:
     with svg.drawing():
-        heads = ("time, ", "peak memory, ") if len(measures) > 1 else ("",)
+        heads = ("processor time, ", "peak memory, ") if len(measures) > 1 else ("",)
         titles = [f"{head}× glibc (left is better)" for head in heads]
         figure, axes = panels.draw([svg.label(row.title.partition(",")[0], letters) for row in rows], titles)
         for axis, which in zip(axes, measures, strict=True):
@@ -99,7 +99,7 @@ def lines(rows: list[Row]) -> list[str]:
     middle = {arm: median(cost[0] for cost, _ in column(rows, 1, arm)) for arm in NAMES}
     others = ", ".join(f"{name} {middle[arm]:.2f} ×" for arm, name in named(rows).items() if arm != SUBJECT)
     return [
-        f"**Time**: {sentence(rows, 0)} The largest gain is {short(winner)}, {interval(best)}.",
+        f"**Processor time**: {sentence(rows, 0)} The largest gain is {short(winner)}, {interval(best)}.",
         f"**Peak memory**: {middle[SUBJECT]:.2f} × glibc in the median ({others}).",
         f"**The largest loss**: {short(loser)}, {interval(worst)} of glibc's peak memory.",
     ]

@@ -11,7 +11,7 @@ from hakmem_lab.show.gallery import Measure, Row
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "experiments"))
 import gallery_chart
 
-HEADS = ("Program", "Time", "Peak memory", "p99")
+HEADS = ("Program", "Processor time", "Peak memory", "p99")
 QUESTIONS = ("Is it faster?", "Does it need less memory?", "Are the tails shorter?")
 TOP = """\
 ---

@@ -3,6 +3,7 @@
 A row is a workload of experiments/gallery.toml. Its run, a suite of only that workload, is in docs/gallery/data.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,10 +16,12 @@ from hakmem_lab.kinds.suite.sheet import FAILED, FASTER, LEANER, SAME
 from hakmem_lab.plan import project
 from hakmem_lab.plan.model import read_toml
 from hakmem_lab.show import figures
+from hakmem_lab.show.numbers import finite
 from hakmem_lab.store.runs import RunFile
 
 SPEC = Path("experiments") / "gallery.toml"
 PAGES = Path("docs") / "gallery"
+WIDE = 0.05  # half of an interval beyond which it tells nothing, unless it holds a change
 LOST, BEHIND, AHEAD, ALIKE, UNDECIDED = STANDINGS = (
     "hakmem is surely worse than glibc in something",
     "Surely no worse than glibc, but another allocator is surely better in something",
@@ -56,10 +59,14 @@ class Measure:
         return {record["word"] for record in self.by_reference.values()} == {SAME}
 
     def cell(self, record: dict) -> str:
-        """The change with its interval, or the word that says why there is none."""
+        """The change with its interval. An interval that is wide and decides nothing leaves the cell without one."""
         found = self.change(record)
         if record["word"] == FAILED or found is None:
             return str(record["word"])
+        low, high = finite(record["ci_low"]), finite(record["ci_high"])
+        half = math.sqrt(high / low) - 1 if low and high else 0
+        if half > WIDE and not found.sure:
+            return f"undecided: ± {half:.0%}".replace("%", " %")
         return f"same: {found.between}" if record["word"] == SAME else found.told()
 
 

@@ -62,6 +62,14 @@ def test_what_a_script_of_the_gallery_serves_is_there():
             assert f"  {words[1]})\n" in serve
 
 
+def test_a_wide_interval_without_a_change_leaves_its_cell_undecided():
+    (measure,) = row(glibc=SAME).measures
+    assert measure.cell(figure("open", 1.0, 0.64, 1.44)) == "undecided: ± 50 %"
+    assert "[" in measure.cell(figure("faster", 1.5, 1.1, 2.5))  # wide, but it holds a change
+    assert "undecided" not in measure.cell(figure("open", 1.02, 0.98, 1.06))
+    assert measure.cell(SAME).startswith("same")
+
+
 def test_a_row_stands_by_its_worst_measure():
     slower = figure("slower", 0.8, 0.7, 0.9)
     faster = figure("faster", 1.2, 1.1, 1.3)
