@@ -83,8 +83,8 @@ typedef enum {
   TRACE_REALLOC_FOREIGN, // size, slot, other = owner
   TRACE_TOUCHED, // slot, other = owner, size = bytes touched so far, from the block's start. Only recorded for blocks
                  // of at least TRACE_TOUCH_BYTES
-  TRACE_WAIT, // other = a thread, size = number of its decoded operations, counted from 0, that must be done before
-              // this thread goes on
+  TRACE_WAIT,    // other = a thread, size = number of its decoded operations, counted from 0, that must be done before
+                 // this thread goes on
   TRACE_THREAD_END, // the last operation
   TRACE_STACK,      // other = a node: the stack of the thread's next allocation or reallocation
   TRACE_NOTHING, // never in a file: the reader's replacement where an incomplete trace lacks the block or thread of an
