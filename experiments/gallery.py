@@ -28,10 +28,11 @@ INDEX_TOP = """\
 Each program runs on ten allocators or settings: glibc, hakmem with two of its profiles, and seven others in the
 releases that its page names, configured as their documentation suggests ([peers](../../bench/peers/README.md); if
 yours is configured wrongly, correct its row). They run in randomised blocks. The intervals of one measure hold for
-all of them at once, at 95 %. A difference that is certainly below 5 % counts as the same. A cell is undecided where the
-interval includes no change and is wider than ± 5 %: the number is half its width, and more blocks would decide. The
-programs that hakmem loses come first. Figures are of the machine and the day that a page names; its warnings say what else that
-machine did. Time is processor time, of the server where there is one: it depends less on what else the machine does.
+all of them at once, at 95 %. A difference that is certainly below 5 % counts as the same. A cell is undecided where
+the interval includes no change and is wider than ± 5 %: the number is half its width, and more blocks would decide.
+The programs that hakmem loses come first. Figures are of the machine and the day that a page names; its warnings say
+what else that machine did. Time is processor time, of the server where there is one: it depends less on what else the
+machine does.
 
 ![Time and peak memory of every program, as multiples of glibc](overview.svg)
 
