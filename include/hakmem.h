@@ -2,14 +2,14 @@
  *
  * Every function here is thread-safe and may be called throughout the life of a process: before constructors, inside
  * TLS destructors, in a forked child. None is async-signal-safe. A signal handler may call fork(), and the child may
- * call them once the handler has returned.
+ * call these functions once the handler has returned.
  * Sizes and alignments are in bytes. Unless a comment says otherwise, a hak_ function behaves as the function without
  * the prefix does in glibc 2.36 and ISO C23:
  *   - failure returns NULL and sets errno to ENOMEM (EINVAL for a bad alignment);
  *   - hak_free() and the sized forms keep errno;
  *   - a request of 0 bytes returns a unique pointer that must be freed. A read or write there faults, except with an
  *     alignment above 16, with HAKMEM_TRAP_EMPTY=0, and beyond 49,152 such blocks;
- *   - a block of n >= 16 bytes, like every block under 16, is aligned to 16;
+ *   - every block is aligned to 16 bytes, even one of fewer bytes;
  *   - misuse prints one line on stderr that names the pointer and the reason, and calls abort(). Misuse is a pointer
  *     that is not a live block, a block freed twice, or a free block whose first word was written to.
  *

@@ -10,7 +10,7 @@
 #include "slots.h"
 
 enum {
-  GRANT_BLOCKS = 64,      /* worth a call: a class with fewer in its cycle asks for more */
+  GRANT_BLOCKS = 64,      /* worth a slow-path call; a class with fewer blocks asks for quota */
   GRANT_BYTES = 20 << 10, /* largest batch in bytes */
   GRANT_FIRST_BLOCKS = 8, /* size of the first batches */
 };
@@ -100,7 +100,7 @@ static void *pop_of_batch(hak_heap_t *heap, uint32_t cls) {
 /* The batch is empty: count the whole bin, and take the first block. NULL: the slower path must do it. */
 static void *grant_all(size_t bytes) {
   hak_heap_t *heap = hak_heap;
-  uint32_t at = hak_small_code(bytes) / HAK_BATCH_WORDS, cls = at + 1; /* of the cache line that is loaded */
+  uint32_t at = hak_small_code(bytes) / HAK_BATCH_WORDS, cls = at + 1; /* from the cache line that malloc has loaded */
   if (HAK_UNLIKELY(heap->sample_setting != atomic_load_explicit(&hak_sample_request, memory_order_relaxed) ||
                    at >= HAK_BATCH_LAST)) {
     return NULL;
@@ -137,8 +137,8 @@ void *hak_hook_alloc(size_t bytes) {
   uint32_t cls = hak_class_of(bytes);
   hak_heap_t *heap = hak_sample_catch_up(&setting);
   if (heap && cls <= HAK_BATCH_LAST && hak_sample_takes(setting)) {
-    bool among_them =
-        hak_bin_blocks(heap, cls) > heap->info[cls].sample_left; /* else the bin is filled up first, in grant_rest */
+    /* Whether the next sample is among the bin's blocks; else grant_rest counts a batch after the refill. */
+    bool among_them = hak_bin_blocks(heap, cls) > heap->info[cls].sample_left;
     if (heap->batch[cls - 1].head != HAK_NO_BLOCK || (among_them && count_before_sample(heap, cls))) {
       return pop_of_batch(heap, cls); /* the head is valid even while the table changes */
     }
@@ -146,7 +146,7 @@ void *hak_hook_alloc(size_t bytes) {
   return sample_if_due(heap, NULL, cls, bytes, hak_class_sizes[cls], setting);
 }
 
-/* A class with few blocks in its cycle gets more, step by step, if there is memory. */
+/* A class with fewer blocks than a full batch gets more sampler quota, step by step, if the policy grants it. */
 static void ask_for_more(hak_heap_t *heap, uint32_t cls, uint32_t has) {
   uint32_t most = GRANT_BYTES / hak_class_sizes[cls], more = has + GRANT_FIRST_BLOCKS;
   hak_bin_info_t *info = &heap->info[cls];

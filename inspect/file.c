@@ -59,7 +59,7 @@ static void put_little_endian(unsigned char *to, uint32_t value, size_t bytes) {
   }
 }
 
-/* Four bits at a time, with gzip's reflected polynomial. */
+/* The CRC-32 of gzip (reflected polynomial), four bits at a time. */
 static uint32_t crc_of(uint32_t crc, const unsigned char *bytes, size_t count) {
   static const uint32_t table[16] = {0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4,
                                      0x4db26158, 0x5005713c, 0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c,

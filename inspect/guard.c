@@ -14,7 +14,7 @@
 
 enum {
   PATTERN = 0xd7,
-  LEFT_ONE_IN = 4, /* one block in this many begins its page */
+  LEFT_ONE_IN = 4, /* one block in this many lies at the start of its page */
 };
 
 static struct pool {
@@ -41,7 +41,8 @@ static void append(hak_guard_slot_t *slot) {
   hak_unlock(&hak_samples_lock);
 }
 
-static char *rows; /* HAK_MAPS_BUFFER_BYTES, since a signal's stack may be small; NULL: places get no names */
+/* A buffer of HAK_MAPS_BUFFER_BYTES, which a signal's stack may be too small for. NULL: reports name no files. */
+static char *rows;
 
 bool hak_guard_make_pool(size_t slots) {
   size_t page = hak_os_page_bytes(), align = page > HAK_SLICE_BYTES ? page : HAK_SLICE_BYTES;

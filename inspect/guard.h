@@ -32,8 +32,8 @@ typedef struct hak_guard_slot {
 /* Make a pool of `slots` slots. False: no memory, or there is a pool already. */
 bool hak_guard_make_pool(size_t slots);
 
-/* Take a block of `bytes`; `bits` are random. Returns the slot's number + 1. 0: there is none, or the block is larger
- * than a page. */
+/* Take a block of `bytes`; `bits` are random. Returns the slot's number + 1, or 0 if no slot is free or the block is
+ * larger than a page. */
 uint32_t hak_guard_take(size_t bytes, uint64_t bits, void **block);
 /* Give the slot back. Aborts with a report if the program wrote to the page outside the block. */
 void hak_guard_give(uint32_t number);

@@ -57,7 +57,7 @@ static uint64_t read_number(const char *folder, const char *name) {
   return parse(text);
 }
 
-/* The number of the row "name number" in a text. 0: there is none. */
+/* Find the row "name number" in a text, and return its number. 0: there is no such row. */
 static uint64_t row_of(const char *text, const char *name) {
   size_t length = strlen(name);
   while (strncmp(text, name, length) != 0 || text[length] != ' ') {
@@ -80,7 +80,7 @@ static void keep_if_less(const version_t *version, const char *folder) {
   }
 }
 
-/* Whether the controller is in a list like "cpu,memory:/path"; the empty one is in an empty list. */
+/* Whether the controller is in a list like "cpu,memory:/path". The empty name of version 2 is in an empty list. */
 static bool is_listed(const char *controller, const char *list) {
   size_t length = strlen(controller);
   for (;;) {
@@ -95,7 +95,7 @@ static bool is_listed(const char *controller, const char *list) {
   }
 }
 
-/* In rows "number:controllers:path": the path, without its end; NULL: there is none. */
+/* The path in the controller's row "number:controllers:path"; the caller finds its end. NULL: there is no such row. */
 static const char *path_of(const char *rows, const char *controller) {
   for (const char *row = rows, *end; row; row = (end = strchr(row, '\n')) ? end + 1 : NULL) {
     const char *list = row + strspn(row, "0123456789");

@@ -14,7 +14,7 @@
 
 #define ROW(text, number) \
   { text, (uintptr_t)(number) }
-/* The first argument is the type in all row macros; only fields use it. */
+/* Every row macro takes a type as its first argument, but only FIELD uses it. */
 #define ROOT(none, object) ROW("&" #object, &(object))
 #define CONSTANT(none, constant) ROW(#constant, constant)
 #define FIELD(type, field) ROW(#type "." #field, offsetof(type, field))

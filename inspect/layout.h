@@ -15,7 +15,7 @@ typedef struct hak_layout_row {
   uintptr_t value;
 } hak_layout_row_t;
 
-/* One option, in the order of their values. */
+/* One option. The options have the same order as hak_option_values. */
 typedef struct hak_layout_option {
   char name[24], kind[8], when[8]; /* spelled as in options.def */
   int64_t low, high;

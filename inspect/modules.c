@@ -17,8 +17,8 @@ enum {
 
 hak_lock_t hak_modules_lock = HAK_LOCK_INIT;
 
-/* Two tables of the executable ranges, in ascending order. The version's lowest bit says which one is read, while a
- * thread writes the other. */
+/* Two tables of the executable ranges, in ascending order. The lowest bit of the version selects the table that
+ * readers use; a thread may write the other one meanwhile. */
 typedef struct table {
   _Atomic uint32_t count;
   _Atomic uintptr_t start[RANGES_MAX], end[RANGES_MAX];
@@ -33,7 +33,7 @@ static struct {
   _Atomic uint32_t version;
   _Atomic uintptr_t mine_start, mine_end;
   _Atomic uint64_t next_look_ms;
-  _Atomic uint64_t next_learn_ms; /* after a read that did not hold the caller that it was for */
+  _Atomic uint64_t next_learn_ms; /* after a read that did not find its caller: time of the next one */
 } code;
 
 /* Parse a hexadecimal number and skip one character after it. */

@@ -27,12 +27,12 @@ bool hak_modules_each(bool (*visit)(const hak_mapping_t *mapping, void *argument
 bool hak_modules_find(uintptr_t address, hak_mapping_t *found, char buffer[HAK_MAPS_BUFFER_BYTES]);
 /* The same without the name, and without a buffer. */
 bool hak_modules_mapping_of(uintptr_t address, hak_mapping_t *mapping);
-/* Read the ranges anew. False: another thread is doing so, or it is impossible. */
+/* Read the ranges anew. False: another thread is reading them, or they cannot be read. */
 bool hak_modules_look(void);
 /* Whether the known ranges hold the address. If not, and the last read was a while ago, it reads them anew. */
 bool hak_modules_is_code(uintptr_t address);
-/* The same of a return address that is certainly code, such as that of a library which was loaded just now: the ranges
- * are read at once. Where they do not hold it then, the next such read waits as the others do. */
+/* The same for a return address, which is certainly code, perhaps of a library that was loaded just now. If the known
+ * ranges lack it, they are read at once. If they still lack it, the next such read waits for the usual pause. */
 bool hak_modules_learn(uintptr_t caller);
 /* Whether the address is code of this shared library. Always false if the library is linked into the program. */
 bool hak_modules_is_mine(uintptr_t address);

@@ -42,7 +42,7 @@ typedef struct message {
 typedef struct writer {
   hak_sink_t *sink;
   uint64_t strings; /* number of strings so far */
-  message_t *parts; /* three parts of a sample; not on the stack, since a signal's may be small */
+  message_t *parts; /* three parts of a sample; not on the stack, since a signal's stack may be small */
 } writer_t;
 
 static void put_varint(message_t *message, uint64_t value) {

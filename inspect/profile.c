@@ -118,7 +118,7 @@ static const char *file_pattern(void) {
   return pattern[0] ? pattern : "hakmem.%p.%n.pb.gz";
 }
 
-/* The message of an error that files can cause; NULL: another one. libc's own messages may need memory. */
+/* The text for an error that a file operation can cause; NULL for any other. libc's own messages may need memory. */
 static const char *words_of(int error) {
   static const struct {
     int error;
@@ -245,7 +245,7 @@ void hak_hook_refused(size_t bytes) {
       !atomic_exchange_explicit(&said, true, memory_order_relaxed)) {
     hak_text_say("hakmem: %zu more bytes are refused: HAKMEM_MEMORY_LIMIT is %zu\n", bytes, limit);
   }
-  bool absurd = bytes > (limit ? limit : (size_t)PTRDIFF_MAX / 2); /* other use of memory would not help */
+  bool absurd = bytes > (limit ? limit : (size_t)PTRDIFF_MAX / 2); /* it would fail however little is in use */
   if (hak_option(HAK_OPTION_PROFILE_DUMP_LIMIT) > 0 && hak_sample_rate() > 0 && !absurd &&
       !atomic_exchange_explicit(&limit_told, true, memory_order_relaxed)) {
     write_due("memory was refused");
@@ -263,7 +263,7 @@ static bool writes_at_exit(void) {
                                    : wanted == 1;
 }
 
-/* A handler that returns from one of these gets it again. */
+/* Whether a handler that returns from this signal gets it again at once. */
 static bool is_fault(int number) {
   return number == SIGSEGV || number == SIGBUS || number == SIGFPE || number == SIGILL;
 }

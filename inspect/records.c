@@ -36,8 +36,8 @@ static void link_locked(hak_sample_t *record) {
   *bucket = record;
 }
 
-/* Grow the table. Without memory, searches take longer. The memory of the old table is lost; in the end this is a third
- * of all. */
+/* Grow the table. If there is no memory for it, searches take longer. The memory of the old table is lost; all old
+ * tables together have at most a third of the size of the present one. */
 static void grow_table(size_t buckets) {
   hak_sample_t **fresh = hak_meta_alloc(buckets * sizeof(void *));
   hak_lock(&hak_samples_lock);

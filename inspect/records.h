@@ -16,7 +16,7 @@ typedef struct hak_sample {
   uint32_t cls;        /* the class without sampling: HAK_CLASS_HUGE, or below HAK_CLASS_COUNT */
   uint32_t thread;     /* hak_lock_id of the thread that allocated it */
   struct hak_site *site;      /* NULL: only guarded */
-  struct hak_slot_home *home; /* where its memory is from; NULL: its own slices */
+  struct hak_slot_home *home; /* home of its slot; NULL: it has slices of its own */
   struct hak_sample *next;    /* next in the table, or in the list of unused records */
   uint32_t live;              /* 1: it is in the table */
   uint32_t guard;             /* the guarded slot's number + 1; 0: it has no guard page */
@@ -42,6 +42,6 @@ hak_sample_t *hak_record_take_locked(const void *block);
 /* Copy a block's record. False: there is none. */
 bool hak_record_find(const void *block, hak_sample_t *copy);
 size_t hak_records_live(void);
-/* Number of live blocks of a class whose memory is the sampler's: neither runs nor huge blocks. */
+/* Number of the class's live blocks in the sampler's own memory; 0 for runs and huge blocks, which have none there. */
 size_t hak_records_out(uint32_t cls);
 void hak_record_check(void);

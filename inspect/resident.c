@@ -32,8 +32,8 @@ static struct picture {
   hak_stats_t stats;
 } *picture; /* made on first use */
 
-/* Copy a chunk's state under the arena's lock. The chunks of an extent count with its first. False: the heap has
- * nothing there, or counted it already. */
+/* Copy a chunk's state under the arena's lock. The first chunk of an extent stands for all of them. False: the heap has
+ * no chunk there, or the chunk is counted with the first one of its extent. */
 static bool view_chunk(char *base, hak_chunk_t *view) {
   hak_lock(&hak_arena.lock);
   const hak_chunk_t *chunk = hak_chunk_at(base);
@@ -121,7 +121,7 @@ static void count_leaf(hak_leaf_t *leaf, uintptr_t first) {
 static void count_all(void) {
   double *row = &picture->told.row[HAK_RESIDENT_METADATA];
   hak_lock(&hak_meta_lock);
-  hak_meta_piece_t *piece = hak_meta_pieces; /* pieces behind the head stay as they are */
+  hak_meta_piece_t *piece = hak_meta_pieces; /* the pieces behind the head never change */
   hak_unlock(&hak_meta_lock);
   for (; piece; piece = piece->before) {
     *row += (double)resident_bytes(piece, piece->bytes);
@@ -171,7 +171,8 @@ static void add_weight(const hak_sample_t *sample, void *unused) {
   picture->bytes[LARGE] += wrong;
 }
 
-/* The weight of all blocks of a kind, with those older than the sampling; for large ones their resident part. */
+/* The weight of all blocks of a kind, including those older than the sampling. For large blocks, it is their resident
+ * part. */
 static double whole_weight(uint32_t kind) {
   const hak_class_stats_t *class = &picture->stats.classes[kind];
   double live = kind == LARGE ? picture->bytes[LARGE] : (double)(class->live_blocks * class->block_bytes);

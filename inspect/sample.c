@@ -26,7 +26,8 @@ hak_sample_totals_t hak_samples;
 
 /* The setting */
 
-/* Lead requests to batches, and larger ones to a bin that is always empty; or each to the bin of its class. */
+/* With `granting`, malloc looks for a block in the batch of its class, or in an always empty bin if the class has no
+ * batch. Without, it looks in the bin of its class. */
 static void lead_requests_locked(bool granting) {
   for (size_t i = 1; i < HAK_SMALL_STEPS; i++) {
     uint32_t cls = hak_small_classes[i];
@@ -192,7 +193,7 @@ static bool is_due(hak_heap_t *heap, uint32_t cls, size_t bytes, uint64_t settin
 
 /* Samples */
 
-/* The site of the caller's stack. A stack with a site needs no second check. */
+/* The site of the caller's stack. A stack that already has a site was checked when the site was made. */
 static hak_site_t *site_here(void) {
   uintptr_t pcs[HAK_UNWIND_MAX];
   hak_site_t *site = hak_site_known(pcs, hak_unwind_unchecked(pcs));

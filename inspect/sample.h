@@ -46,5 +46,6 @@ hak_heap_t *hak_sample_catch_up(uint64_t *setting);
  * of `bytes` if one is due. `block` NULL: get a block for the sample. Returns the sample; NULL: none was due. */
 void *hak_sample_if_due(hak_heap_t *heap, void *block, uint32_t cls, size_t asked, size_t bytes, uint64_t setting);
 
-/* Derive the random numbers from `seed`, and each heap's from its order, for tests. 0: end this. */
+/* For tests: derive the random numbers from `seed`, and those of each heap from the order in which heaps come. 0: use
+ * random numbers again. */
 void hak_sample_seed(uint64_t seed);

@@ -1,8 +1,8 @@
 /* Duty: the call sites of sampled blocks: for each stack, the memory allocated there and the part in use.
- * Data: a table that only grows, in memory of hak_meta_alloc, up to HAK_SITES_BYTES_MAX. Later stacks count at one site
- * without a stack. Readers find sites and frames, which never change, without a lock; additions take a lock. Numbers
- * are written under the samples' lock and read without it. They are integers in fractions of a byte and of a block, so
- * that a free subtracts exactly what was added. Layers below: meta, lock.
+ * Data: a table that only grows, in memory of hak_meta_alloc, up to HAK_SITES_BYTES_MAX. When it is full, new stacks
+ * count at one site without a stack. Readers find sites and frames, which never change, without a lock; additions take
+ * a lock. Numbers are written under the samples' lock and read without it. They are integers in fractions of a byte and
+ * of a block, so that a free subtracts exactly what was added. Layers below: meta, lock.
  *
  * Invariant: allocated >= in use, for each site, while no sample is being counted. */
 #pragma once
@@ -23,7 +23,7 @@ enum {
 /* A return address that occurs in a stack, numbered from 0 in the order of arrival. */
 typedef struct hak_frame {
   uintptr_t pc;
-  struct hak_frame *next; /* next in its bucket; lock: of additions */
+  struct hak_frame *next; /* next in its bucket; lock: that of additions */
   uint32_t index;
 } hak_frame_t;
 

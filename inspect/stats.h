@@ -11,9 +11,9 @@
 
 /* Number of blocks of each class, by place. */
 typedef struct hak_slab_totals {
-  size_t slabs, bump_blocks, free_blocks; /* handed out ever; of these free in a slab */
+  size_t slabs, bump_blocks, free_blocks; /* blocks ever handed out; those of them that are free in a slab */
 } hak_slab_totals_t;
-/* Over all slabs, by class; exact while no thread returns blocks. */
+/* Totals over all slabs, by class; exact while no thread returns blocks. */
 void hak_slab_totals(hak_slab_totals_t totals[HAK_BIN_COUNT]);
 
 typedef struct hak_heap_totals {
@@ -38,7 +38,7 @@ typedef struct hak_stats {
   hak_arena_totals_t arena;
   hak_os_counts_t os;
   uint64_t lock_waits[HAK_LOCK_WAIT_COUNTS];
-  /* Scratch space for the reader that formats them. */
+  /* Scratch space for the thread that formats the statistics. */
   hak_slab_totals_t slabs[HAK_BIN_COUNT];
   hak_heap_totals_t heaps[HAK_BIN_COUNT];
   char text[8 << 10];

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 enum {
-  MAIN_STACK_BYTES = 64 << 20, /* nothing else is mapped this far below its end, since the kernel keeps 128 MiB */
+  MAIN_STACK_BYTES = 64 << 20, /* nothing else is mapped this close below its end: the kernel reserves 128 MiB */
   KNOWN_STACKS = 64,
   OWN_FRAMES = 24, /* most frames of the library, from the sampler to its caller */
 };
@@ -110,13 +110,13 @@ static uintptr_t plain_pc(uintptr_t pc) {
 #endif
 }
 
-/* Whether a frame of the caller's may be there: aligned, above the last one, on the stack. */
+/* Whether the next frame outward may be there: the address is aligned, above the last frame, and on the stack. */
 static bool is_frame(uintptr_t at, uintptr_t low, uintptr_t end) {
   return at % sizeof(uintptr_t) == 0 && at > low && at < end && end - at >= sizeof(frame_t);
 }
 
-/* The library's frames, and the return address into the caller, are on the running stack, wherever it is. A compiler
- * may omit a frame; then what the link holds is the program's, and the search ends. Returns the frame that the caller's
+/* The library's frames, and the return address into the caller, are on the running stack, wherever it is. If the
+ * compiler omitted a frame, the link leads into the program, and the search ends. Returns the frame that the caller's
  * own link points to. */
 READS_FRAMES static const frame_t *leave_library(const frame_t *frame, uintptr_t end, uintptr_t *pc) {
   int left = OWN_FRAMES;
@@ -130,7 +130,7 @@ READS_FRAMES static const frame_t *leave_library(const frame_t *frame, uintptr_t
   return frame->caller;
 }
 
-/* The first address is the caller's, whatever is known of its module: it is never dropped. */
+/* The first address is the caller's. It is never dropped, even if its module is unknown. */
 HAK_INLINE size_t follow(const frame_t *frame, uintptr_t pcs[HAK_UNWIND_MAX], bool checked) {
   size_t count = 0;
   uintptr_t low = (uintptr_t)frame, end = stack_end(low), pc = 0;
@@ -174,7 +174,7 @@ static int collect(void *context, void *argument) {
   return END_OF_STACK;
 }
 
-/* Its result begins inside the library. */
+/* The unwinder's result begins with frames of the library, which are dropped. */
 static size_t ask_unwinder(hak_unwinder_t which, uintptr_t pcs[HAK_UNWIND_MAX]) {
   collected_t collected = {pcs, 0};
   size_t own = 0;

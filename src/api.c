@@ -29,7 +29,8 @@ HAK_ENTRY void hak_free(void *block) {
 }
 HAK_OWN(hak_own_free, hak_free);
 
-/* All that the program may use: a free block holds two words of the allocator, which may be more than it asked for. */
+/* Zeros all usable bytes, not only the requested ones: a free block holds two words of the allocator, which may reach
+ * beyond a small request. */
 HAK_NOINLINE static void *calloc_slow(size_t total) {
   bool zeroed;
   void *block = hak_alloc_tell_zeroed(total, &zeroed);
@@ -89,7 +90,7 @@ HAK_NOINLINE static void *alloc_aligned_slow(size_t alignment, size_t bytes) {
   }
   if (bytes <= HAK_SMALL_MAX && alignment <= HAK_SMALL_MAX) {
     void *block = hak_fast_alloc(aligned_size(alignment, bytes));
-    if (HAK_UNLIKELY(((uintptr_t)block & (alignment - 1)) != 0)) { /* a larger class, for want of memory */
+    if (HAK_UNLIKELY(((uintptr_t)block & (alignment - 1)) != 0)) { /* low memory: it is of a larger class */
       hak_fast_free(block);
       return hak_no_memory();
     }

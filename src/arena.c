@@ -52,7 +52,8 @@ static void *take_now(size_t slices, size_t align, uint32_t cls, bool need, bool
 
 static void *take(size_t slices, size_t align, uint32_t cls, bool *zeroed) {
   void *base = NULL;
-  size_t least = align <= HAK_SLAB_SLICES || align < slices ? slices : align; /* mapped if no chunk can be */
+  /* Slices to map if the system has no memory for a whole chunk. */
+  size_t least = align <= HAK_SLAB_SLICES || align < slices ? slices : align;
   *zeroed = true;
   if (!hak_limit_reserve(slices)) {
     return NULL;

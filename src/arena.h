@@ -18,17 +18,17 @@ typedef struct hak_arena_totals {
  * HAK_CHUNK_SLICES. *zeroed: all of it reads as zeros. The page map shows class NONE there. NULL: no memory. */
 void *hak_arena_take(size_t slices, size_t align, bool *zeroed);
 void hak_arena_give(void *base, size_t slices);
-/* The two halves of hak_arena_give, for callers that should first leave some stack frames. True: the second half is
- * due. */
+/* The two halves of hak_arena_give, so that a caller can leave some stack frames before the second one. True: the
+ * second half is due. */
 bool hak_arena_put(void *base, size_t slices);
 /* Purge an amount in proportion to `slices`, which the caller has just freed. Call it without the lock. True: more may
  * remain. */
 bool hak_purge_after_give(size_t slices);
-/* The same for a run. The page map shows its class from take to give, and the arena counts the runs of each class. */
+/* Take a run. The page map shows its class from take to give, and the arena counts the runs of each class. */
 void *hak_arena_take_run(uint32_t cls, size_t align, bool *zeroed);
 /* False: no run of the class begins there. If two threads free the same run, one of them gets this answer. */
 bool hak_arena_give_run(void *base, uint32_t cls);
-/* Change the class of a run in place; here HUGE counts as the class of a run. */
+/* Change the class of a run in place. Either class may also be HUGE. */
 void hak_arena_turn_run(void *base, uint32_t cls, uint32_t other);
 size_t hak_arena_runs(uint32_t cls);
 /* Take `more` slices directly behind a range, in the same chunk. False: they are not free. */
@@ -39,14 +39,14 @@ bool hak_arena_extend(void *base, size_t slices, size_t more);
 void *hak_arena_take_chunks(size_t chunks, size_t tail, size_t align, bool grows, bool *zeroed);
 /* Give back the whole chunks of such an extent. Its tail goes back through hak_arena_give. */
 void hak_arena_give_chunks(void *base);
-/* Give back all but the first `keep` chunks and the `tail` slices of the next. If `keep` is 0, what remains is slices
- * of one chunk, as from hak_arena_take, with a new descriptor. False: no memory for descriptors, and nothing
- * changed. */
+/* Give back all but the first `keep` chunks and the `tail` slices of the next. If `keep` is 0, only slices of one
+ * chunk remain, as from hak_arena_take, and the chunk gets a new descriptor. False: no memory for descriptors, and
+ * nothing changed. */
 bool hak_arena_shrink_chunks(void *base, size_t keep, size_t tail);
-/* The reverse: the chunk of the tail becomes one more whole chunk, or the first. False: other blocks use part of the
- * chunk, or there is no memory; nothing changed. */
+/* The reverse: the chunk of the tail becomes the last whole chunk of the block, or its only one. False: other blocks
+ * use part of the chunk, or there is no memory; nothing changed. */
 bool hak_arena_unite_tail(void *base, size_t chunks, size_t tail);
-/* Discard the pages behind a block that shrank in place, which still belong to it by its class. */
+/* Discard the pages behind the first `bytes` bytes of a block that shrank in place. Its class still includes them. */
 void hak_arena_discard_behind(void *block, size_t bytes, size_t usable);
 
 /* Lengthen such an extent to `chunks` chunks. It grows in place if the space behind is unmapped or, for a small extent,
@@ -54,8 +54,8 @@ void hak_arena_discard_behind(void *block, size_t bytes, size_t usable);
  * changed. */
 void *hak_arena_grow_chunks(void *base, size_t chunks, bool may_move);
 
-/* Slices (4 MiB). A caller purges at most this much beyond a few times its own free, so that none waits for long. A
- * small surplus is batched up to this size, so that system calls are rare. */
+/* Slices (4 MiB). A caller purges at most this much more than a few times the amount that it freed, so that no caller
+ * waits for long. A small surplus is batched up to this size, so that system calls are rare. */
 enum { HAK_PURGE_STEP = 256 };
 
 /* Purge free slices until at most `keep` of them stay resident. True: some were purged. */
@@ -82,13 +82,13 @@ bool hak_arena_has_fallen(void);
 hak_arena_totals_t hak_arena_totals(void);
 
 /* Start-up: find out whether the kernel offers mTHP pages of 16 to 128 KiB. It tries rather than reads the setting: the
- * files can be out of reach, and larger sizes matter too. A later try could fail, because a sandbox may kill the
- * process for mincore. */
+ * files can be out of reach, and larger sizes matter too. It tries only at start-up, because a sandbox may later
+ * kill the process for mincore. */
 void hak_arena_try_mthp(void);
 
-/* Prepare slices that were taken clean, of which the caller is about to write a word every `every` bytes. `slices` is 0
- * if they were not clean. If the caller will touch every page and they begin a chunk of a large heap, one huge page may
- * back the chunk. */
+/* Prepare slices that were clean when taken. The caller is about to write a word in them every `every` bytes. `slices`
+ * is 0 if they were not clean. If the caller will touch every page and they begin a chunk of a large heap, one huge
+ * page may back the chunk. */
 void hak_arena_fill(void *base, size_t slices, size_t every);
 
 /* Visit every slab descriptor of every sliced chunk, under the arena's lock. */

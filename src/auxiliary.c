@@ -6,8 +6,8 @@
 
 enum { TYPES = 64, ENTRIES = 96 };
 
-/* Other libraries may define getauxval, and the first allocation already needs it. So this reads the vector from the
- * kernel's file, which only the program itself can read. It calls getauxval only if there is no such file. */
+/* The first allocation already needs the vector, and other libraries may define getauxval. So this reads it from the
+ * kernel's file, and calls getauxval only if the file cannot be read. */
 static _Atomic unsigned long values[TYPES];
 static _Atomic bool known;
 

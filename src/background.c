@@ -10,7 +10,7 @@
 
 enum { TICK_MIN_MS = 10 };
 
-static _Atomic bool runs; /* also set if it could not start */
+static _Atomic bool runs; /* also set if the thread could not start */
 
 void hak_background_tick(uint64_t now_ms) {
   hak_arena_tick(now_ms);
@@ -20,11 +20,12 @@ void hak_background_tick(uint64_t now_ms) {
   }
 }
 
-/* A tick adds half a window at most, so the thread ticks once in each half, and every pause counts in full. */
+/* A tick adds at most half a window to the age of the present one. So the thread ticks every half window, and its
+ * pauses count in full. */
 static void *work(void *unused) {
   (void)unused;
   hak_os_name_thread("hakmem");
-  while (!hak_os_is_last_thread()) { /* libc ends a process with its last thread, and this one is no reason to live */
+  while (!hak_os_is_last_thread()) { /* libc ends a process with its last thread, which this one must not be */
     int64_t half_ms = hak_option(HAK_OPTION_DECAY) / 2;
     hak_os_sleep_ms(half_ms > TICK_MIN_MS ? (uint64_t)half_ms : TICK_MIN_MS);
     hak_background_tick(hak_os_now_ms());

@@ -10,12 +10,12 @@
 #define HAK_LIKELY(x) __builtin_expect(!!(x), 1)
 #define HAK_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define HAK_COLD __attribute__((cold, noinline))
-/* A function that callers on slow paths need fast. */
+/* A function that must be fast although its callers are cold. */
 #define HAK_HOT __attribute__((hot, noinline))
 #define HAK_NOINLINE __attribute__((noinline))
 #define HAK_INLINE static inline __attribute__((always_inline))
 
-/* Plain x86-64 has no such instruction, and without one the builtin is a call. */
+/* The number of bits that are set. Plain x86-64 has no instruction for it, so the builtin would be a call. */
 HAK_INLINE uint32_t hak_count_bits(uint64_t bits) {
   bits -= bits >> 1 & 0x5555555555555555U;
   bits = (bits & 0x3333333333333333U) + (bits >> 2 & 0x3333333333333333U);
@@ -23,9 +23,9 @@ HAK_INLINE uint32_t hak_count_bits(uint64_t bits) {
   return (uint32_t)(bits * 0x0101010101010101U >> 56);
 }
 
-/* Copy from the first word to the last, so `to` may lie before `from` in one array. The heap's own arrays need it in
- * the middle of changes, where it must not call memcpy, a name that other libraries define. The barrier keeps the
- * compiler from making a call of the loop. */
+/* Copy from the first word to the last, so `to` may lie before `from` in one array. The heap uses it in the middle of
+ * changes, where it must not call memcpy, because other libraries may define that name. The barrier keeps the compiler
+ * from turning the loop into such a call. */
 HAK_INLINE void hak_copy_words(void *to, const void *from, size_t words) {
   for (size_t i = 0; i < words; i++) {
     ((uintptr_t *)to)[i] = ((const uintptr_t *)from)[i];
@@ -33,7 +33,7 @@ HAK_INLINE void hak_copy_words(void *to, const void *from, size_t words) {
   }
 }
 
-/* As wide a register as every machine has. */
+/* The widest vector register that every supported machine has. */
 typedef uint64_t hak_vector_t __attribute__((vector_size(16), may_alias));
 
 /* A read of an untouched page does not make it resident. */
@@ -73,7 +73,7 @@ HAK_INLINE void hak_pause(void) {
 #define HAK_TAIL_CALL
 #else
 #define HAK_TAIL_CALL \
-  __attribute__((optimize("O2", "no-omit-frame-pointer"))) /* the level alone would undo the latter */
+  __attribute__((optimize("O2", "no-omit-frame-pointer"))) /* O2 alone would omit the frame pointer */
 #endif
 
 /* The minimal build omits optional parts. Options keep their defaults, nothing is printed at exit, and blocks of other

@@ -47,20 +47,20 @@ typedef struct hak_bin_info {
   _Atomic uint32_t capacity;
   _Atomic uint32_t remote_count; /* blocks in the remote-free buffer */
   uint32_t sample_left;          /* blocks to hand out before the next sample */
-  uint32_t batch_least;          /* number of blocks in the bin that is enough for a batch */
+  uint32_t batch_least;          /* least number of blocks in the bin for a new batch */
   uint32_t fetched;              /* blocks that refills fetched, up to HAK_MAGAZINE_MAX */
-  uint32_t slow_start_bytes;     /* of the capacity: by slow start */
-  uint32_t sampler_quota;        /* of the capacity, in blocks: so that a counted batch holds several */
+  uint32_t slow_start_bytes;     /* part of the capacity, in bytes, that slow start gave */
+  uint32_t sampler_quota;        /* part of the capacity, in blocks, that keeps counted batches large */
   uint32_t overflowed;           /* blocks that overflowed and were not fetched again yet */
   uint32_t consecutive;          /* overflows in a row without a refill between them */
   uint32_t idle_count;           /* block count at the last scavenge */
   bool buffers_remote;           /* the magazine is a remote-free buffer */
   bool busy;                     /* a refill or overflow since the last scavenge */
-  bool adaptive;                 /* false: an option says the capacity */
+  bool adaptive;                 /* false: an option sets the capacity */
   uint8_t refills;               /* refills so far, up to the number that the policy asks for */
   const void *idle_head;         /* the newest block at the last scavenge */
-  const void *idle_middle;       /* block below which half of them lay at the last scavenge */
-  _Atomic uint64_t asked_bytes;  /* for statistics, sampled at every refill: sum of the sizes asked for */
+  const void *idle_middle;       /* the block in the middle of the bin at the last scavenge */
+  _Atomic uint64_t asked_bytes;  /* sum of the requested sizes, sampled at every refill, for statistics */
   _Atomic uint64_t asked_count;
 } hak_bin_info_t;
 
@@ -68,7 +68,7 @@ typedef struct hak_heap {
   _Alignas(HAK_CACHE_LINE) uintptr_t key; /* a copy of hak_key */
   hak_batch_t batch[HAK_BATCH_LAST];
   hak_bin_t bin[HAK_CLASS_COUNT];
-  uint64_t no_bin[2];      /* stays 0: target of the codes of classes without a bin */
+  uint64_t no_bin[2];      /* always 0; the codes of classes without a bin lead here */
   uint64_t sample_setting; /* the sampler's setting, as the thread last read it */
   uint64_t sample_random;
   hak_bin_info_t info[HAK_CLASS_COUNT];
@@ -77,7 +77,7 @@ typedef struct hak_heap {
   size_t parked_bytes;        /* bytes of blocks in a parked heap */
   uint64_t parked_ms;         /* time when the heap was parked */
   uint32_t thread;            /* the owner's number in the system, or the last owner's */
-  uint32_t forks;             /* forks when its thread began or last forked; an orphan's is not the process's count */
+  uint32_t forks;             /* fork count when its thread began or last forked; an orphan's count is out of date */
   uint32_t events;            /* refills and overflows */
   uint32_t flush_seen;
   bool busy;                         /* a thread has it */

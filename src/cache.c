@@ -15,7 +15,7 @@
 
 enum {
   REMOTE_BATCH = HAK_SLOW_START_BYTES / HAK_CACHE_LINE, /* blocks that a remote-free buffer collects */
-  EVENTS_PER_CHECK = 64,                                /* refills and overflows after which a thread looks around */
+  EVENTS_PER_CHECK = 64,                                /* refills and overflows between two periodic checks */
   SCAVENGES = 16,                                       /* in a window */
 };
 
@@ -23,7 +23,7 @@ static _Atomic uint32_t flush_epoch;
 
 void hak_cache_open(hak_heap_t *heap) {
   hak_policy_close(heap);
-  heap->bin[0].head = HAK_NO_BLOCK; /* class 0: malloc looks there to be sent to the slow path */
+  heap->bin[0].head = HAK_NO_BLOCK; /* always empty: a request of no bytes looks here, and takes the slow path */
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
     HAK_ASSERT(!heap->info[c].current);
     heap->info[c].magazine = heap->info[c].batch_magazine = HAK_MAGAZINE_NONE;
@@ -160,8 +160,9 @@ static void return_oldest(hak_heap_t *heap, uint32_t cls, uint32_t count) {
   hak_policy_set_capacity(heap, cls, capacity > count ? capacity - count : 0);
 }
 
-/* Return the lower half of the bin if it was not used since the last scavenge: the block above it is in its old place.
- * A loop that fills and empties the bin may have put it there again; it then fetches that half once. */
+/* Return the lower half of the bin if no block of it was used since the last scavenge. It was not if the block above it
+ * is still in its place. A loop that empties and fills the bin may have put that block back; it then fetches the
+ * returned half once. */
 static void return_unused(hak_heap_t *heap, uint32_t cls) {
   hak_bin_info_t *info = &heap->info[cls];
   uint32_t half = info->idle_count / 2, count = hak_bin_settle(heap, cls);
@@ -364,7 +365,8 @@ static bool make_room_by_policy(hak_heap_t *heap, uint32_t cls) {
   return make_room(heap, cls);
 }
 
-/* Only where no other thread takes blocks: one that began meanwhile may own what was found. */
+/* It checks only while no other thread takes blocks. If a thread began during the check, the bytes found may belong to
+ * a block of it, and count for nothing. */
 void hak_cache_check_edges(const void *block, uint32_t cls) {
   hak_misuse_t reason;
   if (hak_caches_open() == 1 && hak_edges_find_damage(block, cls, &reason) && hak_caches_open() == 1) {

@@ -13,7 +13,7 @@ void hak_cache_close(hak_heap_t *heap, const char *function);
 void *hak_cache_refill(hak_heap_t *heap, uint32_t cls, size_t bytes, bool *zeroed);
 /* The bin has no room: make some, or return the block to its slab. `block` is the start of a block, and not free. */
 void hak_cache_overflow(hak_heap_t *heap, uint32_t cls, hak_free_block_t *block);
-/* Report a write beside a block that is being freed, where bytes lie that nobody uses. */
+/* Report a write to unused bytes beside a block that is being freed. */
 void hak_cache_check_edges(const void *block, uint32_t cls);
 /* For the sampler: return the blocks of a counted batch. */
 void hak_cache_return_batch(hak_heap_t *heap, uint32_t cls, const char *function);

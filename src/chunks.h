@@ -35,7 +35,7 @@ typedef struct hak_placement {
   hak_chunk_t *spare_chunks;
   hak_slabs_t *spare_slabs;
   size_t spare_chunks_count, spare_slabs_count;
-  uint32_t first_slice; /* where chunks are filled from, if free there */
+  uint32_t first_slice; /* threads fill a chunk from this slice upwards, if it is free */
 } hak_placement_t;
 
 extern hak_placement_t hak_placement;

@@ -6,8 +6,8 @@
 #include <sys/auxv.h>
 #include <sys/syscall.h>
 
-/* The kernel maps the vDSO into each process, whose functions read the clock without a system call. Libc's
- * clock_gettime calls the same function, but other libraries may define that name and allocate there. */
+/* The kernel maps the vDSO into each process. Its functions read the clock without a system call. Libc's clock_gettime
+ * calls the same function, but other libraries may define that name and allocate there. */
 
 typedef int (*clock_function_t)(clockid_t clock, struct timespec *now);
 
@@ -18,7 +18,7 @@ static const char name[] = "__vdso_clock_gettime";
 #endif
 
 typedef struct object {
-  uintptr_t offset; /* difference between its own addresses and the mapped ones */
+  uintptr_t offset; /* difference between the addresses in the file and the mapped ones */
   const Elf64_Sym *symbols;
   const char *strings;
   const uint32_t *hash, *gnu_hash;
@@ -57,7 +57,7 @@ static object_t read_object(uintptr_t base) {
   return object;
 }
 
-/* Only the older hash table holds the number of symbols; the newer one ends it with its last chain. */
+/* Only the older kind of hash table holds the number of symbols. In the newer kind, the last chain ends with it. */
 static uint32_t count_symbols(const object_t *object) {
   if (object->hash) {
     return object->hash[1];
