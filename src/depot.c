@@ -10,7 +10,7 @@ enum { BATCH = 8 }; /* blocks that a flush takes out at a time */
 hak_depot_t hak_depots[HAK_DEPOTS];
 /* Number of shards of each class in use. It grows under the lock of hak_depots[0], which serves no class. */
 static _Atomic uint32_t shards_open = 1;
-/* The shard at which this thread last met no other. */
+/* The shard where this thread last met no other thread; its searches begin there. */
 static _Thread_local uint32_t my_shard __attribute__((tls_model("initial-exec")));
 
 static uint32_t shards(void) {
@@ -22,7 +22,7 @@ uint32_t hak_depots_open(void) {
 }
 
 static uint32_t capacity_of(uint32_t cls) {
-  /* the largest run has a place */
+  /* for runs, the capacity is one block of the largest class */
   return (hak_class_is_run(cls) ? hak_class_sizes[HAK_CLASS_COUNT - 1] : HAK_DEPOT_BYTES) / hak_class_sizes[cls];
 }
 
@@ -54,9 +54,9 @@ static void open_shard(uint32_t open) {
   hak_unlock(&hak_depots[0].lock);
 }
 
-/* Lock a shard. The search begins with the thread's own, and takes the first that no other thread has locked; if all
- * are locked, it waits for the first. `wanted`: only a shard with blocks will do. NULL: none has any, the usual case,
- * which takes no lock. */
+/* Lock a shard. The search begins at my_shard, and takes the first shard that no other thread has locked. If all are
+ * locked, it waits for the first. `wanted`: only a shard with blocks will do. NULL: no shard has blocks. That is the
+ * usual case, and takes no lock. */
 static hak_depot_t *enter(uint32_t cls, bool wanted) {
   hak_depot_t *first = NULL;
   uint32_t open = shards();

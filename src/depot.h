@@ -13,16 +13,16 @@ typedef struct hak_depot {
   hak_magazine_t magazine;
 } __attribute__((aligned(HAK_CACHE_LINE))) hak_depot_t;
 
-enum { HAK_DEPOT_BYTES = 256 << 10 }; /* of a class and shard, for blocks of slabs */
+enum { HAK_DEPOT_BYTES = 256 << 10 }; /* capacity of a shard of each class in slabs */
 enum { HAK_DEPOT_SHARDS = 8, HAK_DEPOTS = HAK_DEPOT_SHARDS * HAK_CLASS_COUNT };
 extern hak_depot_t hak_depots[HAK_DEPOTS]; /* the first shards of all classes, then the second ones, ... */
 /* Number of shards of each class that may be in use. It is constant while the caller holds the lock of the first shard
  * of class 0, which serves no class. */
 uint32_t hak_depots_open(void);
 
-/* Put blocks, the last ones first, as far as there is room. Returns how many stay with the caller. */
+/* Put as many blocks as there is room for, the last ones first. Returns the number that stays with the caller. */
 uint32_t hak_depot_put(uint32_t cls, hak_free_block_t *const *blocks, uint32_t count);
-/* Take up to `want` blocks of one shard, most recently put first. Returns their number; 0: there are none. */
+/* Take up to `want` blocks from one shard, the most recently put ones first. Returns their number. */
 uint32_t hak_depot_take(uint32_t cls, hak_free_block_t **blocks, uint32_t want);
 
 /* Whether a thread took blocks of the class in this decay time. */

@@ -1,4 +1,4 @@
-/* Bytes beside a block that nobody uses. The first free of a class in a thread looks at them, and each free of a huge
+/* Unused bytes beside a block. A thread checks them at its first free of each class, and at each free of a huge
  * block. */
 #include "edges.h"
 
@@ -8,7 +8,7 @@
 
 enum { LOOKED_AT = 64 };
 
-/* Behind all blocks that were ever handed out. */
+/* Whether the place lies behind all blocks of the slab that were ever handed out, in memory that read as zeros. */
 static bool is_unused(const hak_slab_t *slab, const char *from) {
   return slab->zeroed && from >= slab->base + (size_t)hak_slab_bump(slab) * slab->block_bytes;
 }

@@ -31,7 +31,7 @@ hak_extent_t hak_extent_cut_locked(hak_chunk_t *first) {
   return extent;
 }
 
-/* Absorb the extent that ends or begins there, if it is of the same kind. */
+/* Absorb the extent that ends or begins at `there`, if it is of the same kind. */
 static void join_locked(hak_extent_t *extent, const char *there) {
   hak_chunk_t *chunk = hak_chunk_at(there);
   if (chunk && chunk->state == HAK_CHUNK_FREE && (chunk->dirty != 0) == extent->dirty) {

@@ -33,8 +33,8 @@ static bool is_in_libc_heap(const void *block) {
   return libc_heap_start && at >= libc_heap_start && at < hak_os_break();
 }
 
-/* Look up libc's own functions, although other libraries may define some of the names. Its blocks are rare, so the
- * look-up is late. */
+/* Look up libc's own functions, although other libraries may define some of the names. This is done for the first block
+ * of libc, since such blocks are rare. */
 static const hak_owner_t *libc_heap(void) {
   static hak_owner_t heap;
   void *libc = heap.free ? NULL : hak_foreign_object((void *)sbrk, 0);

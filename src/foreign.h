@@ -1,5 +1,5 @@
-/* Duty: blocks of another allocator in the process. It is libc's own heap (a plugin loaded with RTLD_DEEPBIND allocates
- * there), or a second copy of this library. Layers below: arena, pagemap.
+/* Duty: blocks of another allocator in the process. This is libc's own heap, where a plugin loaded with RTLD_DEEPBIND
+ * allocates, or a second copy of this library. Layers below: arena, pagemap.
  * Data: the list of copies, in the copy loaded first. */
 #pragma once
 
@@ -28,5 +28,5 @@ const hak_owner_t *hak_foreign_owner(const void *block, const char *function);
 
 /* Load a library. NULL: no library has the name, or it cannot be loaded. */
 void *hak_foreign_open(const char *file, int flags);
-/* Open the library that holds the address, with these additional flags. NULL: it is the program, or none. */
+/* Open the library that holds the address, with these additional flags. NULL: the program or nothing holds it. */
 void *hak_foreign_object(const void *address, int flags);

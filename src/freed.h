@@ -1,4 +1,4 @@
-/* Duty: hardened profile: whether free blocks are as the profile left them, zero but for a seal, and a tag in a slab;
+/* Duty: hardened profile: whether free blocks are as the profile left them: zeros and a seal, and in a slab also a tag;
  * whether an empty slab keeps its class. Data: none but a switch. Layers below: types, seal, lock. */
 #pragma once
 

@@ -4,7 +4,7 @@
 
 #include "base.h"
 
-/* Slices for a slab with a guard behind them. NULL: this slab has none, by chance or for want of memory. */
+/* Slices for a slab, with a guard behind them. NULL: this slab gets no guard, by chance or for want of memory. */
 char *hak_gap_take(size_t slices, bool *zeroed);
-/* Give the guard its access back, so that its slice can be freed with the slab's. False: it stays as it is. */
+/* Give the guard its access back, so that its slice can be freed with the slab's. False: it stays without access. */
 bool hak_gap_open(char *base, size_t slices);

@@ -12,7 +12,7 @@ _Alignas(HAK_CACHE_LINE) _Atomic uint8_t hak_class_codes[HAK_SMALL_STEPS] = {
 #define HAK_CLASS(index, bytes, below, band) [(below) / HAK_BLOCK_MIN + 1 ...(bytes) / HAK_BLOCK_MIN] = (index),
 #define HAK_RUN_CLASS(index, kib, below)
 const uint8_t hak_small_classes[HAK_SMALL_STEPS] = {
-    [0] = 1, /* the class that serves when these are used up */
+    [0] = 1, /* the class that serves when all addresses for blocks of no bytes are in use */
 #include "classes.def"
 };
 

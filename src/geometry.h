@@ -36,14 +36,14 @@ enum {
   HAK_CLASS_NONE, /* no block starts here */
 #include "classes.def"
   HAK_CLASS_COUNT,
-  HAK_CLASS_HUGE = HAK_CLASS_COUNT, /* the first slice of a huge block */
+  HAK_CLASS_HUGE = HAK_CLASS_COUNT, /* in the page map: the first slice of a huge block */
   HAK_CLASS_SAMPLED,                /* in the page map: the block's class is in the sampler's record */
   HAK_BIN_COUNT,
   HAK_RUN_FIRST = HAK_CLASS_48K,
   HAK_BAND_COUNT = 8, /* C0..C7; band 8 holds the larger classes */
 
-  HAK_BIN_WORDS = 4, /* machine words of a thread's bin. The tables below hold class * HAK_BIN_WORDS in one byte, from
-                        which the machine gets a bin's address without a shift */
+  HAK_BIN_WORDS = 4, /* machine words of a thread's bin. The tables below hold class * HAK_BIN_WORDS in one byte, so
+                        that the machine computes a bin's address without a shift */
   /* The two classes without a bin have codes behind the last bin, which lead to words of 0. The fast path then finds no
    * block start there. */
   HAK_CODE_HUGE = HAK_CLASS_COUNT * HAK_BIN_WORDS - 3,
@@ -86,8 +86,8 @@ HAK_INLINE size_t hak_slab_slices(uint32_t cls) {
   return HAK_SLAB_SLICES + (five ? 1 : 0);
 }
 
-/* The class of a request of HAK_SMALL_MAX < bytes <= HAK_CACHED_MAX. Each doubling has four classes, but the first has
- * two, since its quarters are no multiple of a slice. */
+/* The class of a request of HAK_SMALL_MAX < bytes <= HAK_CACHED_MAX. Each doubling has four classes, except the first:
+ * it has two, since a quarter of it is no multiple of a slice. */
 HAK_INLINE uint32_t hak_run_class_of(size_t bytes) {
   if (bytes <= HAK_SLAB_BYTES) {
     return HAK_RUN_FIRST + (bytes > HAK_SLAB_BYTES - HAK_SLICE_BYTES);

@@ -114,7 +114,7 @@ void *hak_hardened_alloc(size_t bytes, size_t align, bool *zeroed) {
   }
   void *block = NULL;
   uint32_t cls = hak_class_of(size);
-  for (; cls < HAK_RUN_FIRST && !block; cls++) { /* larger ones for want of memory, or of alignment */
+  for (; cls < HAK_RUN_FIRST && !block; cls++) { /* a larger class if memory is short, or for alignment */
     block = (hak_class_sizes[cls] & (align - 1)) == 0 ? take_small_of_any(cls, bytes) : NULL;
   }
   *zeroed = hak_hard.zero;
@@ -143,7 +143,7 @@ HAK_INLINE void free_sealed(void *block, uint32_t cls, uint64_t base, hak_sealed
   }
 }
 
-/* Whether its pages are ordinary again; if not the block leaks, so that no other thread gets it either. */
+/* Make the block's pages ordinary again. False: they are not, and the block leaks, so that no other thread gets it. */
 static HAK_NOINLINE bool restore(void *block, uint32_t cls, const char *function) {
   int saved = errno;
   bool restored = hak_page_attributes_restore(block, cls, function);
@@ -184,7 +184,7 @@ void hak_hardened_free(void *block) {
 }
 
 void hak_hardened_free_sized(void *block, size_t bytes) {
-  bool named = hak_hard.sizes && bytes > 0; /* a block of no bytes may have some */
+  bool named = hak_hard.sizes && bytes > 0; /* a request of no bytes may have got a block with some */
   if (HAK_LIKELY(free_small(block, named ? bytes : HAK_UNSEALED, "free_sized"))) {
     return;
   }
@@ -273,7 +273,7 @@ static void *realloc_mapped(void *block, size_t bytes) {
   if (fresh) {
     memcpy(fresh, block, asked < bytes ? asked : bytes);
     hak_mapped_free(block, "realloc");
-  } else if (hak_mapped_resize(block, bytes, true)) { /* without memory a shrunk block may stay in place */
+  } else if (hak_mapped_resize(block, bytes, true)) { /* no memory, but a shrunk block may stay */
     errno = saved;
     return block;
   }

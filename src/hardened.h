@@ -17,12 +17,12 @@ HAK_NOINLINE void *hak_hardened_alloc(size_t bytes, size_t align, bool *zeroed);
 /* Free any block; the caller names its size. */
 HAK_NOINLINE void hak_hardened_free_sized(void *block, size_t bytes);
 HAK_NOINLINE void *hak_hardened_realloc(void *block, uint32_t cls, size_t bytes);
-/* The bytes that were asked for; aborts unless the block is live. HAK_UNSEALED: no block of the profile's. */
+/* The bytes that were asked for; aborts unless the block is live. HAK_UNSEALED: it is no block of the profile. */
 #define HAK_UNSEALED SIZE_MAX
 HAK_NOINLINE size_t hak_hardened_usable(const void *block, const char *function);
 
-/* Allocation tokens: whether one means a type without pointers; and the kind of type that the thread allocates for from
- * here on. Returns the kind before. */
+/* Allocation tokens. The first function says whether a token means a type without pointers. The second sets the kind of
+ * type for which the thread allocates from here on, and returns the kind before. */
 bool hak_hardened_is_data(size_t token);
 bool hak_hardened_type(bool data);
 

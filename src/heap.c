@@ -25,7 +25,7 @@ static struct {
   size_t parked_bytes;
   hak_heap_t *maybe_orphan; /* no heap before this one in the list of all is an orphan */
   size_t busy;              /* number of heaps that belong to a thread */
-  _Atomic size_t orphans;   /* how many of these belong to threads that did not survive a fork */
+  _Atomic size_t orphans;   /* the busy heaps whose threads did not survive a fork */
   uint32_t forks;           /* forks that led to this process */
   _Atomic uint64_t key;     /* the key + 1; 0: none yet */
 } heaps;
@@ -35,7 +35,7 @@ static _Thread_local hak_heap_t *set_aside __attribute__((tls_model("initial-exe
 
 _Atomic uint64_t hak_heap_forced_slow;
 
-/* The fast path then finds no valid block start, and frees on the slow path. */
+/* Clear the limit of each such bin. The fast path then finds no valid block start, and frees on the slow path. */
 static void force_slow_locked(hak_heap_t *heap) {
   bool all = hak_option(HAK_OPTION_CHECK_FREES) || hak_hard.on;
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
@@ -87,7 +87,8 @@ static bool may_park(const hak_heap_t *heap) {
   return !counted && !hak_hard.on && heap->parked_bytes <= PARKED_BYTES / PARKED_HEAPS && !hak_arena_has_fallen();
 }
 
-/* False: it holds too much. While it is verified its blocks do not look free, so no child of a fork may see it then. */
+/* False: the heap holds too much. While it is verified, its blocks do not look free, so no child of a fork may find it
+ * in the list then. */
 static bool park(hak_heap_t *heap) {
   heap->parked_ms = hak_os_now_ms();
   heap->parked_bytes = hak_bins_bytes(heap);
@@ -112,7 +113,7 @@ static bool park(hak_heap_t *heap) {
   return room;
 }
 
-/* Make it the calling thread's, which holds also in the child of a fork from a signal handler. */
+/* Make the parked heap the calling thread's. In the child of a fork from a signal handler, it still is. */
 static hak_heap_t *unpark_locked(void) {
   hak_heap_t *heap = heaps.parked;
   if (heap) {
@@ -124,7 +125,7 @@ static hak_heap_t *unpark_locked(void) {
   return heap;
 }
 
-/* The heaps are busy meanwhile, so that in the child of a fork they are orphans. */
+/* The heaps count as busy while they are closed, so that in the child of a fork they are orphans. */
 void hak_heap_close_parked(uint64_t until_ms) {
   hak_heap_t *young = NULL, *old, *next; /* the youngest comes first */
   hak_lock(&hak_heaps_lock);
@@ -160,7 +161,7 @@ static void thread_ends(void *value) {
   hak_heap_t *heap = value;
   if (!park(heap)) {
     hak_cache_close(heap, "free");
-    hak_heap = hak_heap_operators = &hak_heap_gone; /* before another thread can get it */
+    hak_heap = hak_heap_operators = &hak_heap_gone; /* before another thread can get the heap */
     put_idle(heap);
   }
 }

@@ -9,9 +9,10 @@
  * path without an extra test. `gone`: the thread is ending and gets no heap again. */
 extern hak_heap_t hak_heap_none, hak_heap_gone;
 
-/* Static TLS, of which a library loaded by dlopen gets little. */
+/* The calling thread's heap. It is in static TLS, of which a library loaded by dlopen gets little. */
 extern _Thread_local hak_heap_t *hak_heap __attribute__((tls_model("initial-exec")));
-/* The same for the C++ operators, once they have found that the program replaces none of them; else the empty heap. */
+/* The same for the C++ operators, once it is known that the program replaces none of them; until then, the empty
+ * heap. */
 extern _Thread_local hak_heap_t *hak_heap_operators __attribute__((tls_model("initial-exec")));
 
 /* Return this thread's heap, and make one if needed. NULL: the thread is ending, or there is no memory. */
@@ -28,7 +29,8 @@ void hak_heap_verify_mine(const char *function);
 bool hak_heap_holds(const void *block, uint32_t cls);
 
 /* Force every thread to free blocks of these classes on its slow path: see page_attributes.h. `classes` has one bit for
- * each class; samples share the bit of huge blocks. 0: as the option says, readable once the first heap exists. */
+ * each class; samples share the bit of huge blocks. 0: only if an option asks for
+ * it; the options can be read once the first heap exists. */
 void hak_heap_force_slow(uint64_t classes);
 extern _Atomic uint64_t hak_heap_forced_slow;
 HAK_INLINE uint64_t hak_class_bit(uint32_t cls) {
@@ -43,14 +45,13 @@ HAK_INLINE bool hak_heap_forces_slow(uint32_t cls) {
 void hak_heap_find_thread_ids(void);
 
 void hak_heap_check(void);
-/* Whether its thread did not survive a fork. */
+/* Whether the heap's thread did not survive a fork. */
 bool hak_heap_is_orphan(const hak_heap_t *heap);
 /* In the child of a fork: queue the heaps of the parent's other threads for adoption, without touching them. */
 void hak_heap_fork_child(void);
-/* Return what one of these heaps holds, so that threads can reuse the heap and its blocks. False: there is none. */
+/* Return the blocks of one orphaned heap, so that threads can reuse the heap and the blocks. False: there is none. */
 bool hak_heap_adopt_orphan(void);
-/* Return what ended threads parked in their heaps up to this time. Callers ask now and then, for heaps parked a decay
- * time. */
+/* Return the blocks in heaps that were parked up to this time. */
 void hak_heap_close_parked(uint64_t until_ms);
 void hak_heap_age_parked(void);
 extern hak_lock_t hak_heaps_lock;

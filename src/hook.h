@@ -32,7 +32,7 @@ HAK_INLINE bool hak_hook_is_on(void) {
 }
 
 /* With sampling off, the heap calls these functions only for a refused request. They therefore add nothing to the stack
- * or the code of its callers. */
+ * or the code of the heap's callers. */
 
 /* Serve a request of up to HAK_SMALL_MAX bytes for which the batch was empty. Returns a counted block, or a sample.
  * NULL: the heap must find a block. */

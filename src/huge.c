@@ -34,7 +34,7 @@ static extent_t extent_for(size_t bytes, size_t align) {
                                    : (extent_t){slices / HAK_CHUNK_SLICES, slices % HAK_CHUNK_SLICES, false};
 }
 
-/* Without a tail, which would block the growth. */
+/* Layout of a block that will grow. It has no tail, which would block the growth. */
 static extent_t extent_to_grow(size_t bytes) {
   return (extent_t){(bytes + HAK_CHUNK_BYTES - 1) >> HAK_CHUNK_SHIFT, 0, true};
 }
@@ -75,7 +75,7 @@ static void *alloc(extent_t extent, size_t bytes, size_t align, bool *zeroed) {
   return block;
 }
 
-/* A page may be several slices. Returns 0 if there are too many. */
+/* Round up to whole pages, which may be larger than a slice. Returns 0 if the size is too large. */
 static size_t whole_pages(size_t bytes) {
   return bytes > PTRDIFF_MAX - HAK_CHUNK_BYTES ? 0 : hak_round_up(bytes ? bytes : 1, hak_os_page_bytes());
 }
@@ -99,7 +99,7 @@ void hak_huge_free(void *block, const char *function) {
   atomic_fetch_sub_explicit(&moved_blocks, chunk->moved, memory_order_relaxed);
   chunk->moved = false;
   give(block, extent_of(chunk));
-  hak_arena_tick(hak_os_now_ms()); /* so that a program of huge blocks alone has windows, too */
+  hak_arena_tick(hak_os_now_ms()); /* so that windows end even in a program that uses only huge blocks */
 }
 
 size_t hak_huge_usable(const void *block) {
@@ -129,7 +129,7 @@ static bool shrink(void *block, extent_t has, extent_t wants) {
 static bool resize(void *block, size_t old_bytes, size_t bytes) {
   extent_t has = extent_of(hak_chunk_at(block));
   extent_t wants = extent_for(bytes, bytes > HAK_CACHED_MAX ? 1 : 2 * HAK_CHUNK_BYTES);
-  if (bytes == old_bytes) { /* within its last page: the block keeps its spare chunks to grow */
+  if (bytes == old_bytes) { /* the size ends in the same page: the block keeps its spare room to grow */
     return true;
   }
   if (bytes > old_bytes) {

@@ -77,8 +77,8 @@ void *hak_arena_take_chunks(size_t chunks, size_t tail, size_t align, bool grows
   }
 }
 
-/* A program may never write parts of a huge block, and these keep pages of its earlier users. The arena does not know
- * which. So it purges one freed huge block in this many, however little free memory there is. */
+/* A program may leave parts of a huge block unwritten. Such parts keep pages that earlier blocks made resident, and the
+ * arena does not know which. So it purges one freed huge block in this many, however little free memory there is. */
 enum { FREED_PER_PURGE = 256 };
 size_t hak_huge_freed;
 

@@ -1,5 +1,5 @@
-/* Huge pages where the program is sure to fill them: at the front of a large heap, while they stay within the latency
- * budget. And mTHP of 16 to 128 KiB for chunks of slabs. */
+/* Chooses huge pages where the program is sure to fill them: at the front of a large heap, while they stay within the
+ * latency budget. For chunks of slabs, it chooses mTHP of 16 to 128 KiB. */
 #include "mapping.h"
 
 #include "options.h"
@@ -14,10 +14,11 @@ enum { HUGE_PAGES_AVOIDED_BELOW = 32 << 20 >> HAK_SLICE_SHIFT, HUGE_PAGES_FROM =
 enum { ALLOWED_MS = 2, OVER_MAX_MS = 14, FIRST_PAUSE = 8, LAST_PAUSE = 512 };
 enum { MTHP_MAX = 128 << 10, MTHP_PART_BYTES = HAK_CHUNK_BYTES - HAK_SLAB_BYTES }; /* too little for a 2 MiB page */
 
-/* Lock: the arena's. After slow huge pages, `pause` chunks do without one, and `left` of these remain. */
+/* Lock: the arena's. After slow huge pages, the next `pause` chunks get none; `left` of these chunks are still to
+ * come. */
 static struct {
   uint32_t pause, left;
-  uint64_t over_ms; /* what huge pages took beyond the budget */
+  uint64_t over_ms; /* time that huge pages took beyond the budget */
 } budget;
 
 void hak_arena_try_mthp(void) {
@@ -72,8 +73,8 @@ HAK_NOINLINE static bool may_be_huge(const char *base, size_t slices) {
   return begins && !waits;
 }
 
-/* Charge the time of a huge page to the budget. Small pages would have taken about a millisecond; another program's
- * turn may account for a little more. */
+/* Charge the time of a huge page to the budget. About a millisecond of it is free, since small pages would have taken
+ * as long; and a little more, which another program may have used. */
 HAK_NOINLINE static void charge(uint64_t took_ms) {
   hak_lock(&hak_arena.lock);
   uint64_t over = budget.over_ms + took_ms;

@@ -31,7 +31,7 @@ bool hak_huge_resize(void *block, size_t bytes);
  * that was to become a run may still be huge. */
 bool hak_huge_to_run(void *block, uint32_t cls);
 bool hak_huge_from_run(void *block, uint32_t cls, size_t bytes);
-/* Move the block to a place of `bytes`, more than it has: page by page, or by a copy. NULL: it is unchanged. */
+/* Move the block to a larger place, of `bytes`: by remapping its pages, or by a copy. NULL: it is unchanged. */
 void *hak_huge_move(void *block, size_t bytes);
 
 /* Number and bytes of live huge blocks. */

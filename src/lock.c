@@ -6,7 +6,7 @@
 /* A sleeping thread costs the others a wake-up call, which takes longer than a critical section. */
 enum {
   SPINS = 1000, /* pauses before sleeping, and again after waking */
-  PAUSES = 32,  /* at most, between two reads: many readers slow down the owner */
+  PAUSES = 32,  /* most pauses between two reads: frequent reads slow down the owner */
 };
 
 _Thread_local uint8_t hak_lock_passes __attribute__((tls_model("initial-exec")));
@@ -59,7 +59,7 @@ static bool spin(hak_lock_t *lock, uint32_t value) {
   return false;
 }
 
-/* False: a fork does not wait for a stuck lock. */
+/* Wait for the lock, and take it. False: the lock is stuck, and a fork does not wait for it. */
 static bool wait(hak_lock_t *lock, uint32_t self, bool for_fork) {
   if (spin(lock, self)) {
     return true;

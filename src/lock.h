@@ -20,9 +20,9 @@ typedef struct hak_lock {
   { 0, false }
 #define HAK_LOCK_WAITERS ((uint32_t)1 << 31)
 
-/* Number of forks under way in this thread; one inside another's handler only counts. */
+/* Number of forks under way in this thread. A fork in a handler of another fork only increments it. */
 extern _Thread_local uint8_t hak_lock_passes __attribute__((tls_model("initial-exec")));
-/* Number of this thread, kept in the child of its fork; 0 before its first lock. */
+/* Number of this thread, which it keeps in the child of its fork. 0 before it first takes a lock. */
 extern _Thread_local uint32_t hak_lock_id __attribute__((tls_model("initial-exec")));
 
 uint32_t hak_lock_make_id(void);
@@ -61,7 +61,7 @@ HAK_INLINE size_t hak_lock_read(hak_lock_t *lock, const size_t *number) {
   return value;
 }
 
-/* False: another thread holds it, or the code of this thread that a signal handler interrupted. */
+/* False: another thread holds it, or this thread does, in code that a signal handler interrupted. */
 bool hak_lock_try(hak_lock_t *lock);
 
 /* How often threads waited, by duration: below 1 us, 10 us, ... 10 ms, and longer. */

@@ -23,7 +23,8 @@ HAK_INLINE uint32_t hak_magazine_size(const hak_magazine_t *magazine) {
   return atomic_load_explicit(&magazine->size, memory_order_relaxed);
 }
 
-/* A reader never sees the slots of one magazine with the size of the other. */
+/* Set the magazine, in an order of stores that never lets a reader see the old slots with the new size, or the
+ * reverse. */
 HAK_INLINE void hak_magazine_set(hak_magazine_t *magazine, const hak_magazine_t *to) {
   atomic_store_explicit(&magazine->size, 0, memory_order_relaxed);
   atomic_signal_fence(memory_order_release);

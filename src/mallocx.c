@@ -1,6 +1,6 @@
-/* jemalloc's extended functions, for programs that mix them with malloc: under a preloaded library, their blocks would
- * else come from jemalloc and go to this library's free. The flags are those of <jemalloc/jemalloc.h>; those that name
- * an arena or a cache have no effect. */
+/* jemalloc's extended functions, for programs that mix them with malloc. Otherwise, with this library preloaded, their
+ * blocks would come from jemalloc and go to this library's free. The flags are those of <jemalloc/jemalloc.h>; those
+ * that name an arena or a cache have no effect. */
 #include "hakmem.h"
 
 #include "geometry.h"
@@ -50,7 +50,7 @@ void *rallocx(void *block, size_t bytes, int flags) {
   return moved;
 }
 
-/* A block keeps its size. Callers see by the result whether that is enough. */
+/* Returns the block's size, which it never changes. Callers compare it with the size that they need. */
 size_t xallocx(void *block, size_t bytes, size_t extra_bytes, int flags) {
   (void)bytes, (void)extra_bytes, (void)flags;
   return hak_malloc_usable_size(block);
@@ -72,8 +72,8 @@ void sdallocx(void *block, size_t bytes, int flags) {
   hak_free(block);
 }
 
-/* The least usable size of such a block; 0: no block is so large. Blocks may be exact to the byte (hardened, guarded).
- */
+/* The least usable size of a block for such a request; 0: no block is so large. A block may have exactly the requested
+ * size (hardened profile, guarded blocks). */
 size_t nallocx(size_t bytes, int flags) {
   (void)flags;
   return bytes <= PTRDIFF_MAX ? bytes : 0;

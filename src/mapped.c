@@ -58,7 +58,7 @@ static region_t *find_locked(const void *block) {
   return found && found->base ? found : NULL;
 }
 
-/* Move the entries behind up, so that searches still find them. */
+/* Move later entries into the hole, so that searches still find them. */
 static void remove_locked(region_t *entry) {
   size_t mask = table.size - 1, hole = (size_t)(entry - table.at);
   for (size_t i = (hole + 1) & mask; table.at[i].base; i = (i + 1) & mask) {
@@ -264,7 +264,7 @@ bool hak_mapped_resize(void *block, size_t bytes, bool shrinks) {
   return true;
 }
 
-/* Its addresses stay without access until others have taken their place. */
+/* Keep a freed region without access until later ones have taken its place. */
 static void let_wait(region_t region) {
   uint32_t places = hak_hard.delayed_regions < REGIONS_MAX ? hak_hard.delayed_regions : REGIONS_MAX;
   region_t older = region;

@@ -1,5 +1,5 @@
-/* Duty: large blocks of the hardened profile. Each is a mapping of its own between pages without access, and ends where
- * its last page ends, as far as its alignment allows.
+/* Duty: large blocks of the hardened profile. Each is a mapping of its own between pages without access. It ends at the
+ * end of its last page, as far as its alignment allows.
  * Data: the table of live blocks and the freed regions whose addresses wait; lock: hak_mapped_lock. No system call
  * happens under it. Layers below: seal, arena, os.
  *
@@ -10,7 +10,7 @@
 
 #include "lock.h"
 
-/* Start-up, when the profile is wanted. */
+/* Start-up, if the options ask for the profile. */
 void hak_mapped_start(void);
 
 /* `align` is a power of two. The block reads as zeros. NULL: no memory. */
@@ -28,6 +28,6 @@ extern const struct hak_owner hak_mapped_owner;
 /* The first live block that was written to outside its bytes. NULL: there is none, or another thread has the lock. */
 const void *hak_mapped_find_damaged(bool *before);
 
-/* Slices' worth of pages of live blocks. */
+/* Pages of live blocks, counted in slices. */
 extern _Atomic size_t hak_mapped_slices;
 extern hak_lock_t hak_mapped_lock;

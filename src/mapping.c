@@ -3,7 +3,7 @@
 
 #include "os.h"
 
-enum { SCATTER_CHUNKS = 1024 }; /* random range of the first chunk, below the kernel's choice */
+enum { SCATTER_CHUNKS = 1024 }; /* the first chunk lies at random within this range below the kernel's choice */
 
 hak_mapping_t hak_mapping;
 

@@ -19,7 +19,7 @@ typedef struct hak_mapping {
   char *hint;
   _Atomic(char *) part_end;                  /* end of the last mapping of less than a chunk */
   hak_range_t unmapped[HAK_UNMAPPED_RANGES]; /* to be used again */
-  size_t lost_bytes;                         /* unmapped and not in `unmapped`: only the kernel finds them */
+  size_t lost_bytes;                         /* unmapped, but not in `unmapped`: only the kernel can reuse them */
 } hak_mapping_t;
 
 extern hak_mapping_t hak_mapping;
@@ -28,8 +28,8 @@ extern hak_mapping_t hak_mapping;
 void hak_map_remember_locked(char *base, size_t bytes);
 /* Map memory, aligned to `align` bytes. NULL: there is none. */
 char *hak_map(size_t bytes, size_t align, bool for_slabs);
-/* Take the lock, with all that listing a mapped range needs. False: the range was unmapped again, or was never mapped
- * (NULL). */
+/* Take the lock, with the leaves and descriptors that listing a mapped range needs. False: the range was unmapped
+ * again, or was never mapped (NULL). */
 bool hak_map_lock(char *base, size_t bytes);
 void hak_map_count_locked(size_t slices);
 /* List mapped slices of one chunk, which read as zeros. False: there is no memory for their descriptors, and they are
@@ -49,6 +49,6 @@ void hak_unmap_forget_locked(hak_chunk_t *chunk, hak_mask_t mask);
 bool hak_unmap_and_unlock(hak_chunk_t *chunk, hak_mask_t mask);
 /* Number of clean free slices in chunks that also hold blocks. */
 size_t hak_unmap_clean_locked(void);
-/* Unmap the clean free slices of chunks that also hold blocks. False: nothing was unmapped. There are fewer than
- * `least`, too few for the effort, or so much mapped memory that the process would run out of mappings. */
+/* Unmap the clean free slices of chunks that also hold blocks. False: nothing was unmapped, because there
+ * are fewer than `least`, or too few for the effort, or the process would run out of mappings. */
 bool hak_unmap_clean(size_t least);

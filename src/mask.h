@@ -18,7 +18,7 @@ HAK_INLINE uint32_t hak_mask_lowest(hak_mask_t mask) {
   return (uint64_t)mask ? (uint32_t)__builtin_ctzll((uint64_t)mask)
                         : 64 + (uint32_t)__builtin_ctzll((uint64_t)(mask >> 64));
 }
-/* The bits at which `count` >= 1 bits in a row begin. */
+/* The bits at which runs of at least `count` >= 1 bits begin. */
 HAK_INLINE hak_mask_t hak_mask_starts(hak_mask_t mask, size_t count) {
   for (size_t have = 1; have < count && mask;) {
     size_t step = have < count - have ? have : count - have;

@@ -1,4 +1,4 @@
-/* Memory for the allocator's own objects, apart from all blocks. The owners recycle it and never give it back. */
+/* Memory for the allocator's own objects, apart from all blocks. Its users recycle it and never give it back. */
 #include "meta.h"
 
 #include "geometry.h"

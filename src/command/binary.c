@@ -55,7 +55,7 @@ static const segment_t *segment_of(const binary_t *file, uint32_t type) {
   return NULL;
 }
 
-/* The file offset of an address of the loaded program; the file's size: none. */
+/* The file offset of an address in the loaded program. If the file does not hold it, returns the file's size. */
 static uint64_t place_of(const binary_t *file, uint64_t address) {
   size_t count;
   const segment_t *segment = segments(file, &count);
@@ -86,8 +86,8 @@ static uint64_t dynamic_place(const binary_t *file, int64_t tag) {
   return file->size;
 }
 
-/* Searches the dynamic symbols. The table ends where the string table begins, as every linker arranges them. wanted:
- * also accept symbols that another file must define. */
+/* Searches the dynamic symbols. The table ends where the string table begins: every linker puts them in this
+ * order. wanted: also accept symbols that another file must define. */
 static bool has_symbol(const binary_t *file, const char *name, bool wanted) {
   uint64_t table = dynamic_place(file, DT_SYMTAB), names = dynamic_place(file, DT_STRTAB);
   size_t count = names > table ? (size_t)(names - table) / sizeof(symbol_t) : 0;
@@ -151,14 +151,14 @@ void binary_close(binary_t *file) {
   *file = (binary_t){0};
 }
 
-/* The layout table (inspect/layout.h) shows it, which stripped programs have, too. */
+/* Looks for the layout table (inspect/layout.h), which stripped programs have, too. */
 bool binary_holds_hakmem(const binary_t *file) {
   static const char magic[16] = "hakmem layout";
   return memmem(file->bytes, file->size, magic, sizeof magic) != NULL;
 }
 
-/* Looks for a function that every file of such a program imports. If the runtime is linked in and exports only malloc,
- * it looks for the name under which the runtime writes messages. */
+/* Looks for a function of the runtime that every file of such a program imports. A runtime that is linked in may export
+ * only malloc; so it also looks for the name with which the runtime's messages begin. */
 const char *binary_sanitizer(const binary_t *file) {
   static const char *const runtimes[][3] = {{"__asan_init", "\0AddressSanitizer", "address"},
                                             {"__tsan_init", "\0ThreadSanitizer", "thread"},

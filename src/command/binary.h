@@ -14,8 +14,8 @@ typedef struct binary {
   bool exports_malloc;     /* it has its own malloc, which precedes that of any library */
 } binary_t;
 
-/* Read a file. NULL: success; call binary_close() afterwards. Else the reason: "is no ELF file", a damaged one, or the
- * system's message. */
+/* Read a file. NULL: success; call binary_close() afterwards. Else the reason as text: the file is no ELF file or is
+ * damaged, or the system's message. */
 const char *binary_open(const char *path, binary_t *file);
 void binary_close(binary_t *file);
 
@@ -24,7 +24,7 @@ bool binary_holds_hakmem(const binary_t *file);
 /* The option -fsanitize=... of a runtime that has its own malloc and ends the program if another one precedes it. NULL:
  * there is none. The runtimes of `undefined` and of a shared `leak` work with any malloc. */
 const char *binary_sanitizer(const binary_t *file);
-/* Whether its C library is musl, by its dynamic linker or, for a library, by the libraries it needs. */
+/* Whether its C library is musl. The dynamic linker shows it; for a library, the libraries that it needs. */
 bool binary_is_musl(const binary_t *file);
 /* Whether machine, class and byte order agree, so that one can be loaded beside the other. */
 bool binary_fits(const binary_t *a, const binary_t *b);

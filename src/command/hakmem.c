@@ -17,13 +17,13 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-/* Exit codes, as for env and nice: wrong usage or an own failure; a program that cannot be run; one that does not
- * exist. */
+/* Exit codes, as for env and nice: wrong usage or a failure of this command; a program that cannot be run; a program
+ * that does not exist. */
 enum { EXIT_USAGE = 125, EXIT_REFUSED = 126, EXIT_NOT_FOUND = 127 };
 enum { SCRIPTS_MAX = 5 };          /* nested script interpreters that the kernel follows */
 enum { SCRIPT_BYTES = 256 << 10 }; /* read of a shell script */
 
-#define SEPARATORS ": \t\n" /* in LD_PRELOAD, which has no quotes */
+#define SEPARATORS ": \t\n" /* between the names in LD_PRELOAD, which cannot be quoted */
 #define LINK "link libhakmem.a into it instead: cc ... $(pkg-config --libs --static hakmem)"
 
 _Noreturn __attribute__((format(printf, 2, 3))) static void refuse(int status, const char *format, ...) {
@@ -136,8 +136,8 @@ _Noreturn static void refuse_without_library(const char *path, const search_t *s
          path, binary_machine_name(program), binary_is_musl(program) ? " and musl" : "", search->other);
 }
 
-/* Check what a shell reads, as far as its words show. Refuse it if the last command, which does the work, cannot be
- * served; warn of others. */
+/* Check the commands in a shell's text. If the last one, which does the work, starts a program without the library,
+ * refuse the text; warn of other such commands. */
 static void check_text(const char *name, const char *text) {
   shell_loss_t loss;
   if (!shell_loses(text, &loss)) {
@@ -203,7 +203,7 @@ static void check_program(const char *name, char library[PATH_MAX]) {
   binary_close(&file);
 }
 
-/* Check what a shell's call gives it: sh -c TEXT, or sh FILE. */
+/* Check the text that a shell will read: sh -c TEXT, or sh FILE. */
 static void check_shell(char **words) {
   bool is_file = false;
   const char *text = shell_is(words[0]) ? shell_text(words, &is_file) : NULL;

@@ -1,4 +1,4 @@
-/* The library that lies beside this command: of an installation, a package or a build. */
+/* Finds the library that belongs to this command, in an installation, a package or a build. */
 #pragma once
 
 #include "binary.h"
@@ -13,7 +13,7 @@
 typedef struct search {
   const binary_t *program; /* NULL: programs of this wrapper's kind */
   char found[PATH_MAX];    /* "": none */
-  char other[PATH_MAX];    /* one for another machine or C library; "": none */
+  char other[PATH_MAX];    /* a library for another machine or C library; "": none */
   bool no_proc;            /* /proc is not mounted, so that this program's own folder is unknown */
 } search_t;
 

@@ -6,7 +6,7 @@
 
 typedef struct script {
   char interpreter[PATH_MAX]; /* the word behind #!, or the command that its `env` starts */
-  bool by_name;               /* it is searched in PATH, as env does; else it is a path */
+  bool by_name;               /* it is a name to be searched in PATH, as env does; else a path */
   bool without_environment;   /* env starts it with an empty environment */
 } script_t;
 

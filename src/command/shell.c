@@ -1,4 +1,4 @@
-/* Reads a shell's text word by word, and asks of each command whether it starts another one without LD_PRELOAD. */
+/* Reads a shell's text word by word, and checks whether any command starts another one without LD_PRELOAD. */
 #include "shell.h"
 #include "starter.h"
 
@@ -23,7 +23,7 @@ typedef struct command {
 typedef struct reader {
   const char *at;
   int line;
-  bool guarded, ended; /* the next command is guarded; the rest is not understood */
+  bool guarded, ended; /* guarded: the next command is; ended: the rest of the text is not understood */
 } reader_t;
 
 static bool is_one_of(const char *word, const char *const *list) {
@@ -119,7 +119,7 @@ static bool read_command(reader_t *reader, command_t *command) {
     } else if (c == '(' || c == ')' || !strchr(WORD_ENDS, c)) {
       command->line = command->count ? command->line : reader->line;
       if (c == '(' || c == ')') {
-        command->count = 0; /* a subshell begins or ends, or what stood before names a case or a function */
+        command->count = 0; /* a subshell begins or ends, or the words so far are a function's name or a case pattern */
         command->guarded = true;
         reader->at++;
       } else {
@@ -137,7 +137,7 @@ static bool read_command(reader_t *reader, command_t *command) {
   return *reader->at && !reader->ended;
 }
 
-/* NAME=VALUE, and NAME is LD_PRELOAD and VALUE not made from the present one. */
+/* Whether the word is LD_PRELOAD=VALUE, where VALUE does not contain the present value. */
 static bool replaces(const char *word) {
   return strncmp(word, PRELOAD "=", sizeof PRELOAD) == 0 && !strstr(word + sizeof PRELOAD, PRELOAD);
 }
@@ -147,8 +147,7 @@ static bool is_variable(const char *word) {
   return name > 0 && word[name] == '=';
 }
 
-/* Skips what stands before the command's name: reserved words, exec, variables. replaced: LD_PRELOAD is one of these.
- */
+/* Skips the words before the command's name: reserved words, exec, assignments. replaced: LD_PRELOAD is assigned. */
 static char **skip_front(command_t *command, bool *exec, bool *replaced) {
   static const char *const reserved[] = {"if",   "then", "else", "elif", "while", "until", "do",
                                          "case", "in",   "for",  "!",    "{",     "}",     NULL};
@@ -168,7 +167,7 @@ static char **skip_front(command_t *command, bool *exec, bool *replaced) {
   return word;
 }
 
-/* Whether the shell itself does it, so that no program starts. */
+/* Whether the word is a command of the shell itself, which starts no program. */
 static bool is_built_in(const char *word) {
   static const char *const names[] = {
       "cd",    "set",    "exit",  "return", "echo",  "printf", ":",     "true",     "false",   "wait",     "trap",
@@ -195,8 +194,8 @@ static void note(shell_loss_t *loss, int line, const char *starter, const char *
   snprintf(loss->started, sizeof loss->started, "%s", started ? started : "");
 }
 
-/* Notes a command that starts another one without the library. Commands for other machines and users count only if the
- * shell becomes one (exec): else they are seldom the work. */
+/* Notes a command that starts another one without the library. Commands that act on other machines or as other users
+ * count only if the shell is replaced by one (exec): otherwise they are seldom the main work. */
 static void loses(char **words, bool exec, int line, shell_loss_t *loss) {
   for (started_t started; *words && ((started = starter_read(words)).words || started.lost); words = started.words) {
     const char *slash = strrchr(words[0], '/'), *name = slash ? slash + 1 : words[0];

@@ -5,9 +5,9 @@
 
 enum { SHELL_NAME_BYTES = 256 };
 
-/* What a text loses. line: counted from 1. starter: the command that takes LD_PRELOAD away. started: the program that
- * it starts; "": unknown. lost: a clause with the starter as its subject. final: no other command follows, so that this
- * one does the work. */
+/* A place in a text where LD_PRELOAD is lost. line: counted from 1. starter: the command that takes LD_PRELOAD away.
+ * started: the program that it starts; "": unknown. lost: the reason, as a clause with the starter as its subject.
+ * final: no other command follows, so this one does the work. */
 typedef struct shell_loss {
   int line;
   char starter[SHELL_NAME_BYTES], started[SHELL_NAME_BYTES];
@@ -16,10 +16,10 @@ typedef struct shell_loss {
 } shell_loss_t;
 
 /* The first loss, or a later one that is final. False: the text shows none. The text is read as sh reads it, up to the
- * first here-document; what its variables and functions hold is unknown. */
+ * first here-document. The contents of variables and functions are unknown. */
 bool shell_loses(const char *text, shell_loss_t *loss);
 
-/* The text that the words of a shell's call give it, or, if is_file, the file that holds it. NULL: neither. */
+/* The text in the words of a shell's command line; if is_file, the name of the file with the text. NULL: neither. */
 const char *shell_text(char **words, bool *is_file);
 
 /* Whether a program's file name is that of a shell whose language is that of sh. */

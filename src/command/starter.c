@@ -49,7 +49,7 @@ static bool is_one_of(const char *word, const char *const *list) {
   return *list != NULL;
 }
 
-/* Why an option of env removes LD_PRELOAD. value: the word behind it, or NULL. */
+/* The reason why an option of env removes LD_PRELOAD; NULL: it does not. value: the word behind it, or NULL. */
 static const char *lost_by_env(const char *option, const char *value) {
   static const char *const clears[] = {"-i", "-", "--ignore-environment", "-iv", "-vi", NULL};
   static const char *const unsets[] = {"-u" PRELOAD, "--unset=" PRELOAD, NULL};

@@ -3,7 +3,8 @@
 
 #include <stdbool.h>
 
-/* The command that another one starts. lost: why LD_PRELOAD does not reach it; NULL: it does, if the words show all. */
+/* The command that another one starts. lost: why LD_PRELOAD does not reach it; NULL: as far as the words show, it
+ * does. */
 typedef struct started {
   char **words;
   const char *lost;
