@@ -4,7 +4,7 @@
  * A program may replace any of them, and the runtime's own forms call each other: the sized delete calls the plain one,
  * new[] calls new, and a nothrow form calls the throwing one. If the program replaces one form, all forms of this file
  * step aside, and pass each call to the function that it would reach without this library. If it replaces none, this
- * check costs nothing: both fast paths use a heap pointer of their own, `hak_heap_operators`, which a thread has once
+ * check costs nothing: both fast paths use a heap pointer of their own, `hak_heap_operators`, which a thread sets once
  * the answer is known. */
 #include "hakmem.h"
 
@@ -62,7 +62,7 @@ static new_handler_t current_new_handler(const void *caller) {
   return get ? get() : NULL;
 }
 
-/* The same in a static program that has the exception but not the function (Itanium C++ ABI). A std::bad_alloc object
+/* Throws it in a static program that has the exception but not the function (Itanium C++ ABI). A std::bad_alloc object
  * consists only of a pointer to its virtual table. */
 extern void *_ZTVSt9bad_alloc[] __attribute__((weak)), *_ZTISt9bad_alloc[] __attribute__((weak));
 extern void _ZNSt9bad_allocD1Ev(void *exception) __attribute__((weak));
@@ -98,8 +98,8 @@ static void *call_handlers(size_t alignment, size_t bytes, const void *caller) {
 }
 
 /* A handler may throw, and a nothrow form must catch that, which C cannot. The runtime's own form calls the throwing
- * operator new of this file inside a try block. A program that embeds the library has only the runtime's form: linked
- * statically, this file's form would replace it. */
+ * operator new of this file inside a try block. In a program that embeds the library, the nothrow form is the
+ * runtime's own: linked statically, a form of this file would replace it. */
 HAK_COLD static void *new_refused(size_t alignment, size_t bytes, bool nothrow, const void *caller) {
   void *(*plain)(size_t, const void *) = NULL, *(*aligned)(size_t, size_t, const void *) = NULL;
   if (nothrow && current_new_handler(caller)) {
@@ -144,7 +144,7 @@ static void *new_block(size_t alignment, size_t bytes, bool nothrow, const void 
   HAK_EXPORT type name parameters __attribute__((weak, alias("own" #name))); \
   static form_t form##name = {#name, (void *)name, (void *)own##name, NULL};
 
-/* The present definition of that name; the compiler may turn a plain call into one of this file's own functions. */
+/* The function to which the name resolves. The compiler may turn a plain call into a call of this file's function. */
 #define LEAD(name) ((__typeof__(&(name)))(uintptr_t)form##name.bound)
 #define TRY_NEW \
   void *block = HAK_LIKELY(bytes <= HAK_SMALL_MAX) ? hak_alloc_from(hak_heap_operators, bytes) : NULL; \
@@ -204,7 +204,7 @@ static form_t *const forms[] = {FORMS(_Znw, _Zdl), FORMS(_Zna, _Zda), NULL};
 
 typedef struct object {
   uintptr_t inside;
-  const void *is; /* identified by its program headers; NULL: none */
+  const void *is; /* the program or library, identified by its program headers; NULL: none */
 } object_t;
 
 static int find_object(struct dl_phdr_info *info, size_t size, void *argument) {
@@ -226,8 +226,9 @@ static const void *object_of(void *address) {
   return object.is;
 }
 
-/* The runtime's forms replace none, nor do those of a library with its own malloc, an allocator that this one
- * supersedes. If the runtime was not loaded with this library, later libraries find the forms of this file first. */
+/* Forms of the runtime do not count as replacements, nor do those of a library with its own malloc: it is an allocator
+ * that this one supersedes. If the runtime was not loaded with this library, later libraries find the forms of this
+ * file first. */
 HAK_COLD static int decide(void) {
   bool replaced = false;
   const void *runtime = object_of((void *)_ZSt15get_new_handlerv);

@@ -193,7 +193,7 @@ static void write_allowed(hak_text_t text, const option_t *option) {
 
 static void load(const char *variable) {
   const char *equals = strchr(variable, '=');
-  char name[80], value[80], allowed[80]; /* longer than any valid one; the warning shows the start of others */
+  char name[80], value[80], allowed[80]; /* longer than any valid text; the warning shows the start of longer ones */
   size_t length = equals ? (size_t)(equals - variable) : strlen(variable);
   length = length < sizeof name ? length : sizeof name - 1;
   memcpy(name, variable, length);
@@ -206,7 +206,7 @@ static void load(const char *variable) {
                  name);
     return;
   }
-  if (equals[1] == '\0') { /* empty, as in many settings files: not set */
+  if (equals[1] == '\0') { /* an empty value, as in many settings files, counts as not set */
     return;
   }
   int64_t parsed;

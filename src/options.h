@@ -27,7 +27,7 @@ typedef enum hak_option_id {
 #undef HAK_OPTION
 
 extern _Atomic int64_t hak_option_values[HAK_OPTION_COUNT];
-extern bool hak_option_given[HAK_OPTION_COUNT]; /* set explicitly, not by the profile */
+extern bool hak_option_given[HAK_OPTION_COUNT]; /* whether the user set the option, rather than the profile */
 extern hak_lock_t hak_options_lock;             /* for changes */
 
 /* The value, in the unit of its row. */

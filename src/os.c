@@ -53,8 +53,9 @@ size_t hak_os_page_bytes(void) {
 
 /* Other libraries watch mappings and, above all, their removal. They define functions under libc's names, or patch the
  * code of libc's. So these calls go through the names, with no lock held. Such a function may allocate and free. It
- * then does so like a thread without a heap, because the thread's own heap may be in the middle of a change. Nested
- * calls bypass the watchers if the memory was unused, or fail: later purging then announces the memory. */
+ * then does so like a thread without a heap, because the thread's own heap may be in the middle of a change. If
+ * such a function makes the heap call the system again, the nested call bypasses the watchers if the memory was unused.
+ * Otherwise the nested call fails, and later purging announces the memory. */
 static _Thread_local bool calling __attribute__((tls_model("initial-exec")));
 
 bool hak_os_is_calling(void) {
@@ -103,10 +104,10 @@ static void *map(void *at, size_t bytes, int protection, int flags) {
   return p;
 }
 
-/* A sandbox may kill the process for advice that glibc's malloc never gives. A program that enters one announces it by
- * prctl, which this library intercepts; any other test might itself be the fatal call. A filter that exists at start
- * must allow whole programs to start. The common ones (containers, services) do not check advice. Obeying them would
- * cost each small program in a container a 2 MiB page. */
+/* A sandbox may kill the process for advice that glibc's malloc never gives. A program that enters a sandbox announces
+ * it by prctl, which this library intercepts; any other test might itself be the fatal call. Filters that exist at
+ * start do not count: they let whole programs start, and the common ones (containers, services) do not check advice. If
+ * they counted, each small program in a container would get a 2 MiB page. */
 static _Atomic bool filtered;
 
 bool hak_os_is_filtered(void) {
@@ -153,7 +154,7 @@ static bool protect(void *at, size_t bytes, long protection) {
   return with_errno(hak_direct(SYS_mprotect, (long)at, (long)bytes, protection)) == 0;
 }
 
-/* By direct system call, since another thread may wait for the result; the program loses nothing. */
+/* Uses direct system calls, since another thread may wait for the result. The pages lose no content. */
 bool hak_os_make_writable(void *at, size_t bytes) {
   const long access = PROT_READ | PROT_WRITE, flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
   count(&counters.mprotect, 1);
@@ -247,7 +248,7 @@ bool hak_os_make_ordinary(void *at, size_t bytes, uint32_t ways) {
                MADV_KEEPONFORK); /* older kernels know neither this nor its opposite */
     ok = hak_direct(SYS_madvise, (long)at, (long)bytes, MADV_DOFORK) == 0 && ok;
   }
-  return ok || succeeded(hak_os_map_at(at, bytes) == HAK_OS_MAPPED); /* in the child of a fork */
+  return ok || succeeded(hak_os_map_at(at, bytes) == HAK_OS_MAPPED); /* missing in the child of a fork */
 }
 
 static bool unmap(void *at, size_t bytes, bool unused) {
@@ -324,8 +325,8 @@ void *hak_os_lengthen(void *at, size_t bytes, size_t wanted, bool may_move) {
 }
 
 /* UCX's mremap drops the last argument, and the kernel would move the pages to an arbitrary address. So a call that
- * leaves the pages in place announces them, and the watchers take it for a move. A direct call then moves them. The
- * kernel first unmaps the target, which may be gone after a failure. */
+ * leaves the pages in place announces them: the watchers take it for a move. A direct call then moves the pages. The
+ * kernel unmaps the target first, so the target may be gone after a failure. */
 bool hak_os_move(void *from, void *to, size_t bytes, bool *lost) {
   const long flags = MREMAP_MAYMOVE | MREMAP_FIXED, length = (long)bytes;
   *lost = false;

@@ -35,14 +35,14 @@ bool hak_os_make_writable(void *at, size_t bytes);
 
 /* Discard pages and take their access away; hak_os_make_writable gives it back. */
 bool hak_os_close(void *at, size_t bytes);
-/* Make whole pages read-only for good, where the kernel knows how; else until somebody changes that. */
+/* Make whole pages read-only: for good if the kernel can seal them, else until a call makes them writable. */
 bool hak_os_seal(void *at, size_t bytes);
 
 typedef enum hak_os_map_result { HAK_OS_MAPPED, HAK_OS_OCCUPIED, HAK_OS_NO_MEMORY } hak_os_map_result_t;
 /* Map readable, writable, zeroed memory exactly at `at`, only if nothing is mapped there. */
 hak_os_map_result_t hak_os_map_at(void *at, size_t bytes);
 bool hak_os_unmap(void *at, size_t bytes);
-/* The same for memory that no program ever used. */
+/* The same for memory that the program never used. */
 bool hak_os_unmap_unused(void *at, size_t bytes);
 /* Page attributes that a program may have set. */
 typedef enum hak_os_altered {
@@ -51,10 +51,11 @@ typedef enum hak_os_altered {
   HAK_OS_UNFORKED = 4, /* absent or empty in the child of a fork */
   HAK_OS_GUARDED = 8
 } hak_os_attribute_t;
-/* Restore ordinary attributes to pages that were changed in any of these `ways`, and map pages that are missing. It
- * makes no other kind of call. False: some pages may not be ordinary. */
+/* Restore ordinary attributes to pages that were changed in any of these `ways`, and map pages that are missing. Makes
+ * only the calls that these ways need. False: some pages may not be ordinary. */
 bool hak_os_make_ordinary(void *at, size_t bytes, uint32_t ways);
-/* Discard the contents, so that the pages read as zeros. False: some may not, for example from a locked page on. */
+/* Discard the contents, so that the pages read as zeros. False: some may not,
+ * for example because a page is locked. */
 bool hak_os_discard(void *at, size_t bytes);
 /* Whether a fresh mapping is locked in memory by mlockall(MCL_FUTURE), and so resident at once. */
 bool hak_os_is_locked(void *page);
@@ -76,7 +77,7 @@ bool hak_os_advise_quietly(void *at, size_t bytes, int advice);
 bool hak_os_residency(void *at, size_t bytes, unsigned char *resident);
 /* Whether the system's settings offer 64 KiB mTHP to processes that ask. */
 bool hak_os_offers_mthp(void);
-/* Bytes that one first touch makes resident in such a clean range; looks at 2 MiB at most. 0: unknown. */
+/* Bytes that the first touch of a clean range makes resident; looks at 2 MiB at most. 0: unknown. */
 size_t hak_os_fault_bytes(void *at, size_t bytes);
 /* Find an unmapped range for `bytes` aligned to `align`; the result may be one `align` off. NULL: there is none. */
 void *hak_os_find_gap(size_t bytes, size_t align);

@@ -29,7 +29,7 @@ uint64_t hak_os_wall_ns(void) {
   return read_clock(CLOCK_REALTIME);
 }
 
-/* Not AT_RANDOM, whose bytes are libc's stack and pointer guards. */
+/* Does not use AT_RANDOM: libc makes its stack and pointer guards of these bytes. */
 static uint64_t weak_random(void) {
   static _Atomic uint64_t calls;
   uint64_t bits = 0x9e3779b97f4a7c15U, call = atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed);
@@ -58,7 +58,7 @@ void hak_os_wake(_Atomic uint32_t *word) {
 }
 
 uint64_t hak_os_block_signals(void) {
-  uint64_t all = ~((uint64_t)3 << 31), before = 0; /* except libc's own, which it sends to threads and waits for */
+  uint64_t all = ~((uint64_t)3 << 31), before = 0; /* except libc's own signals: libc waits until threads handle them */
   hak_direct(SYS_rt_sigprocmask, SIG_BLOCK, (long)&all, (long)&before, sizeof all);
   return before;
 }
@@ -94,7 +94,7 @@ bool hak_os_start_thread(void *(*work)(void *)) {
   return ok;
 }
 
-/* The file holds a number, the name in brackets, the state of the first thread, and later the number of threads. */
+/* Reads /proc/self/stat: a number, the name in brackets, the state of the first thread, and later the thread count. */
 bool hak_os_is_last_thread(void) {
   enum { FIELDS_TO_COUNT = 18 };
   char text[512];
@@ -119,8 +119,8 @@ void hak_os_yield(void) {
   hak_direct(SYS_futex, (long)&word, 128 /* FUTEX_WAIT_PRIVATE */, 0, (long)&moment);
 }
 
-/* Libc stores the thread number for debuggers in the object behind pthread_self(), and publishes its place: bits,
- * count, byte offset. */
+/* For debuggers, libc stores the thread number in the object behind pthread_self(), and publishes its place there:
+ * bits, count, byte offset. */
 static _Atomic uint32_t id_place; /* 0: not known */
 
 void hak_os_find_thread_id(void) {

@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <malloc.h>
 
-/* Shows foreign.c that callers reach this library under the standard names. */
+/* Tells foreign.c that callers reach this library under the standard names. */
 extern const bool hak_override_present;
 const bool hak_override_present = true;
 
@@ -84,8 +84,8 @@ HAK_EXPORT int mallopt(int parameter, int value) {
   }
 }
 
-/* Every library's pthread_atfork calls this, perhaps before this library's constructor runs. It is weak: a program
- * without shared libraries has libc's own. */
+/* Every library's pthread_atfork calls this, perhaps before this library's constructor runs. It is weak, since a
+ * program without shared libraries uses libc's own. */
 HAK_EXPORT __attribute__((weak)) int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void),
                                                        void *module) {
   hak_register_t next;

@@ -1,5 +1,5 @@
-/* Makes pages that the program protected or kept from forks ordinary again, before their block is free. The slow path
- * of free calls this; protection.c marks the pages. */
+/* Restores pages that the program protected or excluded from its forked children, before their block is freed. The slow
+ * path of free calls this; protection.c marks the pages. */
 #include "page_attributes.h"
 
 #include "hook.h"
@@ -16,7 +16,7 @@ typedef struct part {
   uintptr_t end;
 } part_t;
 
-/* The part at `at`, aligned to a slice, with the bits of its pages inside the range. */
+/* The part that begins at `at` (aligned to a slice), with one bit for each of its pages inside the range. */
 static part_t part_of(uintptr_t at, uintptr_t first, uintptr_t last) {
   part_t part = {.chunk = hak_chunk_at((void *)at), .bits = 1, .end = at + HAK_SLICE_BYTES};
   if (!part.chunk) {

@@ -88,8 +88,8 @@ static size_t rest_bytes(void) {
 
 static _Atomic(hak_leaf_t *) spare;
 
-/* `for_bytes`: the size of the coming mapping. Beside a very large one the tables are small, so all of them may count
- * under a limit. */
+/* `for_bytes`: the size of the coming mapping. The tables are small compared with a very large mapping, so all of them
+ * are then made writable at once, although writable memory counts under a limit. */
 static hak_leaf_t *map_leaf(size_t for_bytes) {
   hak_leaf_t *leaf = for_bytes >= WHOLE_FROM ? hak_os_map(NULL, HAK_LEAF_TABLE_BYTES + rest_bytes()) : NULL;
   if (leaf) {
@@ -148,8 +148,8 @@ static bool claim(_Atomic uint8_t *piece) {
          atomic_compare_exchange_strong_explicit(piece, &seen, CLAIMED, memory_order_acquire, memory_order_relaxed);
 }
 
-/* Make a run of pieces writable that the caller has claimed. There are `every` pieces to a page, and the first stands
- * for all of them. */
+/* Make a run of pieces writable, which the caller has claimed. A page holds `every` pieces; the state of the first one
+ * is that of all. */
 static bool finish(hak_leaf_t *leaf, size_t first, size_t count, size_t every) {
   bool ok = hak_os_make_writable((char *)leaf + first * HAK_LEAF_PIECE_BYTES, count * HAK_LEAF_PIECE_BYTES);
   for (size_t i = 0; i < count; i += every) {
@@ -160,7 +160,7 @@ static bool finish(hak_leaf_t *leaf, size_t first, size_t count, size_t every) {
   return ok;
 }
 
-/* Make the pieces with these bytes of the leaf's tables writable. One thread does so for a piece, and others wait for
+/* Make the pieces with these bytes of the leaf's tables writable. One thread works on a piece, and others wait for
  * it. */
 static bool make_writable(hak_leaf_t *leaf, size_t from, size_t bytes) {
   size_t page = hak_os_page_bytes(), every = page > HAK_LEAF_PIECE_BYTES ? page / HAK_LEAF_PIECE_BYTES : 1;

@@ -57,7 +57,7 @@ HAK_INLINE uint32_t hak_class_at(const void *address) {
               : (uint32_t)HAK_CLASS_NONE;
 }
 
-/* For memory of the heap only. */
+/* Set the class of slices, which must belong to the heap. */
 HAK_INLINE void hak_set_class(const void *address, size_t slices, uint32_t cls) {
   uintptr_t leaf = hak_leaf_of(address);
   for (size_t i = 0; i < slices; i++) {
@@ -74,14 +74,14 @@ HAK_INLINE bool hak_clear_class(const void *address, uint32_t cls) {
 /* The page map's entry for all free and unmapped chunks, except the ends of extents. */
 extern hak_chunk_t hak_chunk_gone;
 
-/* The chunk of any address. NULL: the heap never used it. */
+/* The chunk of any address. NULL: the heap never used the address. */
 hak_chunk_t *hak_chunk_at(const void *address);
 /* Set the entries of `chunks` chunks. Their leaves must exist. */
 void hak_set_chunk(const char *base, size_t chunks, hak_chunk_t *chunk);
 /* Make the leaves for a range. False: no memory. */
 bool hak_pagemap_cover(const char *base, size_t bytes);
 
-/* Keep a spare leaf for a range that must be covered when there may be no memory. False: there is none. */
+/* Keep a spare leaf in stock, so that one more range can be covered even without memory. False: there is none. */
 bool hak_pagemap_stock(void);
 
 /* The slab that holds the address, which must be in a slab. */

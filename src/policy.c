@@ -1,5 +1,5 @@
 /* How much a thread caches. The capacity of a class begins small and grows by the blocks that overflowed and were
- * fetched again. cache.c asks. */
+ * fetched again. cache.c calls it. */
 #include "policy.h"
 
 #include "arena.h"
@@ -8,14 +8,15 @@
 
 /* policy.h has two more. */
 enum {
-  FEW_THREADS = 16,      /* a bound called shared holds in full for so many; more threads share as much */
-  LEAST_BYTES = 1 << 10, /* the first refill, shared; and the capacity of a thread that only frees */
+  FEW_THREADS = 16,      /* a "shared" bound holds in full for each of so many threads; more threads divide the sum */
+  LEAST_BYTES = 1 << 10, /* first refill (shared); also the capacity in a thread that only frees */
   BATCH_BYTES = HAK_DEPOT_BYTES /
-                HAK_LEAST_PART, /* the same while other threads take the blocks, shared; a refill fetches half of it */
-  PROVEN_AFTER = 3,             /* so many refills or overflows in a row show that a thread allocates, or only frees */
-  BUDGET_BYTES = 1 << 20,       /* small blocks in a cache, whatever the program has in use; shared */
-  /* A cache may hold so many times what its thread has in use, in small blocks and as much in large ones. Less causes
-   * page faults. Of runs it is half of the use, since cached slices are of no use to other sizes. */
+                HAK_LEAST_PART, /* that capacity while other threads take the blocks (shared); a refill fetches half */
+  PROVEN_AFTER = 3,             /* refills in a row that prove that a thread allocates, or overflows that it frees */
+  BUDGET_BYTES = 1 << 20,       /* small blocks that a cache may always hold (shared) */
+  /* A cache may hold so many times the memory that its thread has in use, in small blocks, and as much again in large
+   * ones. A smaller factor causes page faults. For runs the bound is half of the use, since cached slices cannot serve
+   * other sizes. */
   CACHED_TIMES = 2,
 };
 
@@ -80,7 +81,7 @@ void hak_policy_open(hak_heap_t *heap, uint32_t cls) {
   hak_policy_set_capacity(heap, cls, info->adaptive ? 0 : (uint32_t)fixed);
 }
 
-/* The caller sets the capacity anew, without the quota. */
+/* Release the class's sampler quota. The caller then sets the capacity anew. */
 static void forget_quota(hak_bin_info_t *info, uint32_t cls) {
   atomic_fetch_sub_explicit(&quotas_bytes, (size_t)info->sampler_quota * hak_class_sizes[cls], memory_order_relaxed);
   info->sampler_quota = 0;
@@ -151,9 +152,9 @@ static bool at_limit(void) {
   return limit > 0 && all_budgets_bytes() > limit / HAK_LEAST_PART;
 }
 
-/* Estimate the memory that a thread has in use: its share of all memory in use outside the caches. Without the
- * subtraction, each cache would justify the next one. The own bins are counted every few events; `others` bounds those
- * of the other threads, which may sleep. */
+/* Estimate the memory that a thread has in use: its share of all memory in use outside the caches. If cached
+ * memory counted, each cache would justify the next one. The thread counts its own bins every few events; `others` is a
+ * bound for the bins of other threads, which may sleep. */
 static size_t in_use(hak_heap_t *heap, size_t others) {
   size_t used = hak_arena_used_slices() << HAK_SLICE_SHIFT, cached = heap->cached_bytes + others;
   return used > cached ? (used - cached) / hak_caches_open() : 0;
@@ -173,8 +174,8 @@ static bool may_grow(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
   return !at_limit() && kept <= (hak_class_is_run(cls) ? used / 2 : used * CACHED_TIMES);
 }
 
-/* If the thread fetches blocks again that overflowed, a larger capacity would have saved both. So the capacity grows by
- * their number, within the budgets. */
+/* If the thread fetches blocks that overflowed before, a larger capacity would have saved both ways. So the capacity
+ * grows by their number, within the budgets. */
 void hak_policy_fetched(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
   hak_bin_info_t *info = &heap->info[cls];
   uint32_t again = blocks < info->overflowed ? blocks : info->overflowed;
@@ -205,7 +206,7 @@ static uint32_t towards_batch(hak_heap_t *heap, uint32_t cls, uint32_t capacity)
   return allowed && !hak_class_is_run(cls) && may_grow(heap, cls, more) ? capacity + more : capacity;
 }
 
-/* Grow the capacity without a need shown, if all of it came by slow start. */
+/* Grow the capacity although the class has shown no need, if all of it came by slow start. */
 static bool slow_start(hak_heap_t *heap, uint32_t cls) {
   hak_bin_info_t *info = &heap->info[cls];
   size_t size = hak_class_sizes[cls], capacity = hak_bin_capacity(info), has = capacity * size;

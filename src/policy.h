@@ -9,11 +9,11 @@
 enum {
   HAK_SLOW_START_BYTES = 4 << 10, /* capacity of a class that has shown no need; it doubles once. Blocks above this size
                                    * are large: they have a budget of their own */
-  HAK_LEAST_PART = 8, /* a bound for many threads leaves each this part, since any of them may go to sleep */
+  HAK_LEAST_PART = 8, /* however many threads share a bound, each gets at least this part of it */
 };
 
-/* Number of caches that have a thread, as the owner of their list reports it. The second function returns at least 1.
- */
+/* Number of caches that belong to a thread. The owner of their list reports it; the second function returns at
+ * least 1. */
 void hak_cache_set_open(size_t caches);
 size_t hak_caches_open(void);
 
@@ -33,7 +33,7 @@ bool hak_policy_keeps_current(const hak_bin_info_t *info, uint32_t cls);
 
 /* What to do when a bin holds as many blocks as its capacity. */
 typedef enum hak_overflow {
-  HAK_OVERFLOW_NONE,  /* nothing: the bin gets no more room, or none at all */
+  HAK_OVERFLOW_NONE,  /* do nothing: the bin gets no more room, or has none at all */
   HAK_OVERFLOW_GROWN, /* the bin has more room, by slow start */
   HAK_OVERFLOW_HALF,  /* pass half of the bin on */
   HAK_OVERFLOW_FREES  /* pass the whole bin on: the thread seems only to free, and the capacity is its next batch */

@@ -70,8 +70,9 @@ static bool holds_a_lock(void) {
   return answer;
 }
 
-/* libc takes the lock of its list of streams after the handlers. The owner of that lock may wait for a stream whose
- * owner allocates, so it must come before the heap's locks. A thread that takes it twice must release it twice. */
+/* In a fork, libc takes the lock of its list of streams after the handlers ran. The owner of that lock may wait for a
+ * stream whose owner allocates. So a fork must take it before the heap's locks. A thread that takes it twice must
+ * release it twice. */
 void _IO_list_lock(void) __attribute__((weak));
 void _IO_list_unlock(void) __attribute__((weak));
 void _IO_list_resetlock(void) __attribute__((weak));
@@ -81,7 +82,7 @@ static _Thread_local bool lacks_some __attribute__((tls_model("initial-exec")));
 
 static void take(hak_lock_t *lock, bool unused) {
   (void)unused;
-#ifndef __GLIBC__ /* musl's fork holds the lock of its list here, for which a registering thread may wait */
+#ifndef __GLIBC__ /* musl's fork holds the lock of its handler list here, and a registering thread may wait for it */
   if (lock == &registering) {
     return;
   }
@@ -110,7 +111,7 @@ static void before_fork(void) {
   if (hak_lock_passes == 0) {
     holds_some = false;
     each_lock(note_mine, true);
-    for (take_all(); lacks_some && !holds_some; take_all()) { /* the other fork may wait for this one's */
+    for (take_all(); lacks_some && !holds_some; take_all()) { /* another fork may wait for a lock of this one */
       give_all(false);
       hak_os_yield();
     }
@@ -149,7 +150,7 @@ extern void *__dso_handle __attribute__((visibility("hidden")));
 int hak_process_register(hak_register_t next, void (*prepare)(void), void (*parent)(void), void (*child)(void),
                          void *module) {
   static bool registered;
-  hak_lock(&registering); /* a fork takes it before libc's lock of the handler list, which may allocate */
+  hak_lock(&registering); /* a fork takes it before libc's lock of the handler list, under which libc may allocate */
   if (!registered) {
     registered = next(before_fork, in_parent, in_child, &__dso_handle) == 0;
   }
@@ -170,7 +171,7 @@ static void pin(void) {
 }
 
 static void start(void) {
-  hak_os_huge_mode(); /* before a sandbox may kill for reading files */
+  hak_os_huge_mode(); /* before the program enters a sandbox that may kill for reading files */
   hak_heap_find_thread_ids();
   if (!HAK_MINIMAL) {
     hak_options_load(environ);
@@ -178,7 +179,7 @@ static void start(void) {
     hak_heap_force_slow(0);
     hak_foreign_start();
   }
-  if (hak_os_offers_mthp()) { /* else not even a try: an earlier sandbox may kill for it */
+  if (hak_os_offers_mthp()) { /* else it does not try: a sandbox that exists already may kill for it */
     hak_arena_try_mthp();
   }
   pthread_atfork(before_fork, in_parent, in_child);

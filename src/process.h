@@ -4,6 +4,6 @@
 /* The type of the function that libc's pthread_atfork calls in the modules of a program. */
 typedef int (*hak_register_t)(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *module);
 
-/* Register a module's handlers by `next`, after the heap's own, which it registers first if needed. */
+/* Register a module's handlers by a call of `next`. If the heap's own are not registered yet, they come first. */
 int hak_process_register(hak_register_t next, void (*prepare)(void), void (*parent)(void), void (*child)(void),
                          void *module);

@@ -1,4 +1,4 @@
-/* Intercepts calls that change attributes of pages, which may be a block's that the program then frees, and calls that
+/* Intercepts calls that change attributes of pages, since the program may free a block with such pages, and calls that
  * announce a sandbox. Direct system calls escape it. Each call goes on to the next function of its name, since other
  * libraries may intercept it too. The heap's own calls also pass here. */
 #include "direct.h"
@@ -75,7 +75,7 @@ HAK_EXPORT int madvise(void *at, size_t bytes, int advice) {
   return (int)NEXT(madvise)((long)at, (long)bytes, advice, 0, 0);
 }
 
-/* A program enters a filter by one of these calls, except a privileged process that calls seccomp itself. */
+/* A program sets a filter by one of these calls. Only a privileged process can do it by seccomp alone. */
 HAK_EXPORT int prctl(int option, ...) {
   long argument[4];
   va_list arguments;

@@ -6,12 +6,12 @@
 #include "os.h"
 
 enum {
-  STEP_RANGES = 8,  /* they are on the stack, which may be small */
-  SPLIT_CHUNKS = 4, /* descriptors for both parts of an extent */
+  STEP_RANGES = 8,  /* ranges of a step, which lie on the stack */
+  SPLIT_CHUNKS = 4, /* spare descriptors that splitting an extent may need */
 };
 
-/* One step of purging. A range is a SLICED chunk, all of whose purging slices are this step's; or an extent, by the
- * first of the spare descriptors that it needs if it comes back. The purging mask of such a descriptor is empty. */
+/* One step of purging. A range is a SLICED chunk, whose `purging` slices all belong to this step, or an extent. An
+ * extent is represented by the first of the spare descriptors that it needs if it comes back; their `purging` is 0. */
 typedef struct step {
   hak_chunk_t *range[STEP_RANGES];
   size_t ranges, slices;
@@ -45,7 +45,7 @@ static void collect_extents(step_t *step, size_t most) {
       hak_extent_t extent = hak_extent_cut_locked(first);
       size_t row = step->by_policy ? extent.chunks * HAK_CHUNK_SLICES : 0;
       if (extent.chunks > room &&
-          hak_placement.spare_chunks_count >= SPLIT_CHUNKS) { /* its end first; the rest later */
+          hak_placement.spare_chunks_count >= SPLIT_CHUNKS) { /* purge its end now, the rest later */
         hak_extent_put_locked((hak_extent_t){extent.base, extent.chunks - room, true});
         extent.base += (extent.chunks - room) << HAK_CHUNK_SHIFT;
         extent.chunks = room;
@@ -116,7 +116,7 @@ static void end_slices_locked(hak_chunk_t *chunk, hak_mask_t done) {
 
 static size_t finish_slices(hak_chunk_t *chunk) {
   hak_lock(&hak_arena.lock);
-  if (chunk->purging && chunk->present != HAK_MASK_ALL) { /* unmap them, since low memory is why it has few */
+  if (chunk->purging && chunk->present != HAK_MASK_ALL) { /* a partly mapped chunk means low memory: unmap the slices */
     hak_mask_t mask = hak_unmap_whole_pages(chunk->purging);
     hak_unmap_forget_locked(chunk, mask);
     end_slices_locked(chunk, 0);
@@ -126,7 +126,7 @@ static size_t finish_slices(hak_chunk_t *chunk) {
   hak_unlock(&hak_arena.lock);
   hak_mask_t done = discard_slices(chunk, chunk->purging);
   hak_lock(&hak_arena.lock);
-  done &= chunk->purging; /* 0 in the child of a fork from a signal handler: there they are free again */
+  done &= chunk->purging; /* `purging` is 0 in the child of a fork from a signal handler: the slices are free there */
   if (chunk->purging) {
     end_slices_locked(chunk, done);
   }
@@ -256,7 +256,7 @@ bool hak_purge_after_give(size_t given) {
     }
     found = purge(most < left ? most : left, true, &done);
     hak_lock(&hak_arena.lock);
-    /* for locked memory: do not try again before another step's worth became free */
+    /* for locked memory: do not try again before as much as another step has become free */
     hak_arena.stuck_slices = found > 0 && done == 0 ? hak_arena.dirty_slices + HAK_PURGE_STEP : 0;
     hak_unlock(&hak_arena.lock);
     if (found == 0) {
@@ -308,7 +308,7 @@ bool hak_arena_purge(size_t keep) {
 
 void hak_arena_fork_child(void) {
   hak_purging.forks++;
-  hak_arena.reserved_slices = 0; /* reservations of threads that do not exist here */
+  hak_arena.reserved_slices = 0; /* the reservations belong to threads that do not exist here */
   while (hak_purging.chunks) {
     end_slices_locked(hak_purging.chunks, 0);
   }

@@ -8,7 +8,7 @@ typedef struct hak_purging {
   hak_chunk_t *chunks; /* chunks with slices being purged */
   /* Extents being purged that are still mapped. Each has one or two spare descriptors, and the list links the first. */
   hak_chunk_t *extents;
-  _Atomic uint32_t forks; /* forks that led to this process; a fork ends purging */
+  _Atomic uint32_t forks; /* number of forks that led to this process; a fork ends all purging in the child */
 } hak_purging_t;
 
 extern hak_purging_t hak_purging;
@@ -20,14 +20,14 @@ void hak_purge_finish(hak_chunk_t *held, uint32_t forks);
 /* Move resident free chunks into a mapped range that only the caller knows. *filled: how many moved. False: the content
  * of the range is unknown. */
 bool hak_purge_into(char *base, size_t chunks, size_t *filled);
-/* If all mapped memory is resident at once, purge what a new mapping brought beyond the request. `grows`: purge the
- * surplus in any case, since a block that grows cannot use it. */
+/* If all mapped memory is resident at once, purge the part of a new mapping that exceeds the request. `grows`: purge
+ * the surplus in any case, since a growing block cannot use it. */
 void hak_purge_after_take(bool grows);
 
 /* huge_chunks.c and move.c */
 
-/* A growing block gets a clean mapping of its own, which the kernel can lengthen. Up to this many chunks it may use
- * kept extents instead. These may be several mappings, so the first growth copies the block. */
+/* A growing block gets a clean mapping of its own, which the kernel can lengthen. A block of up to this many chunks may
+ * use retained extents instead. These may be several mappings, so the first growth copies the block. */
 enum { HAK_PATCHED_CHUNKS = 8 };
 extern size_t hak_huge_freed; /* number of huge blocks freed so far; lock: the arena's */
 
@@ -37,6 +37,7 @@ extern size_t hak_huge_freed; /* number of huge blocks freed so far; lock: the a
  * the slices or releases it. False: the limit has no room. */
 bool hak_limit_reserve(size_t slices);
 void hak_limit_unreserve(size_t slices);
-/* Map memory for `chunks` chunks, aligned to `align` bytes. If there is none for a single chunk, map at least `slices`
- * slices. `special`: slices serve slabs, which should get mTHP; chunks become one fresh mapping. False: no memory. */
+/* Map memory for `chunks` chunks, aligned to `align` bytes. If there is no memory even for one chunk, map at least
+ * `slices` slices. `special`: slices are for slabs, which should get mTHP; chunks become one fresh mapping. False: no
+ * memory. */
 bool hak_arena_grow(size_t chunks, size_t align, size_t slices, bool special);

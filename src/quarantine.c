@@ -55,7 +55,7 @@ bool hak_quarantine_fill(hak_quarantine_t *quarantine, uint32_t kind) {
       return false;
     }
     count = fill_from(slab, quarantine->waiting[kind].ready, want, hak_kind_class(kind));
-    if (HAK_LIKELY(!slab->unsealed)) { /* else it stays CURRENT, and nobody's */
+    if (HAK_LIKELY(!slab->unsealed)) { /* else it stays CURRENT, and no thread uses it */
       hak_slab_drop(slab);
     }
   }
@@ -92,7 +92,7 @@ void hak_quarantine_put_first(hak_heap_t *heap, uint32_t cls, void *block) {
   }
 }
 
-/* A place is empty before its block goes, so that no child of a fork gets the block twice. */
+/* Each slot is cleared before its block is returned, so that no child of a fork gets the block twice. */
 static void flush_array(uint32_t cls, hak_free_block_t **array, uint32_t slots, const char *function) {
   for (uint32_t i = 0; i < slots; i++) {
     hak_free_block_t *block = array[i];

@@ -15,7 +15,7 @@ enum { HAK_QUARANTINE_SLOTS = 64 };
 
 typedef struct hak_waiting_counts {
   uint32_t ready, queue_at;
-  uint32_t slots; /* of `queue` and of `mixed` that are in use */
+  uint32_t slots; /* slots in use of `queue`, and as many of `mixed` */
   uint32_t room;  /* most blocks that are ready */
 } hak_waiting_counts_t;
 
@@ -25,7 +25,7 @@ typedef struct hak_waiting {
 
 typedef struct hak_quarantine {
   uint64_t random;
-  bool inside; /* the thread is changing a block: its exit, in a signal handler, checks nothing */
+  bool inside; /* the thread is changing a block; if it exits in a signal handler, no blocks are checked */
   bool data;   /* the thread allocates for types without pointers */
   hak_waiting_counts_t counts[HAK_SLAB_KINDS];
   hak_waiting_t waiting[HAK_SLAB_KINDS];
@@ -37,7 +37,7 @@ bool hak_quarantine_open(hak_heap_t *heap);
 bool hak_quarantine_fill(hak_quarantine_t *quarantine, uint32_t kind);
 /* Return half of the blocks that are ready, and put one there. */
 HAK_NOINLINE void hak_quarantine_put_after_return(hak_quarantine_t *quarantine, uint32_t kind, hak_free_block_t *block);
-/* For a thread without quarantine, and perhaps without a heap (NULL): the block goes to its slab. */
+/* For a thread without a quarantine: the block goes to its slab. `heap` is NULL if the thread has none. */
 void hak_quarantine_put_first(hak_heap_t *heap, uint32_t cls, void *block);
 /* Return all blocks to their slabs. */
 void hak_quarantine_flush(hak_heap_t *heap, const char *function);
@@ -45,7 +45,7 @@ void hak_quarantine_flush(hak_heap_t *heap, const char *function);
 /* Number of the class's blocks that wait; of another thread's heap it may be a moment old. */
 uint32_t hak_quarantine_blocks(const hak_heap_t *heap, uint32_t cls);
 
-/* Without a thread's heap: one sealed block of a slab. NULL: no memory. */
+/* For a thread without a heap: one sealed block of a slab. NULL: no memory. */
 void *hak_quarantine_take_one(uint32_t cls, size_t bytes);
 
 /* The first block of the heap's quarantine that was written to; NULL: there is none. */
@@ -62,7 +62,7 @@ HAK_INLINE void hak_set_inside(hak_quarantine_t *quarantine, bool inside) {
   atomic_signal_fence(memory_order_seq_cst);
 }
 
-/* One of the ready blocks, sealed for so many bytes. NULL: there is none; the caller fills the quarantine. */
+/* One of the ready blocks, sealed for `bytes`. NULL: none is ready, and the caller must fill the quarantine. */
 HAK_INLINE void *hak_quarantine_take(hak_quarantine_t *quarantine, uint32_t cls, size_t bytes) {
   bool data = quarantine->data;
   uint32_t kind = hak_slab_kind(cls, data);

@@ -38,10 +38,10 @@ static size_t checked_usable(const void *block, uint32_t cls, const char *functi
   return hak_class_sizes[cls];
 }
 
-/* Up to this size half of a block may be idle, since a copy costs more. */
+/* Up to this size, realloc may leave half of a block unused, since a copy costs more. */
 enum { LITTLE = 1024 };
 
-/* Whether the block stays: it fits, and at most an eighth is idle, or no other class has less idle. */
+/* Whether the block stays: the size fits, and at most an eighth is unused, or no other class would waste less. */
 static bool fits(size_t usable, size_t bytes) {
   if (bytes > usable) {
     return false;
@@ -52,7 +52,8 @@ static bool fits(size_t usable, size_t bytes) {
   return usable - bytes <= usable / 8 || (bytes <= HAK_CACHED_MAX && hak_class_sizes[hak_class_of(bytes)] >= usable);
 }
 
-/* Resize from slab to slab, the case of nearly every call, except calls that want a new block. */
+/* Resize a block of a slab to a size of a slab. Nearly every call of realloc is of this kind, apart from those that
+ * allocate. */
 HAK_NOINLINE static void *resize_small(void *block, uint32_t cls, size_t bytes) {
   size_t usable = hak_class_sizes[cls];
   if (HAK_UNLIKELY(!hak_is_start_in_class(block, cls) || hak_is_marked_free(block))) {
@@ -90,12 +91,13 @@ static void *copy_to_new(void *block, size_t usable, size_t bytes) {
   return fresh;
 }
 
-/* Copy the remainder of a huge block up to this size: a run in its chunk would keep the chunk from becoming whole. */
+/* A huge block that shrinks to at most this size is copied. Left in place as a run, it would keep its chunk from
+ * becoming whole. */
 enum { COPIED_MAX = 256 << 10 };
 
 /* False: the block is unchanged, or is now a huge one. It must move if it is too small. */
 static bool resize_in_place(void *block, uint32_t cls, size_t usable, size_t bytes) {
-  /* A huge block with a large alignment may be as small as a run, and grows in its chunk. */
+  /* A huge block with a large alignment may be as small as a run. It grows in its chunk. */
   if (cls == HAK_CLASS_HUGE && (bytes > HAK_CACHED_MAX || bytes > usable)) {
     return hak_huge_resize(block, bytes);
   }
@@ -120,8 +122,9 @@ static size_t large_bytes(const void *block) {
   return hak_large_usable(block, hak_class_at(block));
 }
 
-/* When a block shrinks, its class may leave a written rest. Discard the rest if it is more than an eighth of the block.
- * Where the system call would cost more than the remaining realloc, the limit is a quarter. */
+/* When a block shrinks within its class, the bytes behind the new size may be resident. Discard them if they are more
+ * than an eighth of the block. Where the system call would cost more than the rest of realloc, the limit is a
+ * quarter. */
 enum { DROPPED_MIN = 128 << 10 };
 
 static void discard_behind(void *block, size_t before, size_t bytes) {
@@ -147,7 +150,7 @@ static void *resize(void *block, uint32_t cls, size_t bytes) {
     return hak_no_memory();
   }
   if (HAK_UNLIKELY(hak_hook_is_on()) && !copied && is_large(cls) && large_bytes(fresh) != usable) {
-    hak_hook_allocated(fresh, bytes); /* which counts it as freed and allocated */
+    hak_hook_allocated(fresh, bytes); /* counts the block as freed and allocated again */
   }
   if (fresh && !copied && is_large(cls)) {
     discard_behind(fresh, usable, bytes);
@@ -156,7 +159,7 @@ static void *resize(void *block, uint32_t cls, size_t bytes) {
   return fresh ? fresh : block; /* without memory a shrunk block may stay in place */
 }
 
-/* A run or huge block loses its sample meanwhile, and gets it back if nothing changes. */
+/* During the call, a run or huge block is no sample. It becomes one again if nothing changes. */
 static void *resize_sampled(void *block, size_t bytes) {
   struct hak_sample *sample = hak_hook_lift(block);
   uint32_t cls = hak_class_at(block);
@@ -244,7 +247,7 @@ void hak_free_sized(void *block, size_t bytes) {
   hak_fast_free(block);
 }
 
-/* pvalloc rounds sizes up to pages, and its callers may name theirs. */
+/* pvalloc rounds sizes up to pages, but its callers may pass the size that they asked for. */
 void hak_free_aligned_sized(void *block, size_t alignment, size_t bytes) {
   bool whole_pages = alignment >= hak_os_page_bytes();
   hak_free_sized(block, whole_pages ? 0 : bytes);

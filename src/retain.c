@@ -38,7 +38,7 @@ void hak_arena_unreserve_locked(size_t slices) {
   hak_arena.reserved_slices -= slices < hak_arena.reserved_slices ? slices : hak_arena.reserved_slices;
 }
 
-/* Free memory that demand draws was not idle in this window. */
+/* Free memory that demand takes during this window was not idle in it. */
 void hak_arena_count_used_locked(size_t slices, bool up) {
   hak_retention_t *state = &hak_arena.retention;
   size_t used = atomic_load_explicit(&hak_arena.used_slices, memory_order_relaxed);

@@ -8,12 +8,12 @@
 
 /* State of adaptive retention, in slices; see retain.c. A window is HAKMEM_DECAY_MS of activity. */
 typedef struct hak_retention {
-  size_t fetched, purged;     /* since the start: used + free dirty == fetched - purged */
+  size_t fetched, purged;     /* totals since the start: used + free dirty == fetched - purged */
   int64_t balance;            /* the allowance of free memory, less HAKMEM_RETAIN */
-  size_t ghosts[2];           /* purged and not fetched again: in this window, and in earlier ones */
+  size_t ghosts[2];           /* slices purged and not fetched again: purged in this window, in earlier ones */
   size_t idle;                /* to be purged: free during the whole last window */
   size_t least_free;          /* low watermark of free resident memory in this window */
-  size_t longest[2];          /* longest runs that were purged with `ghosts` */
+  size_t longest[2];          /* longest runs among the ghosts */
   size_t most_used[2];        /* peak use in this window, and in the one before */
   uint64_t ticked_ms, age_ms; /* the last tick; the age of this window */
   bool drew_ghosts;           /* demand fetched ghosts in this window */
@@ -23,7 +23,7 @@ typedef struct hak_retention {
 typedef struct hak_arena {
   hak_lock_t lock;
   _Atomic size_t used_slices; /* written under the lock, read anywhere */
-  size_t reserved_slices;     /* within the limit, for callers that are about to use them */
+  size_t reserved_slices;     /* promised within the limit to callers that are about to use them */
   size_t dirty_slices;        /* free and dirty */
   size_t clean_extent_slices; /* in extents of clean chunks */
   size_t stuck_slices;        /* dirty slices that the system refused to take back */
@@ -36,19 +36,19 @@ typedef struct hak_arena {
 
 extern hak_arena_t hak_arena;
 
-/* Slices come into use, which ends their reservation, or go out of it. */
+/* Count slices as used (`up`), which ends their reservation, or as no longer used. */
 void hak_arena_count_used_locked(size_t slices, bool up);
 void hak_arena_unreserve_locked(size_t slices);
 
-/* Slices that were not resident are about to be used. Retention could have avoided this, if it had kept a run of `row`
- * slices; `row` 0: it could not. */
+/* Report that slices that were not resident are about to be used. Retention could have avoided this by keeping a run of
+ * `row` slices. `row` 0: it could not. */
 void hak_retain_fetch_locked(size_t slices, size_t row);
-/* Slices of a run of `row` are purged. If demand soon fetches as many again, retention grows; `row` 0: it ignores
- * them. */
+/* Report the purge of slices from a run of `row`. If demand soon fetches as many again, retention grows. `row` 0:
+ * retention ignores this purge. */
 void hak_retain_purge_locked(size_t slices, size_t row);
-/* The system did not take these slices. */
+/* Report that the system did not take these slices. */
 void hak_retain_unpurge_locked(size_t slices);
-/* An active thread read the clock. True: a window has ended. */
+/* Report that an active thread read the clock. True: a window has ended. */
 bool hak_retain_tick_locked(uint64_t now_ms);
 /* Target: number of free slices that may stay resident. */
 size_t hak_retain_target_locked(void);

@@ -21,9 +21,9 @@ typedef struct hak_hard {
   bool random;              /* blocks are handed out in random order */
   bool regions;             /* the memory of an empty slab goes back, but its addresses stay with its class */
   uint8_t guards;           /* one slab in so many has a slice without access behind it; 0: none */
-  uint32_t delay_bytes;     /* freed bytes of a class that wait, in order, and as many again in random order */
+  uint32_t delay_bytes;     /* freed bytes of each class that wait in order; as many again wait in random order */
   uint32_t delayed_regions; /* freed large blocks whose addresses wait; 0: large blocks have no guards */
-  uint64_t tokens;          /* allocation tokens below half of it mean types without pointers; 0: 2, or all numbers */
+  uint64_t tokens;          /* number of allocation tokens; the lower half: types without pointers; 0: 2, or all numbers */
   uint64_t secrets[3];      /* the last two are odd */
 } hak_hard_t;
 
@@ -37,7 +37,7 @@ extern hak_hard_page_t hak_hard_page;
 
 enum {
   HAK_SEAL_BYTES = 8,
-  HAK_SEAL_TAIL_WORDS = 2, /* most words of a tail, of which the first may begin with bytes of the block */
+  HAK_SEAL_TAIL_WORDS = 2, /* most words of a tail; the first word may begin with bytes of the program */
   HAK_SEAL_FREED = 0xffff, /* instead of a size */
   HAK_SEAL_DATA = 0xa000,  /* added to the size of blocks of types without pointers */
   HAK_DATA_MAX = HAK_SEAL_FREED - 1 - HAK_SEAL_DATA,
@@ -60,24 +60,24 @@ HAK_INLINE void hak_seal_store(void *block, size_t size, uint64_t seal) {
   atomic_store_explicit(hak_seal_at(block, size), seal, memory_order_relaxed);
 }
 
-/* A hash of the address, which all seals of a block are made of: both halves of a product. */
+/* A hash of the block's address: both halves of a product. All seals of the block are made of it. */
 HAK_INLINE uint64_t hak_seal_base(const void *block) {
   unsigned __int128 product = (unsigned __int128)((uintptr_t)block ^ hak_hard.secrets[0]) * hak_hard.secrets[1];
   return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-/* 48 bits of a hash, which is never 0, and the size, hidden by the address's hash. */
+/* The seal: 48 bits of a hash that is never 0, and the size, masked with the hash of the address. */
 HAK_INLINE uint64_t hak_seal_of(uint64_t base, uint32_t code) {
   uint64_t mixed = (base ^ code) * hak_hard.secrets[2] >> 16 | 1;
   return mixed | (base ^ code) << 48;
 }
 
-/* The code that a seal names, if it is one: a size, perhaps with HAK_SEAL_DATA, or HAK_SEAL_FREED. */
+/* The code in a word, if the word is a seal: a size, perhaps with HAK_SEAL_DATA, or HAK_SEAL_FREED. */
 HAK_INLINE uint32_t hak_seal_code(uint64_t base, uint64_t seal) {
   return (uint16_t)(seal >> 48 ^ base);
 }
 
-/* What the seal of a live block says. */
+/* The contents of a live block's seal. */
 typedef struct hak_sealed {
   uint32_t asked;
   bool data; /* of a type without pointers */
@@ -103,7 +103,7 @@ HAK_INLINE bool hak_seal_is_whole(const void *block, size_t size) {
   return seal == hak_seal_of(base, hak_seal_code(base, seal)) || seal == 0;
 }
 
-/* The end of the tail, in words from the block's start. The block's owner and its tail wrote no word behind. */
+/* The end of the tail, in words from the block's start. Neither the program nor the tail wrote a word behind it. */
 HAK_INLINE size_t hak_seal_end(size_t size, uint32_t asked) {
   size_t end = asked / 8 + HAK_SEAL_TAIL_WORDS, seal = size / 8 - 1;
   return end < seal ? end : seal;

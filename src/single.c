@@ -1,4 +1,4 @@
-/* Single blocks of slabs, for callers without a thread cache, and the report of a damaged one. */
+/* Single blocks of slabs, for callers without a thread cache, and the report of a damaged block. */
 #include "slab.h"
 
 _Noreturn HAK_COLD void hak_slab_damaged(const char *function, const hak_free_block_t *block) {

@@ -44,7 +44,7 @@ static void unlink_locked(hak_slab_t *slab) {
   atomic_fetch_sub_explicit(&hak_slabs_listed[slab->list], 1, memory_order_relaxed);
 }
 
-/* At least `enough`, or all there are. */
+/* Count the bits that are set; stops once it has found `enough`. */
 static uint32_t bits_set(const hak_slab_t *slab, uint32_t enough) {
   uint32_t count = 0;
   for (uint32_t w = 0; w * 64 < slab->blocks && count < enough; w++) {
@@ -78,7 +78,7 @@ static bool list_and_unlock(hak_slab_t *slab, hak_slab_class_t *class, uint32_t 
 static void settle_and_unlock(hak_slab_t *slab, hak_slab_class_t *class, hak_slab_rest_t *rest) {
   uint32_t control = atomic_load_explicit(&slab->control, memory_order_acquire);
   uint32_t count = control >> HAK_SLAB_COUNT_SHIFT, bump = hak_slab_bump(slab);
-  /* The bits decide: the count differs while a thread returns blocks, and after a fork during that. */
+  /* It looks at the bits, because the count differs while a thread returns blocks, and after a fork at that moment. */
   if ((control & HAK_SLAB_CURRENT) || (bump == slab->blocks && bits_set(slab, 1U + slab->fenced) == slab->fenced)) {
     hak_unlock(&class->lock); /* detached: the next return lists it */
     return;
@@ -109,8 +109,8 @@ static void settle_and_unlock(hak_slab_t *slab, hak_slab_class_t *class, hak_sla
 static hak_slab_t *make_slab(uint32_t kind) {
   bool zeroed;
   uint32_t cls = hak_kind_class(kind);
-  /* Low memory: use one slice, for sizes that divide it, since the bins' limits assume whole slabs. Requests of other
-   * sizes get a block of the next class that divides it (slow.c). */
+  /* If memory is low, a slab may have a single slice. Only sizes that divide a slice get such slabs, since the bins'
+   * limits assume whole slabs. Requests of other sizes get a block of the next class that divides it (slow.c). */
   bool low = hak_arena_is_low_on_memory(), divides = HAK_SLICE_BYTES % hak_class_sizes[cls] == 0;
   size_t slices = low && divides ? 1 : hak_slab_slices(cls);
   bool power_of_two = (hak_class_sizes[cls] & (hak_class_sizes[cls] - 1)) == 0;
@@ -297,7 +297,8 @@ static void return_bits(hak_slab_t *slab, uint32_t w, uint64_t mask, const char 
   if (control & HAK_SLAB_CURRENT) {
     return;
   }
-  /* From here on another thread may release the slab. Its descriptor stays, and the lock settles the state. */
+  /* From here on another thread may release the slab. Its descriptor stays, and the
+   * slab's new state is set under the lock. */
   uint32_t sparse_from = atomic_load_explicit(&slab->sparse_from, memory_order_relaxed);
   uint32_t count_before = control >> HAK_SLAB_COUNT_SHIFT, count = count_before + n;
   bool becomes_sparse = count_before < sparse_from && count >= sparse_from;
@@ -330,7 +331,7 @@ static void check_bump(const hak_slab_t *slab, uint32_t index, const void *block
 }
 
 /* Returned blocks are gathered by word of bits, so that neighbours share one atomic operation. */
-enum { GATHER_WORDS = 16, FEW = 4 }; /* words gathered at a time; the same for few blocks */
+enum { GATHER_WORDS = 16, FEW = 4 }; /* words gathered at a time; the number for few blocks */
 typedef struct gathered {
   uintptr_t place; /* the descriptor's address, with the word's number in its zero bits */
   uint64_t mask;   /* 0: the entry is empty */

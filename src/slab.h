@@ -21,7 +21,7 @@ void hak_slab_init(void);
 
 /* Take a slab of the kind for the caller alone (CURRENT). NULL: no memory. */
 hak_slab_t *hak_slab_acquire(uint32_t kind);
-/* End that ownership. The slab may be gone afterwards. */
+/* The caller drops the slab, which may be gone afterwards. */
 void hak_slab_drop(hak_slab_t *slab);
 
 /* Take up to `want` blocks from the caller's CURRENT slab. New blocks come in descending order, since the last one is
@@ -48,9 +48,10 @@ void hak_slab_return_one(void *block, uint32_t cls, const char *function);
 bool hak_slab_discard_sparse(void);
 /* Discard the free pages inside all slabs. */
 bool hak_slab_discard_all(void);
-/* Hardened profile: give back all empty slabs, though each keeps its class while there is memory. True: some went. */
+/* Hardened profile: give back all empty slabs, each of which keeps its class while there is memory. True: there were
+ * some. */
 bool hak_slab_release_empty(void);
-/* Go one step on with a pass that is under way, over a few slabs. True: the pass goes on. */
+/* Continue a pass that is under way by one step, over a few slabs. True: the pass is not complete. */
 bool hak_slab_sweep_step(void);
 /* Call this once a decay time. */
 void hak_slab_decay(void);
@@ -68,7 +69,7 @@ typedef struct hak_slab_class {
   struct {
     hak_slab_t *first, *last; /* the slab that waited longest, which has most free blocks, is first */
   } list[HAK_SLABS_LISTS];
-  size_t sparse, left; /* recently: slabs that became sparse; slabs that ended it, empty or taken from */
+  size_t sparse, left; /* recent counts: slabs that became sparse; sparse slabs that became empty or were taken from */
 } __attribute__((aligned(2 * HAK_CACHE_LINE))) hak_slab_class_t;
 
 /* A kind of slab: a class, or under the hardened profile HAK_RUN_FIRST + a class, for types without pointers. */
@@ -94,7 +95,7 @@ HAK_INLINE uint32_t hak_slab_blocks_of_lines(const hak_slab_t *slab) {
 HAK_INLINE uint32_t hak_slab_count(const hak_slab_t *slab) {
   return atomic_load_explicit(&slab->control, memory_order_relaxed) >> HAK_SLAB_COUNT_SHIFT;
 }
-/* Whether all handed-out blocks are back in the slab; only a hint while other threads return some. */
+/* Whether all handed-out blocks are back in the slab. Only a hint while other threads return blocks. */
 HAK_INLINE bool hak_slab_is_whole(const hak_slab_t *slab) {
   return hak_slab_count(slab) == hak_slab_bump(slab);
 }
@@ -116,12 +117,12 @@ void hak_slab_hold_locked(hak_slab_t *slab, uint8_t list);
 /* Set bits of a word without changing the count. A bit that is set already means a double free: aborts. */
 void hak_slab_put_back(hak_slab_t *slab, uint32_t w, uint64_t bits, const char *function);
 
-/* Work that is due after blocks were returned, once the stack frames of the return are gone. */
+/* Work that is due after a return of blocks. The caller does it after the return, to use less stack. */
 typedef struct hak_slab_rest {
-  size_t slices; /* freed slices, of which some are due for purging */
+  size_t slices; /* freed slices, in proportion to which the caller purges */
   bool sparse;   /* a slab became sparse */
 } hak_slab_rest_t;
 
-/* Return blocks as hak_slab_return and hak_slab_return_one do, which then do the rest. */
+/* The first half of hak_slab_return and hak_slab_return_one: return blocks, and leave the rest to the caller. */
 hak_slab_rest_t hak_slab_put(hak_free_block_t *const *blocks, uint32_t count, uint32_t cls, const char *function);
 hak_slab_rest_t hak_slab_put_one(void *block, uint32_t cls, const char *function);

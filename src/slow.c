@@ -15,12 +15,12 @@
 
 #include <errno.h>
 
-/* Events between two orphans that a thread adopts. A child that only calls exec should not pay for its parent's
- * caches. */
+/* Refills and overflows between two adoptions of an orphan by a thread. The number is large, so that a child that only
+ * calls exec does not pay for its parent's caches. */
 enum { EVENTS_PER_ORPHAN = 64 };
 
-/* No function calls process.c. This reference makes the linker take it from libhakmem.a, of which it takes only what it
- * needs. */
+/* No function calls process.c. This reference makes the linker take it from libhakmem.a: the linker takes only
+ * files that are referenced. */
 extern const char hak_process_linked;
 __attribute__((used)) static const char *const process_anchor = &hak_process_linked;
 
@@ -45,7 +45,7 @@ static void *cached_alloc(size_t bytes, uint32_t cls, bool *zeroed) {
     hak_heap_adopt_orphan();
     hak_heap_age_parked();
   }
-  void *block = pop(heap, cls); /* the making of the heap may have left blocks in it */
+  void *block = pop(heap, cls); /* making the heap may have put blocks into the bin */
   return block ? block : hak_cache_refill(heap, cls, bytes, zeroed);
 }
 
@@ -87,7 +87,7 @@ bool hak_trim(size_t keep_bytes) {
   hak_heap_close_parked(UINT64_MAX);
   hak_heap_flush_mine("malloc_trim");
   hak_depot_flush(false);
-  bool any = hak_arena_used_slices() < used; /* the flush may have given back pages at once */
+  bool any = hak_arena_used_slices() < used; /* the flush itself may have given back pages */
   any |= hak_slab_discard_all();
   any |= hak_arena_purge(keep_bytes >> HAK_SLICE_SHIFT);
   errno = saved;

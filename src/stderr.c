@@ -22,14 +22,14 @@ static bool is_remembered(int fd) {
          status.st_ino == remembered.status.st_ino;
 }
 
-/* Above the small numbers that the program itself uses. */
+/* Least number of the copy, above the small numbers that the program itself uses. */
 enum { COPY_AT = 1000 };
 
 void hak_os_remember_stderr(void) {
   int saved = errno;
   remembered.known = fstat(STDERR_FILENO, &remembered.status) == 0;
   for (int least = COPY_AT; remembered.known && remembered.copy <= 0 && least > STDERR_FILENO; least /= 4) {
-    remembered.copy = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, least); /* lower, if the limit of descriptors requires it */
+    remembered.copy = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, least); /* lower if the limit requires it */
   }
   ssize_t length = readlink("/proc/self/fd/2", remembered.name, sizeof remembered.name - 1);
   remembered.name[length > 0 ? length : 0] = '\0';
@@ -86,7 +86,7 @@ static int open_if_remembered(const char *path) {
     return -1;
   }
   int fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-  if (fd >= 0 && (!is_remembered(fd) || fcntl(fd, F_SETFL, O_APPEND) != 0)) { /* this waits for a full pipe */
+  if (fd >= 0 && (!is_remembered(fd) || fcntl(fd, F_SETFL, O_APPEND) != 0)) { /* writes then wait for a full pipe */
     close(fd);
     fd = -1;
   }
@@ -99,8 +99,8 @@ static int find_in_process(const char *process) {
   return find_among(folder, open_if_remembered);
 }
 
-/* A pipe has no name, but a shell that also writes there has it open. If no such process exists, this may find the
- * reader, which may have seen the end of the pipe by then. */
+/* A pipe has no name, but a shell that also writes there has it open. If no such process exists, the search may find
+ * the reader of the pipe; it may have seen the end of the pipe by then. */
 static int open_by_others(void) {
   return S_ISFIFO(remembered.status.st_mode) ? find_among("/proc", find_in_process) : -1;
 }

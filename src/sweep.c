@@ -6,11 +6,11 @@
 #include "os.h"
 #include "pagemap.h"
 
-/* Slabs of one step. A sweep of fewer, or of a smaller part of the memory in use than makes a slab sparse, is not worth
- * its calls. */
+/* Slabs of one step. A sweep of fewer slabs is not worth its calls. Nor is one of a smaller part of the memory in use
+ * than the part that makes a slab sparse. */
 enum { STEP_SLABS = HAK_PURGE_STEP / HAK_SLAB_SLICES };
 
-static _Atomic size_t most_full; /* peak use in slabs' worth since the last sweep */
+static _Atomic size_t most_full; /* peak use since the last sweep, in slabs */
 
 static size_t listed(int list) {
   return atomic_load_explicit(&hak_slabs_listed[list], memory_order_relaxed);
@@ -38,7 +38,7 @@ static bool discard_free_pages(hak_slab_t *slab) {
       continue;
     }
     if (run > 0) {
-      slab->discarded = true; /* an attempt that fails, at a locked page say, may have dropped others */
+      slab->discarded = true; /* a failed attempt (at a locked page, say) may have discarded others */
       bool written = !slab->zeroed || at - run < (size_t)hak_slab_bump(slab) * slab->block_bytes;
       any |= hak_os_discard(slab->base + at - run, run) && written;
       run = 0;
@@ -47,7 +47,7 @@ static bool discard_free_pages(hak_slab_t *slab) {
   return any;
 }
 
-/* Slabs are of so many kinds less one: only the hardened profile has two for each class. */
+/* One more than the number of kinds of slabs. Only the hardened profile has two kinds for each class. */
 static int kinds(void) {
   return hak_hard.on ? HAK_SLAB_KINDS : HAK_RUN_FIRST;
 }
@@ -60,10 +60,10 @@ static hak_slab_t *hold_one(hak_slab_class_t *class, int list) {
   if (slab) {
     uint32_t bump = hak_slab_bump(slab), free = hak_slab_count(slab);
     hak_slab_hold_locked(slab, HAK_SLABS_SWEPT);
-    class->sparse += list == HAK_SLABS_DENSE; /* counts as left once a thread takes it */
-    /* worth another pass when half of the blocks in use came back */
+    class->sparse += list == HAK_SLABS_DENSE; /* it is counted in `left` once a thread takes it */
+    /* The slab is worth another pass when half of the blocks in use came back. */
     uint32_t again = bump - (bump - free) / 2;
-    /* above the present count, since in the child of a fork blocks in use may count as free */
+    /* It must be above the present count: in the child of a fork, blocks in use may count as free. */
     atomic_store_explicit(&slab->sparse_from, again > free ? again : free + 1, memory_order_relaxed);
   }
   hak_unlock(&class->lock);
@@ -190,7 +190,7 @@ void hak_slab_return_one(void *block, uint32_t cls, const char *function) {
   do_rest(hak_slab_put_one(block, cls, function));
 }
 
-/* Sweep the slabs that became sparse since the last sweep, though too few for one, after a decay time. */
+/* After a decay time, sweep the slabs that became sparse since the last sweep, even if they are too few for a step. */
 void hak_slab_decay(void) {
   for (int c = 1; c < kinds(); c++) {
     forget_half(&hak_slab_classes[c]);

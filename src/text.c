@@ -95,7 +95,7 @@ void hak_text_report(const hak_text_t *text) {
   hak_os_write_report(text->buffer, kept(text));
 }
 
-/* At least 16 for a character that is no digit. */
+/* The value of a digit; at least 16 if the character is no digit. */
 static unsigned digit_of(char c) {
   if (c >= '0' && c <= '9') {
     return (unsigned)(c - '0');

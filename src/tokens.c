@@ -12,7 +12,7 @@ extern void *_ZnwmRKSt9nothrow_t(size_t bytes, const void *nothrow), *_ZnamRKSt9
 extern void *_ZnwmSt11align_val_tRKSt9nothrow_t(size_t bytes, size_t alignment, const void *nothrow);
 extern void *_ZnamSt11align_val_tRKSt9nothrow_t(size_t bytes, size_t alignment, const void *nothrow);
 
-/* The thread allocates for a type of the token. Returns what it did before. */
+/* From here on, the thread allocates for the type of the token. Returns the kind of type before. */
 static bool begin(size_t token) {
   return HAK_UNLIKELY(hak_hard.on) && hak_hardened_type(hak_hardened_is_data(token));
 }
@@ -24,8 +24,8 @@ static void end(bool before) {
 }
 
 #define LIST(...) __VA_ARGS__
-/* The standard form, whose last argument is the token, and the fast ones, with the token in the name. An exception, or
- * a handler that jumps away, leaves the thread with the kind of the type: no block is then less safe. */
+/* The standard form has the token as its last argument, and the fast forms have it in their names. If an exception or a
+ * signal handler leaves the call, the thread keeps the kind of this type; no block is less safe for that. */
 #define FAST(type, token, name, function, parameters, arguments) \
   HAK_EXPORT type __alloc_token_##token##_##name(LIST parameters); \
   HAK_EXPORT type __alloc_token_##token##_##name(LIST parameters) { \

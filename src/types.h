@@ -13,7 +13,7 @@
 
 typedef struct hak_free_block {
   uintptr_t tag;
-  uintptr_t untouched; /* second word, as the last owner left it */
+  uintptr_t untouched; /* the second word keeps the contents that the last owner left */
 } __attribute__((may_alias)) hak_free_block_t;
 
 _Static_assert(sizeof(hak_free_block_t) <= HAK_BLOCK_MIN, "a free block holds its tag");
@@ -47,7 +47,7 @@ extern const hak_free_block_t hak_no_block;
 
 /* Flags in hak_slab_t.control. The rest of the word counts the free blocks in the slab (its set bits). */
 enum {
-  HAK_SLAB_CURRENT = 1, /* one thread takes blocks from it, with no other beside it */
+  HAK_SLAB_CURRENT = 1, /* one thread owns it, and only this thread takes blocks from it */
   HAK_SLAB_LISTED = 2,  /* it is in its class's list */
   HAK_SLAB_COUNT_SHIFT = 8,
 };
@@ -60,18 +60,18 @@ typedef struct hak_slab {
   bool discarded;      /* pages of free blocks were discarded, so tags may read as zeros */
   bool zeroed;         /* blocks that were never handed out read as zeros */
   uint8_t word;        /* index into `bits` where the next search begins */
-  uint8_t slices;      /* a whole slab's number, or one if the system had no memory for more */
+  uint8_t slices;      /* as many as a whole slab has, or 1 if the system had no memory for more */
   uint8_t list;        /* list of its class (slab.h); lock: the class's, or the owner's if CURRENT */
   bool unsealed;       /* hardened profile: some of its blocks may have no seal */
   bool guarded;        /* hardened profile: the slice behind it has no access */
   _Atomic bool data;   /* hardened profile: its blocks are of types without pointers */
-  bool fenced;         /* hardened profile: block 0 stays free, so every block has one of the slab before it */
+  bool fenced;         /* hardened profile: block 0 stays free, so a block of the slab lies before every other */
   uint32_t block_bytes, inverse;
   _Atomic uint32_t bump; /* bump index; written only by the slab's current owner */
   uint32_t blocks;
   char *base;
   struct hak_slab *next, *prev; /* neighbours in its list; lock: the class's */
-  _Atomic uint32_t sparse_from; /* the slab is sparse from this count on; lock to write: the class's */
+  _Atomic uint32_t sparse_from; /* the slab is sparse from this count of free blocks on; lock to write: the class's */
   _Alignas(HAK_CACHE_LINE) _Atomic uint64_t bits[HAK_BITS_WORDS]; /* bit i: block i is free in the slab */
 } hak_slab_t;
 
@@ -121,7 +121,7 @@ typedef struct hak_chunk {
   uint8_t dirty_list;  /* SLICED: 1 + number of its list by free dirty slices; 0: in no list */
   bool for_slabs;      /* SLICED: other users take dirty slices only, unless memory is short */
   bool moved;          /* realloc moved pages to the huge block that begins here */
-  /* Page attributes, one bit for 4 KiB: the program changed the page and has not freed the block since. HUGE: one bit
+  /* Page attributes, one bit for 4 KiB: the program changed the page, and its block was not freed since. HUGE: one bit
    * for all. */
   _Atomic uint64_t attributes[(HAK_CHUNK_BYTES >> HAK_PAGE_SHIFT) / 64];
 } hak_chunk_t;

@@ -1,9 +1,9 @@
-/* Low address space: unmap free clean memory. The arena calls this when mapping fails. */
+/* Unmaps free clean memory when address space is low. The arena calls this when mapping fails. */
 #include "mapping.h"
 
 #include "os.h"
 
-enum { LEAST_PART = 64 }; /* part of the mapped memory below which a walk over every chunk does not pay */
+enum { LEAST_PART = 64 }; /* below this part of the mapped memory, a walk over all chunks does not pay */
 
 hak_mask_t hak_unmap_whole_pages(hak_mask_t mask) {
   size_t slices = hak_os_page_bytes() >> HAK_SLICE_SHIFT;

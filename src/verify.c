@@ -38,7 +38,7 @@ static const hak_free_block_t *verify_some(hak_free_block_t *const *blocks, uint
   return NULL;
 }
 
-/* Mark them as free again, except the damaged block: a handler of the report may allocate. */
+/* Mark the visited blocks as free again, except the damaged one: a handler of the report may allocate. */
 static const hak_free_block_t *verified_some(hak_free_block_t *const *blocks, uint32_t count, uint32_t cls,
                                              const hak_free_block_t *but) {
   (void)cls;

@@ -59,7 +59,7 @@ static void *take_of_word(char *base, uint32_t word) {
 void *hak_zero_size_take(void) {
   char *base = hak_option(HAK_OPTION_TRAP_EMPTY) ? the_range() : NULL;
   uint32_t first = (uint32_t)((uintptr_t)hak_heap >> HAK_BLOCK_SHIFT) * 0x9e3779b1U >> (32 - WORD_BITS);
-  uint64_t below = (1ULL << first % 64) - 1; /* these words come last in the search */
+  uint64_t below = (1ULL << first % 64) - 1; /* words before the start of the search: they come last */
   void *block = NULL;
   for (uint32_t i = 0; base && i <= GROUPS && !block; i++) {
     uint32_t group = (first / 64 + i) % GROUPS;
