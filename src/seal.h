@@ -23,7 +23,7 @@ typedef struct hak_hard {
   uint8_t guards;           /* one slab in so many has a slice without access behind it; 0: none */
   uint32_t delay_bytes;     /* freed bytes of each class that wait in order; as many again wait in random order */
   uint32_t delayed_regions; /* freed large blocks whose addresses wait; 0: large blocks have no guards */
-  uint64_t tokens;          /* number of allocation tokens; the lower half: types without pointers; 0: 2, or all numbers */
+  uint64_t tokens;          /* allocation tokens, the lower half for types without pointers; 0: 2, or all numbers */
   uint64_t secrets[3];      /* the last two are odd */
 } hak_hard_t;
 
