@@ -12,7 +12,7 @@ static bool is_aligned(const void *block, size_t alignment) {
   return (uintptr_t)block % alignment == 0;
 }
 
-/* Above this an address space may be too narrow: failing properly is right too. */
+/* Above this alignment, a request may fail for want of address space; then it must fail properly. */
 #define SURE_ALIGNMENT ((size_t)1 << 22)
 
 static void use_and_free(void *block, size_t alignment, size_t bytes) {
@@ -54,8 +54,9 @@ static size_t next_power_of_two(size_t n) {
   return power;
 }
 
-/* C17 wants NULL for an alignment that is no power of two, and glibc from 2.38 on says EINVAL. glibc before serves the
- * next power of two, and a program that relies on it must run; one that expects NULL can use the block. */
+/* C17 wants NULL for an alignment that is no power of two, and glibc since 2.38 returns EINVAL. Earlier versions of
+ * glibc round up to the next power of two, and programs that rely on this must run. A program that expects NULL can use
+ * the block. */
 static void odd_alignments_are_rounded_up(void) {
   static const size_t odd[] = {0, 3, 6, 7, 12, 17, 24, 33, 40, 48, 96, 100, 1000, 4095, 4097, 5000, 65537, 3 << 20};
   static const size_t sizes[] = {0, 1, 100, 5000, 40000, 300000, 3 << 20};
@@ -89,7 +90,7 @@ static void a_bad_alignment_is_an_error(void) {
   }
 }
 
-/* It says by its result what went wrong. */
+/* posix_memalign reports errors by its result, not by errno. */
 static void posix_memalign_keeps_errno(void) {
   static const size_t sizes[] = {1, 5000, 100000, 5 << 20};
   for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {

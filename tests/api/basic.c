@@ -23,7 +23,7 @@ static void zero_bytes_gives_unique_blocks(void) {
   }
 }
 
-/* All blocks live at once and written to their last usable byte: an overlap destroys a pattern. */
+/* All blocks are live at once, and each is written up to its last usable byte. An overlap would destroy a pattern. */
 static void usable_bytes_are_the_blocks_own(void) {
   static size_t sizes[EDGE_SIZES_MAX];
   static unsigned char *blocks[EDGE_SIZES_MAX][4];
@@ -59,7 +59,7 @@ static void every_small_size_is_aligned(void) {
   }
 }
 
-/* Four classes to a doubling; from 4 to 64 KiB there are fewer, and above 1 MiB it is the page that counts. */
+/* There are four classes to a doubling, and fewer from 4 to 64 KiB. Above 1 MiB, sizes are rounded to pages. */
 static size_t most_usable(size_t bytes) {
   if (bytes > 1 << 20) {
     return bytes + 65536;
@@ -108,7 +108,7 @@ static void calloc_zeroes_what_was_dirty(void) {
   }
 }
 
-/* All that the program may use reads as zeros: while it is free, a block holds two words of the allocator. */
+/* All usable bytes read as zeros, although a free block holds two words of the allocator. */
 static void calloc_zeroes_what_is_usable(void) {
   for (size_t bytes = 0; bytes < 16; bytes++) {
     unsigned char *dirty = hak_malloc(bytes);

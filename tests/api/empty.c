@@ -1,5 +1,5 @@
-/* Blocks of no bytes: each has an address of its own, any use of which is a fault; with HAKMEM_TRAP_EMPTY=0, and beyond
- * those that there are, they may be used. */
+/* Blocks of no bytes: each has an address of its own, and any use of it is a fault. With HAKMEM_TRAP_EMPTY=0, or if all
+ * such addresses are taken, the program gets an ordinary block instead. */
 #include <errno.h>
 #include <signal.h>
 #include <stdint.h>
@@ -100,7 +100,7 @@ static void in_child(void (*body)(void *block), void *block, int signal_expected
   CHECK(child >= 0);
   if (child == 0) {
     struct rlimit none = {0, 0};
-    CHECK(setrlimit(RLIMIT_CORE, &none) == 0 && signal(SIGSEGV, SIG_DFL) != SIG_ERR); /* a sanitizer may have its own */
+    CHECK(setrlimit(RLIMIT_CORE, &none) == 0 && signal(SIGSEGV, SIG_DFL) != SIG_ERR); /* a sanitizer may set a handler */
     body(block);
     _exit(0);
   }

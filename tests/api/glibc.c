@@ -1,4 +1,4 @@
-/* The extensions of glibc's <malloc.h>: they must answer for this heap, not for one that nobody uses. */
+/* The extensions of glibc's <malloc.h>: they must report on this heap, not on libc's unused one. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdint.h>
@@ -25,7 +25,7 @@ static void drop_blocks(void) {
   }
 }
 
-/* Half of the bytes is a generous margin for whatever the figures leave out. */
+/* The figures may leave something out; half of the bytes is a generous margin. */
 static void mallinfo_sees_the_blocks(void) {
   struct mallinfo2 before = mallinfo2();
   make_blocks();
@@ -92,7 +92,7 @@ static void trim_gives_memory_back_once(void) {
   CHECK(malloc_trim(0) == 0);
 }
 
-/* Half of the blocks are out, and whole pages are free between them. */
+/* Half of the blocks are in use, and whole pages between them are free. */
 static void trim_gives_back_what_lies_between(void) {
   enum { COUNT = 1000, LARGER = 20000 };
   unsigned char resident[LARGER / 1024];
@@ -115,7 +115,7 @@ static void trim_gives_back_what_lies_between(void) {
       }
     }
   }
-  CHECK(pages * page <= (size_t)COUNT / 2 * LARGER / 20); /* what another thread's cache may keep, or a bin */
+  CHECK(pages * page <= (size_t)COUNT / 2 * LARGER / 20); /* a bin, or another thread's cache, may keep this much */
   CHECK(malloc_trim(0) == 0);
   for (size_t i = 0; i < COUNT; i += 2) {
     for (size_t k = 0; k < LARGER; k++) {
@@ -125,7 +125,7 @@ static void trim_gives_back_what_lies_between(void) {
   }
 }
 
-/* malloc must be the library's, or every other test of these names tests glibc. */
+/* malloc must be the library's; otherwise the other tests of these names would test glibc. */
 static void malloc_is_ours(void) {
   Dl_info ours, found;
   void *(*volatile malloc_address)(size_t) = malloc;

@@ -60,7 +60,7 @@ static void impossible_alignments(void) {
   }
 }
 
-/* What a size and an alignment need together goes round the end of the address space, or of what an int64 holds. */
+/* The sum of size and alignment overflows size_t or int64_t. */
 static void sums_that_overflow(void) {
   errno = 0;
   for (size_t alignment = 16; alignment != 0; alignment *= 2) {
@@ -71,7 +71,7 @@ static void sums_that_overflow(void) {
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
       size_t bytes = hide_size(sizes[i]), odd = hide_size(alignment - alignment / 4);
       if (bytes < (size_t)1 << 50 && alignment < (size_t)1 << 50) {
-        continue; /* what an address space may hold */
+        continue; /* an address space may hold this */
       }
       no_memory(hak_aligned_alloc(alignment, bytes));
       no_memory(hak_aligned_alloc(odd, bytes));
@@ -84,7 +84,7 @@ static void sums_that_overflow(void) {
   }
 }
 
-/* The block stays as it was. */
+/* After a refused realloc, the block is unchanged. */
 static void growth_that_cannot_be(void) {
   static const size_t sizes[] = {0, 1, 1000, 100000, 3 << 20};
   errno = 0;

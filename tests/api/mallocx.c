@@ -1,4 +1,4 @@
-/* Blocks of jemalloc's extended functions pass to malloc's kind and back, with their alignment and contents. */
+/* Blocks may pass between jemalloc's extended functions and malloc's family, and keep their alignment and contents. */
 #include "check.h"
 
 #include <malloc.h>

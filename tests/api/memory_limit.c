@@ -1,4 +1,5 @@
-/* Run with HAKMEM_MEMORY_LIMIT=64M: the limit is met, kept, and what was freed can be had again. */
+/* Run with HAKMEM_MEMORY_LIMIT=64M: the limit can be reached, is never exceeded, and freed memory can be allocated
+ * again. */
 #include <errno.h>
 #include <stdint.h>
 #include <string.h>
@@ -42,7 +43,7 @@ static void fill_and_release(size_t bytes) {
   }
 }
 
-/* Everything that can be had, as a list. */
+/* Allocate all memory that is left, as a linked list. */
 static void **use_up(void) {
   void **all = NULL;
   for (size_t bytes = 2 << 20; bytes >= 16; bytes /= 2) {
@@ -61,7 +62,7 @@ static void give_up(void **all) {
   }
 }
 
-/* A block that is to become smaller stays where it is, and that is a success. */
+/* Without memory, realloc to a smaller size succeeds: the block stays in place. */
 static void shrinking_without_memory(void) {
   static const size_t sizes[] = {700, 2000, 20000, 100000, 300000};
   for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
@@ -80,7 +81,7 @@ static void shrinking_without_memory(void) {
   }
 }
 
-/* Where another class must help out, its blocks are not aligned by themselves. */
+/* If memory is short, a block may come from a larger class, whose blocks lack the alignment. */
 static void aligned_without_memory(void) {
   enum { BLOCKS = 8, BYTES = 80, ALIGNMENT = 64 };
   unsigned char *odd[BLOCKS];

@@ -1,4 +1,5 @@
-/* hak_stats_openmetrics: cut off like any text; with an argument, it is printed, for a parser. */
+/* hak_stats_openmetrics: a short buffer gets the beginning of the text. With an argument, the program prints the text
+ * for a parser. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

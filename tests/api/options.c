@@ -75,7 +75,8 @@ static void a_short_buffer_is_respected(void) {
   CHECK(value[3] == '#');
 }
 
-/* An option that may change at any time is taken; one fixed at start-up is refused. Neither is ever half set. */
+/* hak_option_set accepts an option that may change at any time, and refuses one that is fixed at start-up. No option is
+ * ever half set. */
 static void valid_values_are_taken(void) {
   static const struct {
     const char *name, *value;

@@ -1,5 +1,5 @@
-/* What the manual pages promise: a line for each call, with what it returns, errno and, where a block is promised,
- * whether there is one. promises.sh compares the lines of the C library with those of the library preloaded. */
+/* The promises of the manual pages. Prints a line for each call: its result, errno and, where a block is promised,
+ * whether there is one. promises.sh compares the lines of the C library with those of the preloaded library. */
 #include <errno.h>
 #include <malloc.h>
 #include <stdbool.h>
@@ -13,7 +13,7 @@
 static char lines[1 << 20];
 static size_t length;
 
-/* Printed at the end: what stdio allocates is not to be counted. */
+/* The lines are printed at the end, so that allocations by stdio are not counted. */
 static void line(const char *call, size_t a, size_t b, const char *result, int error) {
   length +=
       (size_t)snprintf(lines + length, sizeof lines - length, "%s %#zx %#zx: %s errno %d\n", call, a, b, result, error);
@@ -27,7 +27,7 @@ static void number(const char *call, size_t a, size_t b, long value) {
   line(call, a, b, text, error);
 }
 
-/* Aligned so, as large as was asked for, or none. */
+/* Whether the call returned a block, and whether its alignment and usable size suffice. */
 static void block(const char *call, size_t a, size_t b, void *fresh, size_t alignment, size_t bytes) {
   int error = errno;
   bool good = fresh && (uintptr_t)fresh % alignment == 0 && (bytes == 0 || malloc_usable_size(fresh) >= bytes);
@@ -89,7 +89,7 @@ static void plain(void) {
     EACH(j, sizes) {
       size_t m = hide_size(sizes[j]), product;
       product = __builtin_mul_overflow(n, m, &product) ? 0 : product;
-      if (product < (size_t)1 << 30 || product > (size_t)1 << 50) { /* not what an address space may hold */
+      if (product < (size_t)1 << 30 || product > (size_t)1 << 50) { /* else an address space may hold it */
         block("calloc", n, m, TRY(calloc(n, m)), 16, product);
         block("reallocarray NULL", n, m, TRY(reallocarray(NULL, n, m)), 16, product);
       }
@@ -130,7 +130,7 @@ static void resized(void) {
       errno = error;
       block("realloc", from, n, fresh, 16, n);
       if (!fresh && n != 0) {
-        free(old); /* as it was */
+        free(old); /* a refused call leaves it unchanged */
       }
     }
   }
@@ -162,7 +162,7 @@ static void options(void) {
   static const int values[] = {-1, 0, 1, 160, 161, 1 << 20};
   EACH(i, parameters) {
     EACH(j, values) {
-      bool upsets = parameters[i] == M_PERTURB || parameters[i] == M_MMAP_MAX; /* glibc, for the other calls */
+      bool upsets = parameters[i] == M_PERTURB || parameters[i] == M_MMAP_MAX; /* glibc: changes later calls */
       int value = upsets ? 0 : values[j];
       number("mallopt", (size_t)parameters[i], (size_t)values[j], TRY(mallopt(parameters[i], value)));
     }
@@ -200,12 +200,12 @@ static void reports(void) {
 }
 
 int main(void) {
-  reports(); /* first: what other calls leave free is not theirs */
+  reports(); /* first, since they would count memory that other calls freed */
   plain();
   aligned();
   resized();
   sized_questions();
-  options(); /* last: of glibc's, some remain in force */
+  options(); /* last, since some of glibc's options stay in force */
   CHECK(fwrite(lines, 1, length, stdout) == length);
   return 0;
 }

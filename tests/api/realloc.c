@@ -23,7 +23,7 @@ static void zero_bytes_frees(void) {
   }
 }
 
-/* A thousand rounds of 1 MiB fit into no memory limit of a test machine unless realloc(p, 0) really frees. */
+/* If realloc(p, 0) did not free, so many rounds would exceed the memory of any test machine. */
 static void zero_bytes_really_frees(void) {
   for (int round = 0; round < 200000; round++) {
     size_t bytes = round % 100 == 0 ? (size_t)1 << 20 : 4000;
@@ -135,7 +135,7 @@ static void shrinking_a_huge_block_gives_memory_back(void) {
   hak_free(block);
 }
 
-/* Who goes back and forth over the size from which on blocks are huge does not pay for a copy each time. */
+/* A block that repeatedly grows and shrinks across the least size of huge blocks is not copied each time. */
 static void over_the_border_in_place(void) {
   size_t large = (1 << 20) + (200 << 10), small = 900 << 10;
   unsigned char *block = hak_malloc(large);
@@ -151,7 +151,7 @@ static void over_the_border_in_place(void) {
   hak_free(block);
 }
 
-/* A block that is huge by its alignment alone, and those of the size of a chunk beside it. */
+/* A small block that is huge only because of its alignment, beside blocks of the size of a chunk. */
 static void a_little_block_of_huge_alignment(void) {
   enum { NEIGHBOURS = 12 };
   static const size_t sizes[] = {5000, 70000, 900000, 2000000, 5000000};

@@ -45,7 +45,7 @@ static void sized_free_after_realloc(void) {
   }
 }
 
-/* There and back: what shrank in place, what took its tail's chunk, and what moved. */
+/* Sizes that go up and down: blocks shrink in place, take the chunk of their tail, or move. */
 static void sized_free_after_many_reallocs(void) {
   static const size_t path[] = {100,     50000,   30,      900000,  5 << 20, 1100000, 530000,   9 << 20, 64 << 20,
                                 3 << 20, 2000000, 4000000, 4 << 20, 1 << 20, 70000,   33 << 20, 1000};
@@ -55,7 +55,7 @@ static void sized_free_after_many_reallocs(void) {
     CHECK(block != NULL);
     pattern_fill(block, LEAST, first);
     for (size_t i = first + 1; i < COUNT; i++) {
-      void *above = hak_malloc(path[i] / 2 + 1); /* may lie behind it */
+      void *above = hak_malloc(path[i] / 2 + 1); /* it may lie behind the block */
       block = hak_reallocarray(block, 1, path[i]);
       CHECK(block != NULL && hak_malloc_usable_size(block) >= path[i]);
       CHECK(pattern_holds(block, LEAST, LEAST, first));
@@ -68,7 +68,7 @@ static void sized_free_after_many_reallocs(void) {
   }
 }
 
-/* An aligned block is of the usual alignment after realloc, and freed with that. */
+/* After realloc, an aligned block has only the usual alignment, and is freed with that. */
 static void sized_free_of_aligned_blocks_after_realloc(void) {
   static const size_t sizes[] = {1, 100, 5000, 60000, 1 << 20, 5 << 20};
   enum { COUNT = sizeof sizes / sizeof sizes[0] };
@@ -115,7 +115,7 @@ static void sized_free_of_null_and_nothing(void) {
   CHECK(errno == ERANGE);
 }
 
-/* Blocks freed by size come back as ordinary blocks: nothing is lost over many rounds. */
+/* Blocks freed by size can be allocated again like others: no memory is lost over many rounds. */
 static void sized_free_reuses_memory(void) {
   for (int round = 0; round < 300000; round++) {
     unsigned char *block = hak_malloc(4000);

@@ -1,4 +1,4 @@
-/* Sizes around every place where an allocator may change its mind: powers of two and their quarters up to 8 MiB. */
+/* Sizes around every likely boundary between size classes: powers of two and their quarters, up to 8 MiB. */
 #ifndef HAK_TEST_SIZES_H
 #define HAK_TEST_SIZES_H
 

@@ -11,7 +11,7 @@ static uint64_t word_of(uint32_t seed, size_t index) {
   return (seed + 1) * 0x9E3779B97F4A7C15u ^ index * 0xD6E8FEB86659FD93u;
 }
 
-/* Words of a block that carry its pattern, but for the last byte, which is apart. */
+/* Number of words of a block that carry its pattern. The last byte is checked by itself. */
 static size_t words_of(size_t bytes) {
   return bytes == 0 ? 0 : (bytes - 1) / 8;
 }
@@ -126,8 +126,8 @@ void slot_empty(struct context *context, struct slot *slot) {
   slot->block = NULL;
 }
 
-/* To `target` bytes, by `step` bytes or, where that is 0, by so many percent, at a time. Contents are looked at when
- * all is done: at every step that would cost more than the calls. */
+/* Resize to `target` bytes, in steps of `step` bytes or, if that is 0, of `percent` percent. The contents are checked
+ * once, at the end: a check at every step would cost more than the calls. */
 void slot_resize(struct context *context, struct slot *slot, size_t target, int64_t step, int64_t percent) {
   while (slot->block != NULL && slot->bytes != target) {
     size_t old = slot->bytes;

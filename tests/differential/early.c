@@ -1,5 +1,5 @@
-/* Preloaded beside an allocator: fork handlers that a constructor registers, and that allocate, before or after the
- * allocator's own. */
+/* A library to preload beside an allocator. Its constructor registers fork handlers that allocate, before or after the
+ * allocator registers its own. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

@@ -8,7 +8,7 @@
 
 #include "machine.h"
 
-/* As a crash reporter does: a child at any moment, which uses no heap. */
+/* Forks at any moment, as a crash reporter does. The child uses no heap. */
 static void fork_in_handler(int signal_number) {
   (void)signal_number;
   pid_t child = fork();
@@ -26,7 +26,7 @@ static void storm(int64_t us) {
   setitimer(ITIMER_REAL, &every, NULL);
 }
 
-/* Alternate protection, for the kernel joins neighbours that are alike. */
+/* Neighbouring mappings get different protection, since the kernel joins those with the same one. */
 static void many_mappings(int64_t count) {
   char *at = mmap(NULL, (size_t)count * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   for (int64_t i = 0; at != MAP_FAILED && i < count; i += 2) {
@@ -36,7 +36,7 @@ static void many_mappings(int64_t count) {
   }
 }
 
-/* Takes the address space but for `left` bytes, in pieces that halve. */
+/* Takes all address space except `left` bytes, in pieces of which each is half as large as the one before. */
 static void reserve_all_but(int64_t left) {
   void *room = mmap(NULL, (size_t)left, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   for (size_t bytes = (size_t)1 << 46; bytes >= (size_t)1 << 20;) {

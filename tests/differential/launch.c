@@ -1,8 +1,8 @@
-/* Makes a command's life hard in ways that it inherits: launch [WORD...] -- COMMAND...
+/* Starts a command under adverse conditions that its children inherit: launch [WORD...] -- COMMAND...
  *   as=N data=N stack=N   limits, in bytes
  *   thp=off               no transparent huge pages
  *   cgroup=PATH           joins the group
- *   deny=CALL:ERROR       the system call fails with that number, or, where it is `kill`, ends the process
+ *   deny=CALL:ERROR       the system call fails with that error number; if ERROR is `kill`, it ends the process
  *   filter=RULES          a filter of system calls, as sandboxes.py makes them
  *   preload=LIBRARIES     for the command alone */
 #include <errno.h>
@@ -67,8 +67,8 @@ static void limit(__rlimit_resource_t which, const char *bytes) {
   }
 }
 
-/* Only what comes after: the command's own execve needs mprotect and openat, too, so the machine's children suffer
- * from the start of their program, as in a sandbox that a parent made. */
+/* The rule applies only to programs that the command starts, since its own execve needs mprotect and openat, too. For
+ * them it applies from the start, as in a sandbox that a parent made. */
 static void deny(const char *rule) {
   const char *colon = strchr(rule, ':');
   for (size_t i = 0; colon != NULL && i < sizeof calls / sizeof *calls; i++) {

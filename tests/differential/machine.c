@@ -32,14 +32,14 @@ struct thread {
   bool stays;
 };
 
-/* Threads of the kind that stays end with the round. */
+/* Threads that stay until the round ends. */
 static struct thread staying[MOST_THREADS];
 static int stays;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static int arrived;
 static bool round_over;
-/* Whether the first round is over: hardships come once. */
+/* Whether the first round is over. Hardships come only in the first one. */
 static bool settled;
 
 static void run(struct context *context, const struct op *from, int64_t length);
@@ -70,7 +70,7 @@ static size_t between(struct context *context, int64_t low, int64_t high) {
   return (size_t)low + next_chance(context) % (uint64_t)(high - low + 1);
 }
 
-/* x, y, z: bytes of the first block, more for each slot, more for each iteration. */
+/* x: bytes of the first block; y: bytes more for each slot; z: bytes more for each iteration. */
 static void allocate(struct context *context, const struct op *op) {
   for (int64_t i = 0; i < op->count; i++) {
     int64_t bytes = op->x + i * op->y + context->iteration * op->z;
@@ -78,7 +78,7 @@ static void allocate(struct context *context, const struct op *op) {
   }
 }
 
-/* x: order; y: of so many blocks one stays (0: none). A random order takes any block anywhere, once. */
+/* x: order; y: one block in so many stays (0: none). A random order frees each block once, from any place. */
 static void release(struct context *context, const struct op *op) {
   int64_t stride = 1, start = 0;
   if (op->x == RANDOM) {
@@ -103,7 +103,7 @@ static void release(struct context *context, const struct op *op) {
   }
 }
 
-/* x, y: least and most bytes; z: how many times. */
+/* x, y: least and most bytes; z: number of times. */
 static void churn(struct context *context, const struct op *op, bool shared) {
   struct context unmoved = *context;
   unmoved.offset = 0;
@@ -153,7 +153,7 @@ static void start(struct thread *thread, struct context *parent, const struct op
   }
 }
 
-/* count: how many; x: whether they stay until the round ends; y: slots between one thread and the next. */
+/* count: number of threads; x: whether they stay until the round ends; y: slots between one thread and the next. */
 static void threads(struct context *context, const struct op *op) {
   struct thread team[MOST_THREADS];
   bool stay = op->x != 0;
@@ -194,7 +194,8 @@ static void end_round(void) {
   round_over = false;
 }
 
-/* The child shares all memory, and the parent goes on when it has ended: what it allocates, the parent frees. */
+/* The child of vfork shares all memory, and the parent goes on when the child has ended. So the parent frees the blocks
+ * that the child allocates. */
 __attribute__((noinline)) static pid_t borrow(struct context *context, const struct op *op) {
   pid_t child = vfork(); /* NOLINT(clang-analyzer-security.insecureAPI.vfork,clang-analyzer-unix.Vfork) */
   if (child == 0) {
@@ -204,7 +205,8 @@ __attribute__((noinline)) static pid_t borrow(struct context *context, const str
   return child;
 }
 
-/* x: which way. Past the C library, by the system call, only where there is no other thread: no handler runs there. */
+/* x: the kind of fork. The direct system call is used only while there is no other thread, since it runs no fork
+ * handlers. */
 static void fork_off(struct context *context, const struct op *op) {
   bool alone = stays == 0 && syscall(SYS_gettid) == getpid();
   pid_t child = op->x == VFORKED           ? borrow(context, op)
@@ -249,7 +251,7 @@ static void step(struct context *context, const struct op *op) {
   case FREE:
     release(context, op);
     break;
-  case RESIZE: /* x: bytes in the end; y: bytes a step; z: percent a step, where y is 0 */
+  case RESIZE: /* x: final bytes; y: bytes a step; z: percent a step if y is 0 */
     for (int64_t i = 0; i < op->count; i++) {
       slot_resize(context, slot_at(context, op, i), (size_t)op->x, op->y, op->z);
     }
@@ -283,7 +285,7 @@ static void run(struct context *context, const struct op *from, int64_t length) 
   }
 }
 
-/* Visits every size class once, so that an allocator that gives back at calls has the opportunity. */
+/* Waits, then uses every size class once: some allocators give memory back only during calls. */
 static void idle(void) {
   wait_ms(header.idle_ms);
   for (size_t i = 1; i <= IDLE_CALLS; i++) {
@@ -320,7 +322,7 @@ static void run_round(struct context *context) {
   settled = true;
 }
 
-/* Rounds for so long, a line a second, and the figures into a file. */
+/* Runs rounds for so many seconds, prints a line a second, and writes the figures to a file. */
 static int steady(int64_t seconds, const char *figures) {
   int file = open(figures, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   struct context context = {.chance = 1};

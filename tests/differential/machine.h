@@ -1,9 +1,9 @@
 /* Duty: run one small allocation program, the same on every allocator, and print what it cost.
  *
  * The program is a file of words of 64 bits: a header, then operations (programs.py writes both). It works on a table
- * of slots, each empty or holding one block whose contents are known. The machine itself uses no heap: what it needs is
- * mapped before the program starts. Each thread has a context of its own; slots are shared, under a lock each only
- * where an operation says so. */
+ * of slots, each empty or holding one block whose contents are known. The machine itself uses no heap: it maps its
+ * memory before the program starts. Each thread has a context of its own. The slots are shared; an operation may ask
+ * for a lock on each slot. */
 #ifndef HAK_DIFFERENTIAL_MACHINE_H
 #define HAK_DIFFERENTIAL_MACHINE_H
 
@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Rows in the order of programs.py, which reads them here. */
+/* programs.py reads these rows, and uses their order. */
 enum code { LOOP, ALLOC, FREE, RESIZE, CHURN, THREADS, FORK, PAUSE, TRIM, EXCHANGE, LOCK, MAPS, RESERVE, STORM, OPEN };
 enum how { MALLOC, CALLOC, MEMALIGN, ALIGNED, VALLOC };
 enum touch { NONE, START, ENDS, PAGES, WHOLE };
@@ -23,8 +23,9 @@ struct header {
   int64_t slots, rounds, seconds, idle_ms, operations; /* seconds: of processor time */
 };
 
-/* `body`: operations that follow and belong to this one. The block in slot i of iteration n of the innermost loop has
- * x + i * y + n * z bytes (ALLOC). What the fields mean otherwise stands at each operation in machine.c. */
+/* `body`: number of the following operations that belong to this one. ALLOC: the block in slot i has
+ * x + i * y + n * z bytes in iteration n of the innermost loop. machine.c explains the fields of the other
+ * operations. */
 struct op {
   int64_t code, body, first, shift, count, x, y, z, how, touch;
 };
@@ -51,12 +52,12 @@ extern struct slot *slots;
 uint64_t next_chance(struct context *context);
 void fail(const char *what);
 
-/* blocks.c: each call is timed. A request that is refused leaves the slot as it was. */
+/* blocks.c: each call is timed. A refused request leaves the slot unchanged. */
 void slot_fill(struct context *context, struct slot *slot, int64_t how, size_t bytes, int64_t touch);
 void slot_empty(struct context *context, struct slot *slot);
 void slot_resize(struct context *context, struct slot *slot, size_t target, int64_t step, int64_t percent);
 
-/* Memory of the machine's own, which no plan makes fail (tests/fault/inject.c). */
+/* Memory for the machine itself. No plan of tests/fault/inject.c makes this fail. */
 void *own_map(size_t bytes, int protection, int flags, int file);
 
 /* measure.c */
@@ -66,11 +67,11 @@ uint64_t measure_before(size_t bytes);
 void measure_after(const struct op *op, uint64_t start);
 void measure_refusal(void);
 void measure_live(int64_t bytes);
-/* Before this round of a run of so many seconds: false when they are over. */
+/* Call it before each round of a run of so many seconds. False: the time is over. */
 bool measure_time(int64_t round, int64_t seconds);
 void measure_print(int file);
 
-/* hardship.c: what makes the process's life hard from then on. */
+/* hardship.c: sets an adverse condition that lasts from then on. */
 void hardship(const struct op *op);
 
 #endif

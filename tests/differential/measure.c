@@ -10,10 +10,10 @@
 
 #include "machine.h"
 
-/* Processor time is asked for, by a system call, before each big block and every so many small ones. */
+/* A system call reads the processor time before each big block, and once for so many small blocks. */
 enum { SAMPLES = 16, TEXT = 1 << 16, BIG = 32 << 10, ASKED_EVERY = 32, SUSPECT_NS = 200000 };
 
-/* KiB, but for `cpu_us`, which leaves out what sampling cost, and `waits`: how often a thread waited. */
+/* In KiB, except `cpu_us`, which excludes the cost of sampling, and `waits`, the number of times a thread waited. */
 struct sample {
   int64_t round;
   uint64_t cpu_us, waits, rss, size, mappings, live;
@@ -22,7 +22,7 @@ struct sample {
 static struct sample samples[SAMPLES + 3];
 static int taken;
 static uint64_t sampling_us;
-/* Of this thread: its processor time when last asked for, and calls since. */
+/* This thread's processor time at the last reading, and the number of calls since. */
 static _Thread_local uint64_t known_ns;
 static _Thread_local unsigned calls_since;
 static atomic_ullong refusals, longest_ns, longest_at;
@@ -60,7 +60,7 @@ static uint64_t cpu_us(void) {
   return sum;
 }
 
-/* The value of a line `Name:   123 kB` of /proc/self/status; 0 where nothing can be read. */
+/* The value of a line `Name:   123 kB` of /proc/self/status; 0 if the file cannot be read. */
 static uint64_t status_kib(const char *name) {
   int file = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
   ssize_t bytes = file < 0 ? -1 : read(file, text, sizeof text - 1);
@@ -117,7 +117,7 @@ void measure_start(void) {
   take(0);
 }
 
-/* After this many rounds; of all rounds, SAMPLES are looked at. A negative number: after idling. */
+/* Call it after each round; it takes SAMPLES samples over all rounds. A negative number: after idling. */
 void measure_round(int64_t round) {
   if (round < 0 || round * SAMPLES / header.rounds > (round - 1) * SAMPLES / header.rounds) {
     take(round);
@@ -146,7 +146,8 @@ uint64_t measure_before(size_t bytes) {
   return clock_ns(CLOCK_MONOTONIC);
 }
 
-/* A long call may be one that another process interrupted: it took no more than this thread's processor time since. */
+/* Another process may have interrupted a long call. The call took at most the thread's processor time since the last
+ * reading. */
 void measure_after(const struct op *op, uint64_t start) {
   unsigned long long ns = clock_ns(CLOCK_MONOTONIC) - start, longest = atomic_load(&longest_ns);
   if (ns > SUSPECT_NS) {
@@ -185,7 +186,7 @@ void measure_print(int file) {
         (unsigned long long)s->waits, (unsigned long long)s->rss, (unsigned long long)s->size,
         (unsigned long long)s->mappings, (unsigned long long)s->live);
   }
-  /* Only hakmem tells; of its text, programs.py wants one number. */
+  /* Only hakmem has statistics; programs.py needs one number of them. */
   size_t (*stats)(char *, size_t) = NULL;
   *(void **)&stats = dlsym(RTLD_DEFAULT, "hak_stats_json");
   unsigned long long metadata = 0;

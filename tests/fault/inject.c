@@ -21,7 +21,7 @@ static const char *const kind_names[] = {
 #undef X
 };
 
-/* Entry CALL_KINDS is for all kinds together. */
+/* The entry CALL_KINDS counts all kinds together. */
 static atomic_ullong calls[CALL_KINDS + 1];
 static atomic_ullong failures;
 static struct {
@@ -116,7 +116,7 @@ int __wrap_madvise(void *at, size_t bytes, int advice) {
   return must_fail(CALL_madvise) ? -1 : __real_madvise(at, bytes, advice);
 }
 
-/* Calls that pass no function of libc. */
+/* System calls that go through no function of libc. */
 long __wrap_hak_direct_call(long number, const long argument[6]) {
   static const struct {
     long number;
@@ -135,7 +135,7 @@ long __wrap_hak_direct_call(long number, const long argument[6]) {
   return __real_hak_direct_call(number, argument);
 }
 
-/* `to` is not passed without MREMAP_FIXED, and then the kernel does not look at it. */
+/* Callers pass `to` only with MREMAP_FIXED; without, the kernel ignores it. */
 void *__wrap_mremap(void *at, size_t bytes, size_t new_bytes, int flags, void *to) {
   return must_fail(CALL_mremap) ? MAP_FAILED : __real_mremap(at, bytes, new_bytes, flags, to);
 }

@@ -1,4 +1,4 @@
-/* Duty: stand between the core and the operating system, count its calls, and let chosen ones fail.
+/* Duty: intercept the calls of the core to the operating system, count them, and make chosen ones fail.
  *
  * The executable is linked with --wrap for each call, so calls of the core arrive here and calls of the C library
  * itself do not. The plan is read from the environment at the first call, which may precede main(). */
@@ -8,20 +8,20 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* FAULT_PLAN=KIND:FIRST:COUNT lets the calls FIRST .. FIRST + COUNT - 1 of this kind fail, counted from 1.
+/* FAULT_PLAN=KIND:FIRST:COUNT makes the calls FIRST .. FIRST + COUNT - 1 of this kind fail, counted from 1.
  * KIND is one of the calls below, or `any`. */
 #define FAULT_PLAN_VARIABLE "FAULT_PLAN"
 
 #define FAULT_CALLS(X) \
   X(mmap) X(munmap) X(madvise) X(mprotect) X(mremap) X(prctl) X(openat) X(read) X(pread64) X(write) X(mincore)
 
-/* Whether the next call of this kind, which is counted, is to fail. */
+/* Count a call of this kind. True: it must fail. */
 bool inject_fails(const char *kind);
 
 /* From now on no call fails, and none is counted. */
 void inject_stop(void);
 
-/* Calls of this kind (or `any`) before inject_stop, and how many of all were made to fail. */
+/* Number of calls of this kind (or `any`) before inject_stop; number of all calls that were made to fail. */
 uint64_t inject_calls(const char *kind);
 uint64_t inject_failures(void);
 

@@ -1,4 +1,5 @@
-/* A process with 400,000 KiB of address space, as under `ulimit -v 400000`: use it up, give some back, use it again. */
+/* A process with 400,000 KiB of address space, as under `ulimit -v 400000`, uses all of it, frees some, and uses it
+ * again. */
 #include <errno.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -40,7 +41,7 @@ static void release(size_t count, size_t bytes, size_t step) {
   }
 }
 
-/* Every second block is freed and can be had again at once; the neighbours are untouched. */
+/* Every second block is freed, and can be allocated again at once. The contents of the others are unchanged. */
 static size_t fill_and_refill(size_t bytes) {
   size_t count = fill(bytes);
   CHECK(count > 10);
@@ -55,7 +56,7 @@ static size_t fill_and_refill(size_t bytes) {
   return count * bytes;
 }
 
-/* The limit has to be there before the first allocation, so the program starts itself again under it. */
+/* The limit must be in force before the first allocation, so the program runs itself again under the limit. */
 static void start_again_under_the_limit(char **argv) {
   struct rlimit limit = {.rlim_cur = LIMIT_BYTES, .rlim_max = LIMIT_BYTES};
   CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
@@ -69,7 +70,7 @@ int main(int argc, char **argv) {
     start_again_under_the_limit(argv);
   }
   CHECK(fill_and_refill(1024) >= LIMIT_BYTES / 10 * 6);
-  CHECK(fill_and_refill(20000) >= LIMIT_BYTES / 2); /* slabs of five slices begin at every eighth */
+  CHECK(fill_and_refill(20000) >= LIMIT_BYTES / 2); /* a slab of five slices begins only at every eighth slice */
   CHECK(fill_and_refill((size_t)1 << 20) >= LIMIT_BYTES / 2);
   CHECK(fill_and_refill(1024) >= LIMIT_BYTES / 10 * 6);
   CHECK(hak_malloc(LIMIT_BYTES) == NULL);

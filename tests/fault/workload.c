@@ -1,8 +1,8 @@
-/* A fixed run through everything that makes the core call the operating system, any call of which may fail
- * (inject.h). It prints how many calls of each kind could fail, and how many did: `KIND COUNT` per line.
+/* A fixed run through everything that makes the core call the operating system. Any of these calls may fail
+ * (inject.h). The program prints how many calls of each kind could fail, and how many did: `KIND COUNT` per line.
  *
- * Whatever fails: no crash; a failed request returns NULL and ENOMEM; blocks that exist keep their contents; when the
- * failures end every request is met again, and the heap is sound. */
+ * Whichever call fails, the program does not crash, a failed request returns NULL and ENOMEM, and existing blocks keep
+ * their contents. When the failures end, every request succeeds again, and the heap is sound. */
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
@@ -42,7 +42,7 @@ static void drop(size_t at) {
   CHECK(pattern_holds(slot->block, slot->bytes, slot->bytes, at));
   errno = ERANGE;
   hak_free(slot->block);
-  CHECK(errno == ERANGE); /* also when giving memory back failed */
+  CHECK(errno == ERANGE); /* even when giving memory back failed */
   slot->block = NULL;
 }
 

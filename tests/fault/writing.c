@@ -1,8 +1,8 @@
-/* A heap profile is begun and written in every form, any call of which may fail (inject.h). It prints what workload.c
- * prints.
+/* Starts a heap profile and writes it in every format. Any system call may fail (inject.h). The output is like that of
+ * workload.c.
  *
- * Whatever fails: no crash; a profile is written whole, or refused with an error; errno is as it was, no descriptor is
- * left open; when the failures end every form is written. */
+ * Whichever call fails, the program does not crash. A profile is complete, or the call returns an error. errno is
+ * unchanged, and no descriptor is left open. When the failures end, every format can be written. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -43,7 +43,7 @@ static size_t little_endian(const unsigned char *at, size_t bytes) {
   return n;
 }
 
-/* Of gzip with stored blocks: whether its blocks are there, and hold as much as its end says. */
+/* Whether a gzip file of stored blocks is complete: its blocks hold as many bytes as its last field says. */
 static bool is_whole_gzip(size_t bytes) {
   size_t at = 10, held = 0;
   bool last = false;

@@ -1,5 +1,5 @@
 /* Writes the seed corpus of fuzz_trace: make_trace_plans DIRECTORY
- * A made-up program is written as a trace (write.h); the plan of a trace is made from its chunks, unpacked. */
+ * It writes an invented program as a trace (write.h), and makes a plan from the unpacked chunks of the trace. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>

@@ -18,8 +18,8 @@ typedef struct {
 static Slot slots[SLOTS];
 static size_t live_bytes;
 
-/* The two upper bits choose the unit: byte, 16 bytes, 256 bytes, 4 KiB; the code 0xffff is a size that cannot be had.
- */
+/* The two upper bits choose the unit: byte, 16 bytes, 256 bytes, 4 KiB. The code 0xffff is a size that no allocator can
+ * serve. */
 static size_t decode_bytes(unsigned code) {
   static const unsigned shifts[] = {0, 4, 8, 12};
   if (code == 0xffff) {

@@ -1,4 +1,4 @@
-/* Runs every file given as the fuzz target would: replay FILE... */
+/* Runs every given file as the fuzz target would: replay FILE... */
 #include "check.h"
 #include "operations.h"
 

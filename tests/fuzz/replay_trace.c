@@ -1,4 +1,4 @@
-/* Runs every file given as the fuzz target would, then as many changed ones: replay_trace MUTATIONS FILE... */
+/* Runs every given file as the fuzz target would, then MUTATIONS changed files: replay_trace MUTATIONS FILE... */
 #include <string.h>
 
 #include "check.h"

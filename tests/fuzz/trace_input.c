@@ -35,7 +35,7 @@ static uint32_t word(reader_t *reader) {
   return low | (uint32_t)byte(reader) << 8;
 }
 
-/* As many bytes as there are, at most `wanted`. */
+/* Take up to `wanted` bytes, as far as there are any. */
 static size_t take(reader_t *reader, size_t wanted, unsigned char *to, size_t room) {
   size_t left = (size_t)(reader->end - reader->at);
   size_t bytes = wanted < left ? wanted : left;

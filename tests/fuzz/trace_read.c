@@ -1,4 +1,5 @@
-/* Reads a trace in every way, and checks what read.h promises; writes what it says again, which must be the same. */
+/* Reads a trace in every way, and checks the promises of read.h. Writes the trace again; the copy must have the same
+ * contents. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,7 +55,8 @@ static void check_operation(const trace_t *trace, const trace_thread_t *thread, 
   CHECK(o->slot < trace_thread(trace, thread->process, owner)->slots);
 }
 
-/* What can be read of a thread; writes it into the other trace if there is one. Returns whether it is all. */
+/* Reads as much of a thread as possible, and writes it into the other trace if there is one. Returns whether the thread
+ * was complete. */
 static bool read_thread(trace_t *trace, const trace_thread_t *thread, trace_writer_t *writer) {
   trace_stream_t *stream = trace_stream_open(trace, thread->process, thread->thread);
   CHECK(stream != NULL);
@@ -95,7 +97,7 @@ static void check_same(trace_t *first, trace_t *second, const trace_thread_t *th
   trace_stream_close(other);
 }
 
-/* A whole trace that is right in every thread can be written, and says the same again. */
+/* A complete trace without an error in any thread can be written again, with the same contents. */
 static void write_again(trace_t *trace) {
   int fd = memfd_create("again", MFD_CLOEXEC);
   char path[32], error[TRACE_ERROR_BYTES];

@@ -1,7 +1,7 @@
-/* Random requests, then one deliberate misuse of a class that the profile claims to stop: fuzz TRIALS [SEED]
+/* Makes random requests, then one deliberate misuse that the profile claims to stop: fuzz TRIALS [SEED]
  *
- * Each trial is a child. It must end by the library's message and abort(); where pages without access lie, by a fault.
- */
+ * Each trial is a child. It must end by the library's message and abort(), or by a fault if the misuse touches a page
+ * without access. */
 #include <malloc.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -81,7 +81,7 @@ static void work(void) {
   }
 }
 
-/* Each byte gets another value. */
+/* Changes every byte. */
 static void change(unsigned char *at, size_t count) {
   for (size_t i = 0; i < count; i++) {
     ((volatile unsigned char *)hide_pointer(at))[i] ^= (unsigned char)(1 + prng_below(&prng, 255));
@@ -132,7 +132,7 @@ static void overflow(unsigned char *block, size_t bytes) {
   free(block);
 }
 
-/* A large block may begin where its first page begins: then this is a fault. */
+/* A large block may begin at the start of its first page; the write then faults. */
 static void underflow(unsigned char *block, size_t bytes) {
   (void)bytes;
   size_t count = span();
@@ -150,7 +150,7 @@ static void write_freed(unsigned char *block, size_t bytes) {
 static const struct {
   const char *name;
   void (*commit)(unsigned char *block, size_t bytes);
-  bool faults; /* it may meet a page without access */
+  bool faults; /* the misuse may touch a page without access */
 } classes[] = {
     {"double free", double_free, false}, {"free inside", free_inside, false},     {"foreign free", free_foreign, false},
     {"wrong size", wrong_size, false},   {"freed realloc", realloc_freed, false}, {"freed usable", usable_freed, false},

@@ -1,5 +1,6 @@
-/* How often each mechanism that depends on chance stops a misuse: the number lies where the binomial distribution of
- * the probability in docs/security.md has all but a hundred millionth of its weight.   rates MECHANISM TRIALS */
+/* How often each mechanism that depends on chance stops a misuse: rates MECHANISM TRIALS
+ * docs/security.md states the probability. The number of successes must lie in the range that the binomial distribution
+ * of that probability misses only once in a hundred million times. */
 #include <errno.h>
 #include <malloc.h>
 #include <math.h>
@@ -15,9 +16,9 @@
 #include "prng.h"
 
 enum {
-  TAILED = 100, /* a block of 112 bytes: its tail has four, its seal eight */
-  FILLED = 104, /* one without a tail */
-  SLAB = 32000, /* beside the fence a slab has room for one */
+  TAILED = 100, /* request for a block of 112 bytes, with a tail of four bytes and a seal of eight */
+  FILLED = 104, /* request for a block without a tail */
+  SLAB = 32000, /* beside its fence, a slab has room for one such block */
   LARGE = 100000,
   PLACES = 256,
   SLOTS = 64,
@@ -30,7 +31,7 @@ static double weight(unsigned trials, double p, unsigned times) {
   return exp(ways + times * log(p) + (trials - times) * log(1 - p));
 }
 
-/* Whether no number as far out as this one, or farther, would be a surprise. */
+/* Fails if a number as far from the expectation as this one, or farther, is too improbable. */
 static void expect(unsigned times, unsigned trials, double p) {
   double below = 0, above = 0;
   for (unsigned i = 0; i <= trials; i++) {
@@ -43,7 +44,7 @@ static void expect(unsigned times, unsigned trials, double p) {
 
 typedef void misuse_t(unsigned char *block, uint64_t random);
 
-/* One byte, any of 256. */
+/* Writes one random byte. */
 static void write_behind(unsigned char *block, uint64_t random) {
   *(volatile unsigned char *)(block + TAILED) = (unsigned char)random;
   free(block);
@@ -60,7 +61,7 @@ static void write_freed(unsigned char *block, uint64_t random) {
   *(volatile unsigned char *)(stale + random / 256 % TAILED) = (unsigned char)random;
 }
 
-/* A forged seal. */
+/* Writes a forged seal. */
 static void write_seal(unsigned char *block, uint64_t random) {
   memcpy(hide_pointer(block + FILLED), &random, sizeof random);
   free(block);
@@ -91,7 +92,7 @@ static void missed(misuse_t *commit, unsigned trials, double p) {
   expect(misses, trials, p);
 }
 
-/* With HAKMEM_HARDENED_DELAY=0: a freed block is one of those at hand, from which the next is drawn. */
+/* With HAKMEM_HARDENED_DELAY=0, a freed block joins the ready blocks, from which malloc draws at random. */
 static void choice(unsigned trials) {
   void *seen[SLOTS];
   unsigned distinct = 0, same = 0;
@@ -114,8 +115,8 @@ static void choice(unsigned trials) {
   expect(same, trials, 1.0 / distinct);
 }
 
-/* With HAKMEM_HARDENED_RANDOM=0: how many frees pass before a block is handed out again. It waits in one of 64 places
- * until a later one takes the place, by chance, and then for 64 more. */
+/* With HAKMEM_HARDENED_RANDOM=0: the number of frees before a block is handed out again. It waits in one of 64 places
+ * until a later block takes the place by chance, and then for 64 more frees. */
 static unsigned frees_until_reuse(void) {
   unsigned char *block = malloc(TAILED);
   uintptr_t stale = (uintptr_t)block;
@@ -176,7 +177,7 @@ static void waiting(unsigned trials) {
   unsigned gone = 0;
   for (unsigned i = 0; i < trials; i++) {
     char *block = malloc(LARGE);
-    void *stale = hide_pointer(block + LARGE % 4096); /* the start of a page: the block ends where its last page ends */
+    void *stale = hide_pointer(block + LARGE % 4096); /* start of a page: the block ends where a page ends */
     free(block);
     for (unsigned j = 0; j < FREES && is_mapped(stale); j++) {
       free(hide_pointer(malloc(LARGE)));

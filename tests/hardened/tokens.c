@@ -1,5 +1,5 @@
-/* What clang makes of a program by -fsanitize=alloc-token, by hand: every function of both forms allocates; the profile
- * keeps blocks of types without pointers away from the others; the default profile does not. */
+/* Makes by hand the calls that clang makes with -fsanitize=alloc-token. Every function of both forms must allocate. The
+ * hardened profile keeps blocks of types without pointers away from the others; the default profile does not. */
 #include <malloc.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -33,7 +33,7 @@ STANDARD(void *, _ZnwmSt11align_val_tRKSt9nothrow_t, size_t bytes, size_t alignm
 STANDARD(void *, _ZnamSt11align_val_tRKSt9nothrow_t, size_t bytes, size_t alignment, const void *nothrow)
 
 static const size_t with_pointers = SIZE_MAX, data = 5;
-static uintptr_t slabs[2][64 * BLOCKS]; /* numbers of 64 KiB that held blocks of each kind */
+static uintptr_t slabs[2][64 * BLOCKS]; /* units of 64 KiB that held blocks of each kind, by number */
 static int count[2];
 
 static void note(void *block, int kind) {

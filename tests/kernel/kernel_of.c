@@ -1,5 +1,5 @@
-/* Runs a program as on another kernel: a filter answers what that one would not know, with its error.
- * arguments: linux-4.18, gvisor or old-profile; the program and its own */
+/* Runs a program as on another kernel: a filter refuses the calls that this kernel lacks, with its errors.
+ * arguments: linux-4.18, gvisor or old-profile; the program and its arguments */
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -16,7 +16,7 @@
 
 enum { ANY = -1, SKIP = 77, RULES_MAX = 16, STEPS_MAX = 8, FIRST_AFTER_4_18 = 424, CLONE3 = 435 };
 
-/* A call is refused if the argument is at least, or exactly, the value. */
+/* A call is refused if the argument is at least the value, or equal to it. */
 typedef struct {
   unsigned call;
   int argument; /* ANY: always */
@@ -34,11 +34,11 @@ typedef struct {
 
 static const struct {
   const char *name;
-  unsigned newer, clone3; /* what calls that came after Linux 4.18 are answered */
+  unsigned newer, clone3; /* error of calls that are newer than Linux 4.18; error of clone3 */
   Rule rules[RULES_MAX];
 } kernels[] = {
     {"linux-4.18", ENOSYS, ENOSYS, {NEW_ARGUMENTS}},
-    /* Its table of calls, and of what it takes from madvise. */
+    /* Follows gVisor's table of calls, and of the advice that its madvise accepts. */
     {"gvisor",
      ENOSYS,
      ENOSYS,
@@ -48,7 +48,7 @@ static const struct {
       {SYS_userfaultfd, ANY, 0, false, ENOSYS},
       {SYS_perf_event_open, ANY, 0, false, ENODEV},
       {SYS_process_vm_readv, ANY, 0, false, ENOSYS}}},
-    /* A profile of a container that is older than the calls; that of Docker told glibc the truth about clone3 alone. */
+    /* A container profile that is older than the calls. Docker's profile returned the right error only for clone3. */
     {"old-profile",
      EPERM,
      ENOSYS,

@@ -1,5 +1,6 @@
-/* Pages of HAK_TEST_PAGE_BYTES in place of the kernel's smaller ones: what it would refuse is refused, what it would
- * round is rounded, and every mapping begins at such a page. Stands between the core and libc (--wrap). */
+/* Imitates a kernel with pages of HAK_TEST_PAGE_BYTES, which are larger than the real ones. It refuses and rounds
+ * arguments as such a kernel would, and every mapping begins at such a page. It intercepts the core's calls of libc
+ * (--wrap). */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -62,7 +63,7 @@ int __wrap_munmap(void *at, size_t bytes) {
   return is_page(at) ? __real_munmap(at, whole(bytes)) : refused();
 }
 
-/* As madvise and mprotect have it: an address, a length. */
+/* The first arguments of both madvise and mprotect are an address and a length. */
 long __wrap_hak_direct_call(long number, const long argument[6]) {
   if (number != SYS_mprotect && number != SYS_madvise) {
     return __real_hak_direct_call(number, argument);
@@ -75,7 +76,7 @@ int __wrap_madvise(void *at, size_t bytes, int advice) {
   return is_page(at) ? __real_madvise(at, whole(bytes), advice) : refused();
 }
 
-/* In place or not at all: the kernel would move it to one of its own pages. */
+/* Never moves the mapping: the kernel would choose an address for its own, smaller pages. */
 void *__wrap_mremap(void *at, size_t bytes, size_t wanted, int flags, ...) {
   return is_page(at) ? __real_mremap(at, whole(bytes), whole(wanted), flags & ~MREMAP_MAYMOVE)
                      : (void *)(intptr_t)refused();
