@@ -100,7 +100,7 @@ static void in_child(void (*body)(void *block), void *block, int signal_expected
   CHECK(child >= 0);
   if (child == 0) {
     struct rlimit none = {0, 0};
-    CHECK(setrlimit(RLIMIT_CORE, &none) == 0 && signal(SIGSEGV, SIG_DFL) != SIG_ERR); /* a sanitizer may set a handler */
+    CHECK(setrlimit(RLIMIT_CORE, &none) == 0 && signal(SIGSEGV, SIG_DFL) != SIG_ERR); /* a sanitizer sets one */
     body(block);
     _exit(0);
   }

@@ -1,11 +1,11 @@
-/* Duty: a filter of system calls for this process, as sandboxes make them. Data: none. */
+/* Duty: set a filter of system calls for this process, as sandboxes do. Data: none. */
 #ifndef HAK_TEST_CONFINE_H
 #define HAK_TEST_CONFINE_H
 
 #include <stdbool.h>
 
-/* `rules`: the filter's instructions, in hexadecimal, as sandboxes.py makes them. False: they are none, or the system
- * has no filters. */
+/* `rules`: the filter's instructions, in hexadecimal, as sandboxes.py makes them. False: the text holds no
+ * instructions, or the system has no filters. */
 bool confine(const char *rules);
 
 #endif

@@ -1,7 +1,7 @@
-/* Stands before the allocator, as wrappers of users do: passes each call on, and logs it to a stream, which allocates.
- *   by default      to the next one, which dlsym finds; in a program, or in a library that is preloaded
- *   FORWARD_LIBC    to glibc's second names, in a program
- *   FORWARD_WRAP    what the linker's --wrap makes of the program's own calls */
+/* Wraps the allocator, as users' wrappers do: passes each call on, and logs it to a stream, which allocates.
+ *   by default      calls the next function, which dlsym finds; for a program or a preloaded library
+ *   FORWARD_LIBC    calls glibc's second names; for a program
+ *   FORWARD_WRAP    receives the program's own calls by the linker's --wrap */
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -38,7 +38,7 @@ typedef struct {
   void (*free)(void *block);
 } Allocator;
 
-/* What dlsym allocates while it looks for the next one. */
+/* Memory for dlsym while it looks for the next function. */
 static _Alignas(16) char room[8192];
 static size_t taken;
 
@@ -60,7 +60,7 @@ static void early_free(void *block) {
   (void)block;
 }
 
-/* The first call comes before there are threads. */
+/* The first call comes before other threads exist. */
 static const Allocator *next(void) {
   static const Allocator early = {early_malloc, early_calloc, early_realloc, early_free};
   static Allocator found;

@@ -1,4 +1,4 @@
-/* Watches what is taken away, as a cache of registered memory does: counts the calls, and tells who asked. */
+/* Watches the removal of memory, as a cache of registered memory does: counts the calls, and informs a watcher. */
 #include <dlfcn.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -66,7 +66,7 @@ unsigned long hook_discards(void) {
   return atomic_load(&discards);
 }
 
-/* Of munmap and mremap. */
+/* Calls of munmap and mremap. */
 unsigned long hook_unmaps(void);
 unsigned long hook_unmaps(void) {
   return atomic_load(&unmaps) + atomic_load(&moves);

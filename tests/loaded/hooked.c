@@ -1,5 +1,5 @@
-/* A watcher that is preloaded, before the library or behind it, sees each page that goes back, once, and the program's
- * own calls. The heap's calls are those between two getppid: once.py counts them from outside. */
+/* A watcher, preloaded before or behind the library, sees each page that is given back exactly once, and the program's
+ * own calls. The heap's calls lie between two calls of getppid, so that once.py can count them from outside. */
 #include <dlfcn.h>
 #include <malloc.h>
 #include <stdlib.h>
@@ -44,7 +44,7 @@ int main(void) {
   getppid();
   unsigned long before = discards(), unmaps_before = unmaps();
   use_small();
-  CHECK(discards() > before); /* what went back was announced */
+  CHECK(discards() > before); /* the discarded pages were announced */
   use_large();
   unsigned long seen = discards() - before, unmaps_seen = unmaps() - unmaps_before;
   getppid();

@@ -1,17 +1,18 @@
-/* Stands before one function of libc, whatever its arguments are, and does what such libraries do:
+/* Intercepts one function of libc, whatever its arguments are, and behaves as intercepting libraries may:
  *   LOADED_MODE=allocate   allocates and frees at every call, and keeps a few blocks whose contents it checks
- *   LOADED_MODE=first      the same, much of it, at the first call only, which others wait for
+ *   LOADED_MODE=first      does much of the same at the first call only; other threads wait for this call
  *   LOADED_MODE=block      sleeps a little
- *   LOADED_MODE=fail       lets every third call fail, of those after the first hundred
- * At the end it writes how often it was called to descriptor LOADED_REPORT, if that is given.
- * With INTERPOSED=NAME this is that function's entry alone; the rest, built without, serves all of them. */
+ *   LOADED_MODE=fail       makes every third call fail, after the first hundred
+ * At the end it writes the number of calls to the descriptor LOADED_REPORT, if that is given.
+ * With INTERPOSED=NAME, this file becomes the entry of that function. Without, it becomes the part that all entries
+ * share. */
 #ifdef INTERPOSED
 #define TEXT_OF(name) #name
 #define TEXT(name) TEXT_OF(name)
 
 const char interpose_name[] = TEXT(INTERPOSED);
 
-/* All that may hold an argument survives. */
+/* The entry preserves every register that may hold an argument. */
 __asm__(".text\n.globl " TEXT(INTERPOSED) "\n.type " TEXT(INTERPOSED) ", @function\n" TEXT(
     INTERPOSED) ":\n"
                 "  endbr64\n"
@@ -65,7 +66,7 @@ static void die(const char *why) {
 static unsigned char *fresh(size_t bytes, unsigned char mark) {
   unsigned char *block = malloc(bytes);
   if (!block) {
-    return NULL; /* calls are made to fail */
+    return NULL; /* the mode makes calls fail */
   }
   for (size_t i = 0; i < bytes; i++) {
     block[i] = mark;
@@ -97,7 +98,7 @@ static void allocate_one(unsigned long call) {
   kept[at].block = fresh(bytes, kept[at].mark);
 }
 
-/* A function that is called all the time allocates less each time. */
+/* Allocates less at each call if the function is called often. */
 static void allocate(unsigned long call) {
   static _Thread_local unsigned long blocks __attribute__((tls_model("initial-exec")));
   for (int i = 0; i < (call < OFTEN ? KEPT : 1); i++) {
@@ -147,7 +148,7 @@ static void find_next(void) {
   }
 }
 
-/* The function to go on to; NULL: fail. */
+/* Returns the function to call next; NULL: the call fails. */
 __attribute__((used)) void *interpose_before(void) {
   bool nested = inside;
   inside = true;

@@ -1,7 +1,7 @@
 /* A threaded load whose contents are checked: blocks of every kind, kept, grown, cleared and freed by other threads,
  * while threads come and go. Linked with no allocator.
- *   LOADED_FILTER=RULES    in a sandbox that it makes itself
- *   LOADED_UNALIGNED=1     without blocks of a wanted alignment, for tools that do not know of them */
+ *   LOADED_FILTER=RULES    it runs in a sandbox that it makes itself
+ *   LOADED_UNALIGNED=1     it allocates no aligned blocks, since some tools do not support them */
 #include <malloc.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -23,7 +23,7 @@ typedef struct {
 } Slot;
 
 static bool unaligned;
-static _Atomic(unsigned char *) shared[SHARED]; /* the first byte tells what all the 100 are */
+static _Atomic(unsigned char *) shared[SHARED]; /* all 100 bytes have the value of the first */
 
 static uint64_t draw(uint64_t *state) {
   *state = *state * 6364136223846793005U + 1442695040888963407U;
@@ -82,7 +82,7 @@ static void exchange(uint64_t *state) {
   }
 }
 
-/* What one thread allocated in a row another one frees. */
+/* Another thread frees the blocks that one thread allocated in a row. */
 static void burst(uint64_t *state) {
   static void *_Atomic left[BURSTS];
   size_t bytes = (size_t)16 << draw(state) % 8, count = draw(state) % BURSTS;

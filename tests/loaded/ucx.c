@@ -1,8 +1,8 @@
-/* UCX hears of each page whose contents go. The program plays a cache of registered memory: a page that it registered,
- * and of which UCX did not say that it went, is still resident, and not empty.
+/* UCX is informed of each page whose contents are discarded. The program acts as a cache of registered memory: a
+ * registered page of which UCX reported nothing must be resident, and must not be empty.
  *
- * argument: the way in which UCX stands before libc's functions, as UCX_MEM_MMAP_HOOK_MODE says: "bistro" changes
- * their code, "reloc" the tables of the loaded libraries */
+ * argument: the way in which UCX intercepts libc's functions, as in UCX_MEM_MMAP_HOOK_MODE: "bistro" changes their
+ * code, "reloc" the tables of the loaded libraries */
 #include <malloc.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -47,7 +47,7 @@ static uintptr_t *mark_at(uintptr_t page, int i) {
   return (uintptr_t *)(page + 1032 + (uintptr_t)i * 712); /* NOLINT(performance-no-int-to-ptr) */
 }
 
-/* A smaller block that lay there meanwhile may have changed some of it. */
+/* Looks at the whole page: a smaller block that lay there meanwhile may have changed a part of it. */
 static bool is_empty(uintptr_t page) {
   static const char none[PAGE];
   return memcmp(mark_at(page, 0), none, MARKS * 712) == 0;
@@ -61,7 +61,7 @@ static void each_page(char *block, size_t bytes, void (*visit)(uintptr_t page)) 
 }
 
 static void see_contents(uintptr_t page) {
-  CHECK(!is_registered(page) || !is_empty(page)); /* its contents went, and UCX said nothing */
+  CHECK(!is_registered(page) || !is_empty(page)); /* fails if the contents are gone and UCX reported nothing */
 }
 
 static void enlist(uintptr_t page) {
@@ -107,7 +107,7 @@ typedef struct {
   size_t bytes;
 } Slot;
 
-/* The pages move, or what lies beyond the new end goes; what stays of a block has what was written. */
+/* The pages move, or those beyond the new end are discarded. The rest of the block keeps its contents. */
 static void resize(Slot *slot) {
   char *before = slot->block;
   size_t old = slot->bytes, bytes = draw_bytes();
@@ -149,7 +149,7 @@ static void use(void) {
       malloc_trim(0);
     }
     if (i % PAUSE_EVERY == 0) {
-      nanosleep(&(struct timespec){0, 3000000}, NULL); /* for what decays */
+      nanosleep(&(struct timespec){0, 3000000}, NULL); /* so that idle memory decays */
     }
   }
   for (int i = 0; i < SLOTS; i++) {

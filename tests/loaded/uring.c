@@ -1,6 +1,7 @@
-/* Reads of io_uring into pinned blocks, with a cache of what is pinned as libraries of networks and of files have it: a
- * block that is free stays pinned, for it may be allocated again, until a watcher of libc's functions says that its
- * pages go. If they went unheard, the kernel would write to the old ones and the program read the new. */
+/* io_uring reads into pinned blocks, and the program caches the pinned ranges, as network and file libraries do. A
+ * freed block stays pinned, since it may be allocated again, until a watcher of libc's functions reports that its pages
+ * are removed. If pages were removed without a report, the kernel would write to the old ones and the program would
+ * read the new ones. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <liburing.h>
@@ -24,7 +25,7 @@ typedef struct {
 static Pin pins[PINS];
 static struct io_uring ring;
 static unsigned long hits, lost;
-static size_t most = 512 << 10; /* of a block; less where little may be locked */
+static size_t most = 512 << 10; /* most bytes of a block; less if the process may lock only little memory */
 
 static void update(unsigned pin, char *from, size_t bytes) {
   struct iovec range = {from, bytes};
@@ -68,7 +69,7 @@ static void read_into(char *block, size_t bytes, int file, size_t offset) {
 }
 
 static char content(size_t at) {
-  return (char)(at * 2654435761U >> 13 | 1); /* never 0, as an untouched page is */
+  return (char)(at * 2654435761U >> 13 | 1); /* never 0, unlike an untouched page */
 }
 
 static int make_file(void) {
@@ -99,10 +100,10 @@ static void use(int file) {
       malloc_trim(0);
     }
     if (i % 50 == 0) {
-      nanosleep(&(struct timespec){0, 3000000}, NULL); /* for what decays */
+      nanosleep(&(struct timespec){0, 3000000}, NULL); /* so that idle memory decays */
     }
     CHECK((*slot = malloc(bytes)) != NULL);
-    memset(*slot, 0, bytes); /* the new pages are there */
+    memset(*slot, 0, bytes); /* makes the new pages resident */
     read_into(*slot, bytes, file, offset);
     for (size_t at = 0; at < bytes; at++) {
       CHECK((*slot)[at] == content(offset + at));

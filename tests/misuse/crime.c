@@ -10,7 +10,7 @@
 enum { TABLE_SLOTS = 1 << 17, DRAIN_BLOCKS_MAX = 20000, DRAIN_BLOCKS_MIN = 8 };
 #define DRAIN_BYTES ((size_t)64 << 20)
 
-/* Open addressing; a freed entry becomes TOMBSTONE so that later probes go on. */
+/* A hash table with open addressing. A freed entry becomes TOMBSTONE, so that later searches go on. */
 static uintptr_t live[TABLE_SLOTS];
 #define TOMBSTONE ((uintptr_t)1)
 
@@ -103,7 +103,7 @@ size_t crime_number_or(const char *name, size_t otherwise) {
   return given(name) ? crime_number(name) : otherwise;
 }
 
-/* Of no crime's sizes: the damaged blocks themselves are not asked for again. */
+/* Uses sizes that no crime uses, so that malloc does not return the damaged blocks. */
 static void *use_heap(void *none) {
   static const size_t sizes[] = {333, 7000, 60000, 300000, 3000000};
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -117,7 +117,7 @@ static void *use_heap(void *none) {
   return none;
 }
 
-/* As a crash reporter does: it allocates, formats, starts a thread. The signal's own action follows. */
+/* Behaves like a crash reporter: it allocates, formats text and starts a thread. The signal's own action follows. */
 static void on_abort(int number) {
   enum { HANG_S = 20 };
   char text[64];

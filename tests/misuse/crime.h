@@ -1,11 +1,11 @@
-/* What the programs of this directory share. Each commits exactly one crime:
+/* Functions that the programs of this directory share. Each program commits exactly one crime, in three steps:
  *
- *   - announce(block): the pointer that the message has to name, on stdout; each program does it once;
+ *   - announce(block), called once: writes to stdout the pointer that the message must name;
  *   - the crime;
- *   - drain(bytes): use the heap until the crime is noticed. No block may be handed out twice on the way there.
+ *   - drain(bytes): uses the heap until the crime is noticed. Meanwhile no block may be handed out twice.
  *
- * A program that ends by itself was not noticed. The runner (run_crime.py) judges.
- * Nothing here may allocate: with the library preloaded, stdio would disturb the heap of the crime. */
+ * If a program ends by itself, its crime was not noticed. The runner (run_crime.py) judges.
+ * No function here may allocate: with the library preloaded, stdio would disturb the heap. */
 #ifndef HAK_TEST_CRIME_H
 #define HAK_TEST_CRIME_H
 
@@ -18,8 +18,8 @@ enum { EXIT_HANDED_OUT_TWICE = 3 };
 
 void announce(const void *block);
 
-/* malloc that must work and is registered: ends the process with EXIT_HANDED_OUT_TWICE if the block is in use.
- * The first 16 bytes are overwritten, as a program would. */
+/* Calls malloc, which must succeed, and registers the block. Ends the process with EXIT_HANDED_OUT_TWICE if the block
+ * is in use. Overwrites the first 16 bytes, as a program would. */
 void *take(size_t bytes);
 
 /* Registers a block that came from elsewhere (realloc). */
@@ -32,11 +32,11 @@ void give(void *block);
 void take_many(void **blocks, size_t count, size_t bytes);
 void give_many(void **blocks, size_t count);
 
-/* A crime of several programs: free(a), free(b), free(a), of two blocks of so many bytes. Announces a. */
+/* A crime that several programs share: free(a), free(b), free(a), of two blocks of so many bytes. Announces a. */
 void free_aba(size_t bytes);
 
-/* A number that the test gives the program, as CRIME_NAME of its environment: one program serves for every size.
- * Without a number to fall back to, a missing one is a failed check. */
+/* A number that the test passes in the environment as CRIME_NAME, so that one program serves for every size. If it is
+ * missing, the first function fails, and the second returns `otherwise`. */
 size_t crime_number(const char *name);
 size_t crime_number_or(const char *name, size_t otherwise);
 
@@ -48,7 +48,9 @@ size_t crime_number_or(const char *name, size_t otherwise);
 #define OFFSET crime_number("OFFSET")
 #define ADDRESS crime_number("ADDRESS")
 
-/* With WARM_BYTES the program begins with a cache that keeps blocks of so many bytes, with WARM_ROOM more in use. */
+/* With WARM_BYTES set, the program first makes its cache keep blocks of so many bytes, while WARM_ROOM others are in
+ * use.
+ */
 
 /* Takes blocks until more were handed out than any cache of this size can hold. */
 void drain(size_t bytes);

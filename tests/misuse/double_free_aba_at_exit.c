@@ -1,4 +1,4 @@
-/* free(a), free(b), free(a), and the program ends: only the look at the thread's lists at exit can notice. */
+/* free(a), free(b), free(a), and the program ends: only the check of the thread's cache at exit can notice it. */
 #include "crime.h"
 
 int main(void) {

@@ -1,4 +1,4 @@
-/* Blocks went back to their slab long ago; one of them is freed again. */
+/* A block is freed again long after it went back to its slab. */
 #include "crime.h"
 
 enum { OTHERS = 4000 };

@@ -1,4 +1,4 @@
-/* free(a), free(b), free(a) in a thread that ends right after: only the look at the cache that it leaves can notice. */
+/* free(a), free(b), free(a) in a thread that then ends: only the check of the cache that it leaves can notice it. */
 #include <pthread.h>
 
 #include "crime.h"

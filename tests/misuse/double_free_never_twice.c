@@ -1,4 +1,4 @@
-/* Freed twice, then the sizes around it are taken and given in turn, as a busy program does. */
+/* A block is freed twice. Then blocks of similar sizes are allocated and freed in turn, as in a busy program. */
 #include "crime.h"
 
 enum { ROUNDS = 50000, KEPT = 500 };

@@ -1,4 +1,4 @@
-/* A thread that never had a block frees another's twice in a row, and lives on. */
+/* A thread that never allocated frees another thread's block twice in a row, and does not end. */
 #include <pthread.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
-/* The list is full, the block in it. Another thread asks all to give back what they keep, and the block is freed again:
- * the same call gives it back. */
+/* The cache is full and holds the block. Another thread asks all threads to flush their caches; then the block is freed
+ * again. The same call flushes the cache and returns the block. */
 #include <pthread.h>
 
 #include "crime.h"

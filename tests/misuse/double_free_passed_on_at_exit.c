@@ -1,4 +1,4 @@
-/* The block lies between threads, passed on by one that only frees; it is freed again, and the program ends. */
+/* A thread that only frees has passed the block on, and it is in the depot. It is freed again, and the program ends. */
 #include <pthread.h>
 
 #include "crime.h"

@@ -1,4 +1,4 @@
-/* The block's memory went back and serves blocks of another size when it is freed again. */
+/* The block's memory was given back. It serves blocks of another size when the block is freed again. */
 #include <stdint.h>
 
 #include "crime.h"

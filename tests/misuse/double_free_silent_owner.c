@@ -1,4 +1,4 @@
-/* free(a), free(b), free(a), and who gets the blocks next writes nothing: the words of a free block are still there. */
+/* free(a), free(b), free(a). The next owners of the blocks write nothing, so the words of a free block remain. */
 #include "crime.h"
 
 enum { BLOCKS = 5000 };

@@ -1,4 +1,5 @@
-/* Another thread has the block in its list; this one gave it back, gets it from there, and writes nothing. */
+/* Another thread's cache holds the block. This thread flushed it to the slab, gets it back from there, and writes
+ * nothing. */
 #include <pthread.h>
 
 #include "crime.h"
@@ -29,7 +30,7 @@ int main(void) {
   flush_thread_cache();
   give(blocks[0]);
   flush_thread_cache();
-  CHECK(hak_malloc(BLOCK_BYTES) == blocks[0]); /* all that lies in the slab */
+  CHECK(hak_malloc(BLOCK_BYTES) == blocks[0]); /* the only block in the slab */
   pthread_barrier_wait(&handed_out);
   CHECK(pthread_join(thread, NULL) == 0);
   return 0;

@@ -1,5 +1,5 @@
-/* A block is freed twice, then only frees follow: no malloc of its size, so it must be noticed when the blocks
- * return to their slabs. */
+/* A block is freed twice, and no malloc of its size follows, only frees. It must be noticed when the blocks return to
+ * their slabs. */
 #include "crime.h"
 
 enum { OTHERS_MAX = 4000 };

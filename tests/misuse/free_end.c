@@ -1,5 +1,5 @@
-/* free of the first byte after a block that has no live block behind it: it may be the start of a block that was
- * never handed out. It is noticed at this call: at the end of the process it would be, too. */
+/* free of the first byte after a block, where no live block begins. A block that was never handed out may begin there.
+ * This call must notice it. Otherwise the end of the process would. */
 #include <unistd.h>
 
 #include "crime.h"

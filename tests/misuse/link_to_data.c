@@ -1,4 +1,4 @@
-/* A word at OFFSET of a freed block is made to point at the program's own data: malloc must never return that. */
+/* A word at OFFSET in a freed block is set to the address of the program's data: malloc must never return that. */
 #include <string.h>
 
 #include "crime.h"

@@ -1,5 +1,5 @@
-/* A block is overrun by BYTES bytes into the free block behind it. Each byte there changes: a value of its own would be
- * what is there already in one process of 256. */
+/* A block is overrun by BYTES bytes into the free block behind it. Each byte there changes: a fixed value would equal
+ * the present one in one process of 256. */
 #include <stdint.h>
 #include <string.h>
 
@@ -19,7 +19,7 @@ int main(void) {
       behind = blocks[i % BLOCKS];
     }
   }
-  CHECK(behind != NULL); /* two of the blocks are neighbours */
+  CHECK(behind != NULL); /* two of the blocks must be neighbours */
   announce(behind);
   give(behind);
   memset(hide_pointer(front), 0x42, usable);

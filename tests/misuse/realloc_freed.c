@@ -1,4 +1,4 @@
-/* realloc of a block that was freed. FLUSHED: it is back in its slab by then. */
+/* realloc of a block that was freed. With FLUSHED, it is back in its slab before the call. */
 #include "crime.h"
 
 int main(void) {

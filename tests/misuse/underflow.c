@@ -1,4 +1,4 @@
-/* The first block of its size is written to before its start, by BYTES bytes. */
+/* The program writes BYTES bytes before the start of the first block of its size. */
 #include <stdint.h>
 #include <unistd.h>
 
@@ -8,7 +8,7 @@
 
 int main(void) {
   char *block = take(BLOCK_BYTES);
-  if ((uintptr_t)block % CHUNK_BYTES == 0) { /* what lies before it is not the heap's; the next place is random */
+  if ((uintptr_t)block % CHUNK_BYTES == 0) { /* the heap ends before it; the next place is random */
     execl("/proc/self/exe", "underflow", (char *)NULL);
   }
   announce(block);

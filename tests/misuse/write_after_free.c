@@ -1,5 +1,5 @@
-/* The program writes BYTES bytes at OFFSET into a block it has freed; the next mallocs must not follow them. Each byte
- * changes: a value of its own would be what is there already in one process of 256. */
+/* The program writes BYTES bytes at OFFSET into a freed block; the next calls of malloc must not use them as a pointer.
+ * Each byte changes: a fixed value would equal the present one in one process of 256. */
 #include "crime.h"
 
 int main(void) {

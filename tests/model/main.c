@@ -1,4 +1,4 @@
-/* Random walk of all functions over several threads against a shadow.
+/* A random walk through all functions in several threads, compared with a model.
  *
  * usage: model THREADS OPERATIONS [SEED]
  *

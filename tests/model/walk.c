@@ -13,7 +13,7 @@ static struct {
   Slot slot;
 } exchange[EXCHANGE_SLOTS];
 
-/* Out of 1024 draws: what sizes real programs ask for, with enough of the rare ones to meet every path. */
+/* Sizes like those of real programs, by one draw of 1024, with enough rare sizes to reach every path. */
 static size_t random_bytes(Walker *walker) {
   Prng *prng = &walker->prng;
   uint32_t draw = prng_below(prng, 1024);
@@ -149,7 +149,7 @@ static void step_trade(Walker *walker, Slot *slot) {
   }
 }
 
-/* A request that cannot be met changes nothing. */
+/* A request that cannot be served changes nothing. */
 static void step_impossible(Walker *walker, Slot *slot) {
   size_t bytes = hide_size(PTRDIFF_MAX - prng_below(&walker->prng, 1 << 20));
   errno = 0;
@@ -239,7 +239,7 @@ static size_t gather(Slot *all, size_t count, const Slot *slot) {
 }
 
 void walk_verify_all(Walker *const *walkers, size_t count) {
-  /* Not static and not from the allocator under test: the test's own memory must not move its heap. */
+  /* Not static, and not from the allocator under test: the memory of the test must not affect its heap. */
   size_t most = count * WALK_SLOTS + EXCHANGE_SLOTS, live = 0;
   Slot *all = malloc(most * sizeof *all);
   CHECK(all != NULL);

@@ -1,4 +1,4 @@
-/* Duty: the random walk of one thread over the whole interface, against a shadow of every block it owns.
+/* Duty: the random walk of one thread through the whole interface, with a model of every block it owns.
  *
  * A walker owns WALK_SLOTS slots; a slot is empty or describes one live block. Each step picks a slot and an
  * operation. Blocks change hands through the exchange: an array of slots, each under its own mutex. The contents of
@@ -20,7 +20,7 @@ enum { WALK_SLOTS = 4096, WALK_LARGE_MAX = 24, EXCHANGE_SLOTS = 512 };
 typedef struct {
   unsigned char *block;
   size_t bytes;
-  size_t alignment; /* what was asked for; 0: a block that free_sized may free */
+  size_t alignment; /* the requested alignment; 0: a block that free_sized may free */
   uint64_t tag;
 } Slot;
 
@@ -35,7 +35,8 @@ void walk_exchange_init(void);
 void walk_init(Walker *walker, uint64_t seed);
 void walk_steps(Walker *walker, uint64_t steps);
 
-/* Every block of every walker and of the exchange: contents, and that no two overlap. No walker may be running. */
+/* Verify every block of every walker and of the exchange: its contents, and that no two blocks overlap. No walker may
+ * be running. */
 void walk_verify_all(Walker *const *walkers, size_t count);
 
 void walk_release(Walker *walker);

@@ -1,4 +1,4 @@
-/* A C program that loads the library it is given, with the operators in it, and has it use them. */
+/* A C program that loads the given library, which defines the operators, and makes it use them. */
 #include <dlfcn.h>
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-/* Of a library or a part of the program that replaces two forms, and calls them without going by their names. */
+/* Functions of a library or a part of the program that replaces two forms, and calls them without a look-up by name. */
 #ifndef HAK_TEST_OPERATORS_POOL_H
 #define HAK_TEST_OPERATORS_POOL_H
 

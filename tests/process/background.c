@@ -1,5 +1,6 @@
-/* HAKMEM_BACKGROUND: idle memory of a process that sleeps goes back, in the child of a fork, too; the thread is in
- * nobody's way. argument: on or off, as the environment has it; last: the first thread ends before the others */
+/* HAKMEM_BACKGROUND: a sleeping process gives idle memory back, also in the child of a fork. The thread disturbs
+ * neither signals, forks, setgid nor the end of the process. argument: on or off, as in the environment; last: the
+ * first thread ends before the others */
 #include <dirent.h>
 #include <pthread.h>
 #include <signal.h>
@@ -13,7 +14,7 @@
 enum { BLOCKS = 64, BLOCK = 1 << 20, ROUNDS = 4, FORKS = 40, WAIT_S = 60 };
 static const size_t peak_kib = (size_t)BLOCKS * BLOCK / 1024;
 
-/* What was faulted in twice stays. */
+/* Memory that is faulted in twice stays resident. */
 static void fill_and_free(size_t count, size_t bytes) {
   static char *block[BLOCKS];
   for (int round = 0; round < ROUNDS; round++) {
@@ -32,7 +33,7 @@ static void learn(void) {
   fill_and_free(BLOCKS, BLOCK);
 }
 
-/* Blocks above 1 MiB come by another way. */
+/* Blocks above 1 MiB take another path. */
 static void use_huge_blocks(void) {
   fill_and_free(BLOCKS / 4, (size_t)4 * BLOCK);
 }
@@ -53,7 +54,7 @@ static void nap_ms(long ms) {
   CHECK(nanosleep(&time, NULL) == 0);
 }
 
-/* Without a call to the allocator in between. */
+/* Memory is given back although the program does not call the allocator. */
 static void falls_asleep(void) {
   int naps = WAIT_S * 100;
   for (; check_rss_kib() > peak_kib / 4 && naps > 0; naps--) {
@@ -69,7 +70,7 @@ static void handle(int signal) {
   handled_by = gettid();
 }
 
-/* A signal to the process finds a thread of the program. */
+/* A signal to the process is handled by a thread of the program. */
 static void signals_pass_it_by(void) {
   CHECK(signal(SIGUSR1, handle) != SIG_ERR);
   for (int i = 0; i < 100; i++) {
@@ -97,7 +98,7 @@ static void forks_beside_it(void) {
   }
 }
 
-/* A count of threads would allocate, and so begin the one that is to begin by itself. */
+/* The child does not count its threads: counting would allocate, and so start the background thread. */
 static void in_child(void (*body)(void)) {
   pid_t child = fork();
   CHECK(child >= 0);
@@ -114,7 +115,7 @@ static void *end_later(void *unused) {
   return unused;
 }
 
-/* The process ends with the last of its own threads. */
+/* The process ends with the last thread of the program. */
 static void outlive_the_first_thread(void) {
   pthread_t thread;
   CHECK(pthread_create(&thread, NULL, end_later, NULL) == 0 && pthread_detach(thread) == 0);

@@ -15,7 +15,7 @@
 
 _Noreturn void check_fail(const char *file, int line, const char *condition);
 
-/* Fails unless malloc of this process is the one of libhakmem: every other check would prove nothing. */
+/* Fails unless malloc of this process is libhakmem's: otherwise the other checks would prove nothing. */
 void check_served(void);
 
 /* A positive count from a program argument; fails on anything else. */

@@ -7,7 +7,7 @@
 
 enum {
   WHOLE_BYTES = 512, /* up to here every byte of a block is written and verified */
-  EDGE_BYTES = 16,   /* of a longer block: so many at each end */
+  EDGE_BYTES = 16,   /* of a longer block, so many bytes at each end */
   STEPS_PER_ROUND = 64,
 };
 
@@ -41,7 +41,7 @@ void churn_block_verify(struct churn_block block) {
   verify_range(block.start + block.bytes - EDGE_BYTES, EDGE_BYTES, pattern);
 }
 
-/* Mostly small; one in 16 medium and one in 256 large (its own mapping) when the table is mixed. */
+/* Mostly small sizes. In a mixed table, one in 16 is medium, and one in 256 large (with its own mapping). */
 static size_t random_size(struct churn_table *table) {
   uint64_t random = check_random(&table->random);
   size_t size = (size_t)(random >> 32);

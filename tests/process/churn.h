@@ -31,7 +31,7 @@ void churn_block_fill(struct churn_block block);
 void churn_block_verify(struct churn_block block);
 
 void churn_table_init(struct churn_table *table, enum churn_sizes sizes, uint64_t seed);
-/* Takes `steps` random steps: allocate, reallocate or free, each after verifying what was there. */
+/* Takes `steps` random steps: allocate, reallocate or free. Each step first verifies the slot's old block. */
 void churn_table_steps(struct churn_table *table, unsigned steps);
 /* Fills every slot. */
 void churn_table_fill(struct churn_table *table);

@@ -1,5 +1,5 @@
-/* A second copy of the library, under another file name, in a process that already runs on the first: each
- * must keep to its own heap, in every scope mode, through thread ends, forks and dlclose.
+/* A second copy of the library, under another file name, is loaded into a process that already uses the first.
+ * Each copy must use only its own heap, in every scope mode, through thread ends, forks and dlclose.
  * arguments: the library, a directory for the copies */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -80,7 +80,7 @@ static void exercise_in_thread_and_child(struct copy *copy) {
 
 static pthread_barrier_t closing;
 
-/* Its end runs whatever the copy registered for it, after the copy was closed. */
+/* The thread ends after the copy was closed, and runs what the copy registered for the end of threads. */
 static void *outlive(void *argument) {
   exercise(argument);
   pthread_barrier_wait(&closing);

@@ -1,5 +1,5 @@
-/* The library is loaded late, into a program that runs on the C library's malloc and goes on doing so; only
- * the hak_ functions are used. Threads exist before it is loaded and end after it was closed.
+/* The library is loaded late, into a program that uses the C library's malloc throughout. Only the hak_ functions of
+ * the library are called. Threads exist before it is loaded, and end after it was closed.
  * argument: the library */
 #include <dlfcn.h>
 #include <pthread.h>

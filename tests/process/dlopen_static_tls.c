@@ -1,6 +1,6 @@
-/* Many libraries that use static thread-local storage are loaded next to ours: it must leave them room.
- * arguments: the plugin, a directory for its copies, and the library to load late, or nothing when the
- * program runs on it already */
+/* Many libraries with static thread-local storage are loaded beside ours, which must leave them room.
+ * arguments: the plugin, a directory for its copies, and the library to load late; no library if the program uses it
+ * already */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -41,7 +41,7 @@ static void run(void) {
   early_report('M');
 }
 
-/* Reads all letters; the number of times each one came goes to counts[letter]. */
+/* Reads all letters, and counts how often each one came in counts[letter]. */
 static void count_letters(int file, unsigned counts[256]) {
   unsigned char letter;
   ssize_t length;
@@ -73,5 +73,5 @@ int main(int count, char **arguments) {
   check_child(child);
   CHECK(counts['P'] == 1 && counts['I'] == 1 && counts['M'] == 1 && counts['X'] == 1 && counts['F'] == 1);
   CHECK(counts['a'] == 2 && counts['b'] == 2); /* start and end of each library */
-  _exit(0);                                    /* this process's own stages would write to the terminal */
+  _exit(0);                                    /* the remaining stages of this process would write to the terminal */
 }

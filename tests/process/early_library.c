@@ -1,5 +1,5 @@
-/* Linked twice into the program of early.c, before and after the allocator, so that one copy starts before
- * it does and ends after it, whichever order the loader chooses. EARLY_LETTER tells the copies apart. */
+/* Linked twice into the program of early.c, before and after the allocator. So one copy starts before the allocator and
+ * ends after it, whichever order the loader chooses. EARLY_LETTER identifies the copy. */
 #include <stdlib.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
-/* fork() racing the first allocation of a library that was loaded late: threads exist before it does, so
- * that nothing can have initialised its heap for them. Each round is a fresh child process.
+/* fork() races the first allocation of a library that was loaded late. The threads exist before the library, so it
+ * cannot have prepared its heap for them. Each round is a fresh child process.
  * arguments: the library, number of rounds */
 #include <dlfcn.h>
 #include <pthread.h>

@@ -1,8 +1,7 @@
-/* fork() in a program whose pthread_atfork handlers allocate: some registered before any allocation, from
- * .preinit_array, so before every library's constructor; some from main, after. prepare handlers run last
- * registered first, the others first registered first, so whatever the allocator does at a fork, some of
- * these handlers run between its own. The number registered early is above the number glibc stores without
- * allocating: the registration itself is then the first allocation of the process.
+/* fork() in a program whose pthread_atfork handlers allocate. Some are registered from .preinit_array, before any
+ * allocation and any library's constructor; others later, from main. Prepare handlers run in reverse order of
+ * registration, the others in that order. So some of these handlers run between the allocator's own. More handlers are
+ * registered early than glibc stores without allocating, so a registration makes the first allocation of the process.
  * argument: number of forks */
 #include <pthread.h>
 #include <stdlib.h>
@@ -35,7 +34,7 @@ static void free_all(void) {
   }
 }
 
-/* No cache serves it. */
+/* Allocates a block that no cache serves. */
 static void allocate_uncached(void) {
   void *block = malloc((size_t)3 << 20);
   CHECK(block != NULL);

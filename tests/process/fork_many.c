@@ -1,5 +1,5 @@
-/* Thousands of forks from a process whose other threads allocate without a pause: none may deadlock. Most
- * children take and return one block, every 64th does more work and leaves through exit().
+/* Thousands of forks from a process whose other threads allocate without a pause: none may deadlock. Most children
+ * allocate and free one block; every 64th does more work and ends through exit().
  * argument: number of forks */
 #include <stdlib.h>
 #include <unistd.h>

@@ -12,7 +12,7 @@ enum { THREADS = 3, CHILD_THREADS = 2, CHILD_STEPS = 2000, DEPTH = 4 };
 
 static struct churn_table parked[THREADS];
 
-/* The main thread waits for each of these: its blocks come from threads that a child does not have. */
+/* Fills a table and ends. The main thread waits for it, so the blocks come from threads that a child does not have. */
 static void *park(void *argument) {
   churn_table_fill(argument);
   return NULL;

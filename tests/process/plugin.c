@@ -1,5 +1,5 @@
-/* A library that is loaded with RTLD_DEEPBIND: its own references are looked up in itself and in the C
- * library first, so not in the library that serves malloc for the rest of the process. */
+/* A library that is loaded with RTLD_DEEPBIND. Its references are looked up first in itself and in the C library, and
+ * so do not reach the library that serves malloc for the rest of the process. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -3,7 +3,7 @@
 
 #include <stddef.h>
 
-/* Allocates and frees blocks; aborts when their contents were not kept. */
+/* Allocates and frees blocks; aborts if their contents changed. */
 void plugin_own_blocks(void);
 /* The C library allocates the copy on the plugin's behalf. */
 char *plugin_copy_text(const char *text);

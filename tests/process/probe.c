@@ -1,11 +1,11 @@
-/* The program that the option tests run: it works, then reports what a script asks for.
+/* The program that the option tests run. It works, then reports the data that its arguments ask for.
  * arguments: a command
  *   work            allocate and free with verified contents in two threads
  *   get NAME        print an option's value
  *   set NAME VALUE  print the result of hak_option_set by name
  *   limit           allocate 1 MiB blocks until that fails, free all, and do it again; print the counts
- *   crime           free a block that is not one
- *   live MIB STEPS  keep so much memory live and churn it */
+ *   crime           free a pointer that is no block
+ *   live MIB STEPS  keep so much memory live, and replace its blocks STEPS times */
 #include <errno.h>
 #include <hakmem.h>
 #include <stdio.h>
@@ -80,7 +80,7 @@ static int limit(void) {
 static int crime(void) {
   static long word[8];
   void *pointer = &word[2];
-  __asm__ volatile("" : "+r"(pointer)); /* keeps the compiler from seeing what is wrong */
+  __asm__ volatile("" : "+r"(pointer)); /* keeps the compiler from seeing the misuse */
   free(pointer);
   return 0;
 }

@@ -11,7 +11,7 @@ __attribute__((constructor(200))) static void sampler_on(void) {
   CHECK(hak_sample_start(200));
 }
 
-/* Instead of the one for the shared library. */
+/* Replaces the function of served.c, which checks for the shared library. */
 void check_served(void) {
   void *block = malloc(1);
   CHECK(hak_class_at(block) != HAK_CLASS_NONE);

@@ -1,4 +1,4 @@
-/* Apart from check.c: a program without the dynamic linker has no use for it. */
+/* Separate from check.c, since a program without the dynamic linker cannot use it. */
 #include "check.h"
 
 #include <dlfcn.h>

@@ -1,5 +1,5 @@
-/* A program linked with libhakmem.a, dynamically or fully statically linked otherwise: malloc must be ours,
- * together with every function that the C library would else bring along. */
+/* A program linked with libhakmem.a, and otherwise dynamically or statically. malloc must be ours, and so must every
+ * function that the C library would define together with its malloc. */
 #include <hakmem.h>
 #include <malloc.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 
 enum { THREADS = 3, STEPS = 20000 };
 
-/* Blocks of the one interface are freed through the other, which a second allocator would refuse. */
+/* Blocks of each interface are freed through the other. If there were two allocators, they would refuse them. */
 static void check_same_heap(void) {
   char *text = strdup("one heap");
   CHECK(text != NULL);

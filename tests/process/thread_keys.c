@@ -1,6 +1,6 @@
-/* Destructors of thread-specific data that allocate, in every round that POSIX gives them, so that some run
- * after the allocator's own; then the C library frees its per-thread buffers, after every destructor. Keys
- * are made before any library's constructor and again in main. Neither blocks nor thread states may be lost.
+/* Destructors of thread-specific data that allocate, in every round that POSIX grants. So some run after the
+ * allocator's own. After all destructors, the C library frees its per-thread buffers. Keys are made before any
+ * library's constructor, and again in main. Neither blocks nor thread caches may be lost.
  * argument: number of threads */
 #include <limits.h>
 #include <pthread.h>
@@ -12,7 +12,7 @@
 
 enum { LATE_KEYS = 3, KEYS = LATE_KEYS + 1, STEPS = 200, GROWTH_KIB = 12 * 1024, WARM_SHARE = 5 };
 
-/* What a key holds; a new one is allocated in each round. */
+/* The value of a key; a new one is allocated in each round. */
 struct holder {
   pthread_key_t key;
   unsigned rounds;

@@ -1,4 +1,4 @@
-/* Threads that do one half of the work: one only allocates and then never runs again, another only frees.
+/* Threads that each do half of the work: one only allocates, and then never runs again; another only frees.
  * Every round uses as much memory as the one before, so the process must not grow.
  * argument: "parked" (the threads that allocated stay alive, idle) or "ended" */
 #include <pthread.h>
@@ -66,7 +66,7 @@ int main(int count, char **arguments) {
     pthread_barrier_wait(&handover);
     if (!parked)
       CHECK(pthread_join(ids[round], NULL) == 0);
-    /* By turns a new thread and the main one, which never allocates a block itself, do the freeing. */
+    /* A new thread and the main one free in turn. The main thread never allocates. */
     if (round % 2 == 0) {
       free_in_a_thread();
     } else {

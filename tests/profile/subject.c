@@ -1,5 +1,5 @@
-/* A program whose allocations are known: subject WHAT. It prints what there is to know, a line each: "function blocks
- * bytes" of what is in use. */
+/* A program whose allocations are known: subject WHAT. For each function it prints a line "function blocks bytes", with
+ * the blocks and bytes in use. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <malloc.h>
@@ -64,7 +64,7 @@ static int known(void) {
   for (int i = 0; i < 5000; i++) {
     by_and_by(3000);
   }
-  for (size_t i = 0; i < 100; i++) { /* of those of by_malloc */
+  for (size_t i = 0; i < 100; i++) { /* blocks of by_malloc */
     free(kept[i]);
   }
   return 0;
@@ -77,7 +77,7 @@ static int many(size_t mib) {
   return 0;
 }
 
-/* Sampling begins when most of what there is was allocated already. */
+/* Sampling begins after most blocks were allocated. */
 static int late(const char *file) {
   static const size_t sizes[] = {1000, 100000};
   for (size_t i = 0; i < 40000; i++) {
@@ -96,8 +96,8 @@ _Noreturn static void wait_forever(void) {
   }
 }
 
-/* More and more, then all of it is freed, and again; now and then the cache is emptied, so that the thread comes by the
- * slow path though all would fit there. */
+/* Allocates many blocks, frees them all, and repeats. Now and then it flushes the cache, so that the thread takes the
+ * slow path although the blocks would fit into the cache. */
 _Noreturn static void loop(void) {
   puts("ready");
   fflush(stdout);

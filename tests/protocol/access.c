@@ -7,7 +7,7 @@
 #include "explore.h"
 #include "races.h"
 
-/* The names and types are the compilers'. */
+/* The compilers prescribe the names and types. */
 void __tsan_init(void);
 void __tsan_func_entry(void *caller);
 void __tsan_func_exit(void);
@@ -123,7 +123,7 @@ static void before_change(const void *address, int order) {
   }
 }
 
-/* Between two threads nothing of the allocator rests on a fence; within one, a fork may come between. */
+/* The allocator needs no fence between two threads. Within one thread, a fork may happen at a signal fence. */
 void __tsan_atomic_signal_fence(int order) {
   static char fence;
   (void)order;

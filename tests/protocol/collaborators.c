@@ -97,7 +97,7 @@ uint32_t world_class(const void *block) {
   return hak_class_at(memory + place_of(block) * HAK_SLAB_BYTES);
 }
 
-/* Blocks and descriptors of a slab that nobody has may not be written, and its blocks not be read either. */
+/* While no thread owns a slab, no access to its blocks is allowed, and no write to its descriptor. */
 void access_seen(const void *address, bool write) {
   size_t place = place_of(address);
   if (place < WORLD_SLABS && !taken[place]) {
@@ -109,8 +109,9 @@ void access_seen(const void *address, bool write) {
   }
 }
 
-/* Under a class's lock a thread decides what becomes of a slab, so it must know the state that was given to it. Its
- * class is how it learns whether it does; how much was handed out counts only where nobody takes new blocks. */
+/* A thread that holds a class's lock decides the state of a slab, so it must not read old values. Two fields are
+ * exceptions: by the class, it learns whether the slab is still the same one; the bump index matters only while no
+ * thread takes new blocks. */
 void access_stale(const void *address) {
   size_t at = (size_t)((const char *)address - (const char *)&descriptors);
   size_t field = at % sizeof(hak_slab_t);
@@ -274,7 +275,7 @@ void world_check(size_t current, bool counts) {
       continue;
     }
     bool unfinished =
-        !counts && is_current && hak_class_at(slab->base) == HAK_CLASS_NONE; /* lost, but in nobody's way */
+        !counts && is_current && hak_class_at(slab->base) == HAK_CLASS_NONE; /* the slab is lost, but harms nothing */
     EXPECT(unfinished || hak_class_at(slab->base) == slab->cls);
     EXPECT(bump <= slab->blocks && !(is_listed && is_current));
     marked_listed += is_listed;
@@ -282,7 +283,7 @@ void world_check(size_t current, bool counts) {
     if (counts) {
       EXPECT(slab->control >> HAK_SLAB_COUNT_SHIFT == count);
       EXPECT(is_current || (is_listed ? count < bump || bump < slab->blocks : count == 0 && bump == slab->blocks));
-      EXPECT(is_current || count < bump); /* else it should have been given back */
+      EXPECT(is_current || count < bump); /* else it should have gone back to the arena */
     }
   }
   EXPECT(listed == marked_listed && (marked_current == current || !counts));

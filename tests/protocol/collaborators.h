@@ -1,7 +1,7 @@
-/* Duty: everything below slab.c and sweep.c, made of nothing: locks that the explorer schedules, an arena with memory
- * for a few slabs that checks what is given back, a page map of that, a system that does nothing. All that depends on
- * the modules below the slabs stands here and in collaborators.c. Include before any header of src/: the locks take the
- * place of lock.h. */
+/* Duty: stubs for everything below slab.c and sweep.c: locks that the explorer schedules; an arena with memory for a
+ * few slabs, which checks returned slabs; a page map for that memory; a system that does nothing. All code that depends
+ * on the modules below the slabs is here and in collaborators.c. Include this before any header of src/, since its
+ * locks replace lock.h. */
 #ifndef HAK_TEST_COLLABORATORS_H
 #define HAK_TEST_COLLABORATORS_H
 
@@ -25,7 +25,7 @@ static inline void hak_unlock(hak_lock_t *lock) {
 #include "arena.h"
 #include "slab.h"
 
-enum { WORLD_SLABS = 3 }; /* there is memory for so many */
+enum { WORLD_SLABS = 3 }; /* there is memory for so many slabs */
 
 /* Once, before anything is explored. */
 void world_make(void);
@@ -33,20 +33,20 @@ void world_make(void);
 void world_begin(void);
 size_t world_used(void);
 
-/* The handlers of a fork, as far as they concern the slabs. The child begins with the second. */
+/* The handlers of a fork, as far as they concern the slabs. The child calls the second one first. */
 void world_before_fork(void);
 void world_after_fork(void);
 
-/* The program's side of a block. Taking one that somebody has, or that is in no slab, fails the run; so does whatever
- * gives its memory away while somebody has it. */
+/* The program reports its blocks here. The run fails if a block is taken that is in use already, or in no slab; or if
+ * its memory is given away while it is in use. */
 void world_took(void *block);
 void world_frees(void *block);
 bool world_has(const void *block);
-/* Of a block that somebody had a moment ago; no step of the program. */
+/* The class of a block that was in use a moment ago. This is no step of the program. */
 uint32_t world_class(const void *block);
 
-/* No call is under way: every count equals its bits, every slab is where its state says. `counts`: false where a call
- * was cut off by a fork. Slabs with CURRENT set: `current` of them. */
+/* Call it while no call is under way. Checks that every count equals its bits, that every slab is where its state says,
+ * and that `current` slabs are CURRENT. `counts`: false if a fork interrupted a call, so that counts may be wrong. */
 void world_check(size_t current, bool counts);
 
 #endif

@@ -17,7 +17,7 @@ typedef struct Coroutine {
   ucontext_t context;
   char *stack;
   Step pending;
-  uint32_t locks; /* it holds so many */
+  uint32_t locks; /* number of locks that it holds */
   bool alive, starting;
 } Coroutine;
 
@@ -25,7 +25,7 @@ typedef struct Explorer {
   const Scenario *scenario;
   ucontext_t home;
   Coroutine threads[EXPLORE_THREADS];
-  int alone; /* steps that nobody else can get between: in setup, finish and the child of a fork */
+  int alone; /* no other thread runs meanwhile: in setup, finish and the child of a fork */
   int running;
   bool child, stopped, cut_short;
   Explored explored;
@@ -47,7 +47,7 @@ static bool is_enabled(const Coroutine *c) {
   return c->alive && (c->pending.kind != STEP_LOCK || ((const ModelLock *)c->pending.address)->owner == 0);
 }
 
-/* Who makes the next step; EXPLORE_NOBODY: the run is over. */
+/* The thread that makes the next step; EXPLORE_NOBODY: the run is over. */
 static int choose(void) {
   Situation now = {.running = x->running};
   for (int t = 0; t < EXPLORE_THREADS; t++) {
@@ -144,7 +144,7 @@ void explore_fork(void) {
   for (int t = 0; t < EXPLORE_THREADS; t++) {
     x->threads[t].alive &= t == x->running;
   }
-  x->threads[x->running].locks = 0; /* the child makes all locks new */
+  x->threads[x->running].locks = 0; /* the child initialises all locks */
   x->child = true;
 }
 

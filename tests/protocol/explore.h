@@ -2,11 +2,11 @@
  * Data: the model threads (coroutines of one real thread) and the orders tried so far. Knows nothing of slabs.
  *
  * A step is one operation on shared state: an atomic operation, a lock operation, or what the scenario declares. Before
- * each one the thread calls explore_point, which decides who goes on; orders.h says how. All interleavings of steps are
- * sequentially consistent.
+ * each step the thread calls explore_point, which decides which thread goes on; orders.h says how. All interleavings of
+ * steps are sequentially consistent.
  *
- * What lies in .data and .bss of the program is the state of the model: it is put back before every run. Whatever has
- * to outlive a run lies in memory from explore_memory. */
+ * The .data and .bss sections of the program are the state of the model: they are restored before every run. Data that
+ * must outlive a run is in memory from explore_memory. */
 #ifndef HAK_TEST_EXPLORE_H
 #define HAK_TEST_EXPLORE_H
 
@@ -22,21 +22,21 @@ typedef struct Scenario {
   const char *name;
   void (*setup)(void);
   void (*threads[EXPLORE_THREADS])(void);
-  void (*finish)(void); /* when every thread has ended, or in the child of a fork when the one that forked has */
-  bool crime;           /* a thread misuses the heap: a run may end with that being noticed, and data may race */
+  void (*finish)(void); /* called when every thread has ended; in the child of a fork, when the forking thread has */
+  bool crime;           /* a thread misuses the heap: a run may end when this is noticed, and data may race */
   bool all_orders;      /* without reduction */
 } Scenario;
 
 typedef struct Explored {
-  uint64_t runs, cut_short, stopped, steps; /* cut short: nothing new could follow; stopped: by explore_stop */
+  uint64_t runs, cut_short, stopped, steps; /* cut_short: no new order could follow; stopped: by explore_stop */
 } Explored;
 
-/* Ends the process with a message and the steps that led there when a run fails. */
+/* Explores a scenario. If a run fails, ends the process with a message and the steps of the run. */
 Explored explore(const Scenario *scenario);
 
 /* The model thread that runs; EXPLORE_NOBODY in setup and finish, which are not interleaved with anything. */
 int explore_thread(void);
-/* Whether this is the child of a fork: nobody else runs any more. */
+/* Whether this is the child of a fork, where no other thread runs. */
 bool explore_is_child(void);
 
 typedef struct ModelLock {
@@ -47,10 +47,10 @@ void explore_point(StepKind kind, const void *address);
 void explore_lock(ModelLock *lock);
 void explore_unlock(ModelLock *lock);
 bool explore_holds_lock(void);
-/* From here on the child of a fork is the world: the other threads stand still wherever they are. */
+/* From here on, the run is in the child of a fork: the other threads stop wherever they are. */
 void explore_fork(void);
 bool explore_is_crime(void);
-/* The run ends here, and that is right. */
+/* End the run here, as a success. */
 _Noreturn void explore_stop(void);
 _Noreturn void explore_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
@@ -58,7 +58,7 @@ _Noreturn void explore_fail(const char *format, ...) __attribute__((format(print
 
 void *explore_memory(size_t bytes);
 
-/* The scenario's: names an address in the list of steps. */
+/* Supplied by the scenario: names an address in the list of steps. */
 extern void (*explore_describe)(const void *address, char *text, size_t capacity);
 
 #endif

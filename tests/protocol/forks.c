@@ -1,4 +1,4 @@
-/* A fork at any moment of what the others do. In the child the thread that forked goes on alone. */
+/* A thread forks at any moment of the others' work. In the child, the forking thread goes on alone. */
 #include "program.h"
 #include "scenarios.h"
 
@@ -8,7 +8,7 @@ static Holder *me(void) {
   return &holders[explore_thread()];
 }
 
-/* As the handlers of process.c and heap.c do: locks first, then what the threads that are gone had. */
+/* Acts as the handlers of process.c and heap.c: takes the locks, then adopts the slabs of threads that are gone. */
 static void fork_and_adopt(void) {
   world_before_fork();
   explore_fork();
@@ -26,7 +26,7 @@ static void fork_in_parent(void) {
   holder_give(me(), 1);
 }
 
-/* All that can still be had, of the sizes that were in use and of another, and back. */
+/* Takes all blocks that are left, of the sizes in use and of another one, and returns them. */
 static void all_works(void) {
   static const size_t sizes[] = {EIGHTH, QUARTER, HALF};
   Holder *mine = &holders[0];

@@ -7,15 +7,16 @@
 enum { STEPS_MAX = 2000 };
 
 typedef struct Clock {
-  uint32_t steps[EXPLORE_THREADS]; /* of each thread, how far: index of the last step that counts, plus one */
+  uint32_t steps[EXPLORE_THREADS]; /* for each thread: index of its last step that is included, plus one */
 } Clock;
 
-/* A state in which one thread was chosen, and the step it made. The sets speak of threads that go on from there. */
+/* A state, the thread that was chosen in it, and the step that it made. The sets contain threads that could go on from
+ * there. */
 typedef struct Frame {
   Step pending[EXPLORE_THREADS];
   ThreadSet enabled, sleeping, done, wanted, ended_run;
   int chosen;
-  Clock clock; /* of the step: everything that happens before it in every equivalent run */
+  Clock clock; /* the steps that happen before this one in every equivalent run */
 } Frame;
 
 typedef struct Orders {
@@ -34,7 +35,8 @@ static bool is_dependent(Step a, Step b) {
   return a.kind == STEP_FORK || b.kind == STEP_FORK || (a.address == b.address && (writes(a) || writes(b)));
 }
 
-/* Whether both orders of the two are possible: who unlocks has the lock, so nobody else can be about to take it. */
+/* Whether both orders of the two steps are possible. The thread that unlocks holds the lock, so no other thread can be
+ * about to take it. */
 static bool can_swap(Step a, Step b) {
   bool locks = a.kind == STEP_LOCK || a.kind == STEP_UNLOCK || b.kind == STEP_LOCK || b.kind == STEP_UNLOCK;
   return is_dependent(a, b) &&
@@ -64,7 +66,8 @@ static bool happens_before(size_t earlier, const Clock *clock) {
   return earlier < clock->steps[x->frames[earlier].chosen];
 }
 
-/* Of the steps behind `first` that do not depend on it, and then the pending one: the threads that could begin. */
+/* Among the steps behind `first` that do not depend on it, including the pending one: the threads whose step could come
+ * first. */
 static ThreadSet who_could_begin(size_t first, size_t position, int thread, Step step) {
   ThreadSet met = 0, begin = 0;
   bool pending_begins = true;
@@ -86,8 +89,8 @@ static ThreadSet who_could_begin(size_t first, size_t position, int thread, Step
   return begin | (pending_begins ? set_of(thread) : 0);
 }
 
-/* Every earlier step of another thread that could as well have come after the pending one: some run must begin there
- * with what leads to that. */
+/* Finds every earlier step of another thread that could also come after the pending one. From there, some run must
+ * begin with a step that leads to this order. */
 static void want_reversals(size_t position, int thread, Step step) {
   Clock seen = clock_of(thread, position);
   for (size_t i = position; i-- > 0;) {
@@ -104,7 +107,7 @@ static void want_reversals(size_t position, int thread, Step step) {
   }
 }
 
-/* Threads whose step from the frame was tried already, and which the step made since does not concern. */
+/* Threads whose step from the frame was tried already, and does not depend on the step made since. */
 static ThreadSet still_sleeping(const Frame *frame) {
   ThreadSet sleeping = 0, tried = (frame->sleeping | frame->done) & ~set_of(frame->chosen) & ~frame->ended_run;
   for (int t = 0; t < EXPLORE_THREADS; t++) {
@@ -131,7 +134,7 @@ static void open_frame(Frame *frame, const Situation *now) {
   frame->wanted = x->all ? frame->enabled : choice ? set_of(frame->chosen) : 0;
 }
 
-/* The others' next steps are not seen after this one, so they are tried before it. */
+/* The run ends with this step, so the other threads' next steps must be tried before it. */
 static void ends_run(Frame *frame) {
   frame->wanted |= frame->enabled;
   frame->ended_run |= set_of(frame->chosen);
@@ -163,7 +166,7 @@ int orders_choose(const Situation *situation) {
     }
     x->count++;
   }
-  if (x->position + 1 == x->count) { /* new, or chosen anew */
+  if (x->position + 1 == x->count) { /* the frame is new, or its choice is */
     close_frame(frame);
   }
   Step now = situation->pending[frame->chosen];

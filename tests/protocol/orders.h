@@ -1,7 +1,7 @@
-/* Duty: which thread makes the next step, so that of all runs that differ only in the order of neighbouring independent
- * steps one is made: dynamic partial order reduction with source sets (Abdulla, Aronis, Jonsson, Sagonas 2014) and
- * sleep sets (Godefroid 1996). Without reduction every order is made; selftest.c compares the two.
- * Data: the steps of the present run, and at each of them what is left to try. Outlives the runs. */
+/* Duty: choose the thread that makes the next step. Of all runs that differ only in the order of neighbouring
+ * independent steps, one is enough: dynamic partial order reduction with source sets (Abdulla, Aronis, Jonsson, Sagonas
+ * 2014) and sleep sets (Godefroid 1996). Without reduction, every order is run; selftest.c compares the two.
+ * Data: the steps of the present run, and for each of them the threads still to try. It outlives the runs. */
 #ifndef HAK_TEST_ORDERS_H
 #define HAK_TEST_ORDERS_H
 
@@ -18,10 +18,10 @@ typedef struct Step {
   const void *address;
 } Step;
 
-/* What each thread would do next, and who is in the way of whom. */
+/* The next step of each thread, and the threads that can make theirs. */
 typedef struct Situation {
   Step pending[EXPLORE_THREADS];
-  ThreadSet alive, enabled; /* of those alive: not waiting for a lock */
+  ThreadSet alive, enabled; /* enabled: alive, and not waiting for a lock */
   int running;              /* preferred, as it costs no switch; or EXPLORE_NOBODY */
 } Situation;
 
@@ -31,9 +31,9 @@ void orders_forget(bool all_orders);
 
 /* A run begins again. */
 void orders_rewind(void);
-/* The thread to make its step. EXPLORE_NOBODY: nothing new can follow. Somebody is enabled. */
+/* The thread to make its step. EXPLORE_NOBODY: no new order can follow. At least one thread must be enabled. */
 int orders_choose(const Situation *situation);
-/* The step that was chosen last ended the run for everybody. */
+/* The last step ended the run for all threads. */
 void orders_run_ended(void);
 /* False: everything was tried. */
 bool orders_next(void);

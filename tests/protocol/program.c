@@ -29,7 +29,7 @@ void holder_take(Holder *holder, uint32_t want) {
   hak_free_block_t *blocks[HOLDER_BLOCKS];
   uint32_t count = hak_slab_take(holder->current, blocks, want, false);
   EXPECT(count <= want);
-  while (count-- > 0) { /* the last first, as from a bin */
+  while (count-- > 0) { /* the last block first, as from a bin */
     if (!hak_is_marked_free(blocks[count])) {
       hak_slab_damaged("malloc", blocks[count]);
     }
@@ -37,7 +37,7 @@ void holder_take(Holder *holder, uint32_t want) {
   }
 }
 
-/* The newest block leaves the program, and its class is told as the page map would. */
+/* The newest block leaves the program. Returns its class as the page map does. */
 static hak_free_block_t *let_go(Holder *holder, uint32_t *cls) {
   hak_free_block_t *block = holder->blocks[--holder->count];
   world_frees(block);

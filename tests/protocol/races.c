@@ -11,7 +11,7 @@ typedef struct Times {
   uint32_t of[EXPLORE_THREADS];
 } Times;
 
-/* What is known of one address; of another run unless `run` is the present one. */
+/* The data on one address. It belongs to another run unless `run` is the present one. */
 typedef struct Place {
   const void *address;
   uint64_t run;
@@ -21,7 +21,7 @@ typedef struct Place {
 typedef struct Races {
   bool watching;
   uint64_t run;
-  Times now[EXPLORE_THREADS]; /* what each thread knows of all */
+  Times now[EXPLORE_THREADS]; /* for each thread: its knowledge of all threads' times */
   Place places[PLACES];
 } Races;
 

@@ -1,4 +1,4 @@
-/* What two or three threads do with the same slab. */
+/* Scenarios in which two or three threads use the same slab. */
 #include "scenarios.h"
 
 #include "program.h"
@@ -13,7 +13,7 @@ static uint32_t class_of(size_t bytes) {
   return hak_class_of(bytes);
 }
 
-/* Whatever happened: every count is right, and when all blocks are back every slab is. */
+/* In the end every count is right, and when all blocks are returned, all slabs are, too. */
 static void all_comes_back(void) {
   size_t current = 0;
   for (int i = 0; i < EXPLORE_THREADS; i++) {
@@ -55,11 +55,11 @@ static void take_1_and_drop(void) {
   holder_drop(me());
 }
 
-/* The first thread has the slab, the others free. */
+/* The first thread owns the slab; the others free. */
 static void current_and_blocks_out(void) {
   everything_out(class_of(QUARTER), 0, 2, 1);
 }
-/* Two free blocks in one word, so that a thread that wants one puts one back. */
+/* One word has two free blocks, so a thread that wants one puts the other back. */
 static void current_and_blocks_in(void) {
   everything_out(class_of(QUARTER), 2, 1, 1);
   holder_give(&holders[0], 2);
@@ -102,7 +102,7 @@ static void two_words_detached(void) {
   everything_out(cls, 0, 0, 0);
   holder_drop(&holders[0]);
   Holder *all = &holders[EXPLORE_THREADS - 1];
-  for (uint32_t i = 0; i < SHARE; i++) { /* one block of each word with each of two holders */
+  for (uint32_t i = 0; i < SHARE; i++) { /* each of two holders has one block of each word */
     holders[i].blocks[0] = all->blocks[BEFORE + i];
     holders[i].blocks[1] = all->blocks[BEFORE + SHARE + i];
     holders[i].count = 2;
@@ -118,7 +118,7 @@ static void use_two_words(void) {
   holder_drop(me());
 }
 
-/* All but one of eight blocks free: worth giving pages back. */
+/* Seven of eight blocks are free, so the slab is worth a sweep. */
 static void eighth_sparse(void) {
   everything_out(class_of(EIGHTH), 7, 1, 0);
   holder_give(&holders[0], 7);
@@ -127,7 +127,7 @@ static void eighth_sparse(void) {
 static void sweep(void) {
   hak_slab_discard_sparse();
 }
-/* Two are out, and one of them comes back. */
+/* Two blocks are in use, and one of them comes back. */
 static void eighth_nearly_sparse(void) {
   everything_out(class_of(EIGHTH), 6, 1, 1);
   holder_give(&holders[0], 6);
@@ -139,7 +139,7 @@ static void use_eighth(void) {
   holder_drop(me());
 }
 
-/* Two threads free the same block, while a third takes others of its word; the last block is out all the time. */
+/* Two threads free the same block while a third takes others of its word. The last block stays in use. */
 static void same_block_twice(void) {
   everything_out(class_of(QUARTER), 2, 1, 0);
   holder_hand(&holders[0], &holders[2], 1);
@@ -156,7 +156,7 @@ static void take_give_drop(void) {
   holder_give(me(), me()->count);
   holder_drop(me());
 }
-/* Nothing more is handed out twice, also when all is asked for. */
+/* Take all blocks that are left: none is handed out twice. */
 static void take_the_rest(void) {
   Holder *last = &holders[EXPLORE_THREADS - 1];
   while (holder_take_one(last, class_of(QUARTER))) {

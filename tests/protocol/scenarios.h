@@ -3,7 +3,7 @@
 
 #include "explore.h"
 
-/* Ends with one without a name. */
+/* The last entry has no name. */
 extern const Scenario slab_scenarios[], fork_scenarios[];
 
 /* Explores known small programs, with and without reduction, and programs that must fail. */

@@ -1,5 +1,5 @@
-/* The explorer itself: with reduction it reaches exactly the ends that it reaches without, and it finds what is wrong
- * in programs that are. */
+/* Tests the explorer itself: with reduction it reaches exactly the final states that it reaches without, and it finds
+ * the errors in wrong programs. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +12,8 @@
 
 enum { THREADS = 3, OPERATIONS = 3, CELLS = 2, PROGRAMS = 30, ENDS = 1 << 16 };
 
-/* Outlives the runs: the program, and which ends were reached (by a hash of all that its threads saw). */
+/* Outlives the runs: the program, and the final states that were reached, by a hash of all values that its threads
+ * read. */
 typedef struct Trial {
   uint8_t operation[THREADS][OPERATIONS];
   bool ends[2][ENDS]; /* with and without reduction */
@@ -63,7 +64,7 @@ static void operate(uint8_t operation, bool may_lock) {
 static void run_thread(void) {
   for (int i = 0; i < OPERATIONS; i++) {
     operate(trial->operation[explore_thread()][i],
-            i == 1 && !explore_is_child()); /* few locks: each is two steps more */
+            i == 1 && !explore_is_child()); /* few locks, since each adds two steps */
   }
 }
 
@@ -100,7 +101,7 @@ static void same_ends_without_reduction(void) {
     }
     CHECK(memcmp(trial->ends[0], trial->ends[1], ENDS) == 0);
   }
-  CHECK(runs[0] * 4 < runs[1]); /* or there is no reduction to speak of */
+  CHECK(runs[0] * 4 < runs[1]); /* otherwise the reduction would be useless */
   printf("%d programs: %llu runs instead of %llu\n", PROGRAMS, (unsigned long long)runs[0],
          (unsigned long long)runs[1]);
 }
@@ -159,7 +160,7 @@ static void lock_down(void) {
   lock_both(1);
 }
 
-/* In a process of its own, for a failure ends it. */
+/* Runs in a child process, since a failure ends it. */
 static bool fails(const Scenario *scenario) {
   int status;
   fflush(NULL);
@@ -180,7 +181,7 @@ static void describe(const void *address, char *text, size_t capacity) {
 
 void selftest(void) {
   explore_describe = describe;
-  trial = explore_memory(sizeof *trial); /* before the first run, which the others begin like */
+  trial = explore_memory(sizeof *trial); /* before the first run, whose initial state all runs share */
   known_numbers_of_runs();
   same_ends_without_reduction();
   CHECK(!fails(

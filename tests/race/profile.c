@@ -1,4 +1,4 @@
-/* Scenario: heap profiles of every form are written while others allocate, and sampling begins and ends. */
+/* Scenario: heap profiles of every format are written while threads allocate, and sampling begins and ends. */
 #include <stdatomic.h>
 #include <stdint.h>
 #include <unistd.h>

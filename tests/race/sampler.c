@@ -1,4 +1,4 @@
-/* The sampler goes on and off, and is looked at, while threads allocate, pass blocks on, resize, and end. */
+/* The sampler is switched on and off, and read, while threads allocate, pass blocks on, resize, and end. */
 #include "sample.h"
 
 #include <stdatomic.h>
@@ -15,7 +15,7 @@ enum { SHARED = 64, STEPS = 20000, CHANGES = 300 };
 static _Atomic(unsigned char *) shared[SHARED];
 static atomic_int busy;
 
-/* The first words of a block tell its size. */
+/* The first words of a block hold its size. */
 static void fill(unsigned char *block, size_t bytes) {
   memcpy(block, &bytes, sizeof bytes);
   pattern_fill(block + sizeof bytes, bytes - sizeof bytes, bytes);

@@ -1,4 +1,4 @@
-/* Scenarios of threads that begin, end, and look on. */
+/* Scenarios of threads that begin, end, and read statistics. */
 #include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
@@ -29,7 +29,7 @@ static void *allocate_first(void *argument) {
   return NULL;
 }
 
-/* Nothing was allocated before: the heap comes to life in all threads at once. */
+/* Nothing was allocated before: all threads initialise the heap at the same time. */
 void first_allocation(void) {
   enum { THREADS = 16 };
   CHECK(pthread_barrier_init(&start, NULL, THREADS) == 0);
@@ -144,8 +144,8 @@ void blocks_outlive_threads(void) {
 static pthread_key_t keys[4];
 static atomic_size_t destructor_runs;
 
-/* Allocates, frees, and asks to be called again, PTHREAD_DESTRUCTOR_ITERATIONS times in all: the thread's cache has
- * been given up by then, whichever destructor came first. */
+/* Allocates, frees, and asks to be called again, PTHREAD_DESTRUCTOR_ITERATIONS times in all. By the last call, the
+ * thread has given up its cache, whichever destructor came first. */
 static void destroy(void *value) {
   unsigned char *block = value;
   size_t round = block[0];
@@ -187,14 +187,14 @@ void late_destructors(void) {
 }
 
 enum { EMPTY_MOST = 1 << 16, EMPTY_SLOTS = 1000 };
-static atomic_uchar empty_owned[EMPTY_MOST]; /* by address: those without bytes lie in 16 * EMPTY_MOST */
+static atomic_uchar empty_owned[EMPTY_MOST]; /* by address: blocks of no bytes lie within 16 * EMPTY_MOST bytes */
 static _Atomic(void *) empty_slots[EMPTY_SLOTS];
 
 static atomic_uchar *owned_of(const void *block) {
   return &empty_owned[(uintptr_t)block / 16 % EMPTY_MOST];
 }
 
-/* What one thread took another may give. */
+/* A thread may free the blocks that another one allocated. */
 static void *take_and_give_empty(void *argument) {
   Prng prng = prng_seeded((size_t)argument);
   pthread_barrier_wait(&start);

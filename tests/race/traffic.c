@@ -8,7 +8,7 @@
 #include "prng.h"
 #include "scenario.h"
 
-/* A bounded queue of blocks; its mutex is what orders the threads, as in any real program. */
+/* A bounded queue of blocks. Only its mutex orders the threads, as in a real program. */
 enum { QUEUE_SLOTS = 256 };
 
 typedef struct {
@@ -87,7 +87,7 @@ void producer_consumer(void) {
   run_threads(PAIRS * 2, produce_or_consume);
 }
 
-/* Everyone sends to its neighbour in a ring and frees what arrives. */
+/* Each thread sends blocks to its neighbour in a ring, and frees the blocks that arrive. */
 enum { RING = 4 };
 
 static void *send_and_receive(void *argument) {
@@ -132,7 +132,7 @@ static pthread_mutex_t vector_mutex = PTHREAD_MUTEX_INITIALIZER;
 static uint32_t *vector;
 static size_t vector_length;
 
-/* One growing array shared by all, and a private one each. */
+/* The threads share one growing array, and each has a private one. */
 static void *append(void *argument) {
   uint32_t *own = NULL;
   size_t index = (size_t)argument;

@@ -1,5 +1,5 @@
-/* CHECK(condition): the only assertion of the tests. A failure prints its place and ends the process with 1,
- * from any thread and without running exit handlers, so that the first failure is the one that is seen. */
+/* CHECK(condition): the only assertion of the tests. A failure prints its place and ends the process with status 1,
+ * from any thread and without running exit handlers, so that the first failure is the one reported. */
 #ifndef HAK_TEST_CHECK_H
 #define HAK_TEST_CHECK_H
 
@@ -14,7 +14,7 @@ __attribute__((noreturn)) static inline void check_failed(const char *file, int 
 
 #define CHECK(condition) ((condition) ? (void)0 : check_failed(__FILE__, __LINE__, #condition))
 
-/* Takes a pointer out of the compiler's sight, which otherwise warns of (or exploits) the misuse under test. */
+/* Hides a pointer from the compiler, which would otherwise warn of (or exploit) the misuse under test. */
 static inline void *hide_pointer(const void *pointer) {
   void *hidden = (void *)(size_t)pointer;
   __asm__ volatile("" : "+r"(hidden) : : "memory");

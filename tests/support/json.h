@@ -9,7 +9,7 @@ typedef struct {
   bool valid;
   size_t numbers;
   size_t negative_numbers;
-  size_t error_offset; /* where the first fault of an invalid text is */
+  size_t error_offset; /* place of the first error in an invalid text */
 } JsonReport;
 
 JsonReport json_validate(const char *text);

@@ -1,5 +1,5 @@
-/* Included before every test that is built for musl, whose headers lack what the library has, or what a few lines do.
- */
+/* Included before every test that is built for musl. Its headers lack some functions of the library, and some that a
+ * few lines can replace. */
 #pragma once
 
 #include <stddef.h>
@@ -7,7 +7,7 @@
 
 #define RTLD_DEEPBIND 0
 
-/* Weak: a test on which the library is preloaded is linked with none that has them. */
+/* Weak, since a test with the library preloaded is linked with no library that defines them. */
 int malloc_trim(size_t keep_bytes) __attribute__((weak));
 void *pvalloc(size_t bytes) __attribute__((weak));
 

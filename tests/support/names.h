@@ -1,4 +1,4 @@
-/* One source, two sets of names: tests are written with the hak_ names; with HAK_TEST_STANDARD_NAMES the same
+/* Two sets of names for one source. Tests are written with the hak_ names; with HAK_TEST_STANDARD_NAMES, the same
  * source calls malloc, free, … of the override library. */
 #ifndef HAK_TEST_NAMES_H
 #define HAK_TEST_NAMES_H

@@ -15,8 +15,8 @@
 
 void pattern_fill(void *block, size_t bytes, uint64_t tag);
 
-/* True when the first `bytes` of the block hold the pattern of a block that was filled at `filled_bytes`
- * (bytes <= filled_bytes: a realloc may have cut the block). */
+/* Whether the first `bytes` of the block hold the pattern of a block that was filled with `filled_bytes` bytes
+ * (bytes <= filled_bytes, since a realloc may have shortened the block). */
 bool pattern_holds(const void *block, size_t bytes, size_t filled_bytes, uint64_t tag);
 
 bool all_zero(const void *block, size_t bytes);
