@@ -116,7 +116,7 @@ static void resize(Slot *slot) {
   CHECK(slot->block != NULL);
   slot->bytes = bytes = malloc_usable_size(slot->block);
   if ((uintptr_t)slot->block != from) {
-    each_page((char *)from, old, look); /* NOLINT(performance-no-int-to-ptr): only the number of it is used */
+    each_page((char *)from, old, look); /* NOLINT(performance-no-int-to-ptr): used only as a number */
   }
   write_all(slot->block, bytes);
 }

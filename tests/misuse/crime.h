@@ -49,8 +49,7 @@ size_t crime_number_or(const char *name, size_t otherwise);
 #define ADDRESS crime_number("ADDRESS")
 
 /* With WARM_BYTES set, the program first makes its cache keep blocks of so many bytes, while WARM_ROOM others are in
- * use.
- */
+ * use. */
 
 /* Takes blocks until more were handed out than any cache of this size can hold. */
 void drain(size_t bytes);

@@ -7,8 +7,7 @@
 
 enum { HOLDER_BLOCKS = 512 };
 
-/* The state of a thread. As in cache.c, `current` is set after the slab is acquired, and cleared before it is dropped.
- * */
+/* A thread's state. As in cache.c, `current` is set after the slab is acquired, and cleared before it is dropped. */
 typedef struct Holder {
   hak_slab_t *current;
   void *blocks[HOLDER_BLOCKS]; /* blocks that the program uses */

@@ -1,4 +1,4 @@
-/* Prints where the first blocks of some sizes lie; address_randomness.py compares many runs. */
+/* Prints the addresses of the first blocks of some sizes; address_randomness.py compares many runs. */
 #include "trap.h"
 
 #include <unistd.h>

@@ -1,8 +1,8 @@
-/* Correct programs whose data looks like the allocator's: whatever words a block holds when it is freed, nothing may be
- * taken for damage. The words are the block's own address, zeros, every combination of addresses, and the very words
- * that free blocks were seen to hold at the same place and at others.
+/* Correct programs whose data looks like the allocator's: whatever words a block holds when it is freed, the allocator
+ * must not report damage. The words are the block's own address, zeros, every combination of addresses, and words that
+ * free blocks held at the same place and at others.
  *
- * The words of free blocks are read by process_vm_readv: the memory may be gone, and that is no fault of theirs. */
+ * The words of free blocks are read by process_vm_readv, since their memory may be unmapped, which is no error. */
 #include <pthread.h>
 #include <string.h>
 #include <sys/uio.h>
@@ -17,7 +17,7 @@ typedef struct {
   uintptr_t at, words[2];
 } Granule;
 
-static Granule image[IMAGE_SLOTS]; /* what lay at an address while it was free; newer entries replace older ones */
+static Granule image[IMAGE_SLOTS]; /* words of free memory, by address; newer entries replace older ones */
 static uintptr_t last_words[2];
 static Prng prng;
 
@@ -69,7 +69,7 @@ static void choose(Kind kind, uintptr_t block, uintptr_t at, uintptr_t words[2])
     words[0] = other->at ? other->words[0] : last_words[0];
     words[1] = other->at ? other->words[1] : last_words[1];
     break;
-  case FROM_START: /* a list head of its own, with the key that the last words give away */
+  case FROM_START: /* a list head of its own, with the key computed from the last words */
     words[0] = block;
     words[1] = block ^ last_words[0] ^ last_words[1];
     break;

@@ -1,5 +1,5 @@
-/* A block at a multiple of 512 GiB: what the allocator does afterwards is in proportion to what is in use, not to the
- * addresses in between. The request itself may be refused. */
+/* A block at a multiple of 512 GiB: the allocator's later work is in proportion to the memory in use, not to the
+ * address range in between. The request itself may be refused. */
 #include <string.h>
 #include <unistd.h>
 
@@ -17,7 +17,7 @@ static void allocate_and_purge(void) {
   for (size_t i = 0; i < BLOCKS; i++) {
     hak_free(blocks[i]);
   }
-  usleep(3000); /* an epoch of decay ends */
+  usleep(3000); /* a decay time ends */
   for (size_t i = 0; i < BLOCKS; i++) {
     hak_free(hide_pointer(hak_malloc(50 << 10)));
   }

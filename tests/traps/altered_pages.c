@@ -1,7 +1,8 @@
-/* Blocks whose pages the program protected, or kept from the children of a fork, and freed so: the next owner can write
- * to them, and so can its child. The pages are made ordinary once: after that, blocks of the class need no system call.
+/* The program protects the pages of blocks, or excludes them from forked children, and frees the blocks without undoing
+ * this. The next owner can write to the pages, and so can its forked child. The library restores the pages once: after
+ * that, blocks of the class need no system call.
  *
- * argument: what is done to the pages */
+ * argument: the change to the pages */
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -65,7 +66,7 @@ static void in_a_child(size_t bytes) {
   CHECK(waitpid(child, &status, 0) == child && status == 0);
 }
 
-/* In a thread that began after that. */
+/* Frees the blocks in a thread that began after the change. */
 static void *free_all(void *argument) {
   for (size_t i = 0; i < count; i++) {
     hak_free(blocks[i]);
@@ -73,7 +74,7 @@ static void *free_all(void *argument) {
   return argument;
 }
 
-/* `from` of the block's pages on; then each is resized first. */
+/* Changes the pages behind the first `from` bytes. If `from` > 0, each block is resized before it is freed. */
 static void blocks_of(size_t bytes, size_t alignment, size_t from) {
   pthread_t thread;
   count = bytes > (1 << 20) ? BLOCKS / 6 : BLOCKS;
@@ -95,7 +96,7 @@ static void blocks_of(size_t bytes, size_t alignment, size_t from) {
   verify_and_free(bytes);
 }
 
-/* What decays meanwhile goes back, but only once. */
+/* Memory that decays meanwhile is given back, but only once. */
 static void then_no_calls(size_t bytes) {
   enum { TIMES = 100, OTHERS = 20, ROUNDS = 5 };
   uint64_t calls = UINT64_MAX;
@@ -116,7 +117,7 @@ int main(int argument_count, char **arguments) {
   trap_watchdog(60);
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
     blocks_of(sizes[i], PAGE, 0);
-    if (sizes[i] > PAGE && how[0] != 'n' && how[0] != 'g') { /* whose contents cannot be copied */
+    if (sizes[i] > PAGE && how[0] != 'n' && how[0] != 'g') { /* else the contents cannot be copied */
       blocks_of(sizes[i], PAGE, PAGE);
     }
     blocks_of(sizes[i], i % 2 ? 65536 : 2 << 20, 0);

@@ -1,5 +1,5 @@
-/* A sandbox refuses one system call from before the first block on: all the same there are blocks of every size.
- * arguments: the call (mprotect, madvise, mremap, getrandom), the error (ENOMEM, EPERM, ENOSYS) */
+/* A sandbox refuses one system call, from before the first block on. Blocks of every size can be allocated all the
+ * same. arguments: the call (mprotect, madvise, mremap, getrandom), the error (ENOMEM, EPERM, ENOSYS) */
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>

@@ -1,6 +1,6 @@
-/* The words of a leaked free block tell nothing about AT_RANDOM, of which the C library makes the stack canary.
+/* The words of a leaked free block reveal nothing about AT_RANDOM, from which the C library makes the stack canary.
  *
- * Two words of a free block, their XOR being the key of its list, are inverted as a mix of the form
+ * The XOR of two words of a free block is the key. The program inverts it as if it were a mix of the form
  *   ((bytes 0..7 of AT_RANDOM, first byte on top) ^ nanoseconds << 32 ^ seconds), x ^= x >> 31, x * odd constant
  * plus a small count, and compared with the bytes. argument: "refused" does the same without getrandom */
 #include <errno.h>
@@ -46,7 +46,7 @@ static uint64_t unmix(uint64_t mixed) {
   return x ^ x >> 31 ^ x >> 62;
 }
 
-/* The low half of the seed is free of the nanoseconds, so it would be known but for the second. */
+/* The nanoseconds do not affect the low half of the seed, so only the second would be unknown. */
 static bool gives_away(uint64_t key, uint64_t seed, uint64_t seconds) {
   for (uint64_t top = 0; top < 2; top++) {
     for (uint64_t count = 0; count < SPAN; count++) {
@@ -98,7 +98,7 @@ int main(int count, char **arguments) {
   }
   hak_free(blocks[0]);
   hak_free(blocks[1]);
-  memcpy(cached, hide_pointer(blocks[1]), sizeof cached); /* the third block keeps the memory where it is */
+  memcpy(cached, hide_pointer(blocks[1]), sizeof cached); /* the third block keeps the memory mapped */
   HAK(hak_thread_flush)();
   memcpy(in_slab, hide_pointer(blocks[1]), sizeof in_slab);
   cached[1] = in_slab[1] = (uintptr_t)blocks[1];

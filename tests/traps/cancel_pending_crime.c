@@ -1,5 +1,5 @@
-/* A thread that is to be cancelled commits a crime: the message is printed and the process dies, though printing could
- * be a cancellation point. */
+/* A thread with a pending cancellation commits a crime. The message is printed and the process dies, although printing
+ * could be a cancellation point. */
 #include <pthread.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Apart from trap.c: only a program that runs with the library preloaded has to look for its functions. */
+/* Separate from trap.c, since only a program that runs with the library preloaded must look up its functions. */
 #include "trap.h"
 
 #include <dlfcn.h>

@@ -1,4 +1,4 @@
-/* Others may take addresses, much of them and next to ours: as long as the system has memory, malloc gives some. */
+/* Other code may reserve many addresses, even next to the heap's. As long as the system has memory, malloc succeeds. */
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -20,7 +20,7 @@ static void *reserve(void *at, size_t bytes, int flags) {
   return p == MAP_FAILED ? NULL : p;
 }
 
-/* 200 MiB in blocks of 50 KiB, 90 MiB in larger ones, and small ones; kept all at once. */
+/* Allocates 200 MiB in blocks of 50 KiB, 90 MiB in larger ones, and small ones, all live at once. */
 static void allocate_much(void) {
   static char *blocks[BLOCKS], *huge[HUGE_BLOCKS], *small[BLOCKS];
   for (size_t i = 0; i < BLOCKS; i++) {
@@ -46,7 +46,7 @@ static void allocate_much(void) {
   }
 }
 
-/* Every chunk of addresses around a block that is still free goes to somebody else. */
+/* Reserves every chunk of addresses around a block that is still free, as other code might. */
 static void surround(void *block, void *taken[2 * NEIGHBOURS]) {
   char *chunk = (char *)((uintptr_t)block & ~(uintptr_t)(CHUNK_BYTES - 1));
   for (size_t i = 0; i < NEIGHBOURS; i++) {
@@ -74,7 +74,7 @@ int main(void) {
       trap_skip("addresses are limited");
     }
   }
-  for (size_t i = 0; i < FILLERS; i++) { /* what the large ones left between them and us */
+  for (size_t i = 0; i < FILLERS; i++) { /* the gaps that the large ranges left beside the heap */
     fillers[i] = reserve(NULL, FILLER_BYTES, 0);
   }
   allocate_much();

@@ -1,4 +1,4 @@
-/* Forks while other threads end, whose caches the next ones go on with: in a child every block is as good as in the
+/* Forks while other threads end, and new threads take over their caches. In a child, every block is as valid as in the
  * parent, and is handed out once. */
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,6 +1,6 @@
-/* fork() in a signal handler that may interrupt malloc and free anywhere: both sides return from the handler, finish
- * what was interrupted, and go on. arguments: number of other threads that allocate meanwhile; and "everywhere": these
- * get signals, too, as many as the main thread can send */
+/* fork() in a signal handler that may interrupt malloc and free anywhere. Parent and child return from the handler,
+ * finish the interrupted call, and go on. arguments: number of other threads that allocate meanwhile; and "everywhere":
+ * these get signals, too, as many as the main thread can send */
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -118,7 +118,7 @@ int main(int count, char **arguments) {
   CHECK(count == 2 || (count == 3 && strcmp(arguments[2], "everywhere") == 0));
   int others = atoi(arguments[1]);
   CHECK(others <= THREADS_MAX);
-  trap_watchdog(60); /* of a second's work: other programs may have the processors */
+  trap_watchdog(60); /* for a second's work: other programs may use the processors */
   mine.prng = prng_seeded(1);
   struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
   CHECK(sigaction(SIGUSR1, &action, NULL) == 0);

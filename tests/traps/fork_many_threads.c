@@ -1,4 +1,4 @@
-/* fork() while many threads hold full caches: the child begins without having touched what they cached. */
+/* fork() while many threads hold full caches: the child starts without touching the cached blocks. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-/* fork() in a program with a library of threads of its own that registers handlers: Debian's OpenBLAS, whose handler
- * ends the threads, and GCC's libgomp, which registers none. Both processes go on to allocate, while other threads
- * allocate too. arguments: openblas or gomp; with `preloaded` behind it the library begins before the program does. */
+/* fork() in a program with a library that has threads of its own: Debian's OpenBLAS, which registers a fork handler
+ * that ends them, or GCC's libgomp, which registers none. Both processes go on to allocate, while other threads
+ * allocate too. arguments: openblas or gomp; with `preloaded` behind it, the library starts before the program does. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -49,7 +49,7 @@ static void allocate_in_team(void *unused) {
   allocate_some(atomic_fetch_add(&seeds, 1));
 }
 
-/* By the library's threads: ones by ones. */
+/* The library's threads multiply matrices of ones. */
 static void use_openblas(void) {
   size_t bytes = sizeof(double) * SIDE * SIDE;
   double *a = hak_malloc(bytes), *c = hak_malloc(bytes);
@@ -72,7 +72,7 @@ static void use_gomp(void) {
 
 static void child(bool openblas) {
   allocate_some(7);
-  if (openblas) { /* libgomp's own threads are gone in a child, and it does not make others */
+  if (openblas) { /* libgomp's threads are gone in a child, and it starts no others */
     use_openblas();
   }
   _exit(0);

@@ -1,6 +1,6 @@
-/* fork() in a program whose handlers were registered before the allocator could register its own, from .preinit_array:
- * they wait for threads that allocate. The C library takes its heap's locks after every handler, and after the list of
- * streams; so must an allocator in its place. argument: which of the cases below */
+/* fork() in a program whose handlers wait for threads that allocate. They are registered from .preinit_array, before
+ * the allocator could register its own. The C library takes the locks of its heap after all handlers ran, and after the
+ * lock of its list of streams; so must an allocator in its place. argument: one of the cases below */
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -22,7 +22,7 @@ static const Case *chosen;
 static atomic_bool stop;
 static pthread_t workers[WORKERS];
 
-/* Of every size, so that the slow paths are taken as well. */
+/* Allocates blocks of every size, so that the slow paths are taken as well. */
 static void allocate_some(uint64_t seed) {
   void *blocks[TABLE];
   Prng prng = prng_seeded(seed);
@@ -57,7 +57,7 @@ static void *allocate_until_stopped(void *seed) {
   while (!atomic_load(&stop)) {
     allocate_some(i++);
   }
-  allocate_some(i); /* on its way out, too */
+  allocate_some(i); /* also just before it ends */
   return NULL;
 }
 
@@ -94,7 +94,7 @@ static void give_mutex(void) {
   CHECK(pthread_mutex_unlock(&mutex) == 0);
 }
 
-/* stdio: one thread flushes all streams, and so holds the list of them while it waits for a stream whose owner
+/* stdio: one thread flushes all streams. So it holds the lock of their list while it waits for a stream whose owner
  * allocates. */
 static FILE *stream;
 
@@ -118,8 +118,8 @@ static void *use_stream(void *seed) {
   return NULL;
 }
 
-/* register: more handlers come meanwhile, from threads and from handlers; past 48 their list is allocated. Not so many
- * that it grows often, for libc may read the old one then. */
+/* register: threads and handlers register more handlers meanwhile. Beyond 48, libc allocates their list. It must not
+ * grow often, since libc may then read the old list. */
 static void nothing(void) {}
 
 static void *register_more(void *seed) {
@@ -181,7 +181,7 @@ static void in_parent(void) {
 }
 
 static void in_child(void) {
-  alarm(60); /* what hangs there would not be seen to */
+  alarm(60); /* trap_watchdog would not see a hang here */
   if (chosen) {
     chosen->child();
   }
@@ -211,7 +211,7 @@ int main(int count, char **arguments) {
     wanted = strcmp(cases[i].name, arguments[1]) == 0 ? &cases[i].handlers : wanted;
   }
   CHECK(wanted != NULL);
-  trap_watchdog(60); /* of a second's work: other programs may have the processors */
+  trap_watchdog(60); /* for a second's work: other programs may use the processors */
   CHECK((stream = fopen("/dev/null", "w")) != NULL);
   chosen = wanted;
   start_workers();

@@ -1,6 +1,6 @@
-/* What lies in free blocks and fresh ones leads malloc nowhere. A program that reads and writes free blocks at will,
- * and so knows all that can be read there, never gets a block that is not its own: malloc notices, or hands out what is
- * free. Tried in every state of a block: in a thread's cache, in a slab, passed between threads. */
+/* The words in free and fresh blocks never lead malloc astray. A program may read and write free blocks at will, and so
+ * know all that can be read there. It still never gets a block that is in use: malloc notices the damage, or returns a
+ * free block. Tried in every state of a block: in a thread's cache, in a slab, passed between threads. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -14,8 +14,8 @@
 enum { BLOCKS_MAX = 400, STATES = 4, WAYS = 6 };
 
 static char *blocks[BLOCKS_MAX];
-static size_t count; /* little of large ones, so that no page of them goes back to the system */
-static char *live;   /* a block that nobody may get again */
+static size_t count; /* few if blocks are large, so that none of their pages goes back to the system */
+static char *live;   /* a live block, which malloc must not return */
 static _Alignas(4096) char target[8192];
 
 static void *give(void *unused) {
@@ -38,7 +38,7 @@ static void give_back(int state) {
   }
 }
 
-/* Of the secret, as far as it can be read: the block's first word and its address. */
+/* Forges a word from the part of the secret that can be read: the block's first word and its address. */
 static void forge(char *block, int way, const char *wanted) {
   uint64_t *words = hide_pointer(block);
   uint64_t secret = words[0] ^ (uint64_t)block, to = (uint64_t)wanted;
@@ -48,11 +48,12 @@ static void forge(char *block, int way, const char *wanted) {
   words[1] = pairs[way][1];
 }
 
-/* Of two blocks' first words and addresses, what free blocks have in common: their key. Fresh blocks share none. */
+/* From the first words and addresses of two free blocks, a program can compute their common key. Fresh blocks share
+ * none. */
 static void fresh_blocks_share_no_key(size_t bytes) {
   enum { BLOCKS = 100 };
   uint64_t *fresh[BLOCKS];
-  for (int round = 0; round < 2; round++) { /* in the second one, blocks that were free */
+  for (int round = 0; round < 2; round++) { /* the second round uses blocks that were free */
     for (int i = 0; i < BLOCKS; i++) {
       fresh[i] = hide_pointer(malloc(bytes));
       CHECK(fresh[i]);

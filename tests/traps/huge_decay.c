@@ -1,5 +1,5 @@
-/* A program that has huge blocks only, or hardly any others, gets small within a few windows of activity when it has
- * freed them. argument: end, blocks were replaced one by one before; or burst, all was freed and taken again */
+/* A program that uses almost only huge blocks becomes small within a few windows of activity after it freed them.
+ * argument: end, if blocks were replaced one by one before; or burst, if all were freed and allocated again */
 #include <string.h>
 #include <unistd.h>
 

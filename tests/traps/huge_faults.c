@@ -1,5 +1,5 @@
-/* Huge blocks of any size, taken and freed at random and written to: once warm their pages are used again, at little
- * more memory than the most that was ever in use. */
+/* Huge blocks of any size are allocated, written and freed at random. After a warm-up, their pages are reused, with
+ * little more memory than the peak use. */
 #include <sys/resource.h>
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-/* What a huge block costs in system calls does not depend on its size, nor does growing one to it. */
+/* The number of system calls for a huge block does not depend on its size, whether it is allocated or grown. */
 #include "trap.h"
 
 enum { ROUNDS = 10, CALLS_MAX = 10, STEPS = 200, STEP_CALLS_MAX = 20 };

@@ -1,8 +1,8 @@
-/* Where the system makes huge pages of whatever it can (transparent_hugepage/enabled is "always"), a program with a few
+/* Where the system makes huge pages wherever it can (transparent_hugepage/enabled is "always"), a program with a few
  * blocks stays small.
  *
- * The program sees that setting, by a file put over the system's in a mount namespace of its own. There the first
- * blocks must not lie where the kernel could put a huge page: in a mapping that holds 2 MiB around them and is not
+ * In a mount namespace of its own, the program mounts a file with that setting over the system's. The first blocks must
+ * not lie where the kernel could put a huge page, that is in a mapping that holds 2 MiB around them and is not
  * excluded. */
 #include <fcntl.h>
 #include <sched.h>
@@ -58,7 +58,7 @@ static void look_at_line(const char *line, void *argument) {
   }
 }
 
-/* The library may have looked before: a new program image finds the setting there from its start. */
+/* The library may have read the old setting already. A new program image finds the new setting from its start. */
 static _Noreturn void start_again(void) {
   char program[4096];
   ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);

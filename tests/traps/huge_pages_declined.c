@@ -1,6 +1,6 @@
-/* Where the system makes huge pages unasked (transparent_hugepage/enabled is "always"), they are declined for the first
- * 32 MiB, and elsewhere nothing is asked; not for a part of a larger block, which realloc could only copy then.
- */
+/* Where the system makes huge pages by itself (transparent_hugepage/enabled is "always"), the library declines them for
+ * the first 32 MiB, and asks for nothing elsewhere. It never declines them for a part of a larger block, since realloc
+ * could then only copy the block. */
 #include <string.h>
 #include <sys/resource.h>
 

@@ -1,6 +1,6 @@
-/* A large heap, sparsely touched: a huge request is answered without looking at all of it. What is looked at is counted
- * in pages that the kernel marked as referenced. Pages of files do not count: the mark of those is shared with every
- * process that maps the file, and set anew when one of them ends. */
+/* In a large heap, sparsely touched, a huge request is served without a visit to the whole heap. The test counts the
+ * pages that the kernel marked as referenced. Pages of files do not count: all processes that map the file share the
+ * mark, and it is set again when one of them ends. */
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,7 +14,7 @@ static char *blocks[BLOCKS_MAX];
 
 typedef struct {
   size_t kib;
-  bool of_file; /* the mapping whose lines are read */
+  bool of_file; /* whether the lines being read belong to a mapping of a file */
 } Referenced;
 
 static void add_referenced(const char *line, void *argument) {
@@ -50,7 +50,7 @@ static void request(void) {
   }
 }
 
-/* The fewest of some tries: the kernel's own looks at pages count, too. */
+/* The least count of several tries, since the kernel may touch pages as well. */
 static size_t pages_of(void (*act)(void)) {
   size_t fewest = SIZE_MAX;
   for (int i = 0; i < TRIES; i++) {

@@ -1,5 +1,5 @@
-/* Large blocks of which little is written, some live at any time: what is resident stays near what they wrote, however
- * often their memory is used again. Without a limit to it, a gigabyte of them became resident page by page. */
+/* The program writes little of its large blocks, of which some are live at any time. The resident memory stays near the
+ * written bytes, however often the memory is reused. Without a bound, a gigabyte would become resident page by page. */
 #include "prng.h"
 #include "trap.h"
 

@@ -1,8 +1,8 @@
-/* In a sandbox that ends the process, with no handler to ask, at any call, flag or advice but those of glibc's malloc.
- * OpenSSH, Chromium and Firefox each look at some of the flags. Blocks of every size are allocated, grown and freed,
- * what is free goes back to the system, and threads that were there before go on.
+/* In a sandbox that kills the process, without a handler, for any call, flag or advice that glibc's malloc does not
+ * use. OpenSSH, Chromium and Firefox each check some of the flags. Blocks of every size are allocated, grown and freed,
+ * free memory goes back to the system, and threads that existed before go on.
  *
- * argument: "first": the filter is there before main's first block; "later": after 64 MiB */
+ * argument: "first": the filter is set before main's first block; "later": after 64 MiB */
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -24,7 +24,7 @@ enum { THREADS = 2, SMALL = 150000, SMALL_BYTES = 500 };
 #define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
 #define ALLOW(call) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##call, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
 
-/* Of a call, whose argument has no bits but these. */
+/* Allows a call if its argument has no other bits than these. */
 #define WITHIN(call, argument, bits) \
   BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##call, 0, 4), LOAD(args[argument]), \
       BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, ~(unsigned)(bits), 0, 1), \
@@ -81,7 +81,7 @@ static void use(void) {
 static pthread_barrier_t gate;
 
 static void *run(void *unused) {
-  pthread_barrier_wait(&gate); /* the filter is made between the two */
+  pthread_barrier_wait(&gate); /* the filter is set between the two waits */
   pthread_barrier_wait(&gate);
   use();
   return unused;

@@ -1,5 +1,5 @@
-/* Names of glibc for malloc and its kin (__libc_malloc, cfree) and the standard ones go together, whoever gave the
- * block. */
+/* glibc's own names for malloc and its family (__libc_malloc, cfree) can be mixed with the standard names: each
+ * function accepts the blocks of all. */
 #include <malloc.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -36,7 +36,7 @@ static void move_and_free(void *block) {
   free(moved);
 }
 
-/* As a program has it that was linked before glibc 2.26. */
+/* Frees a block as a program does that was linked before glibc 2.26. */
 static void end_by_cfree(void *block) {
 #if defined(__x86_64__) && defined(TRAP_PRELOADED)
   __asm__(".symver old_cfree,cfree@GLIBC_2.2.5");

@@ -1,5 +1,5 @@
-/* Under a limit, memory that was used in small blocks and is free again serves a large one: what threads keep of it
- * does not pin the rest. And free again, it serves small ones about as well as at first. */
+/* Under a limit, memory of freed small blocks serves a large one: the part that threads keep does not pin the rest.
+ * When the large block is freed, the memory serves small blocks about as well as at first. */
 #include <errno.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -25,7 +25,7 @@ static void release(size_t from, size_t to, size_t step) {
   }
 }
 
-/* What is mapped at the limit in less than whole chunks does not stay so, round by round. */
+/* At the limit, the heap may map parts of chunks. Such parts do not add up round by round. */
 static void nothing_is_lost_by_rounds(void) {
   enum { TIMES = 20, LARGE_BYTES = 40 << 20 };
   for (int i = 0; i < TIMES; i++) {

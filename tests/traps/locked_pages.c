@@ -1,4 +1,4 @@
-/* Pages that are locked, and freed so: what the system refuses to take back is no damage. */
+/* Locked pages are freed: memory that the system refuses to take back causes no error. */
 #include <string.h>
 #include <sys/mman.h>
 

@@ -1,5 +1,5 @@
-/* mallopt says 1 for what glibc's <malloc.h> has, else 0. Only M_TRIM_THRESHOLD has an effect: it is the option RETAIN.
- */
+/* mallopt returns 1 for the parameters of glibc's <malloc.h>, else 0. Only M_TRIM_THRESHOLD has an effect: it sets the
+ * option RETAIN. */
 #include <limits.h>
 #include <malloc.h>
 #include <string.h>
@@ -28,7 +28,7 @@ static void the_threshold_is_an_option(void) {
   CHECK(mallopt(M_TRIM_THRESHOLD, 3 << 20) == 1);
   retain(after);
   CHECK(strcmp(after, wanted) == 0);
-  CHECK(mallopt(M_TRIM_THRESHOLD, -1) == 1); /* nothing is too much */
+  CHECK(mallopt(M_TRIM_THRESHOLD, -1) == 1); /* no amount of free memory is too much */
   retain(after);
   CHECK(strcmp(after, wanted) != 0 && strcmp(after, "0") != 0);
 }

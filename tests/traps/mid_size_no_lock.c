@@ -1,5 +1,5 @@
-/* A thread that is stopped anywhere in malloc or free of a block between 32 KiB and 1 MiB, in steady use, stops no
- * other: before each of its instructions another thread takes and frees a block of the same size. */
+/* In steady use, a thread that is stopped anywhere in malloc or free of a block between 32 KiB and 1 MiB blocks no
+ * other thread. Before each of its instructions, another thread allocates and frees a block of the same size. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -54,7 +54,7 @@ int main(void) {
     trap_skip("no single steps on this processor");
   }
   trap_watchdog(60);
-  void *in_use = hak_malloc(16 << 20); /* of which caches keep a part */
+  void *in_use = hak_malloc(16 << 20); /* caches may hold a part of this amount */
   CHECK(in_use != NULL);
   CHECK(pthread_create(&other, NULL, answer, NULL) == 0);
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {

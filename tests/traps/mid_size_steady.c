@@ -1,4 +1,5 @@
-/* Blocks of 33 KiB to 1 MiB in steady use: once warm, no system call, but where a random walk finds a new peak. */
+/* Blocks of 33 KiB to 1 MiB in steady use: after a warm-up, no system call is made, except at a new peak of a random
+ * walk. */
 #include "prng.h"
 #include "trap.h"
 

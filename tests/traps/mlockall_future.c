@@ -1,5 +1,5 @@
-/* mlockall(MCL_FUTURE) under the usual limit of 8 MiB: every mapping counts in full, and 4 MiB of blocks are had, as
- * with the C library's malloc. */
+/* mlockall(MCL_FUTURE) under the usual limit of 8 MiB: every mapping counts in full. 4 MiB of blocks can be allocated,
+ * as with the C library's malloc. */
 #include <linux/capability.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -12,7 +12,7 @@
 enum { LIMIT_BYTES = 8 << 20, BLOCKS_MAX = 40000 };
 #define TOTAL_BYTES ((size_t)4 << 20)
 
-/* Whoever may lock as much as he likes is under no limit. */
+/* The limit does not apply to a process with the privilege to lock memory. */
 static void drop_privilege(void) {
   struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
   struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {{0, 0, 0}};

@@ -1,5 +1,5 @@
-/* Under mlockall(MCL_FUTURE), which makes resident what is mapped, a program is hardly larger than its blocks, and gets
- * small again when it frees them. Locked from the start, or when it has run for a while. */
+/* Under mlockall(MCL_FUTURE), which makes mapped memory resident, a program is hardly larger than its blocks, and
+ * becomes small again when it frees them. It locks memory at its start, or after a while. */
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -9,7 +9,7 @@
 
 enum { BLOCKS = 60, CHURN = 1500, KEPT_MAX_KIB = 24 << 10, BESIDE_KIB = 12 << 10, GROWN_KIB = 64 << 10 };
 
-#define SPACE_BYTES ((size_t)1 << 30) /* far more than it needs, and not all there is */
+#define SPACE_BYTES ((size_t)1 << 30) /* far more than the program needs */
 
 static char *blocks[BLOCKS];
 
@@ -43,7 +43,7 @@ static size_t peak_kib(void) {
   return (size_t)usage.ru_maxrss;
 }
 
-/* A block that realloc lets grow is mapped once: no mapping after the other until memory ends. */
+/* A block that realloc grows is mapped only once, instead of again and again until memory is exhausted. */
 static void grow(void) {
   size_t before = peak_kib();
   for (size_t i = 0; i < 8; i++) {
@@ -88,7 +88,7 @@ int main(int count, char **arguments) {
     blocks[k][0] = blocks[k][bytes - 1] = 1;
   }
   clear();
-  size_t now = trap_rss_kib(); /* the thread keeps half of what it had in use of blocks up to 1 MiB */
+  size_t now = trap_rss_kib(); /* of blocks up to 1 MiB, the thread keeps half of the memory that it had in use */
   printf("%zu resident, %zu before\n", now, before);
   CHECK(now <= before + KEPT_MAX_KIB + ((size_t)BLOCKS * 550));
   return 0;

@@ -1,5 +1,6 @@
-/* Where the system offers pages of 64 KiB to those who ask (hugepages-64kB/enabled), a program with many blocks takes a
- * fraction of the faults, has not much more memory for it, and none in pages of 2 MiB; its forked child neither. */
+/* Where the system offers pages of 64 KiB on request (hugepages-64kB/enabled), a program with many blocks has only a
+ * fraction of the page faults, and not much more resident memory. It has no pages of 2 MiB, nor has its forked child.
+ * */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* An option of the environment is in force from the first block on, however the library came into the process. */
+/* An option of the environment is in force from the first block on, however the library was loaded. */
 #include <string.h>
 
 #include "trap.h"

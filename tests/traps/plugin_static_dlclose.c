@@ -1,5 +1,5 @@
-/* A plugin that holds the archive is used by threads, and unloaded while they live: they end, the process forks and
- * ends, and nothing is called that is not there any more. argument: the plugin */
+/* Threads use a plugin that contains the archive, and it is unloaded while they live. Then the threads end, and the
+ * process forks and ends; none of this calls code that was unmapped. argument: the plugin */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <sys/wait.h>

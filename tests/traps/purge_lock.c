@@ -1,6 +1,6 @@
-/* While one thread is inside a system call that gives memory back, or gets some, another one allocates and frees what
- * it likes: no lock is held over system calls. The calls of the first thread are stopped in the kernel by a filter and
- * let go only after the second thread has done its work. */
+/* While one thread is inside a system call that gives memory back or gets some, another thread can allocate and free
+ * any block: no lock is held over system calls. A filter stops the calls of the first thread in the kernel until the
+ * second thread has done its work. */
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -57,7 +57,7 @@ static void take_and_give(void **blocks, size_t count, size_t bytes) {
 static void *purge(void *argument) {
   static void *blocks[SMALL_BLOCKS];
   (void)argument;
-  take_and_give(blocks, 10, MID_BYTES); /* the thread has what it needs */
+  take_and_give(blocks, 10, MID_BYTES); /* fills the thread's cache */
   int filter = install_filter();
   atomic_store(&listener, filter < 0 ? -2 : filter);
   for (int round = 0; filter >= 0 && round < 3; round++) {
@@ -78,7 +78,7 @@ static void work(void) {
   take_and_give(blocks, 500, 300);
 }
 
-/* True when a call was waiting. */
+/* Lets a waiting call of the first thread go on. False: no call was waiting. */
 static bool serve_one(int from, bool with_work) {
   struct pollfd ready = {.fd = from, .events = POLLIN};
   struct seccomp_notif stopped = {0};
@@ -107,10 +107,10 @@ int main(void) {
   while (!atomic_load(&purger_done)) {
     stops += serve_one(atomic_load(&listener), stops < STOPS_WITH_WORK || stops % 16 == 0);
   }
-  while (serve_one(atomic_load(&listener), false)) { /* the end of the thread, its stack */
+  while (serve_one(atomic_load(&listener), false)) { /* calls at the end of the thread, for its stack */
   }
   CHECK(stops > 0);
   printf("%d system calls were stopped\n", stops);
   fflush(stdout);
-  _exit(0); /* the thread may be on its way out, in a call that nobody serves */
+  _exit(0); /* the thread may be ending, inside a call that is never served */
 }

@@ -1,5 +1,5 @@
-/* Two threads free the same block at about the same time. Not every such race can be noticed; but when it is not, the
- * heap stays sound: no live block's memory is handed out, and hak_check() finds nothing. */
+/* Two threads free the same block at about the same time. Not every such race can be noticed. If it is not, the heap
+ * stays sound: the memory of live blocks is not handed out, and hak_check() finds no error. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -25,7 +25,7 @@ static atomic_bool asked, starts, answered;
 static int wanted_step;
 static unsigned *steps_seen; /* shared with the children */
 
-/* The second free of a block that lies free already, as soon as it is asked for. */
+/* Frees a block that is free already, as soon as the other thread asks for it. */
 static void *free_again(void *argument) {
   (void)argument;
   while (!atomic_load(&asked)) {
@@ -40,7 +40,8 @@ static void *free_again(void *argument) {
   return NULL;
 }
 
-/* Where the thread holds a lock that the other one needs, the answer comes later. */
+/* Asks the other thread to free the block. If this thread holds a lock that the other one needs, the answer comes
+ * later. */
 static void ask(unsigned step) {
   if ((int)step == wanted_step) {
     atomic_store(&asked, true);
@@ -70,7 +71,7 @@ static void free_many(void) {
   HAK(hak_thread_flush)();
 }
 
-/* All but a few blocks are freed, and the memory used for another size. */
+/* Frees all but a few blocks, and uses the memory for another size. */
 static void check_heap(void) {
   static char *others[OTHERS];
   for (int i = LIVE + 1; i < BLOCKS; i += 2) {
@@ -88,7 +89,7 @@ static void check_heap(void) {
   HAK(hak_check)();
 }
 
-/* The block is freed again before a certain instruction of a malloc that takes from the same blocks. */
+/* The block is freed again before a certain instruction of a malloc of the same size. */
 static void free_while_taken(void *argument) {
   pthread_t thread;
   void *taken = NULL;

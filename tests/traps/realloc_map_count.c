@@ -1,7 +1,7 @@
-/* Many blocks that realloc moves: what the system allows in mappings is the program's, too.
+/* realloc moves many blocks. The heap must leave the program a part of the mappings that the system allows.
  *
- * Each block has one page in use. An allocator that copies instead of moving may make more of them resident; the
- * program stops there. argument: bytes of a block before it grows to twice as many */
+ * Each block has one page in use. An allocator that copies instead of moving may make more pages resident; then the
+ * program stops. argument: bytes of a block before it grows to twice as many */
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>

@@ -1,7 +1,7 @@
-/* Blocks that realloc makes larger: nothing is lost, whatever the system does about a move; the calls that it takes are
- * in proportion to the growth, and so is the memory.
+/* realloc makes blocks larger. Their contents stay, even if the system refuses a move. The number of calls and the
+ * memory are in proportion to the growth.
  *
- * argument: what is looked at */
+ * argument: the property to check */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
@@ -36,11 +36,11 @@ static int open_userfaultfd(void) {
   return file;
 }
 
-/* A move must not stop at pages that somebody watches. */
+/* A move must not fail because pages are watched by userfaultfd. */
 static void watched(void) {
   int file = open_userfaultfd();
   for (size_t at = 0; at < 32 * MIB; at += 31 * MIB / 5) {
-    char *block = memset(hak_malloc(32 * MIB), 1, 32 * MIB); /* nobody makes what is missing */
+    char *block = memset(hak_malloc(32 * MIB), 1, 32 * MIB); /* no thread serves missing pages */
     pattern_fill(block, 32 * MIB, 32 * MIB);
     uintptr_t page = ((uintptr_t)block + at) & -(uintptr_t)65536;
     struct uffdio_register range = {.range = {page < (uintptr_t)block ? page + 65536 : page, 65536},
@@ -52,7 +52,7 @@ static void watched(void) {
   }
 }
 
-/* Nor where a part cannot move, or not grow. */
+/* Nor must it fail where a part of the block cannot move or grow. */
 static void in_several_mappings(void) {
   for (size_t at = 0; at < 32 * MIB; at += 31 * MIB / 5) {
     char *block = hak_aligned_alloc(65536, 32 * MIB);
@@ -65,7 +65,7 @@ static void in_several_mappings(void) {
   }
 }
 
-/* Two arrays in turn, each larger by a step. */
+/* Two arrays grow in turn, by a step each. */
 static void calls_of(size_t step, size_t end) {
   char *arrays[2] = {NULL, NULL};
   uint64_t before = trap_os_calls();
@@ -93,7 +93,7 @@ static void calls(void) {
   calls_of(5 * MIB, 1024 * MIB);
 }
 
-/* Of a limit of addresses, one array gets nearly all. */
+/* Under a limit of address space, one array can use nearly all of it. */
 static void limited(void) {
   const size_t limit = 1024 * MIB;
   for (size_t first = MIB / 2; first < limit; first *= 5) {
@@ -119,7 +119,7 @@ static void limited(void) {
   }
 }
 
-/* What nobody wrote to does not become resident. */
+/* Pages that were never written do not become resident. */
 static void sparse_from(size_t bytes, size_t larger) {
   enum { BLOCKS = 100 };
   static char *blocks[BLOCKS];
@@ -150,7 +150,7 @@ static void sparse(void) {
 
 static atomic_bool over;
 
-/* Ranges of its own come and go; what is there stays as it was written. */
+/* A thread maps and unmaps ranges of its own, whose contents must not change. */
 static void *map_and_unmap(void *argument) {
   enum { RANGES = 16 };
   char *ranges[RANGES] = {NULL};
@@ -210,7 +210,7 @@ static void beside_others(void) {
   }
 }
 
-/* Written as it grows, again and again: what the one before left takes no room beside it. */
+/* Each block is written as it grows. The memory that the block before left must be reused. */
 static void kept(void) {
   const size_t end = 64 * MIB;
   size_t before = trap_rss_kib(), most = 0;

@@ -1,7 +1,7 @@
-/* Blocks that realloc makes smaller keep at most a quarter more than what is live; and to shrink and grow again costs
- * no more system calls and faults than where each block is a mapping of its own.
+/* Blocks that realloc makes smaller occupy at most a quarter more than the live bytes. To shrink and grow again costs
+ * no more system calls and page faults than with a separate mapping for each block.
  *
- * argument: what is looked at */
+ * argument: the property to check */
 #include <errno.h>
 #include <malloc.h>
 #include <string.h>
@@ -18,7 +18,7 @@ enum { BLOCKS_MAX = 3000, EDGE = 64 };
 
 static unsigned char *blocks[BLOCKS_MAX];
 
-/* Written throughout, and then checked at both ends alone, for the sake of time. */
+/* The whole block is written. Later only both ends are checked, to save time. */
 static unsigned char *written(unsigned char *block, size_t bytes) {
   CHECK(block != NULL);
   memset(block, 1, bytes);
@@ -41,7 +41,7 @@ static unsigned char *aligned(size_t bytes) {
   return hak_aligned_alloc(bytes > MIB ? 4 * MIB : bytes > 64 * KIB ? 64 * KIB : 256, bytes);
 }
 
-/* Grown twice, by more than lies free behind it. */
+/* Grows a block twice, by more than the free memory behind it. */
 static unsigned char *grown(size_t bytes) {
   unsigned char *block = hak_malloc(bytes / 5);
   CHECK(block != NULL);
@@ -50,7 +50,8 @@ static unsigned char *grown(size_t bytes) {
   return hak_realloc(block, bytes);
 }
 
-/* What a process that did nothing else keeps for blocks of these sizes: at once, and without what is free. */
+/* The memory of a process that uses only blocks of these sizes: right after they shrank, and after free memory was
+ * given back. */
 static void look_at(unsigned char *(*make)(size_t bytes), size_t from, size_t step, size_t to, bool apart) {
   size_t count = from > 12 * MIB ? 4 : 48 * MIB / from;
   count = count > BLOCKS_MAX ? BLOCKS_MAX : count;
@@ -70,8 +71,9 @@ static void look_at(unsigned char *(*make)(size_t bytes), size_t from, size_t st
   printf("%zu blocks of %zu bytes, now %zu: %zu KiB live, %zu resident, %zu without what is free\n", count, from, to,
          live, now, trimmed);
   CHECK(trimmed <= live + live / 4 + 4 * KIB); /* and the allocator's own objects */
-  /* HAKMEM_RETAIN, twice, and these; what grew before may be wanted again, and stays longer: so may the memory of one
-   * block of the old size, where blocks are made and shrunk in turn */
+  /* The bound includes twice HAKMEM_RETAIN and the allocator's own objects. If blocks are made and shrunk in turn, the
+   * memory of one block of the old size may stay as well, since demand may return. Memory of grown blocks stays
+   * longer. */
   size_t again = apart ? 0 : (from + from / 4) / KIB;
   CHECK(to < 64 * KIB || make == grown || now <= live + live / 4 + 20 * KIB + again);
   for (size_t i = 0; i < count; i++) {
@@ -127,7 +129,7 @@ static void limited(void) {
   CHECK(setrlimit(RLIMIT_AS, &(struct rlimit){700 * MIB, 700 * MIB}) == 0);
   keeps(plain, 4 * MIB, SIZE_MAX, 1050000, false);
   keeps(grown, 4 * MIB, SIZE_MAX, 300000, true);
-  void *rest = hak_malloc(400 * MIB); /* is there again */
+  void *rest = hak_malloc(400 * MIB); /* the memory is available again */
   CHECK(rest != NULL);
   hak_free(rest);
 }
@@ -138,7 +140,7 @@ static long faults(void) {
   return usage.ru_minflt;
 }
 
-/* Where it can, the block stays; of larger ones, the system takes and gives what it must. */
+/* The block stays in place if possible. For larger blocks, only the necessary pages are given back and faulted in. */
 static void there_and_back(size_t large, size_t small, uint64_t calls_most, long faults_most) {
   enum { ROUNDS = 10000 };
   unsigned char *block = hak_malloc(large);

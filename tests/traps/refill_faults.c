@@ -1,5 +1,5 @@
-/* A program that fills, frees all in any order, and fills again has its memory after two rounds: nothing is faulted in
- * anew, whatever the sizes. */
+/* A program repeatedly allocates blocks and frees them all, in any order. After two rounds, no page is faulted in
+ * again, whatever the sizes. */
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>

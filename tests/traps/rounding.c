@@ -1,5 +1,5 @@
-/* How much more than asked for a block takes: from 1 KiB up a quarter at most and a page, of the address space and, all
- * written, of memory. */
+/* From 1 KiB up, a block takes at most a quarter and a page more than requested, both of address space and, once it is
+ * fully written, of memory. */
 #include <malloc.h>
 #include <string.h>
 
@@ -19,7 +19,7 @@ static void every_size(void) {
   }
 }
 
-/* Blocks that lie anywhere in a slice are aligned as asked for nevertheless. */
+/* Although blocks may begin anywhere in a slice, each has the requested alignment. */
 static void every_alignment(void) {
   for (size_t bytes = FROM; bytes <= DENSE_TO; bytes += STEP) {
     for (size_t alignment = 16; alignment <= DENSE_TO; alignment *= 2) {

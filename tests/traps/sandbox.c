@@ -1,7 +1,7 @@
-/* In a sandbox that ends the program at any system call but those of glibc's malloc, with its arguments: memory that is
- * not executable, random bytes that need no waiting. Advice but MADV_DONTNEED is refused, as OpenSSH's sandbox does.
+/* In a sandbox that ends the program for any system call or argument that glibc's malloc does not use: memory must not
+ * be executable, and getrandom must not wait. Advice other than MADV_DONTNEED is refused, as in OpenSSH's sandbox.
  *
- * argument: "late": the filter comes when the threads have allocated; "fresh": before their first block */
+ * argument: "late": the filter is set after the threads have allocated; "fresh": before their first block */
 #include <errno.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -24,7 +24,7 @@ enum { THREADS = 3, BLOCKS = 3000, DECAY_MS = 60 };
 #define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
 #define GIVE(what) BPF_STMT(BPF_RET | BPF_K, (what))
 #define ALLOW(call) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##call, 0, 1), GIVE(SECCOMP_RET_ALLOW)
-/* Further words of an argument do not matter here. Without a match the number is loaded again. */
+/* Checks only the low word of an argument. If nothing matches, the call's number is loaded again. */
 #define ALLOW_IF(call, argument, test, value, yes, no, otherwise) \
   BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##call, 0, 4), LOAD(args[argument]), \
       BPF_JUMP(BPF_JMP | (test) | BPF_K, value, yes, no), GIVE(SECCOMP_RET_ALLOW), GIVE(otherwise)
@@ -47,7 +47,7 @@ static void shut(void) {
       ALLOW_IF(mprotect, 2, BPF_JSET, PROT_EXEC, 1, 0, SECCOMP_RET_TRAP),
       ALLOW_IF(madvise, 2, BPF_JEQ, MADV_DONTNEED, 0, 1, SECCOMP_RET_ERRNO | EINVAL),
       ALLOW_IF(getrandom, 2, BPF_JEQ, 1 /* GRND_NONBLOCK */, 0, 1, SECCOMP_RET_TRAP),
-      /* of the test and of threads that begin and end */
+      /* calls of the test itself, and of threads that begin and end */
       ALLOW(write),
       ALLOW(exit),
       ALLOW(exit_group),
@@ -78,7 +78,7 @@ static void small_ones(char **blocks) {
       blocks[i][0] = blocks[i][bytes - 1] = 1;
     }
     for (size_t i = 0; i < count; i++) {
-      if (i % 40 != 39) { /* few stay, for a sweep */
+      if (i % 40 != 39) { /* few stay, so that a sweep happens */
         free(blocks[i]);
         blocks[i] = NULL;
       }
@@ -128,7 +128,7 @@ static void *run(void *fresh) {
   if (!fresh) {
     free(malloc(100));
   }
-  pthread_barrier_wait(&gate); /* the filter is made between the two */
+  pthread_barrier_wait(&gate); /* the filter is set between the two waits */
   pthread_barrier_wait(&gate);
   use();
   return NULL;
@@ -139,7 +139,7 @@ int main(int count, char **arguments) {
   bool fresh = strcmp(arguments[1], "fresh") == 0;
   pthread_t threads[THREADS];
   trap_watchdog(90);
-  (void)HAK(hak_thread_flush); /* found before */
+  (void)HAK(hak_thread_flush); /* looked up before the filter is set */
   pthread_barrier_init(&gate, NULL, THREADS + 1);
   for (int i = 0; i < THREADS; i++) {
     CHECK(pthread_create(&threads[i], NULL, run, fresh ? &gate : NULL) == 0);

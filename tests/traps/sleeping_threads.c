@@ -1,4 +1,5 @@
-/* Threads that wait for work keep little of what they had, and what one keeps pays for no other's cache. */
+/* Threads that wait for work keep little of the memory that they had. The memory in one cache does not enlarge the
+ * allowance of another. */
 #include <malloc.h>
 #include <pthread.h>
 #include <string.h>
@@ -12,7 +13,7 @@ enum { FREEING = 8, TOGETHER = 256 << 20, MOST_KIB_TOGETHER = 52 << 10 };
 static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
 static pthread_barrier_t all_done, at_end;
 
-/* Returns how many blocks there are. */
+/* Returns the number of blocks. */
 static size_t fill(Prng *prng, char **blocks, size_t all_bytes, size_t sizes) {
   size_t count = 0;
   for (size_t bytes = 0; bytes < all_bytes; count++) {
@@ -33,7 +34,7 @@ static void empty(Prng *prng, char **blocks, size_t count) {
   }
 }
 
-/* One after the other, as the workers of a pool with little to do. */
+/* The threads work one after the other, as in a pool with little to do. */
 static void *work_in_turn(void *seed) {
   static char *blocks[BLOCKS_MAX];
   Prng prng = prng_seeded((uintptr_t)seed);
@@ -47,7 +48,7 @@ static void *work_in_turn(void *seed) {
   return NULL;
 }
 
-/* All at once, each its own. */
+/* All threads free at the same time, each its own blocks. */
 static void *free_together(void *seed) {
   static char *blocks[FREEING][TOGETHER / FREEING / 16];
   char **mine = blocks[(uintptr_t)seed];

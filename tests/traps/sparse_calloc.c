@@ -1,5 +1,5 @@
-/* calloc of large blocks of which a page is used: the pages that were not asked about cost nothing, whoever wrote there
- * before. */
+/* calloc of large blocks of which one page is used. The other pages cost nothing, even if an earlier block wrote to
+ * them. */
 #include <stdbool.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -34,7 +34,7 @@ static void a_page_used_is_a_page_paid(void) {
 }
 
 static void what_others_wrote_reads_as_zeros(void) {
-  for (int round = 0; round < 3; round++) { /* so that what is freed stays resident */
+  for (int round = 0; round < 3; round++) { /* so that freed memory stays resident */
     char *block = hak_malloc(BYTES + 12345);
     CHECK(block != NULL);
     memset(block, 0xa5, BYTES + 12345);

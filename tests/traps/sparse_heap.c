@@ -1,5 +1,5 @@
-/* A heap of which little is left: what lies free between the blocks goes back to the system, while they are freed and
- * with few calls, in whatever order that happens. */
+/* Most of a heap is freed, in any order. The free memory between the remaining blocks goes back to the system
+ * meanwhile, with few calls. */
 #include <string.h>
 #include <unistd.h>
 
@@ -27,7 +27,7 @@ static void shuffle(Prng *prng) {
   }
 }
 
-/* 98 % of 100 MiB of small blocks, in any order. */
+/* Frees 98 % of 100 MiB of small blocks, in any order. */
 static void any_order(void *unused) {
   (void)unused;
   enum { LEFT = 50, LEFT_MIB_MAX = 40 };
@@ -47,7 +47,7 @@ static void any_order(void *unused) {
   CHECK(left <= (size_t)LEFT_MIB_MAX << 10);
 }
 
-/* Of each 64 KiB half goes, then in the opposite order the rest but a block. */
+/* Frees half of each 64 KiB, then, in the opposite order, the rest except one block. */
 static void there_and_back(void *unused) {
   (void)unused;
   enum { BYTES = 4096, GROUP = 16, GROUPS = HEAP_BYTES / BYTES / GROUP };

@@ -1,6 +1,7 @@
-/* How much stack a call takes: a thread with the least that pthread_create gives (16 KiB, of which libc and a signal
- * handler's frame need most) must get through each of them. The stack is painted, and looked at afterwards. What a call
- * gives back to the system on its way costs most; the linker's own work at a first call is left out (LD_BIND_NOW). */
+/* How much stack a call takes. A thread with the least stack of pthread_create must be able to make each call: it has
+ * 16 KiB, of which libc and a signal handler's frame need most. The test fills the stack with a pattern, and checks it
+ * afterwards. Calls that give memory back to the system take most. LD_BIND_NOW excludes the linker's work at a first
+ * call. */
 #include <malloc.h>
 #include <pthread.h>
 #include <string.h>
@@ -29,7 +30,7 @@ static void look(const unsigned char *from) {
   deepest = (size_t)(from - at);
 }
 
-/* What lies below its frame when it returns is the call's. */
+/* The call has used the overwritten bytes below this frame. */
 __attribute__((noinline)) static void measure(void) {
   unsigned char *here = __builtin_frame_address(0);
   call->act();
@@ -115,7 +116,7 @@ static void print_stats(void) {
 int main(void) {
   static const Call calls[] = {
       {"the first call of a thread", first, 1024},
-      {"malloc, realloc and free", churn, GIVING_BACK}, /* what is free may fall due on the way */
+      {"malloc, realloc and free", churn, GIVING_BACK}, /* free memory may become due meanwhile */
       {"free", free_all, GIVING_BACK},
       {"malloc_trim", trim, GIVING_BACK},
       {"memalign and calloc", aligned, GIVING_BACK},

@@ -1,7 +1,7 @@
-/* Statistics at exit go to standard error, or nowhere: a program that closed its descriptors and opened files since
- * must not find them there. Nor is a descriptor left open that it did not open itself.
+/* Statistics at exit go to standard error, or nowhere. A program that closed its descriptors and then opened files must
+ * not find the statistics in these files. The library leaves no descriptor open.
  *
- * The program runs itself, with statistics on, in several ways (its argument), each with a data file. */
+ * The program runs itself with statistics on, in several ways (its argument), each with a data file. */
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -32,7 +32,7 @@ static int act(const char *way, const char *data) {
     }
     return 0;
   }
-  if (strcmp(way, "closefrom") == 0) { /* as a server does: standard error goes too */
+  if (strcmp(way, "closefrom") == 0) { /* closes standard error, too, as a server does */
     closefrom(0);
   } else if (strcmp(way, "loop") == 0) {
     for (int fd = 0; fd < FDS; fd++) {

@@ -1,5 +1,5 @@
-/* A program in a steady state stays as large as it is, however long it runs: its resident memory, its address space,
- * the number of its mappings, and what the allocator keeps for itself. arguments: a pattern of requests, below */
+/* A program in a steady state does not grow, however long it runs. This holds for its resident memory, its address
+ * space, its number of mappings, and the allocator's own memory. arguments: a pattern of requests, below */
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -23,7 +23,7 @@ static void add_line(const char *line, void *argument) {
   }
 }
 
-/* Without what is kept for the next requests. */
+/* Measures the memory without the part that is retained for later requests. */
 static Size measure(void) {
   HAK(hak_trim)(0);
   Size size = {0, trap_rss_kib(), 0};
@@ -31,7 +31,7 @@ static Size measure(void) {
   return size;
 }
 
-/* Only the ends are written: pages cost time. */
+/* Only the ends are written, since page faults take time. */
 static void *take(size_t bytes) {
   char *block = hak_malloc(bytes);
   CHECK(block != NULL);
@@ -58,7 +58,7 @@ static void bursts(Prng *prng, size_t rounds) {
   }
 }
 
-/* Any size, for any time, some aligned. */
+/* Blocks of any size that live for any time, some of them aligned. */
 static void pool(Prng *prng, size_t rounds, size_t low, size_t high) {
   void *blocks[SLOTS] = {NULL};
   for (size_t i = 0; i < rounds * 20; i++) {
@@ -96,7 +96,7 @@ static void growing(Prng *prng, size_t rounds) {
   }
 }
 
-/* The program maps memory of its own, which may come where ours was. */
+/* The program maps memory of its own, perhaps at addresses that the heap used before. */
 static void beside_mappings(Prng *prng, size_t rounds) {
   enum { OWN = 16 };
   void *own[OWN] = {NULL};
@@ -158,8 +158,8 @@ int main(int count, char **arguments) {
   Size after = measure();
   printf("%zu -> %zu KiB of addresses, %zu -> %zu KiB resident, %zu -> %zu mappings\n", before.space_kib,
          after.space_kib, before.rss_kib, after.rss_kib, before.mappings, after.mappings);
-  /* How many chunks the caches of ended threads pin is a matter of the schedule: 32 to 90 MiB of addresses, in 44 to 68
-   * mappings, also after 40 times as many rounds. */
+  /* The number of chunks that the caches of ended threads pin depends on the scheduler. It stays within 32 to 90 MiB of
+   * addresses in 44 to 68 mappings, even after 40 times as many rounds. */
   size_t by_chance_kib = patterns[at].run == threads ? 80 << 10 : 0, by_chance = patterns[at].run == threads ? 20 : 0;
   CHECK(after.space_kib <= before.space_kib + SPACE_MAX_KIB + by_chance_kib);
   CHECK(after.rss_kib <= before.rss_kib + RSS_MAX_KIB);

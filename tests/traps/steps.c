@@ -36,7 +36,7 @@ unsigned steps_run(void (*act)(void *argument), void *argument, void (*visit)(un
   visitor = visit;
   taken = 0;
   ends = false;
-  /* Out of the red zone, which the compiler may use. */
+  /* Skip the red zone, which the compiler may use. */
   __asm__ volatile("lea -128(%%rsp), %%rsp\n\tpushfq\n\torq %0, (%%rsp)\n\tpopfq\n\tlea 128(%%rsp), %%rsp"
                    :
                    : "i"(TRAP_FLAG)

@@ -1,5 +1,5 @@
-/* Stops the calling thread before every instruction of a call, so that something can be done at each place where
- * another thread could meet it. For x86-64, by the processor's single-step flag; not at all elsewhere. */
+/* Stops the calling thread before every instruction of a call, so that a test can act at each state that another thread
+ * could meet. It uses the single-step flag of x86-64, and does nothing on other machines. */
 #ifndef HAK_TEST_STEPS_H
 #define HAK_TEST_STEPS_H
 
@@ -11,10 +11,11 @@ enum { STEPS_SUPPORTED = true };
 enum { STEPS_SUPPORTED = false };
 #endif
 
-/* Calls act(argument), and visit(n) in a signal handler before its n-th instruction. Returns the number of them. */
+/* Calls act(argument), and visit(n) in a signal handler before its n-th instruction. Returns the number of
+ * instructions. */
 unsigned steps_run(void (*act)(void *argument), void *argument, void (*visit)(unsigned step));
 
-/* In a visit: no more of them. */
+/* Call it in a visit to end the visits. */
 void steps_end(void);
 
 #endif

@@ -29,7 +29,7 @@ static void watch(int number) {
   long now = spent_ms(RUSAGE_SELF) + spent_ms(RUSAGE_CHILDREN);
   if (now < watched_ms + PROGRESS_MS || now > 2L * watch_s * MS_PER_S) {
     signal(number, SIG_DFL);
-    raise(number); /* once it is unblocked: when this returns */
+    raise(number); /* the signal takes effect when this handler returns and unblocks it */
     return;
   }
   watched_ms = now;

@@ -1,5 +1,5 @@
-/* What the programs of this directory share. Each is written against the public interface alone and ends with status 0,
- * or TRAP_SKIP where the system does not offer what it needs.
+/* Functions that the programs of this directory share. Each program uses only the public interface. It ends with status
+ * 0, or with TRAP_SKIP if the system lacks a feature that it needs.
  *
  * A program is built three times: linked with the shared library, with the archive, and with neither, to be run with
  * the library preloaded. HAK(function) is the library's function in all three. */
@@ -27,8 +27,8 @@ void *trap_find(const char *name);
 
 _Noreturn void trap_skip(const char *why);
 
-/* A program that hangs is a failure: SIGALRM ends it after so many seconds in which it used next to no processor time,
- * or after twice as much of that. A machine that is busy with others only makes it slow. */
+/* A program that hangs fails: SIGALRM ends it after so many seconds with almost no use of the processor, or after twice
+ * as many seconds of processor time. On a busy machine, a program is only slow. */
 void trap_watchdog(unsigned seconds);
 
 /* How a child ended, and what it wrote on stderr before. */
@@ -40,10 +40,10 @@ typedef struct {
 /* Runs act(argument) in a child, which leaves with status 0 when it returns. */
 TrapEnd trap_in_child(void (*act)(void *argument), void *argument);
 
-/* Ended by abort(), with one of the messages that the library prints about a caller's misuse, and no other. */
+/* Whether the child ended by abort(), and printed exactly one of the library's messages about misuse. */
 bool trap_is_misuse(const TrapEnd *end);
 
-/* A number of the statistics: trap_stat("os_calls", "mmap"). */
+/* A number of the statistics, for example trap_stat("os_calls", "mmap"). */
 uint64_t trap_stat(const char *section, const char *name);
 
 /* Sum of the counted system calls, failed ones included. */

@@ -1,5 +1,6 @@
-/* Two copies of the library in a process, each under the standard names: the one that the names lead to serves, and
- * what the other gave is freed by either. argument: the other's file; without, it is the next after the program. */
+/* Two copies of the library in a process, each under the standard names. The copy to which the names resolve serves all
+ * calls. Both copies can free the blocks of the other one. argument: the file of the other copy; without, it is the
+ * next one after the program. */
 #include <dlfcn.h>
 #include <malloc.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* A key that the program never made is nobody's: what it does with it by mistake, and the C library forgives, harms no
- * thread's heap. */
+/* The program uses a key that it never made, which the C library tolerates. This mistake must not harm the heap of any
+ * thread. */
 #include <errno.h>
 #include <pthread.h>
 
@@ -17,7 +17,7 @@ static void *use(void *unused) {
 #ifdef __GLIBC__
   CHECK(pthread_key_delete(never_made) == EINVAL);
 #else
-  CHECK(pthread_key_delete(never_made) == 0); /* musl takes every key for a made one */
+  CHECK(pthread_key_delete(never_made) == 0); /* musl treats every key as made */
 #endif
   return unused;
 }

@@ -42,7 +42,7 @@ bool wild_next_tail(const WildBlocks *blocks, size_t *from, WildTail *tail) {
       tail->next = next;
       return true;
     }
-    tail->begin = next; /* blocks are missing here: they may lie free */
+    tail->begin = next; /* blocks are missing here: they may be free */
   }
   return false;
 }

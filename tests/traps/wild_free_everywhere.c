@@ -1,6 +1,8 @@
-/* For every size of block: in a run of blocks and the tail behind it, free refuses every address but the blocks' own.
+/* For every size of block: in a run of blocks and the tail behind it, free refuses every address that is no block
+ * start.
  *
- * A refusal ends in abort(), and the handler of its signal jumps back: far cheaper than a child for each address. */
+ * A refusal calls abort(), and the handler of its signal jumps back. This is far cheaper than a child for each
+ * address. */
 #include <setjmp.h>
 #include <signal.h>
 #include <string.h>
@@ -18,7 +20,7 @@ static void on_abort(int number) {
   siglongjmp(refused, 1);
 }
 
-/* Both within one function, so that nothing live is kept in a register across the jump. */
+/* sigsetjmp and free are in one function, so that no live value stays in a register across the jump. */
 static bool is_refused(uintptr_t address) {
   if (sigsetjmp(refused, 0) != 0) {
     return lseek(STDERR_FILENO, 0, SEEK_CUR) > 0 && lseek(STDERR_FILENO, 0, SEEK_SET) == 0;
@@ -65,11 +67,11 @@ int main(void) {
     if (wild_next_tail(&blocks, &from, &tail)) {
       faults += try_run(blocks.bytes, &tail);
       runs++;
-    } else { /* blocks that fill what they are cut from: between the first two */
+    } else { /* the blocks fill their slab, so there is no tail: look between the first two */
       uintptr_t end = blocks.block[count / 2] + blocks.bytes;
       faults += try_run(blocks.bytes, &(WildTail){end - blocks.bytes, end, end});
     }
-    if (faults == 0) { /* else the heap is not sound any more */
+    if (faults == 0) { /* otherwise the heap is damaged */
       wild_give(&blocks);
     }
   }

@@ -1,5 +1,5 @@
-/* A wild free of the place behind the last block of a run, where one more block would begin, is refused at once, for
- * every size of block. */
+/* For every size of block: free of the place behind the last block of a run, where one more block would begin, is
+ * refused at once. */
 #include "wild.h"
 
 #include <string.h>
