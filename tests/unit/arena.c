@@ -1,4 +1,4 @@
-/* Runs of slices: where they lie, whether they are zeroed, and what is known of every address. */
+/* Runs of slices: their places, whether they are zeroed, and the data on every address. */
 #include "child.h"
 #include "setting.h"
 #include "slices.h"
@@ -19,12 +19,12 @@ static void a_chunk_is_filled_before_the_next(void) {
   }
   char *below = base - HAK_CHUNK_BYTES;
   CHECK(slices_take(CHUNK - 1) == below && slices_take(2) == below - HAK_CHUNK_BYTES);
-  CHECK(slices_take(1) == slice_of(below, CHUNK - 1)); /* a row of one is the best for one */
+  CHECK(slices_take(1) == slice_of(below, CHUNK - 1)); /* a run of one slice fits best */
   CHECK(hak_arena_used_slices() == 2 * CHUNK + 2);
   slices_add_up();
 }
 
-/* Of rows that are long enough the shortest, whatever chunk it is in; none is resident. */
+/* The shortest run that is long enough is taken, whatever chunk it is in. None is resident. */
 static void the_best_row_is_taken(void) {
   set_number("WARM_POOL_SIZE", 0);
   retain_everything();
@@ -56,7 +56,7 @@ static void dirty_slices_are_used_again(void) {
   slices_add_up();
 }
 
-/* Two clean slices do not come before a dirty one of another chunk, though they would fit better. */
+/* A dirty slice is taken before clean ones of another chunk, even if the clean run fits better. */
 static void dirty_slices_come_before_clean_ones(void) {
   retain_everything();
   slices_begin_here();
@@ -69,7 +69,7 @@ static void dirty_slices_come_before_clean_ones(void) {
   CHECK(dirty_slices() == 0 && slices_take(2) == slice_of(first, 3));
 }
 
-/* The fullest chunk first, so that others become empty. */
+/* The fullest chunk is used first, so that others become empty. */
 static void the_fullest_chunk_is_filled(void) {
   retain_everything();
   slices_begin_here();
@@ -80,7 +80,7 @@ static void the_fullest_chunk_is_filled(void) {
   CHECK(slices_take(4) == second && slices_take(4) == third && slices_take(60) == first);
 }
 
-/* However many fuller ones have it in pieces. */
+/* A long resident run is found even if it lies behind many fuller chunks, whose free slices are scattered. */
 static void a_resident_row_is_found_behind_many_chunks(void) {
   enum { CHUNKS = 20, SLICES = 30 };
   char *full[CHUNKS];
@@ -100,8 +100,8 @@ static void a_resident_row_is_found_behind_many_chunks(void) {
   CHECK(slices_take(SLICES) == other);
 }
 
-/* What lies beside the last slices of a huge block would keep their chunk when it goes: as far as others choose, they
- * are free. */
+/* Slices beside the tail of a huge block would keep the tail's chunk in use when the block is freed. So the search
+ * treats the tail as free, and prefers other chunks. */
 static void the_chunk_of_a_huge_block_is_filled_last(void) {
   enum { CHUNKS = 2, TAIL = 100, LESS = 40 };
   retain_everything();
@@ -111,11 +111,11 @@ static void the_chunk_of_a_huge_block_is_filled_last(void) {
   char *huge = chunks_take(CHUNKS, TAIL), *tail = chunk_of(huge, CHUNKS);
   hak_arena_give(first, TAIL);
   CHECK(slices_take(4) == first);
-  hak_arena_give(slice_of(tail, LESS), TAIL - LESS); /* it shrinks */
+  hak_arena_give(slice_of(tail, LESS), TAIL - LESS); /* the huge block shrinks */
   CHECK(slices_take(4) == slice_of(first, 4));
   hak_arena_give(first, 8);
   hak_arena_give(second, CHUNK);
-  char *alone = slices_take(CHUNK - 1); /* more than half of a chunk: so is this */
+  char *alone = slices_take(CHUNK - 1); /* more than half of a chunk counts as a huge block, too */
   CHECK(alone == second && slices_take(1) == first && slices_take(1) == slice_of(first, 1));
   chunks_give(huge, LESS);
   hak_arena_give(alone, CHUNK - 1);
@@ -145,7 +145,7 @@ static void rows_are_aligned(void) {
   slices_add_up();
 }
 
-/* The longest row of a chunk may hold none that is aligned, and a shorter one of another chunk one. */
+/* The longest run of one chunk may contain no aligned place, while a shorter run of another chunk does. */
 static void an_aligned_row_is_found_in_any_chunk(void) {
   bool zeroed;
   retain_everything();
@@ -171,7 +171,7 @@ static void part_of_a_row_can_be_given(void) {
   slices_add_up();
 }
 
-/* A chunk of free slices is a free extent, whatever the order in which they came. */
+/* A chunk becomes a free extent when all its slices are free, in whatever order they were freed. */
 static void an_empty_chunk_is_whole_again(void) {
   retain_everything();
   slices_begin_here();
@@ -193,7 +193,7 @@ static void a_row_grows_where_slices_are_free(void) {
   CHECK(hak_arena_extend(base, 4, 1) && hak_arena_extend(base, 5, 0));
   CHECK(hak_arena_extend(base, 5, CHUNK - 5));
   CHECK(hak_arena_used_slices() == CHUNK && hak_arena_totals().mapped_slices == CHUNK);
-  CHECK(!hak_arena_extend(base, CHUNK, 1)); /* never into another chunk */
+  CHECK(!hak_arena_extend(base, CHUNK, 1)); /* a run never extends into another chunk */
   CHECK(!hak_arena_extend(base, 4, CHUNK - 3) && !hak_arena_extend(base, 4, SIZE_MAX / 2));
   hak_arena_give(slice_of(base, 10), CHUNK - 10);
   CHECK(!hak_arena_extend(base, 9, 2) && hak_arena_extend(base, 10, 2));
@@ -207,7 +207,7 @@ static void addresses_are_known(void) {
   CHECK(hak_arena_why("a literal") == HAK_MISUSE_INVALID && hak_arena_why(NULL) == HAK_MISUSE_INVALID);
   char *base = slices_take(4);
   CHECK(hak_arena_why(base) == HAK_MISUSE_NOT_START && hak_arena_why(slice_of(base, 4) - 1) == HAK_MISUSE_NOT_START);
-  CHECK(hak_arena_why(slice_of(base, 4)) == HAK_MISUSE_INVALID); /* nobody ever had it */
+  CHECK(hak_arena_why(slice_of(base, 4)) == HAK_MISUSE_INVALID); /* it was never handed out */
   CHECK(hak_arena_why(base - 1) == HAK_MISUSE_INVALID);
   hak_arena_give(slice_of(base, 1), 2);
   CHECK(hak_arena_why(slice_of(base, 2)) == HAK_MISUSE_DOUBLE_FREE && hak_arena_why(base) == HAK_MISUSE_NOT_START);
@@ -269,7 +269,7 @@ static uint64_t advices(void) {
   return counts.madvise;
 }
 
-/* 32 MiB of small pages first; then, from 128 MiB up, as the option says. */
+/* The first 32 MiB get small pages. From 128 MiB up, the option decides. */
 static void only_dense_heaps_ask_for_huge_pages(void) {
   enum { SMALL_CHUNKS = 16, DENSE_CHUNKS = 64 };
   CHECK(chunks_take(1, 0) != NULL);
@@ -293,7 +293,7 @@ static void print_first_place(void) {
   hak_os_write_error(text, (size_t)length);
 }
 
-/* Of one image in memory, as the children of one process: the kernel's own choice is the same for all of them. */
+/* The runs are children of one process, with the same memory layout. So the kernel's own choice is the same for all. */
 static void the_first_slice_lies_at_random(void) {
   enum { RUNS = 24 };
   uintptr_t places[RUNS], chunks = 0, slices = 0;
@@ -309,7 +309,7 @@ static void the_first_slice_lies_at_random(void) {
       same += places[i] == places[j];
     }
   }
-  CHECK(same <= 1); /* two of the 2^17 places may be one */
+  CHECK(same <= 1); /* two of the 2^17 places may coincide */
   CHECK(slices == HAK_CHUNK_SLICES - 1 && hak_count_bits(chunks) >= 9);
 }
 

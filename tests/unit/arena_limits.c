@@ -13,8 +13,8 @@ static void refuse_chunks(void) {
   system_refuse_mappings_from(HAK_CHUNK_BYTES);
 }
 
-/* Every mapping call on the way to the first slice fails once, and all after it; the next attempt goes on from there.
- */
+/* For every mapping call before the first slice: it fails, and so do all later ones. The next attempt continues from
+ * there. */
 static void the_first_slice_can_be_tried_again(void) {
   uint32_t failures = 0;
   for (bool done = false; !done; failures += !done) {
@@ -41,7 +41,7 @@ static void one_refusal_is_no_end(void) {
   }
 }
 
-/* What is mapped can be had, also where there is no memory for a descriptor. */
+/* Mapped slices can be used even if there is no memory for a descriptor. */
 static void without_memory_there_is_what_is_mapped(void) {
   slices_begin_here();
   char *base = slices_take(CHUNK - 5);
@@ -63,7 +63,8 @@ static void without_memory_there_is_what_is_mapped(void) {
   slices_add_up();
 }
 
-/* No more is mapped than is asked for, rounded to a power of two; and the rest of it serves others. */
+/* Without memory for a chunk, only the request is mapped, rounded up to a power of two. The rest of the range serves
+ * other requests. */
 static void less_than_a_chunk_will_do(void) {
   refuse_chunks();
   CHECK(!hak_arena_is_low_on_memory());
@@ -82,7 +83,7 @@ static void less_than_a_chunk_will_do(void) {
 static void less_than_a_chunk_may_be_aligned(void) {
   bool zeroed;
   refuse_chunks();
-  for (size_t slabs = 1; slabs < 8; slabs++) { /* of one slice each */
+  for (size_t slabs = 1; slabs < 8; slabs++) { /* slabs of one slice each */
     CHECK(slices_take_aligned(1, HAK_SLAB_SLICES, &zeroed) != NULL && hak_arena_totals().mapped_slices == slabs);
   }
   for (size_t align = 1; align <= CHUNK / 2; align *= 2) {
@@ -93,11 +94,11 @@ static void less_than_a_chunk_may_be_aligned(void) {
   slices_add_up();
 }
 
-/* Where there is no room for all of it, nothing is mapped that would be as aligned, but too short. */
+/* If the whole request cannot be mapped, no shorter range with the same alignment is mapped. */
 static void an_alignment_is_not_all_that_is_asked_for(void) {
   bool zeroed;
   refuse_chunks();
-  CHECK(slices_take(1) != NULL); /* and the page map */
+  CHECK(slices_take(1) != NULL); /* makes the page map as well */
   system_refuse_mappings_from((size_t)CHUNK / 4 << HAK_SLICE_SHIFT);
   CHECK(slices_take_aligned(CHUNK / 2, 8, &zeroed) == NULL);
   CHECK(hak_arena_totals().mapped_slices == 1);
@@ -105,8 +106,8 @@ static void an_alignment_is_not_all_that_is_asked_for(void) {
   slices_add_up();
 }
 
-/* Only what is mapped is free, known, grown into and given back, that is unmapped: another request may need the room.
- * Where that is refused, it is clean. */
+/* In a partly mapped chunk, only mapped slices are free, known to the page map, and used for growth. They are given
+ * back by unmapping, since another request may need the room. If unmapping is refused, they become clean. */
 static void a_chunk_may_be_mapped_in_part(void) {
   retain_everything();
   refuse_chunks();
@@ -135,7 +136,7 @@ static void a_chunk_may_be_mapped_in_part(void) {
   slices_add_up();
 }
 
-/* They come to lie side by side, so that some are a chunk together. */
+/* Parts are mapped side by side, so that some form a whole chunk. */
 static void parts_become_a_whole(void) {
   enum { PART = 32, PARTS = 40 };
   char *base[PARTS];
@@ -163,13 +164,13 @@ static void make_descriptors(void) {
   hak_unlock(&hak_arena.lock);
 }
 
-/* Memory that the page map has no room for is nobody's. */
+/* Memory for which the page map has no room is unmapped. */
 static void what_has_no_page_map_is_unmapped(void) {
   hak_os_counts_t before, after;
   slices_begin_here();
   make_descriptors();
   hak_os_read_counts(&before);
-  system_refuse(SYSTEM_MMAP, 1, SYSTEM_ALL); /* all but the chunk itself */
+  system_refuse(SYSTEM_MMAP, 1, SYSTEM_ALL); /* all mappings except the chunk itself */
   CHECK(slices_take(1) == NULL && chunks_take(1, 0) == NULL);
   hak_os_read_counts(&after);
   CHECK(after.munmap == before.munmap + 1 && hak_arena_totals().mapped_slices == 0);
@@ -177,14 +178,14 @@ static void what_has_no_page_map_is_unmapped(void) {
   CHECK(slices_take(1) != NULL);
 }
 
-/* Free slices that are kept may stand in the way of a mapping: they are given back and it is tried again. */
+/* If a mapping fails, retained free slices are given back, and the mapping is tried again. */
 static void what_is_kept_is_given_for_what_is_asked(void) {
   retain_everything();
   char *base = slices_take(CHUNK);
   hak_arena_give(slice_of(base, 1), CHUNK - 1);
   CHECK(dirty_slices() == CHUNK - 1);
   make_descriptors();
-  system_refuse(SYSTEM_MMAP, 0, 3); /* for a chunk, a place for slices, and slices */
+  system_refuse(SYSTEM_MMAP, 0, 3); /* the mappings for a chunk, for a place of slices, and for slices */
   CHECK(slices_take(CHUNK) != NULL && dirty_slices() == 0);
   slices_add_up();
 }
@@ -203,7 +204,7 @@ static void a_limit_is_kept(void) {
   slices_add_up();
   limit_slices(2 * CHUNK + 20);
   CHECK(!chunks_take(2, 11) && chunks_take(2, 10) && !slices_take(1));
-  set_number("MEMORY_LIMIT", 1); /* below a slice is not without a limit */
+  set_number("MEMORY_LIMIT", 1); /* a limit below a slice still is a limit */
   CHECK(!slices_take(1));
   limit_slices(0);
   CHECK(chunks_take(2, 1) != NULL);
@@ -215,7 +216,8 @@ static void take_what_is_left(void) {
   CHECK(slices_take(5) != NULL);
 }
 
-/* What one thread is about to map counts for the others, until it has it, or cannot have it. */
+/* While one thread maps memory, the amount counts against the limit for other threads, until the mapping is done or
+ * fails. */
 static void a_limit_holds_while_another_thread_maps(void) {
   limit_slices(CHUNK);
   system_during(SYSTEM_MMAP, take_what_is_left);
@@ -233,7 +235,7 @@ static void a_limit_holds_while_another_thread_maps(void) {
   slices_add_up();
 }
 
-/* Free slices that stay resident count, and go when they stand in the way. */
+/* Retained free slices count against the limit, and are given back if a request needs the room. */
 static void what_is_kept_counts_against_the_limit(void) {
   retain_everything();
   slices_begin_here();
@@ -281,12 +283,12 @@ static void what_cannot_be_given_back_stays(void) {
   system_allow();
   system_refuse(SYSTEM_MADVISE, 0, 1);
   hak_arena_give(slice_of(base, 20), 1);
-  CHECK(hak_arena_purge(0)); /* the chunk and the second row, and then the first one after all */
+  CHECK(hak_arena_purge(0)); /* gives back the chunk and the second run, and at last the first run */
   CHECK(dirty_slices() == 0 && hak_chunk_at(chunks)->state == HAK_CHUNK_GONE);
   slices_add_up();
 }
 
-/* Locked memory, say: not every give tries it again. */
+/* Some memory cannot be given back, for example locked memory. Not every free tries it again. */
 static void what_is_stuck_is_left_alone_for_a_while(void) {
   hak_os_counts_t before, after;
   char *base = slices_take(CHUNK);
@@ -316,7 +318,7 @@ static void damage_dirty_count(void) {
 
 static void damage_class_map(void) {
   slices_begin_here();
-  hak_set_class(slice_of(slices_take(1), 5), 1, 1); /* of a free slice */
+  hak_set_class(slice_of(slices_take(1), 5), 1, 1); /* damages the class of a free slice */
   hak_arena_check();
 }
 

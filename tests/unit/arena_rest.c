@@ -1,4 +1,5 @@
-/* Where no more can be mapped, what blocks of more than half a chunk leave of theirs is unmapped for others. */
+/* If no more memory can be mapped, the unused slices of chunks with blocks of more than half a chunk are unmapped, to
+ * make room for other requests. */
 #include "child.h"
 #include "setting.h"
 #include "slices.h"
@@ -10,7 +11,7 @@ static char *block[MOST];
 
 static void limit_mapped(void) {
   slices_begin_here();
-  hak_arena_give(slices_take(1), 1); /* what is made once is made */
+  hak_arena_give(slices_take(1), 1); /* makes the objects that are made once */
   CHECK(hak_arena_purge(0));
   system_limit_mapped((size_t)LEFT << HAK_SLICE_SHIFT);
 }
@@ -21,7 +22,7 @@ static void check_block(const char *base, size_t slices) {
   }
 }
 
-/* A block of little more than half a chunk, again and again: most of what may be mapped is had. */
+/* With blocks of little more than half a chunk, the program can use most of the memory that may be mapped. */
 static void what_half_a_chunk_leaves_is_used(void) {
   size_t count = 0;
   limit_mapped();
@@ -69,7 +70,8 @@ static void what_a_tail_leaves_is_used(void) {
   CHECK(hak_arena_used_slices() == 0);
 }
 
-/* What the kernel does not unmap stays, and is no reason to try again; nor is what is little. */
+/* If the kernel refuses to unmap slices, they stay, and the mapping is not tried again. Nor is it if there are too few
+ * slices. */
 static void what_cannot_be_unmapped_stays(void) {
   enum { COUNT = 10 };
   limit_mapped();
@@ -81,14 +83,14 @@ static void what_cannot_be_unmapped_stays(void) {
   slices_add_up();
   system_allow();
   size_t mapped = hak_arena_totals().mapped_slices;
-  CHECK(!hak_unmap_clean(COUNT * (HALF - 1) + 1)); /* it would not do */
+  CHECK(!hak_unmap_clean(COUNT * (HALF - 1) + 1)); /* not enough for the request */
   CHECK(hak_unmap_clean(COUNT * (HALF - 1)) && hak_arena_totals().mapped_slices == mapped - COUNT * (HALF - 1));
   slices_add_up();
   CHECK(slices_take(CHUNK - 1) != NULL && !hak_unmap_clean(1));
   slices_add_up();
 }
 
-/* In a large heap each chunk would be a mapping more, of which there are few. */
+/* In a large heap nothing is unmapped: each chunk would need one more mapping, and their number is limited. */
 static void a_large_heap_stays_whole(void) {
   limit_mapped();
   CHECK(slices_take(HALF + 1) != NULL);
@@ -101,7 +103,7 @@ static void a_large_heap_stays_whole(void) {
   CHECK(hak_unmap_clean(1));
 }
 
-/* A chunk of which nothing is left is none. */
+/* A chunk whose last slices are unmapped leaves the page map. */
 static void nothing_is_left_of_what_is_clean(void) {
   char *part = hak_os_map_aligned(NULL, HAK_CHUNK_BYTES, HAK_CHUNK_BYTES);
   limit_mapped();
@@ -111,7 +113,7 @@ static void nothing_is_left_of_what_is_clean(void) {
   slices_add_up();
 }
 
-/* What was written is given back by others, who count it. */
+/* Dirty slices are not unmapped here: purging gives them back, and counts them. */
 static void what_is_dirty_stays(void) {
   set_number("RETAIN", (uint64_t)CHUNK << HAK_SLICE_SHIFT);
   slices_begin_here();

@@ -1,4 +1,5 @@
-/* Threads that take and give at the same time: nobody gets what another has, and the sums are right in the end. */
+/* Threads take and give at the same time: none gets memory that another one holds, and the totals are right in the end.
+ */
 #include <pthread.h>
 
 #include "child.h"
@@ -14,7 +15,7 @@ typedef struct Held {
   size_t chunks, slices;
 } Held;
 
-/* Contents that only the owner writes: its address, at both ends of each slice. */
+/* Only the owner writes the contents: the address, at both ends of each slice. */
 static void mark(const Held *held) {
   for (size_t i = 0; i < held->chunks * CHUNK + held->slices; i++) {
     char **words = (char **)(void *)slice_of(held->base, i);
@@ -124,7 +125,7 @@ static void threads_give_back_at_once(void) {
   run_threads(work);
 }
 
-/* All descriptors are in use: each thread finds some when it comes back from the system. */
+/* All spare descriptors are in use: each thread gets new ones when it returns from a system call. */
 static void *shrink_at_once(void *unused) {
   (void)unused;
   bool zeroed;

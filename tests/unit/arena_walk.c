@@ -1,4 +1,5 @@
-/* A random walk over all that the arena does, against a model that knows who has what, and what may stay resident. */
+/* A random walk through all functions of the arena, compared with a model of the ranges in use and of the memory that
+ * may stay resident. */
 #include "child.h"
 #include "prng.h"
 #include "setting.h"
@@ -6,7 +7,7 @@
 #include "system.h"
 
 enum { RANGES = 120, STEPS = 6000 };
-#define NEVER ((size_t)INT64_MAX >> HAK_SLICE_SHIFT) /* does what is free go back */
+#define NEVER ((size_t)INT64_MAX >> HAK_SLICE_SHIFT) /* free memory is never given back */
 
 /* `chunks` whole chunks, then `slices` slices. Each slice holds its owner's tag in its first and last word. */
 typedef struct Range {
@@ -46,7 +47,7 @@ static bool overlap(const Range *one, const Range *other) {
          other->base < slice_of(one->base, slices_in(one));
 }
 
-/* Ends of each slice are enough: the arena deals in whole ones. */
+/* It checks only the ends of each slice, since the arena handles whole slices. */
 /* NOLINTNEXTLINE(readability-non-const-parameter): the range keeps it */
 static void adopt(Range *range, char *base, size_t chunks, size_t slices, bool zeroed) {
   *range = (Range){base, chunks, slices, ++tags};
@@ -96,7 +97,7 @@ static void give(Range *range) {
   range->base = NULL;
 }
 
-/* Some slices at the end. */
+/* Gives back some slices at the end of the range. */
 static void give_part(Range *range) {
   if (range->slices > 1) {
     size_t keep = 1 + prng_below(&prng, (uint32_t)range->slices - 1);
@@ -137,7 +138,7 @@ static void shrink(Range *range) {
   }
 }
 
-/* The whole chunks alone, as a block does that becomes larger: where they are, or wherever the kernel finds room. */
+/* Grows a range of whole chunks, as realloc does: in place, or wherever the kernel finds room. */
 static void grow(Range *range) {
   if (range->chunks > 0 && range->slices == 0 && range->chunks < 12) {
     size_t chunks = range->chunks + 1 + prng_below(&prng, 3), had = slices_in(range);
@@ -155,12 +156,12 @@ static void grow(Range *range) {
   }
 }
 
-/* The law of retention, in the few numbers that bound what it may do. */
+/* The few numbers that bound the behaviour of retention. */
 typedef struct Law {
   uint64_t window_ms, now_ms, active_ms;
-  size_t peak[2];   /* of use: in this window, and in the one before */
-  size_t regretted; /* fetched, of what policy had purged */
-  size_t purged;    /* by policy, and not fetched since */
+  size_t peak[2];   /* peak of use: in this window, and in the one before */
+  size_t regretted; /* fetched slices that the policy had purged */
+  size_t purged;    /* purged by the policy, and not fetched since */
   size_t retain, most, warm;
 } Law;
 
@@ -185,8 +186,9 @@ static void follow(bool trims) {
   law.peak[0] = larger(law.peak[0], used);
 }
 
-/* Until no more than may stay does, or the system refuses: no more than demand has drawn stays, none beyond the
- * ceiling, and with what is in use a quarter more than the recent peak; but for what is always kept. */
+/* Purges until the target is reached, or the system refuses. Then the retained memory is at most what demand has drawn,
+ * and below the ceiling; together with the memory in use, it is at most a quarter above the recent peak. Memory that is
+ * always kept is exempt. */
 static void obey(void) {
   for (size_t before = SIZE_MAX; dirty_slices() < before;) {
     before = dirty_slices();
@@ -202,7 +204,7 @@ static void obey(void) {
   CHECK(hak_arena.retention.fetched - hak_arena.retention.purged == used + dirty);
 }
 
-/* A pause, however long, is half a window. */
+/* A pause counts as at most half a window, however long it is. */
 static void pass_time(uint64_t ms) {
   law.now_ms += ms;
   law.active_ms += ms < law.window_ms / 2 ? ms : law.window_ms / 2;
@@ -265,7 +267,7 @@ static void step(void) {
   }
 }
 
-/* While nothing fails all slices can be given back, and chunks are whole again. */
+/* If no call fails, all slices can be given back, and all chunks become whole. */
 static void give_all(void) {
   system_allow();
   scarce = false;

@@ -1,4 +1,4 @@
-/* The small tools everything rests on. */
+/* The helpers of base.h. */
 #include "base.h"
 
 #include "check.h"

@@ -10,9 +10,9 @@
 enum {
   BINS_UNEARNED_BYTES = 128 << 10,
   BINS_UNEARNED_BLOCK = 32 << 10
-}; /* of capacity that a thread gets before it shows a need */
+}; /* bytes of capacity that a thread gets before it shows a need */
 
-/* `heap` is zeroed memory, the first time. It is found where all heaps are looked through. */
+/* At the first call, `heap` is zeroed memory. It joins the list of all heaps. */
 static inline void bins_open(hak_heap_t *heap) {
   hak_slab_init();
   if (heap->key == 0) {
@@ -45,7 +45,7 @@ static inline bool bins_empty(const hak_heap_t *heap, uint32_t cls) {
   return none;
 }
 
-/* The blocks of a bin, the newest first; returns how many. */
+/* Writes the blocks of a bin, the newest first; returns their number. */
 static inline uint32_t bins_blocks(const hak_heap_t *heap, uint32_t cls, hak_free_block_t **blocks, uint32_t most) {
   hak_free_block_t **slots = hak_magazine_slots(&heap->info[cls].magazine);
   uint32_t count = bins_empty(heap, cls) ? 0 : hak_bin_blocks(heap, cls);
@@ -55,7 +55,7 @@ static inline uint32_t bins_blocks(const hak_heap_t *heap, uint32_t cls, hak_fre
   return count;
 }
 
-/* Each is marked, and there once. */
+/* The number of blocks in a bin. Checks that each is marked, and occurs once. */
 static inline uint32_t bins_length(const hak_heap_t *heap, uint32_t cls) {
   enum { MOST = 1 << 12 };
   static hak_free_block_t *blocks[MOST];
@@ -66,12 +66,12 @@ static inline uint32_t bins_length(const hak_heap_t *heap, uint32_t cls) {
   return count;
 }
 
-/* How many more it takes before it asks. */
+/* The number of blocks that the bin still takes before the slow path. */
 static inline size_t bins_room(const hak_heap_t *heap, uint32_t cls) {
   return (size_t)(heap->bin[cls].end - atomic_load(&heap->bin[cls].top));
 }
 
-/* The budgets are what the adaptive classes' capacities come to: those up to 4 KiB, and those above. */
+/* Checks that the budgets equal the sums of the adaptive classes' capacities, up to 4 KiB and above. */
 static inline void bins_budgets_add_up(const hak_heap_t *heap) {
   size_t small = 0, large = 0, slow_start = 0;
   for (uint32_t cls = 1; cls < HAK_CLASS_COUNT; cls++) {
@@ -85,14 +85,14 @@ static inline void bins_budgets_add_up(const hak_heap_t *heap) {
   CHECK(slow_start == heap->slow_start_bytes && slow_start <= BINS_UNEARNED_BYTES);
 }
 
-/* Return everything that is cached anywhere. */
+/* Return all cached blocks, in both heaps and in the depot. */
 static inline void bins_return(hak_heap_t *first, hak_heap_t *second) {
   hak_cache_flush(first, "test");
   hak_cache_flush(second, "test");
   hak_depot_flush(false);
 }
 
-/* Take what the bin holds, and keep it: it is empty, and the caller's blocks come to lie on top of nothing. */
+/* Take all blocks of the bin, and keep them, so that the caller's blocks lie in an empty bin. */
 static inline void bins_drain(hak_heap_t *heap, uint32_t cls) {
   while (!bins_empty(heap, cls)) {
     (void)bins_alloc(heap, hak_class_sizes[cls]);

@@ -6,7 +6,7 @@
 #include "pagemap.h"
 #include "slab.h"
 
-/* Up to `want`, to `into`, in the order in which they are handed out. Returns how many. */
+/* Takes up to `want` blocks to `into`, in the order in which they are handed out. Returns their number. */
 static inline uint32_t blocks_take(hak_slab_t *slab, void **into, uint32_t want) {
   static hak_free_block_t *taken[HAK_BLOCKS_MAX];
   CHECK(want <= HAK_BLOCKS_MAX);

@@ -30,7 +30,7 @@ static void a_new_cache_is_empty(void) {
     CHECK(bins_empty(&mine, cls) && !info->current && info->remote_count == 0 && info->magazine.size == 0);
     CHECK(mine.bin[cls].inverse == hak_class_inverses[cls] && mine.bin[cls].limit == hak_class_limits[cls]);
     CHECK(info->adaptive);
-    CHECK(bins_capacity(&mine, cls) == 0 && bins_room(&mine, cls) == 0); /* until something is freed */
+    CHECK(bins_capacity(&mine, cls) == 0 && bins_room(&mine, cls) == 0); /* until a block is freed */
     CHECK(!info->buffers_remote || hak_class_sizes[cls] <= HAK_CACHE_LINE);
   }
   CHECK(hak_arena_used_slices() == 0);
@@ -52,11 +52,12 @@ static void blocks_come_from_the_current_slab(void) {
   nothing_is_left();
 }
 
-/* Else a second free, of who writes nothing, would leave a block that looks free wherever it lies twice. */
+/* Blocks of a refill are marked as taken. Otherwise, if an owner writes nothing and frees a block twice, the block
+ * would look free in both places. */
 static void what_a_refill_hands_out_is_marked(void) {
   bool zeroed;
   open_both();
-  for (size_t i = 0; i < 3; i++) { /* alone; with others that were never handed out; that were */
+  for (size_t i = 0; i < 3; i++) { /* alone; with others that were never handed out; with others that were */
     void *block = hak_cache_refill(&mine, hak_class_of(BYTES), BYTES, &zeroed);
     CHECK(block && hak_is_marked_taken(block));
     bins_free(&mine, block);
@@ -89,7 +90,7 @@ static void without_memory_there_is_no_block(void) {
   hak_cache_check(&mine);
 }
 
-/* With eight blocks; a ninth is taken. Returns the class. */
+/* Fills a bin with eight blocks; a ninth is in use. Returns the class. */
 static uint32_t fill_a_bin(void) {
   const uint32_t cls = hak_class_of(BYTES);
   set_variable("HAKMEM_CACHE_C5=8");
@@ -102,7 +103,8 @@ static uint32_t fill_a_bin(void) {
   return cls;
 }
 
-/* Overflow returns the newest blocks but the one that overflowed: that is handed out next, then those that stayed. */
+/* Overflow returns the newest blocks, except the one that overflowed. This one is handed out next, then those that
+ * stayed. */
 static void overflow_returns_the_newest(void) {
   hak_free_block_t *left[8];
   const uint32_t cls = fill_a_bin();
@@ -121,10 +123,10 @@ static void overflow_returns_the_newest(void) {
 
 static void free_what_becomes_the_first(void) {
   bins_free(&mine, blocks[3]);
-  _exit(0); /* where it would be noticed, too */
+  _exit(0); /* without the check at exit, which would notice it, too */
 }
 
-/* Of a full bin half goes, and the block that is first then is the one that comes. */
+/* Half of a full bin is returned. Then the newest block in it is the block that is being freed again. */
 static void a_second_free_of_what_stays_is_noticed(void) {
   fill_a_bin();
   child_is_stopped(free_what_becomes_the_first, "free", "double free", blocks[3]);
@@ -141,7 +143,7 @@ static void a_flush_returns_everything(void) {
   hak_cache_check(&mine);
 }
 
-/* Another thread's wish is followed at the next refill or overflow. */
+/* A thread flushes at its next refill or overflow if another one asks for it. */
 static void a_flush_can_be_requested(void) {
   const uint32_t cls = hak_class_of(BYTES);
   open_both();
@@ -176,7 +178,7 @@ static void closed_bins_pass_on_what_others_made(void) {
   nothing_is_left();
 }
 
-/* Where there is no other thread, they go back to their slabs, of which some become free. */
+/* If there is no other thread, the blocks go back to their slabs, some of which become free. */
 static void a_lone_thread_passes_nothing_on(void) {
   const uint32_t cls = hak_class_of(32);
   open_both();
@@ -235,12 +237,12 @@ static void a_flush_returns_the_blocks_of_others_too(void) {
   nothing_is_left();
 }
 
-/* At exit; other libraries' ends may use the heap after it. */
+/* The check at exit changes nothing, since other libraries may use the heap after it. */
 static void verification_changes_nothing(void) {
   open_both();
   alloc_many(&mine, BYTES, BLOCKS);
   free_many(&mine, BLOCKS);
-  bins_free(&other, bins_alloc(&mine, 32)); /* to `remote_count` */
+  bins_free(&other, bins_alloc(&mine, 32)); /* counts in `remote_count` */
   hak_cache_verify(&mine, "test");
   hak_cache_verify(&other, "test");
   hak_cache_check(&mine);
@@ -250,7 +252,7 @@ static void verification_changes_nothing(void) {
   nothing_is_left();
 }
 
-/* It stopped in the middle of something, which may cost a block. */
+/* The orphan's thread stopped in the middle of a change, so a block may be lost. */
 static void an_orphan_returns_what_it_has(void) {
   const uint32_t cls = hak_class_of(BYTES);
   open_both();
@@ -274,7 +276,7 @@ static void an_orphan_returns_what_it_has(void) {
   hak_slab_check();
 }
 
-/* What use fell by waits for nobody, neither in the depot nor in the bin of who freed it. */
+/* After a fall in use, freed blocks stay neither in the depot nor in the bin of the thread that freed them. */
 static void a_heap_that_fell_is_in_no_cache(void) {
   enum { MANY = 6000 };
   const uint32_t cls = hak_class_of(BYTES);
@@ -282,7 +284,7 @@ static void a_heap_that_fell_is_in_no_cache(void) {
   hak_cache_set_open(2);
   bins_free(&other, bins_alloc(&mine, BYTES));
   CHECK(bins_length(&mine, cls) == 0);
-  alloc_many(&mine, 3 * BYTES / 2, 20); /* and what was fetched with them */
+  alloc_many(&mine, 3 * BYTES / 2, 20); /* takes the other blocks of the refill, too */
   free_many(&other, 20);
   alloc_many(&other, BYTES, MANY);
   free_many(&mine, MANY / 2);

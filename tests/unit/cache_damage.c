@@ -1,4 +1,4 @@
-/* What the bins of a thread notice: blocks that are freed twice, at the call, at the next malloc or where they leave
+/* Misuse that a thread's bins notice: blocks that are freed twice, at the call, at the next malloc or when they leave
  * the bin; and blocks that are written to while they are free. Each crime is committed in a child. */
 #include <string.h>
 #include <unistd.h>
@@ -58,7 +58,7 @@ static void free_below_the_newest_with_room(void) {
   (void)bins_alloc(&mine, BYTES);
 }
 
-/* The same where its owner wrote to it before. */
+/* The same, but its owner wrote to it before. */
 static void use_and_free_below_the_newest(void) {
   make_room();
   bins_free(&mine, blocks[4]);
@@ -86,7 +86,7 @@ static void verify_what_is_there_twice(void) {
   hak_cache_verify(&mine, "some_function");
 }
 
-/* Freed again after it was passed on. */
+/* The block is freed again after it was passed on. */
 static void verify_what_is_between_threads_too(void) {
   CHECK(hak_depot_put(hak_class_of(BYTES), (hak_free_block_t *const *)(void *)&blocks[5], 1) == 0);
   hak_cache_verify(&mine, "some_function");
@@ -96,16 +96,16 @@ static void overflow_with_what_is_there_twice(void) {
   make_room();
   bins_free(&mine, blocks[4]);
   bins_free(&mine, blocks[8]);
-  free_again(&mine, blocks[9]); /* half goes, with both */
+  free_again(&mine, blocks[9]); /* an overflow returns half, with both copies */
 }
 
-/* By another thread that has no room: it is looked for, in all bins. */
+/* Another thread frees the block again, and its bin has no room. So all bins are searched for the block. */
 static void free_by_another_thread_without_room(void) {
   hak_policy_set_capacity(&other, hak_class_of(BYTES), 1);
   free_again(&other, blocks[3]);
 }
 
-/* One that has room: it comes to lie in its bin as well, which is noticed at the drain, */
+/* The other thread's bin has room, so the block lies in both bins. This is noticed when the bin is flushed. */
 static void flush_what_another_thread_freed(void) {
   bins_free(&other, blocks[3]);
   CHECK(bins_length(&other, hak_class_of(BYTES)) == 2);
@@ -113,14 +113,14 @@ static void flush_what_another_thread_freed(void) {
   hak_cache_flush(&mine, "some_function");
 }
 
-/* or at the next malloc. */
+/* This is noticed at the next malloc. */
 static void take_what_another_thread_freed(void) {
   bins_free(&other, blocks[7]);
   CHECK(bins_alloc(&other, BYTES) == blocks[7]);
   (void)bins_alloc(&mine, BYTES);
 }
 
-/* Returned meanwhile, and taken from its slab: the copy is noticed by who takes it, or looks. */
+/* The block is also in its slab. The copy in the bin is noticed when it is taken, or by the check. */
 static void verify_what_lies_in_its_slab(void) {
   hak_free_block_t *again = blocks[5];
   hak_slab_return_one(again, hak_class_of(BYTES), "test");
@@ -147,12 +147,12 @@ static void verify_over_damaged_outgoing(void) {
 
 static void flush_outgoing_twice(void) {
   bins_free(&mine, bins_alloc(&other, 32));
-  hak_mark_taken(small[0]); /* somebody had it since */
+  hak_mark_taken(small[0]); /* another owner had it since */
   bins_free(&mine, small[0]);
   hak_cache_flush(&mine, "some_function");
 }
 
-/* The first block of a class that a thread frees: nothing in the block itself tells. */
+/* The first block of a class that a thread frees. Nothing in the block itself shows the misuse. */
 static char *lone;
 
 static void free_what_lies_in_its_slab(void) {
@@ -200,7 +200,7 @@ static void alloc_over_damaged_tag(void) {
   (void)bins_alloc(&mine, BYTES);
 }
 
-/* The word behind the tag stays its last owner's, and is nobody's concern. */
+/* The word behind the tag keeps the last owner's contents, and is not checked. */
 static void the_second_word_may_be_written(void) {
   ((hak_free_block_t *)blocks[7])->untouched++;
   CHECK(bins_alloc(&mine, BYTES) == blocks[7]);

@@ -1,6 +1,6 @@
-/* A fork at any moment of another thread's malloc or free: in the child a block may be lost, and is never in two
- * places. And who counts meanwhile never counts one twice. Each operation is stopped before its every instruction;
- * where something changed since the one before, a child takes the cache over and asks for all blocks that there are. */
+/* A fork at any moment of another thread's malloc or free: in the child a block may be lost, but is never in two
+ * places. A thread that counts meanwhile counts no block twice. Each operation is stopped before each instruction. If
+ * the state has changed since the last one, a child takes over the cache and allocates all blocks that there are. */
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,10 +18,10 @@
 
 enum { BYTES = 1024, SMALL_BYTES = 32, BLOCKS = 100, RARE = 1 << 28 };
 
-static size_t bytes;      /* of the blocks of the scenario, */
-static uint32_t cls;      /* their class, */
-static bool live[BLOCKS]; /* and which of blocks[] the program has */
-static size_t most;       /* blocks that whoever counts may see */
+static size_t bytes;      /* size of the scenario's blocks */
+static uint32_t cls;      /* their class */
+static bool live[BLOCKS]; /* whether the program uses blocks[i] */
+static size_t most;       /* most blocks that a counting thread may see */
 static unsigned forks;
 
 static bool holds_a_lock(void) {
@@ -34,7 +34,7 @@ static bool holds_a_lock(void) {
   return held;
 }
 
-/* Each gets a number of its own, which it must have kept when all have theirs. */
+/* Writes a different number to each block, and checks them when all are written. */
 static void no_block_is_there_twice(void) {
   enum { ALL = 4 * BLOCKS };
   static size_t *all[ALL + BLOCKS];
@@ -74,7 +74,7 @@ static uint64_t hash_of(uint64_t hash, const void *object, size_t object_bytes) 
   return hash;
 }
 
-/* Of all that says where a block is. */
+/* A hash of all data that says where a block is. */
 static uint64_t state(void) {
   uint64_t hash = hash_of(1, &mine.bin[cls], sizeof mine.bin[cls]);
   hash = hash_of(hash, &mine.info[cls], offsetof(hak_bin_info_t, asked_bytes));
@@ -143,7 +143,7 @@ static size_t counted_now(void) {
   return hak_bin_blocks(&mine, cls) + hak_batch_left(&mine, cls) + mine.info[cls].remote_count;
 }
 
-/* The program's block of that number comes or goes. */
+/* The program allocates or frees the block with that number. */
 static void stepped_malloc(size_t i, unsigned forks_least) {
   void *block = NULL;
   CHECK(!live[i]);
@@ -202,7 +202,7 @@ static void refill(void) {
   }
 }
 
-/* The first free of a thread, and the one at which the array is full. */
+/* The first free of a thread, and the free that finds the array full. */
 static void growth(void) {
   set_variable("HAKMEM_CACHE_C5=100");
   begin(BYTES, &other, 80);
@@ -222,7 +222,7 @@ static void growth(void) {
   CHECK(grown >= 4 && bins_length(&mine, cls) == 80);
 }
 
-/* Half goes to other threads, or back. */
+/* An overflow passes half of the bin to other threads, or returns it. */
 static void overflow_to(size_t caches) {
   set_variable("HAKMEM_CACHE_C5=8");
   begin(BYTES, &mine, 20);
@@ -256,7 +256,7 @@ static void flush_and_end(void) {
   stepped(act_close, NULL, 5);
 }
 
-/* Blocks of others wait, are passed on, and the bin opens. */
+/* Other threads' blocks wait in the remote-free buffer and are passed on; then the bin works normally. */
 static void a_closed_bin(void) {
   begin(SMALL_BYTES, &other, BLOCKS);
   CHECK(mine.info[cls].buffers_remote);
@@ -279,13 +279,13 @@ static void a_closed_bin(void) {
   CHECK(!mine.info[cls].buffers_remote);
 }
 
-/* Blocks of the bin are granted, all of them or some, are handed out, and what is left goes back. */
+/* All or some blocks of the bin become a counted batch, and are handed out; the rest of the batch goes back. */
 static void grants_of(uint32_t left) {
   begin(BYTES, &mine, 20);
   CHECK(hak_sample_start(RARE));
   hak_heap = &mine;
   give(0);
-  blocks[0] = hak_malloc(bytes); /* the thread sees the sampler */
+  blocks[0] = hak_malloc(bytes); /* the thread notices the sampler */
   live[0] = true;
   act_flush(NULL);
   for (size_t i = 0; i < 6; i++) {

@@ -1,4 +1,4 @@
-/* What a thread's bins hold and do not use: returned at looks at the clock, which come with refills and overflows. */
+/* Unused blocks in a thread's bins: they are returned when a refill or overflow checks the clock. */
 #include "arena.h"
 #include "cache.h"
 #include "child.h"
@@ -8,7 +8,7 @@
 
 enum { BYTES = 1024 };
 
-/* Every call of this is an event of the cache: C7 caches nothing. */
+/* Each malloc or free here is a refill or overflow, since C7 caches nothing. */
 static void make_events(size_t count) {
   for (size_t i = 0; i < count; i++) {
     void *block = bins_alloc(&mine, 4096);
@@ -45,7 +45,7 @@ static void idle_bins_are_returned(void) {
   hak_cache_check(&mine);
 }
 
-/* What a thread used to need is in the way of what it needs now, until it has looked around twice. */
+/* Classes that a thread no longer uses take room from those that it uses, until it has scavenged twice. */
 static void an_idle_class_makes_room(void) {
   enum { SMALL = 1024, OTHER = 2048, LOOK_MS = 250 };
   const uint32_t small = hak_class_of(SMALL), cls = hak_class_of(OTHER);
@@ -54,7 +54,7 @@ static void an_idle_class_makes_room(void) {
     alloc_many(&mine, SMALL, 2000);
     free_many(&mine, 2000);
   }
-  CHECK(mine.budget_bytes > 1 << 20); /* more than a thread may have that has nothing in use */
+  CHECK(mine.budget_bytes > 1 << 20); /* more than a thread with nothing in use may have */
   for (int look = 0; look < 4; look++) {
     for (int round = 0; round < 40; round++) {
       alloc_many(&mine, OTHER, 100);
@@ -66,8 +66,8 @@ static void an_idle_class_makes_room(void) {
   hak_cache_check(&mine);
 }
 
-/* Of a bin that is used, what lies below the lowest it ever came to goes, half of it at each look; and comes back with
- * its room when it is wanted again. */
+/* In a bin in use, the blocks below its lowest level are not needed. Each scavenge returns half of them. They come
+ * back, with their room, when they are needed again. */
 static void what_a_used_bin_does_not_need_is_returned(void) {
   enum { MANY = 256, FEW = 16 };
   const uint32_t cls = hak_class_of(BYTES);
@@ -99,8 +99,7 @@ static void what_a_used_bin_does_not_need_is_returned(void) {
   CHECK(bins_length(&mine, cls) == MANY);
 }
 
-/* A thread that only exchanges blocks with slabs sees to the memory that nobody uses, on its way between threads too.
- */
+/* A thread that only exchanges blocks with slabs also gives back unused memory, including blocks in the depot. */
 static void idle_memory_decays(void) {
   set_variable("HAKMEM_CACHE_C7=0");
   set_number("WARM_POOL_SIZE", 0);
@@ -120,8 +119,8 @@ static void idle_memory_decays(void) {
   hak_arena_check();
 }
 
-/* One that comes to the slabs a few times a second, too: it looks at the clock before it came by 64 times, and each
- * time gives back a step of what was idle for a window. */
+/* So does a thread that reaches the slabs only a few times a second. It checks the clock before 64 such events, and
+ * each time purges one step of the memory that was idle for a window. */
 static void idle_memory_decays_beside_a_quiet_thread(void) {
   enum { CHUNKS = 30, EVENTS = 4, STEP_CHUNKS = 2, SCAVENGE_MS = 1000, LOOKS = 16 };
   bool zeroed;
@@ -135,7 +134,7 @@ static void idle_memory_decays_beside_a_quiet_thread(void) {
     size_t before = hak_arena_totals().dirty_slices;
     system_advance_clock_ms(SCAVENGE_MS);
     make_events(EVENTS / 2);
-    size_t most = (size_t)(EVENTS + 1) * STEP_CHUNKS * HAK_CHUNK_SLICES; /* one more where it looks at the clock */
+    size_t most = (size_t)(EVENTS + 1) * STEP_CHUNKS * HAK_CHUNK_SLICES; /* one more for the check of the clock */
     CHECK(before - hak_arena_totals().dirty_slices <= most);
   }
   CHECK(hak_arena_totals().dirty_slices == 0);

@@ -1,4 +1,4 @@
-/* How much the bins of a thread may hold: what the options fix, and what adapts. */
+/* How much the bins of a thread may hold: limits set by options, and adaptive ones. */
 #include "arena.h"
 #include "cache.h"
 #include "child.h"
@@ -22,7 +22,7 @@ static void pass_through(hak_heap_t *from, hak_heap_t *to, size_t bytes, size_t 
   }
 }
 
-/* The same demand again and again. */
+/* Repeats the same demand. */
 static void use_steadily(hak_heap_t *heap, size_t bytes, size_t count, int rounds) {
   while (rounds-- > 0) {
     pass_through(heap, heap, bytes, count);
@@ -34,7 +34,7 @@ static uint64_t refills_of(hak_heap_t *heap, size_t bytes) {
   return heap->info[hak_class_of(bytes)].asked_count;
 }
 
-/* A demand that does not fit at first is served from the list later. */
+/* A demand that exceeds the bin at first fits into it later. */
 static void limits_grow_with_use(void) {
   const uint32_t cls = hak_class_of(BYTES);
   open_both();
@@ -68,7 +68,7 @@ static void growth_ends_at_the_option(void) {
   bins_budgets_add_up(&mine);
 }
 
-/* What lies in the bins of other classes is not in use, and lets none grow. */
+/* Blocks in the bins of other classes do not count as use, and so enlarge no budget. */
 static void caches_do_not_feed_each_other(void) {
   enum { DEMAND_BYTES = 1 << 20 };
   open_both();
@@ -78,12 +78,12 @@ static void caches_do_not_feed_each_other(void) {
     most += DEMAND_BYTES;
   }
   size_t kept = hak_arena_used_slices() << HAK_SLICE_SHIFT;
-  CHECK(kept <= most / 2); /* without that, all of it */
+  CHECK(kept <= most / 2); /* otherwise it would keep all of it */
 }
 
-/* All adaptive classes of a thread together stay within three times what the process has in use, or a least budget; the
- * large ones within half of that and runs within what is in use, or what the arena would retain and 2 MiB, but for one
- * block each. */
+/* All adaptive classes of a thread together stay within three times the process's use, or a least budget. The large
+ * ones stay within half of that. Runs stay within the use, or what the arena would retain plus 2 MiB. Each class may
+ * exceed its bound by one block. */
 static void growth_ends_at_the_budget(void) {
   open_both();
   size_t start_bytes = mine.budget_bytes, least_bytes = 1 << 20, first_blocks = 0;
@@ -100,7 +100,7 @@ static void growth_ends_at_the_budget(void) {
   CHECK(mine.budget_bytes > start_bytes && mine.large_budget_bytes > 0);
 }
 
-/* A thread that only frees has no use for what it caches. */
+/* A thread that only frees does not need its cached blocks. */
 static void limits_shrink_where_nothing_is_allocated(void) {
   const uint32_t cls = hak_class_of(BYTES);
   open_both();
@@ -114,7 +114,7 @@ static void limits_shrink_where_nothing_is_allocated(void) {
   CHECK(least < grown && least >= 1);
   CHECK(bins_length(&mine, cls) <= least && !mine.info[cls].current);
   use_steadily(&mine, BYTES, demand, 10);
-  CHECK(bins_capacity(&mine, cls) > least); /* and it can change its mind */
+  CHECK(bins_capacity(&mine, cls) > least); /* the capacity grows again with use */
 }
 
 static void a_fixed_capacity_stays(void) {
@@ -166,7 +166,7 @@ static void without_caches_nothing_is_cached(void) {
   CHECK(hak_arena_used_slices() == 0);
 }
 
-/* The end of the process may come in a signal handler, when a bin is about to be shortened. */
+/* The process may end in a signal handler, while a bin is about to be shortened. */
 static void a_bin_may_have_more_than_its_capacity(void) {
   enum { MANY = 5000, BYTES_EACH = 16 };
   const uint32_t cls = hak_class_of(BYTES_EACH);
@@ -179,7 +179,7 @@ static void a_bin_may_have_more_than_its_capacity(void) {
   CHECK(bins_length(&mine, cls) == length && bins_room(&mine, cls) == 0);
   hak_cache_verify(&mine, "test");
   hak_cache_check(&mine);
-  bins_free(&mine, bins_alloc(&mine, BYTES_EACH)); /* there was room for that one */
+  bins_free(&mine, bins_alloc(&mine, BYTES_EACH)); /* fits, since the malloc made room */
   bins_free(&mine, bins_alloc(&other, BYTES_EACH));
   CHECK(bins_length(&mine, cls) <= MANY / 2);
   hak_cache_check(&mine);

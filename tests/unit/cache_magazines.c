@@ -1,4 +1,4 @@
-/* The arrays of a thread's bins: they grow with the bins, as far as there is memory, and no further than they can. */
+/* The arrays of a thread's bins: they grow with the bins, as far as memory and their greatest size allow. */
 #include "arena.h"
 #include "cache.h"
 #include "child.h"
@@ -9,7 +9,7 @@
 
 enum { BYTES = 1024 };
 
-/* Magazines that wait to serve again among it. */
+/* Also uses up the unused magazines. */
 static void use_up_memory(void) {
   hak_magazine_t magazine;
   system_refuse(SYSTEM_MMAP, 0, SYSTEM_ALL);
@@ -19,7 +19,7 @@ static void use_up_memory(void) {
   }
 }
 
-/* A magazine that is too small for a bin grows as the bin does, and no block gets lost on the way. */
+/* A magazine grows with its bin, and no block is lost. */
 static void a_bin_grows(void) {
   enum { MANY = 6000 };
   const uint32_t cls = hak_class_of(BYTES);
@@ -43,7 +43,7 @@ static void a_bin_grows(void) {
   }
 }
 
-/* Without memory for a larger one what does not fit goes to the slabs, or on; and nobody is refused anything. */
+/* Without memory for a larger magazine, excess blocks go to the slabs or to the depot, and no request fails. */
 static void a_bin_that_cannot_grow_overflows(void) {
   const uint32_t cls = hak_class_of(BYTES);
   set_variable("HAKMEM_CACHE_C5=100000");
@@ -69,7 +69,7 @@ static void a_bin_that_cannot_grow_overflows(void) {
   CHECK(hak_arena_used_slices() == 0);
 }
 
-/* Nor do the blocks of others wait where there is no memory for them to wait in. */
+/* Without memory for a remote-free buffer, other threads' blocks do not wait in the bin. */
 static void a_closed_bin_without_memory_keeps_nothing(void) {
   open_both();
   for (size_t i = 0; i < 500; i++) {
@@ -86,7 +86,7 @@ static void a_closed_bin_without_memory_keeps_nothing(void) {
   CHECK(hak_arena_used_slices() == 0);
 }
 
-/* However large the capacity is. */
+/* A bin ends at the greatest magazine, however large its capacity is. */
 static void a_bin_ends_where_magazines_end(void) {
   enum { MORE = HAK_MAGAZINE_MAX + 1000, BYTES_EACH = 16 };
   static void *many[MORE];

@@ -1,5 +1,5 @@
-/* Runs in a thread's bins: kept once the thread has taken again what it returned, handed out without the arena, given
- * back when there are too many. */
+/* Runs in a thread's bins: they are kept after the thread has fetched again what it returned, handed out without the
+ * arena, and given back when there are too many. */
 #include <string.h>
 #include <unistd.h>
 
@@ -21,7 +21,7 @@ static size_t slices_of(uint32_t cls) {
   return hak_class_sizes[cls] >> HAK_SLICE_SHIFT;
 }
 
-/* The first time round a block that nobody keeps without a need goes back to the arena; the second, it stays. */
+/* In the first round, the block goes back to the arena, since its class has shown no need. In the second, it stays. */
 static void a_run_that_is_wanted_again_stays(void) {
   for (uint32_t cls = HAK_RUN_FIRST; cls < HAK_CLASS_COUNT; cls++) {
     size_t bytes = hak_class_sizes[cls];
@@ -62,7 +62,7 @@ static void capacity_follows_use(void) {
   CHECK(hak_arena_used_slices() == kept * slices_of(cls));
 }
 
-/* In a process of one thread they go back to the arena. */
+/* In a process with one thread, the runs go back to the arena. */
 static void what_others_made_goes_back(void) {
   const uint32_t cls = hak_class_of(BYTES);
   open_both();
@@ -73,8 +73,8 @@ static void what_others_made_goes_back(void) {
   CHECK(!mine.info[cls].buffers_remote && mine.info[cls].remote_count == 0);
 }
 
-/* With another thread in the process, what has no place in a bin waits in the depot for whoever asks for that size, and
- * the arena is not asked. Nothing waits there for long. */
+/* With another thread in the process, runs that exceed a bin wait in the depot for any thread that asks for that size.
+ * They do not go through the arena. No run waits there for long. */
 static void another_thread_gets_what_was_returned(void) {
   const uint32_t cls = hak_class_of(BYTES);
   open_both();
@@ -118,8 +118,8 @@ static void no_more_is_kept_than_the_option_says(void) {
   hak_cache_check(&mine);
 }
 
-/* A thread that went through all sizes, some of each at a time, and then has nothing in use, keeps what the arena would
- * retain, and half of what it had in use last. */
+/* A thread uses all sizes in turn, a few blocks of each, and then frees all. It keeps what the arena would retain, and
+ * half of its last use. */
 static void many_classes_keep_little(void) {
   enum { AT_A_TIME = 4 };
   open_both();
@@ -218,11 +218,11 @@ static void flush_what_is_there_twice(void) {
 
 static void free_twice(void) {
   bins_free(&mine, blocks[0]);
-  _exit(0); /* where it would be noticed, too */
+  _exit(0); /* without the check at exit, which would notice it, too */
 }
 
-/* The bin is full, and the block is looked for. */
-/* In a child, for what happens to it next. */
+/* The bin is full, so the cache is searched for the block. */
+/* Runs in a child: puts a block into the depot, which is then freed again. */
 static void pass_one_on(void) {
   const uint32_t cls = hak_class_of(BYTES);
   bins_drain(&mine, cls);
@@ -237,7 +237,7 @@ static void free_what_was_passed_on(void) {
 
 static void alloc_what_went_back_meanwhile(void) {
   pass_one_on();
-  bins_free(&mine, blocks[4]); /* there is room, and nobody looks */
+  bins_free(&mine, blocks[4]); /* there is room, so nothing is searched */
   hak_cache_flush(&mine, "test");
   (void)bins_alloc(&mine, BYTES);
 }

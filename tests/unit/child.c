@@ -55,7 +55,7 @@ void child_succeeds(void (*body)(void)) {
   require(WIFEXITED(result.status) && WEXITSTATUS(result.status) == 0, &result, "end well");
 }
 
-/* An emulator adds a line of its own. */
+/* An emulator may add a line of its own. */
 static bool is_end_of_errors(const char *at) {
   return *at == '\0' || strncmp(at, "qemu: ", 6) == 0;
 }

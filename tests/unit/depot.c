@@ -1,5 +1,5 @@
-/* Blocks between threads: what is put can be taken by another, as much as there is room for, and does not stay where
- * nobody takes it. */
+/* Blocks between threads: other threads can take the blocks that one puts, as many as there is room for. Blocks that no
+ * thread takes do not stay. */
 #include "depot.h"
 
 #include <pthread.h>
@@ -54,7 +54,7 @@ static void put_all(uint32_t from, uint32_t count) {
   CHECK(hak_depot_put(cls, blocks + from, count) == 0);
 }
 
-/* As many as there is room for. */
+/* Puts as many blocks as there is room for. */
 static uint32_t fill(void) {
   uint32_t room = BLOCKS - hak_depot_put(cls, blocks, BLOCKS);
   CHECK(room > 0 && room < BLOCKS && room == waiting());
@@ -83,7 +83,7 @@ static void it_is_known_what_lies_there(void) {
   put_all(0, 10);
   CHECK(hak_depot_take(cls, taken, 1) == 1 && taken[0] == blocks[9]);
   for (uint32_t i = 0; i < 20; i++) {
-    CHECK(hak_depot_holds(blocks[i], cls) == (i < 9)); /* one that was taken is in its slot still */
+    CHECK(hak_depot_holds(blocks[i], cls) == (i < 9)); /* slots still hold blocks that were taken */
     CHECK(!hak_depot_holds(blocks[i], cls + 1));
   }
 }
@@ -100,7 +100,7 @@ static void no_block_is_lost_or_doubled(void) {
   }
 }
 
-/* The rest, the first blocks, stays the caller's. */
+/* The rest, the first blocks, stays with the caller. */
 static void there_is_room_for_so_much(void) {
   uint32_t room = fill(), rest = BLOCKS - room;
   CHECK(room * BYTES <= MOST_BYTES);
@@ -112,12 +112,12 @@ static void there_is_room_for_so_much(void) {
   CHECK(hak_depot_put(cls, blocks, rest) == rest - 5 && waiting() == room);
 }
 
-/* Of large ones there is one at least. */
+/* There is room for at least one block of each large class. */
 static void there_is_room_in_every_class(void) {
   static hak_free_block_t *many[2 * MOST_BLOCKS];
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
     for (size_t i = 0; i < sizeof many / sizeof(void *); i++) {
-      many[i] = blocks[0]; /* nothing of a block is touched */
+      many[i] = blocks[0]; /* the depot does not touch the block itself */
     }
     uint32_t put = 2 * MOST_BLOCKS - hak_depot_put(c, many, 2 * MOST_BLOCKS);
     CHECK(put >= 1 && put <= MOST_BLOCKS &&
@@ -137,7 +137,7 @@ static void nothing_stays_that_nobody_takes(void) {
   put_all(0, 20);
   CHECK(hak_depot_take(cls, taken, 1) == 1);
   for (int i = 0; i < 3; i++) {
-    hak_depot_flush(true); /* somebody took one */
+    hak_depot_flush(true); /* a thread took a block */
     CHECK(hak_depot_is_taken(cls) && !hak_depot_is_taken(cls + 1));
     CHECK(waiting() == 19 && free_in_slabs() == before);
   }
@@ -150,7 +150,7 @@ static void nothing_stays_that_nobody_takes(void) {
   hak_depot_flush(false);
   CHECK(waiting() == 0 && free_in_slabs() == before + 38);
   put_all(40, 5);
-  hak_depot_flush(true); /* what is taken out to be returned is no use */
+  hak_depot_flush(true); /* blocks taken out to be returned do not count as taken */
   CHECK(waiting() == 0);
   (void)fill(); /* more than is returned at a time */
   hak_depot_flush(false);
@@ -170,7 +170,7 @@ static void without_memory_all_is_the_callers(void) {
   CHECK(hak_depot_put(cls, blocks, 3) == 0 && waiting() == 3);
 }
 
-/* Its array is made once, whoever comes first; the second one's serves somebody else. */
+/* Two threads may make the depot's array at once. One array stays; the other is recycled. */
 static void *put_one(void *block) {
   CHECK(hak_depot_put(cls, (hak_free_block_t *const[]){block}, 1) == 0);
   return NULL;
@@ -188,7 +188,7 @@ static void another_thread_comes_first(void) {
 static void two_threads_begin_at_once(void) {
   hak_magazine_t spare;
   system_during(SYSTEM_MMAP, another_thread_comes_first);
-  while (!system_was_during()) { /* until the array takes a mapping */
+  while (!system_was_during()) { /* until making the array needs a mapping */
     CHECK(hak_depot_count(cls) == 0);
     put_all(1, 1);
     if (!system_was_during()) {
@@ -203,8 +203,8 @@ static void two_threads_begin_at_once(void) {
   CHECK(is_among(taken[0], 0, 2) && is_among(taken[1], 0, 2));
 }
 
-/* The first two of these are put by threads that find somebody there: the first opens another shard and waits, and the
- * second does not have to. */
+/* Two threads put blocks while the shard is locked. The first opens another shard and waits; the second uses the new
+ * shard and need not wait. */
 static void meet(void) {
   pthread_t first;
   CHECK(hak_depots_open() == HAK_CLASS_COUNT);
@@ -252,7 +252,7 @@ static void verify_damaged_in_another_lane(void) {
   hak_depot_verify("test");
 }
 
-/* There are not more and more of them. */
+/* The number of shards is bounded. */
 static void there_are_so_many_lanes(void) {
   pthread_t threads[2 * HAK_DEPOT_SHARDS];
   for (uint32_t i = 0; i < HAK_DEPOT_SHARDS; i++) {
@@ -292,7 +292,7 @@ static void flush_what_lies_in_a_slab(void) {
   hak_depot_flush(false);
 }
 
-/* Two threads passed it on, one after the other. */
+/* Two threads passed the same block on, one after the other. */
 static void verify_twice(void) {
   put_all(0, 10);
   put_all(5, 1);
@@ -305,7 +305,7 @@ static void flush_twice(void) {
   hak_depot_flush(false);
 }
 
-/* A handler that ends the process may have interrupted its owner. */
+/* The check waits for no lock: a handler that ends the process may have interrupted the owner of the lock. */
 static void verify_waits_for_no_lock(void) {
   put_all(0, 10);
   hak_lock(&hak_depots[cls].lock);
@@ -324,7 +324,7 @@ static void verify_leaves_all_as_it_was(void) {
   }
 }
 
-/* What is still in its slot, and was taken, is nobody's business. */
+/* The check ignores blocks that were taken, although slots still hold them. */
 static void verify_looks_at_what_is_there(void) {
   put_all(0, 10);
   CHECK(hak_depot_take(cls, taken, 2) == 2);

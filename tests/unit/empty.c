@@ -1,5 +1,4 @@
-/* Blocks of no bytes: where they lie, what a kernel that refuses them leads to, and that there are as many again as
- * were freed. */
+/* Blocks of no bytes: their addresses, the behaviour without memory for them, and the reuse of freed ones. */
 #include "zero_size.h"
 
 #include <errno.h>
@@ -15,7 +14,8 @@ enum { MOST = 65536 };
 
 static void *blocks[MOST + 1];
 
-/* Whoever gets none gets a small block, and one without bytes when there is memory again. */
+/* Without memory for blocks of no bytes, malloc(0) returns a small block. When there is memory again, it returns a
+ * block of no bytes. */
 static void without_memory_small_blocks_do(void) {
   hak_free(hak_malloc(1));
   system_refuse(SYSTEM_MMAP, 0, SYSTEM_ALL);
@@ -39,12 +39,12 @@ static void take_meanwhile(void) {
   came_first = hak_zero_size_take();
 }
 
-/* Two threads that ask for the first one: there is one range, and the other goes back. */
+/* Two threads ask for the first block at the same time: one range stays, and the other is given back. */
 static void one_range_serves(void) {
   system_during(SYSTEM_MMAP, take_meanwhile);
   void *block = hak_zero_size_take();
   CHECK(system_was_during() && came_first && block && block != came_first);
-  CHECK(hak_zero_size_owns(block) && hak_zero_size_owns(came_first)); /* the range that stayed */
+  CHECK(hak_zero_size_owns(block) && hak_zero_size_owns(came_first)); /* both blocks are in the range that stayed */
   hak_free(block);
   hak_free(came_first);
 }

@@ -17,14 +17,15 @@ static void all_chunks_lead_to_the_first(void) {
   hak_chunk_t *rest = hak_chunk_at(chunk_of(base, 5));
   CHECK(rest != huge && rest->state == HAK_CHUNK_SLICED && rest->free == ~hak_mask_of(0, 9));
   CHECK(hak_arena_used_slices() == 5 * CHUNK + 9);
-  CHECK(slices_take(CHUNK - 9) == slice_of(chunk_of(base, 5), 9)); /* others use the rest */
+  CHECK(slices_take(CHUNK - 9) == slice_of(chunk_of(base, 5), 9)); /* other blocks use the rest */
   slices_add_up();
   chunks_give(base, 9);
   CHECK(hak_arena_used_slices() == CHUNK - 9);
   slices_add_up();
 }
 
-/* What a block leaves is had again by one of another length, though others lie in the chunk of its tail meanwhile. */
+/* A block of another length reuses the range of a freed one, even if other blocks have used the chunk of its tail
+ * meanwhile. */
 static void a_tail_goes_beside_others(void) {
   enum { TAIL = 60, LESS = 50 };
   bool zeroed;
@@ -45,7 +46,7 @@ static void a_tail_goes_beside_others(void) {
   slices_add_up();
 }
 
-/* The extent's end is at no such multiple, but once in so many processes. */
+/* The end of the extent has the wanted alignment only in one of many processes, so the block must go elsewhere. */
 static void a_tail_beside_others_is_no_reason_to_be_unaligned(void) {
   enum { TAIL = 60, CHUNKS = 64 };
   bool zeroed;
@@ -79,7 +80,7 @@ static const size_t orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, 
 static const size_t *order;
 
 static void neighbours_join(void) {
-  static const size_t chunks[3] = {2, 1, 3}; /* downwards */
+  static const size_t chunks[3] = {2, 1, 3}; /* from high to low addresses */
   char *base[3];
   retain_everything();
   slices_begin_here();
@@ -103,7 +104,7 @@ static void in_every_order_neighbours_join(void) {
   }
 }
 
-/* A clean one beside a dirty one stays apart: what is taken of it is zeroed. */
+/* A clean extent does not join a dirty neighbour, so that its memory still counts as zeroed. */
 static void only_equals_join(void) {
   bool zeroed;
   retain_everything();
@@ -111,7 +112,7 @@ static void only_equals_join(void) {
   char *clean = chunks_take(2, 0);
   system_refuse(SYSTEM_MUNMAP, 0, SYSTEM_ALL);
   hak_arena_give_chunks(clean);
-  CHECK(hak_arena_purge(0) && is_only_extent(false, clean, 2)); /* could not be unmapped: it was discarded */
+  CHECK(hak_arena_purge(0) && is_only_extent(false, clean, 2)); /* it could not be unmapped, so it was discarded */
   char *dirty = chunks_take(3, 0);
   CHECK(dirty == clean - 3 * (size_t)HAK_CHUNK_BYTES);
   hak_arena_give_chunks(dirty);
@@ -119,7 +120,7 @@ static void only_equals_join(void) {
   slices_add_up();
   CHECK(chunks_take_aligned(2, 0, 1, &zeroed) == dirty && !zeroed); /* resident ones first */
   CHECK(chunks_take_aligned(2, 0, 1, &zeroed) == clean && zeroed);
-  CHECK(hak_arena_purge(0)); /* joins neighbours that are clean by now, too */
+  CHECK(hak_arena_purge(0)); /* the purged part joins neighbours that are clean as well */
   slices_add_up();
 }
 
@@ -140,7 +141,7 @@ static void what_is_left_of_an_extent_stays_listed(void) {
   CHECK(hak_arena_totals().mapped_slices == 9 * CHUNK);
 }
 
-/* Both ends of the part that is taken for its alignment. */
+/* If an aligned part is taken out of an extent, the rests at both ends stay free. */
 static void both_rests_of_an_extent_stay(void) {
   bool zeroed;
   size_t chunks;
@@ -197,7 +198,7 @@ static void an_extent_shrinks_where_it_is(void) {
   CHECK(is_only_extent(true, base, 6));
 }
 
-/* By a tail that takes all that is given up but some slices of one chunk. */
+/* A block of whole chunks shrinks by a few slices: its last chunk becomes a tail. */
 static void an_extent_shrinks_by_slices(void) {
   retain_everything();
   slices_begin_here();
@@ -217,7 +218,7 @@ static void use_up_descriptors(void) {
   }
 }
 
-/* Neither changes anything, and both can be tried again. */
+/* Without descriptors, neither operation changes anything, and both can be tried again. */
 static void without_descriptors_nothing_changes(void) {
   retain_everything();
   slices_begin_here();
@@ -251,7 +252,7 @@ static void without_memory_there_is_no_extent(void) {
   slices_add_up();
 }
 
-/* Extents that are kept may stand in the way of a mapping: they are given back and it is tried again. */
+/* If a mapping fails, retained extents are given back, and the mapping is tried again. */
 static void what_is_kept_is_given_for_what_is_asked(void) {
   retain_everything();
   char *base = chunks_take(1, 0);
@@ -275,7 +276,7 @@ static void use_descriptors(void) {
   hak_placement.spare_chunks_count = hak_placement.spare_slabs_count = 0;
 }
 
-/* Others change the lists while one thread maps, and may use up what it found in stock before. */
+/* While one thread maps, others change the lists, and may use up the spare descriptors that it found. */
 static void others_take_chunks_while_one_maps(void) {
   for (size_t i = 0; i < 4; i++) {
     system_during(SYSTEM_MMAP, take_and_keep);
@@ -305,7 +306,7 @@ static void others_take_descriptors_while_one_maps_slices(void) {
   }
 }
 
-/* Nothing in the lists: no call is spared by what was there before. */
+/* Only new mappings cause system calls, not the number of blocks taken and freed. */
 static void calls_grow_with_what_is_mapped_alone(void) {
   hak_os_counts_t before, after;
   retain_everything();

@@ -1,4 +1,4 @@
-/* Files without allocation: what is put is what is in the file, also as gzip; an error is the first one. */
+/* Files without allocation: a file holds exactly the bytes that were put, also as gzip. The first error is reported. */
 #include "file.h"
 
 #include <errno.h>
@@ -65,7 +65,7 @@ static uint32_t little_endian(const unsigned char *at, size_t bytes) {
   return value;
 }
 
-/* One bit at a time, from the definition. */
+/* The CRC, one bit at a time, from its definition. */
 static uint32_t crc_of(size_t bytes) {
   uint32_t crc = UINT32_MAX;
   for (size_t i = 0; i < bytes; i++) {

@@ -1,4 +1,4 @@
-/* Huge blocks made of the free chunks that are resident, wherever these lie. */
+/* Huge blocks made of resident free chunks, wherever these lie. */
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -6,7 +6,7 @@
 #include "retention.h"
 #include "system.h"
 
-/* Free and dirty: an extent of three chunks and one of two, apart. */
+/* Two separate dirty free extents, of three chunks and of two. */
 static void begin(void) {
   set_policy((Policy){.retain = 100000});
   char *three = chunks_take(3, 0);
@@ -62,7 +62,7 @@ static void what_is_left_stays(void) {
   CHECK(dirty_slices() == 5 * CHUNK);
 }
 
-/* None of it moves, or some. */
+/* The system refuses all moves, or all after the first ones. */
 static void what_cannot_move_stays(void) {
   for (uint32_t moves = 0; moves < 5; moves++) {
     begin();
@@ -73,7 +73,8 @@ static void what_cannot_move_stays(void) {
   }
 }
 
-/* The kernel unmaps the place before it fails, and there is no memory for it then: nobody uses that place. */
+/* A failed move may leave its target unmapped, and there is no memory to map it again. The heap must not use that
+ * place. */
 static void a_lost_place_is_not_used(void) {
   begin();
   system_refuse(SYSTEM_MREMAP, 0, 1);
@@ -91,7 +92,7 @@ static void small_requests_move_nothing(void) {
 
 static void in_child(void) {
   slices_in_child();
-  CHECK(dirty_slices() == 3 * CHUNK); /* those on their way are nobody's there */
+  CHECK(dirty_slices() == 3 * CHUNK); /* chunks being moved belong to no list in the child */
   CHECK(chunks_take(4, 3) != NULL);
   slices_add_up();
 }

@@ -1,4 +1,5 @@
-/* Once a filter may be there, which kills for a call, flag or advice that glibc's malloc does not use, none is used. */
+/* Once the process may be under a filter, the library uses no call, flag or advice that glibc's malloc does not use,
+ * since the filter could kill it for that. */
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
@@ -21,7 +22,7 @@
 
 static size_t page;
 
-/* Not where the system has no filters. */
+/* Sets a filter, if the system has filters. */
 static void shut(void) {
   static struct sock_filter rules[] = {
       LOAD(nr),

@@ -13,7 +13,7 @@
 extern const bool hak_override_present;
 const bool hak_override_present = true;
 
-/* As in foreign.c: the layout that all versions share. */
+/* The layout of the record, which all versions share, as in foreign.c. */
 typedef struct Copy {
   struct Copy *next;
   bool (*owns)(const void *block);
@@ -82,9 +82,9 @@ static void ask_for_global(void) {
 }
 
 #ifdef HAK_TEST_LIBC_MALLOC
-/* Above the program break at start-up: what libc allocates as the break moves on. */
+/* A block of libc above the start-up value of the program break. */
 static char *libc_block(void) {
-  static char *blocks[1000]; /* stay */
+  static char *blocks[1000]; /* never freed */
   const char *before = sbrk(0);
   for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) {
     blocks[i] = malloc(10000);

@@ -1,4 +1,5 @@
-/* Somebody else's mappings, wherever we would like to have one, are never touched, handed out or taken for ours. */
+/* Other code has mappings where the heap would put its own. The heap never touches them, hands them out, or takes them
+ * for its own. */
 #include <string.h>
 #include <sys/mman.h>
 
@@ -18,7 +19,7 @@ static struct {
 } theirs[MAPPINGS_MAX];
 static size_t mappings;
 
-/* False: something is there already. */
+/* False: the place is mapped already. */
 static bool map_theirs(char *at, size_t bytes) {
   int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
   CHECK(mappings < MAPPINGS_MAX);
@@ -50,7 +51,7 @@ static void theirs_are_unharmed(void) {
   hak_arena_check();
 }
 
-/* Whole chunks, written to. */
+/* Takes whole chunks, and writes to them. */
 static char *take(size_t chunks) {
   bool zeroed;
   char *at = hak_arena_take_chunks(chunks, 0, HAK_CHUNK_BYTES, false, &zeroed);
@@ -65,7 +66,7 @@ static void memory_is_found_around_them(void) {
   CHECK(map_theirs(last - HAK_CHUNK_BYTES / 2, HAK_SLICE_BYTES));
   for (size_t chunks = 1; chunks < 20; chunks++) {
     char *at = take(chunks);
-    (void)map_theirs(at - HAK_CHUNK_BYTES, HAK_CHUNK_BYTES); /* all of the next place, or its end */
+    (void)map_theirs(at - HAK_CHUNK_BYTES, HAK_CHUNK_BYTES); /* fills the next place, or its end */
     (void)map_theirs(at - HAK_SLICE_BYTES, HAK_SLICE_BYTES);
   }
   CHECK(mappings > 5);
@@ -114,7 +115,7 @@ static void nothing_of_theirs_is_given_back(void) {
   theirs_are_unharmed();
 }
 
-/* What was ours, and went to somebody else after it was unmapped. */
+/* Other code maps a range that the heap used before and unmapped. */
 static void what_was_ours_may_be_theirs(void) {
   set_number("WARM_POOL_SIZE", 0);
   set_number("RETAIN", 0);

@@ -1,4 +1,4 @@
-/* A fork waits until no thread holds a lock of ours, and its child may take each of them. */
+/* A fork waits until no thread holds a lock of the heap, and its child can take each of them. */
 #include <pthread.h>
 #include <unistd.h>
 
@@ -16,7 +16,7 @@
 
 static pthread_barrier_t locked;
 
-/* Until somebody waits for it; or, should a fork forget it, for a while. */
+/* Holds a lock until another thread waits for it. If a fork forgets the lock, this ends after a while. */
 static void *hold_a_lock(void *lock) {
   enum { PATIENCE = 20000 };
   hak_lock(lock);
@@ -33,7 +33,7 @@ static hak_lock_t *held;
 static void it_is_free_in_the_child(void) {
   CHECK(hak_lock_try(held));
   hak_unlock(held);
-  _exit(0); /* at once: the thread that held it was ending, perhaps with a lock of the sanitizer's */
+  _exit(0); /* no exit handlers: the thread that held the lock was ending, perhaps with a lock of the sanitizer */
 }
 
 static void a_fork_waits_for(hak_lock_t *lock) {
@@ -50,7 +50,7 @@ static void *put(void *block) {
   return NULL;
 }
 
-/* It finds somebody at the only one. */
+/* The thread finds the only shard locked, and so opens another one. */
 static void open_a_lane(void) {
   pthread_t thread;
   hak_free_block_t *block = hak_slab_take_one(1);
@@ -65,7 +65,7 @@ static void open_a_lane(void) {
   CHECK(pthread_join(thread, NULL) == 0);
 }
 
-/* What a lock protects is whole in the child, and nobody there waits for a thread of the parent. */
+/* In the child, the data under each lock is consistent, and no lock belongs to a thread of the parent. */
 static void a_fork_waits_for_every_lock(void) {
   hak_lock_t *const locks[] = {&hak_heaps_lock, &hak_options_lock, &hak_arena.lock,
                                &hak_meta_lock,  &hak_samples_lock, &hak_magazines_lock};
@@ -83,7 +83,7 @@ static void a_fork_waits_for_every_lock(void) {
 }
 
 int main(void) {
-  hak_free(hak_malloc(1)); /* which brings what a fork calls */
+  hak_free(hak_malloc(1)); /* links the code that a fork calls */
   child_succeeds(a_fork_waits_for_every_lock);
   return 0;
 }

@@ -17,8 +17,8 @@ static void a_request_gets_the_smallest_class_that_holds_it(void) {
   CHECK(!hak_class_is_run(HAK_CLASS_NONE) && !hak_class_is_run(HAK_CLASS_HUGE));
 }
 
-/* What the fast paths add to the address of the bins. That of class 0 is always empty: blocks of no bytes are the slow
- * path's. */
+/* The offsets that the fast paths add to the address of the bins. The bin of class 0 is always empty, since the slow
+ * path serves blocks of no bytes. */
 static void codes_lead_to_bins(void) {
   CHECK(hak_small_code(0) == HAK_BINS_AT);
   for (size_t bytes = 1; bytes <= HAK_SMALL_MAX; bytes++) {
@@ -33,7 +33,7 @@ static void sizes_ascend_and_waste_little(void) {
     uint32_t bytes = hak_class_sizes[cls], below = hak_class_sizes[cls - 1];
     CHECK(bytes > below && bytes % HAK_BLOCK_MIN == 0);
     uint32_t least = below + 1, more = cls == HAK_CLASS_64K ? PAGE : HAK_BLOCK_MIN;
-    CHECK(bytes <= 64 || bytes <= least + least / 4 + more); /* a quarter, as far as sizes are multiples of these */
+    CHECK(bytes <= 64 || bytes <= least + least / 4 + more); /* a quarter, rounded up to a multiple of `more` */
   }
   CHECK(hak_class_sizes[HAK_RUN_FIRST - 1] == HAK_SMALL_MAX);
   CHECK(hak_class_sizes[HAK_CLASS_COUNT - 1] == HAK_CACHED_MAX);
@@ -46,7 +46,7 @@ static uint32_t blocks_of(uint32_t cls) {
 static void slabs_are_cut_and_runs_are_slices(void) {
   for (uint32_t cls = 1; cls < HAK_RUN_FIRST; cls++) {
     CHECK(blocks_of(cls) >= 2 && blocks_of(cls) <= HAK_BLOCKS_MAX);
-    CHECK((blocks_of(cls) - 1) * hak_class_sizes[cls] < HAK_SLAB_BYTES); /* all begin there */
+    CHECK((blocks_of(cls) - 1) * hak_class_sizes[cls] < HAK_SLAB_BYTES); /* every block begins within 64 KiB */
   }
   for (uint32_t cls = HAK_RUN_FIRST; cls < HAK_CLASS_COUNT; cls++) {
     CHECK(hak_class_sizes[cls] % HAK_SLICE_BYTES == 0 && hak_class_sizes[cls] <= HAK_CHUNK_BYTES / 2);
@@ -73,7 +73,7 @@ static const char *at_offset(uint32_t offset) {
   return hide_pointer((const char *)slab + offset); /* NOLINT(performance-no-int-to-ptr) */
 }
 
-/* The rest of a slab, behind its last block, holds no start either; what lies behind 64 KiB has no class. */
+/* No block starts in the rest of a slab behind its last block. Addresses behind 64 KiB have no class. */
 static void exactly_the_blocks_of_a_slab_start(void) {
   for (uint32_t cls = 1; cls < HAK_RUN_FIRST; cls++) {
     uint32_t bytes = hak_class_sizes[cls], inverse = hak_class_inverses[cls], limit = hak_class_limits[cls];
@@ -89,7 +89,7 @@ static void exactly_the_blocks_of_a_slab_start(void) {
   }
 }
 
-/* Which of them begins a run or a huge block is what the page map says. */
+/* Every start of a slice passes; the page map shows which of them begins a run or a huge block. */
 static void runs_and_huge_blocks_start_a_slice(void) {
   for (uint32_t cls = HAK_RUN_FIRST; cls <= HAK_CLASS_HUGE; cls++) {
     for (uint32_t offset = 0; offset < HAK_SLAB_BYTES; offset++) {

@@ -1,4 +1,4 @@
-/* Guarded blocks: where they lie, how many there are, and how often a bug is caught. */
+/* Guarded blocks: their places, their number, and how often they catch a bug. */
 #include "guard.h"
 
 #include <errno.h>
@@ -56,7 +56,7 @@ static void other_blocks_are_as_before(void) {
     hak_free(block);
   }
   void *empty = hak_malloc(0);
-  CHECK(empty && !is_guarded(empty)); /* any use of it is a fault anyway */
+  CHECK(empty && !is_guarded(empty)); /* any use of it faults anyway */
   hak_free(empty);
   for (size_t bytes = 1; bytes < 100; bytes++) {
     char *block = hak_calloc(1, bytes);
@@ -92,7 +92,7 @@ static void realloc_moves_them(void) {
   hak_free(block);
 }
 
-/* The oldest comes first, so that every other slot is used before one is used again. */
+/* The slot that was freed first is used first, so that all other slots are used before one is used again. */
 static void a_freed_slot_waits_for_all_others(void) {
   const hak_guard_slot_t *order[SLOTS];
   start();
@@ -139,7 +139,7 @@ static void without_either_there_are_none(void) {
   CHECK(hak_sample_rate() == 0 && !hak_hook_is_on());
 }
 
-/* A page that cannot be shut is not watched, and one that cannot be opened is not used. */
+/* If a page cannot be made inaccessible, it is not watched. If its access cannot be restored, it is not used. */
 static void a_refused_call_costs_a_slot_for_the_moment(void) {
   start();
   void *block = hak_malloc(100);
@@ -159,7 +159,7 @@ static void a_refused_call_costs_a_slot_for_the_moment(void) {
 
 /* How often */
 
-/* Blocks guarded are a share of all, as said, and the profile's samples are what they are without guards. */
+/* The share of guarded blocks is as requested, and the profile's samples are the same as without guards. */
 static void the_share_is_as_asked(void) {
   enum { BLOCKS = 400000, BYTES = 112, MEAN = 4096, PROFILE_MEAN = 2048 };
   hak_sample_seed(3);
@@ -200,11 +200,11 @@ static void a_bug_is_caught_as_often_as_said(void) {
   double p = -expm1(-(double)BUG_BYTES / BUG_MEAN), share = 1 - pow(1 - p, TIMES);
   double deviation = sqrt(TRIALS * share * (1 - share));
   printf("caught %d of %d, expected %.1f\n", caught, TRIALS, TRIALS * share);
-  fflush(stdout); /* not once more by each child */
+  fflush(stdout); /* otherwise each child would write the text again */
   CHECK(fabs(caught - TRIALS * share) < 4 * deviation);
 }
 
-/* Another process that changes the rate of the profile leaves the guards as they are. */
+/* When another process changes the rate of the profile, the guards stay unchanged. */
 static void the_request_word_keeps_the_guards(void) {
   start();
   hak_free(hak_malloc(10));

@@ -1,4 +1,4 @@
-/* Guarded blocks: what is seen of a bug, what is said of it, and who has the fault afterwards. */
+/* Guarded blocks: which bugs fault, what the report says, and which handler gets the fault afterwards. */
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -24,7 +24,7 @@ static void without_advice_pages_are_protected(void) {
 
 /* What is said */
 
-/* The body must end by the signal, and say each of the texts, in this order. */
+/* The body must end by the signal, and print each of the texts, in this order. */
 static void dies(void (*body)(void), int number, const char *first, const char *second, const char *third) {
   static ChildResult result;
   const char *texts[] = {first, second, third}, *at = result.errors;
@@ -90,7 +90,7 @@ static void bugs_are_told(void) {
 
 /* Who has the fault afterwards */
 
-/* No CHECK, which may not be called in a handler. */
+/* Does not use CHECK, which may not be called in a handler. */
 static void handle(int number) {
   static const char text[] = "handled\n";
   bool ok = number == SIGSEGV && write(STDERR_FILENO, text, sizeof text - 1) > 0;

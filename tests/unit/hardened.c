@@ -1,4 +1,4 @@
-/* The hardened profile, from inside: what is read-only, what has no access, and which blocks share a slab. The profile
+/* The hardened profile from inside: read-only data, memory without access, and which blocks share a slab. The profile
  * is in force from the start, with a guard behind every slab. */
 #include <signal.h>
 #include <string.h>

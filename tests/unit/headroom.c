@@ -1,4 +1,4 @@
-/* How near the end of memory is: the option, and a control group as its files tell of it. */
+/* How close the process is to its memory limits: the option's, and that of a control group, by its files. */
 #include "headroom.h"
 
 #include <stdint.h>
@@ -48,9 +48,9 @@ static void a_group_counts_without_its_cached_files(void) {
   hak_headroom_start(root, root);
   CHECK(!hak_headroom_near(90, 0));
   put("memory.current", "990000000\n");
-  CHECK(!hak_headroom_near(80, 1)); /* it is not looked at again so soon */
+  CHECK(!hak_headroom_near(80, 1)); /* the files are not read again so soon */
   system_advance_clock_ms(101);
-  CHECK(!hak_headroom_near(90, 1)); /* 840 of 1000 MB cannot be given up */
+  CHECK(!hak_headroom_near(90, 1)); /* 840 of 1000 MB cannot be reclaimed */
   system_advance_clock_ms(101);
   CHECK(hak_headroom_near(80, 1));
 }
@@ -62,7 +62,7 @@ static void what_was_allocated_is_a_reason_to_look(void) {
   hak_headroom_start(root, root);
   CHECK(!hak_headroom_near(90, 0));
   put("memory.current", "950000000\n");
-  CHECK(!hak_headroom_near(90, 39000000) && hak_headroom_near(90, 41000000)); /* a tenth of the 400 MB that were left */
+  CHECK(!hak_headroom_near(90, 39000000) && hak_headroom_near(90, 41000000)); /* a tenth of the remaining 400 MB */
 }
 
 static void the_least_limit_of_the_groups_above_counts(void) {
@@ -77,7 +77,7 @@ static void the_least_limit_of_the_groups_above_counts(void) {
   put("a/b/memory.current", "5\n");
   hak_headroom_start(root, root);
   CHECK(hak_headroom_near(98, 1));
-  put("cgroup", "0::/not/mounted/here\n"); /* as in a container: its own group is at the top */
+  put("cgroup", "0::/not/mounted/here\n"); /* as in a container, whose own group is at the root */
   put("memory.max", "5000\n");
   put("memory.current", "4990\n");
   put("memory.stat", "");
@@ -97,7 +97,7 @@ static void groups_of_version_1_count_too(void) {
   put("memory/s/memory.usage_in_bytes", "990000\n");
   put("memory/s/memory.stat", "cache 5\ninactive_file 990000\ntotal_inactive_file 100000\ntotal_active_file 50000\n");
   hak_headroom_start(root, root);
-  CHECK(!hak_headroom_near(85, 1)); /* 840,000 cannot be given up */
+  CHECK(!hak_headroom_near(85, 1)); /* 840,000 cannot be reclaimed */
   system_advance_clock_ms(101);
   CHECK(hak_headroom_near(84, 2));
   put("memory/s/memory.limit_in_bytes", "9223372036854771712\n");

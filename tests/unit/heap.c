@@ -1,4 +1,4 @@
-/* Which thread has which heap: made once, used again, given up at the end of a thread, adopted after a fork. */
+/* The heaps of threads: made once, reused, given up at the end of a thread, adopted after a fork. */
 #include "heap.h"
 
 #include <errno.h>
@@ -59,11 +59,11 @@ static void a_heap_is_used_again(void) {
 
 static void *note_key(void *key) {
   *(uintptr_t *)key = hak_heap_mine()->key;
-  CHECK(hak_malloc(1) != NULL); /* it stays this thread's until it ends */
+  CHECK(hak_malloc(1) != NULL); /* the heap stays with this thread until the thread ends */
   return NULL;
 }
 
-/* A block that another thread frees is known there, too. */
+/* All threads use the same key, so each recognizes blocks that another thread freed. */
 static void all_threads_have_the_same_key(void) {
   const uintptr_t top = (uintptr_t)1 << 63;
   uintptr_t keys[3];
@@ -84,7 +84,7 @@ static void tell_the_key(void) {
 /* Nor can it be guessed. */
 static void every_process_has_a_key_of_its_own(void) {
   static ChildResult first, second;
-  CHECK(hak_key == 0); /* nobody needed it yet */
+  CHECK(hak_key == 0); /* it was not needed yet */
   child_run(tell_the_key, &first);
   child_run(tell_the_key, &second);
   CHECK(first.length > 8 && second.length > 8 && strcmp(first.errors, second.errors) != 0);
@@ -103,7 +103,7 @@ static void no_two_threads_have_the_same_heap(void) {
   pthread_t threads[2];
   hak_heap_t *ended;
   run_thread(use_a_heap, &ended);
-  hak_heap_close_parked(UINT64_MAX); /* and is still there */
+  hak_heap_close_parked(UINT64_MAX); /* the thread's own heap stays */
   CHECK(pthread_barrier_init(&both, NULL, 2) == 0);
   for (int i = 0; i < 2; i++) {
     CHECK(pthread_create(&threads[i], NULL, hold_a_heap, &heaps[i]) == 0);
@@ -121,7 +121,8 @@ static void retain_nothing(void) {
   }
 }
 
-/* What a thread kept goes back on the way, before anybody counts what is free: a malloc that had failed should know. */
+/* hak_trim also reports memory that went back during the flush, before the free pages are counted. A failed malloc
+ * needs this answer. */
 static void a_trim_tells_what_went_at_once(void) {
   enum { BLOCKS = 1000, BYTES = 5000 };
   static void *blocks[BLOCKS];
@@ -138,7 +139,7 @@ static void a_trim_tells_what_went_at_once(void) {
   CHECK(hak_trim(0) && hak_arena_totals().dirty_slices == 0 && !hak_trim(0));
 }
 
-/* Whatever the system refuses on the way: a call that succeeds leaves errno, and free has nothing to say. */
+/* Even if the system refuses some calls, a successful call keeps errno, and so does free. */
 static void refusals_leave_errno(void) {
   static const size_t sizes[] = {100, 20000, 900000, 5 << 20};
   retain_nothing();
@@ -179,8 +180,8 @@ static void *end_late(void *unused) {
   return NULL;
 }
 
-/* The destructors of keys run in the order of the keys: the heaps leave the first to the program, and this comes later.
- */
+/* The destructors run in the order of their keys. The heap leaves the first key to the program, so this destructor runs
+ * after the heap's. */
 static void an_ending_thread_can_still_allocate(void) {
   pthread_key_t first;
   hak_free(hak_malloc(1));
@@ -196,7 +197,7 @@ static void without_memory_there_is_no_heap(void) {
   system_refuse(SYSTEM_MMAP, 0, SYSTEM_ALL);
   CHECK(hak_heap_mine() == NULL && hak_heap == &hak_heap_none);
   CHECK(hak_malloc(10) == NULL);
-  system_refuse(SYSTEM_MMAP, 0, 2); /* the heap is not to be had, not even in a small piece; a block is */
+  system_refuse(SYSTEM_MMAP, 0, 2); /* no memory for the heap, even in a small piece, but for a block */
   void *block = hak_malloc(10);
   CHECK(block != NULL && hak_heap == &hak_heap_none);
   system_refuse(SYSTEM_MMAP, 0, SYSTEM_ALL);
@@ -293,7 +294,7 @@ static void *hold_blocks(void *unused) {
   return NULL;
 }
 
-/* A child that needs nothing does not look at them. */
+/* The child does not touch the orphans' blocks until it needs them. */
 static void the_child_adopts(void) {
   CHECK(hak_heap != other.heap && hak_heap->busy && hak_heap_is_orphan(other.heap));
   CHECK(other.cached == other.heap->bin[hak_class_of(500)].head);
@@ -306,7 +307,7 @@ static void the_child_adopts(void) {
   CHECK(hak_malloc(500) != NULL);
 }
 
-/* Nobody need ask: it happens on the way to the slabs. */
+/* The child adopts orphans by itself, on its slow paths. */
 static void the_child_adopts_in_passing(void) {
   for (int i = 0; i < 100000 && hak_heap_is_orphan(other.heap); i++) {
     CHECK(hak_malloc(1000) != NULL);
@@ -315,7 +316,7 @@ static void the_child_adopts_in_passing(void) {
   hak_check();
 }
 
-/* What the caches of threads held that the child does not have goes back to the slabs. */
+/* In a child, the cached blocks of threads that do not exist there go back to the slabs. */
 static void a_child_adopts_the_heaps_of_others(void) {
   pthread_t thread;
   hak_free(hak_malloc(1));

@@ -1,4 +1,5 @@
-/* Heaps of ended threads that keep what they hold, for the next thread: how much, how long, and who finds it. */
+/* Parked heaps of ended threads, which keep their blocks for the next thread: how much, how long, and which thread gets
+ * them. */
 #include "heap.h"
 
 #include <pthread.h>
@@ -28,7 +29,7 @@ static hak_free_block_t *newest;
 
 static void fill_and_free(size_t count, size_t bytes) {
   void *blocks[FEW];
-  for (int round = 0; round < 10; round++) { /* which earns room for all of them */
+  for (int round = 0; round < 10; round++) { /* the cache gets room for all of them */
     for (size_t i = 0; i < count; i++) {
       CHECK((blocks[i] = hak_malloc(bytes)) != NULL);
     }
@@ -52,7 +53,7 @@ static void run_thread(void *(*body)(void *)) {
   CHECK(pthread_create(&thread, NULL, body, NULL) == 0 && pthread_join(thread, NULL) == 0);
 }
 
-/* Its first block is the last one that was freed there, and nothing is fetched. */
+/* The new thread's first block is the one that was freed last, and no refill happens. */
 static void *take_over(void *unused) {
   (void)unused;
   void *block = hak_malloc(BYTES);
@@ -93,7 +94,7 @@ static void *keep_many(void *unused) {
   return NULL;
 }
 
-/* Less than all may keep together, but another thread must not wait for it. */
+/* This is less than the bound for all parked heaps together, but more than one heap may keep. */
 static void much_goes_back(void) {
   static void *live[8]; /* so that a cache may hold much */
   for (size_t i = 0; i < 8; i++) {
@@ -124,7 +125,7 @@ static void end_at_once(void) {
   }
 }
 
-/* And as much again later: what is taken over leaves its room to others. */
+/* The bound holds again in later rounds: a heap that is taken over frees its share. */
 static void many_threads_keep_no_more_than_a_few(void) {
   CHECK(pthread_barrier_init(&all, NULL, MAX_THREADS) == 0);
   for (int round = 0; round < 5; round++) {
@@ -158,7 +159,7 @@ static void *end_later(void *unused) {
   return unused;
 }
 
-/* Of two that were parked one after the other, the older goes. */
+/* Of two parked heaps, the older one returns its blocks. */
 static void the_younger_stays(void) {
   pthread_t thread;
   uint64_t decay_ms = (uint64_t)hak_option(HAK_OPTION_DECAY);
@@ -175,7 +176,7 @@ static void the_younger_stays(void) {
   CHECK(hak_bins_bytes(ended) == 0 && hak_bins_bytes(younger) > 0);
 }
 
-/* Whoever goes to the slabs asks. */
+/* Threads that reach the slabs return old parked blocks. */
 static void it_goes_back_in_passing(void) {
   hak_free(hak_malloc(1)); /* this thread has another heap */
   system_set_clock_ms(1000000);

@@ -1,4 +1,4 @@
-/* Huge blocks: size, alignment, growing and shrinking in place, and what wrong addresses are called. */
+/* Huge blocks: size, alignment, growing and shrinking in place, and the reports of wrong addresses. */
 #include "huge_blocks.h"
 
 static void blocks_are_aligned_and_counted(void) {
@@ -107,7 +107,7 @@ static void a_tail_grows_and_shrinks(void) {
   slices_begin_here();
   char *block = alloc(4 * MIB + 1);
   CHECK(hak_huge_resize(block, 6 * MIB - HAK_SLICE_BYTES) && hak_arena_used_slices() == 3 * CHUNK - 1);
-  CHECK(hak_huge_resize(block, 6 * MIB) && hak_arena_used_slices() == 3 * CHUNK); /* the chunk of its tail is its own */
+  CHECK(hak_huge_resize(block, 6 * MIB) && hak_arena_used_slices() == 3 * CHUNK); /* its tail's chunk is its own */
   CHECK(hak_huge_resize(block, 4 * MIB + 3 * HAK_SLICE_BYTES) && hak_arena_used_slices() == 2 * CHUNK + 3);
   char *behind = slices_take(1);
   CHECK(behind == slice_of(chunk_of(block, 2), 3) && !hak_huge_resize(block, 4 * MIB + 3 * HAK_SLICE_BYTES + 1));

@@ -1,5 +1,5 @@
-/* Pages of 2 MiB at the front of a large heap: who is asked for one, for how long, and that they are given up where
- * they are slow. The clock is set by hand. */
+/* Pages of 2 MiB at the front of a large heap: which chunks ask for one, for how long, and that slow ones are given up.
+ * The clock is set by hand. */
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -13,7 +13,7 @@ enum { SLAB = HAK_SLAB_SLICES, FRONT_CHUNKS = 8, DECLINED_CHUNKS = 16, SLOW_MS =
 
 static size_t block_bytes = 64;
 
-/* A slab, as slab.c takes it. */
+/* Takes a slab as slab.c does. */
 static char *slab_take(void) {
   bool zeroed;
   char *slab = hak_arena_take(SLAB, SLAB, &zeroed);
@@ -35,13 +35,13 @@ static void begin(void) {
   slices_begin_here();
 }
 
-/* Beyond what the allocator declines such pages for when it maps it. */
+/* Makes the heap so large that new mappings no longer decline such pages. */
 static void begin_large(void) {
   begin();
   fill_until((size_t)DECLINED_CHUNKS * CHUNK);
 }
 
-/* Of so many chunks that are filled, for how many a huge page was asked; no advice stays. */
+/* Fills so many chunks. Returns the number for which a huge page was requested; no advice must remain. */
 static size_t asked_in(size_t chunks) {
   size_t asked = system_advices(MADV_HUGEPAGE), ended = system_advices(MADV_NOHUGEPAGE);
   fill_until(hak_arena_used_slices() + chunks * CHUNK);
@@ -50,13 +50,13 @@ static size_t asked_in(size_t chunks) {
   return asked;
 }
 
-/* Between any two calls of the kind time goes by. */
+/* Time passes between any two such calls. */
 static void be_slow(void) {
   system_advance_clock_ms(SLOW_MS);
   system_during(SYSTEM_MADVISE, be_slow);
 }
 
-/* So many chunks, each of whose huge pages takes its time. How many were asked for. */
+/* Fills so many chunks, with slow huge pages. Returns the number of requests. */
 static size_t asked_while_slow(size_t chunks) {
   size_t asked = 0;
   for (size_t i = 0; i < chunks; i++) {
@@ -96,7 +96,7 @@ static void a_chunk_that_was_begun_does_without(void) {
   CHECK(system_advices(MADV_HUGEPAGE) == asked);
 }
 
-/* What is given back and taken again begins anew. */
+/* A chunk that was given back may ask again when it is reused. */
 static void a_chunk_that_went_back_asks_again(void) {
   begin_large();
   char *slabs[CHUNK / SLAB];
@@ -128,7 +128,7 @@ static void a_refusal_is_for_one_chunk(void) {
   CHECK(asked_in(3) == 3);
 }
 
-/* A tick of the clock now and then is another program's turn. */
+/* A clock tick now and then does not count, since it may be another program's time. */
 static void slow_ones_are_given_up(void) {
   begin_large();
   CHECK(asked_while_slow(1) == 1 && asked_in(4) == 4);
@@ -136,15 +136,15 @@ static void slow_ones_are_given_up(void) {
   CHECK(asked > 1 && asked < TRIES_MAX / 2);
   asked = asked_while_slow(PAUSE_MAX);
   CHECK(asked > 1 && asked < PAUSE_MAX / 32);
-  CHECK(asked_in(2 * PAUSE_MAX) > PAUSE_MAX); /* quick once more, they are asked for as before */
+  CHECK(asked_in(2 * PAUSE_MAX) > PAUSE_MAX); /* when huge pages are quick again, they are requested as before */
   CHECK(asked_in(5) == 5);
-  CHECK(asked_while_slow(5 * 8) > 3); /* nor are they given up for longer than at first */
+  CHECK(asked_while_slow(5 * 8) > 3); /* the pauses are again as short as at first */
   slices_add_up();
 }
 
 int main(void) {
   if (hak_os_page_bytes() << 9 != HAK_CHUNK_BYTES) {
-    return 77; /* a chunk is no huge page there */
+    return 77; /* a huge page has another size there */
   }
   child_succeeds(small_heaps_do_without);
   child_succeeds(each_chunk_of_a_large_one_asks_once);

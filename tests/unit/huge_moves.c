@@ -1,4 +1,4 @@
-/* Huge blocks that grow: where they are, or where the kernel moves them. */
+/* Huge blocks that grow: in place, or where the kernel moves them. */
 #include "huge_blocks.h"
 
 static char *move(char *block, size_t from, size_t to) {
@@ -20,9 +20,9 @@ static uint64_t moves(void) {
   return counts.mremap;
 }
 
-/* By the page, with a tail or without; where that is refused they are copied. */
+/* Blocks with and without a tail are moved by remapping. If that is refused, they are copied. */
 static void a_block_moves_with_its_contents(void) {
-  char *block = move(alloc(2 * MIB), 2 * MIB, 4 * MIB); /* out of a chunk that others may share */
+  char *block = move(alloc(2 * MIB), 2 * MIB, 4 * MIB); /* out of a chunk that other blocks may share */
   uint64_t before = moves();
   block = move(block, 4 * MIB, 5 * MIB);
   block = move(block, 5 * MIB, 11 * MIB);
@@ -41,7 +41,7 @@ static void a_block_moves_with_its_contents(void) {
   nothing_is_left();
 }
 
-/* Where the kernel does not align what it moves. */
+/* The kernel may move a block to an unaligned address. */
 static void a_move_may_end_anywhere(void) {
   size_t bytes = 6 * MIB;
   char *block = move(alloc(bytes - MIB), bytes - MIB, bytes);
@@ -55,7 +55,7 @@ static void a_move_may_end_anywhere(void) {
   nothing_is_left();
 }
 
-/* Before it moves. */
+/* A block grows in place before it is moved. */
 static void a_block_grows_where_nothing_is_behind_it(void) {
   slices_begin_here();
   char *block = alloc(10 * MIB);
@@ -78,12 +78,12 @@ static void a_block_keeps_its_room(void) {
   nothing_is_left();
 }
 
-/* Slices, ever. */
+/* The number of slices mapped so far. */
 static size_t mapped(void) {
   return hak_arena_totals().mapped_ever;
 }
 
-/* A small one; what is large stays one mapping. */
+/* Only a small block does so; a large one stays one mapping. */
 static void a_block_grows_into_what_is_free(void) {
   set_number("RETAIN", 64 * MIB);
   char *block = alloc(16 * MIB);
@@ -103,7 +103,7 @@ static void a_block_grows_into_what_is_free(void) {
   nothing_is_left();
 }
 
-/* What was kept serves the next one. */
+/* Retained memory serves the next growing block. */
 static void a_block_that_grows_is_made_of_what_is_free(void) {
   set_number("RETAIN", 64 * MIB);
   hak_huge_free(alloc(6 * MIB), "test");
@@ -115,7 +115,7 @@ static void a_block_that_grows_is_made_of_what_is_free(void) {
   nothing_is_left();
 }
 
-/* Another thread may map what was left, and get blocks there, as soon as the kernel has moved the pages. */
+/* As soon as the kernel has moved the pages, another thread may map the old place, and get blocks there. */
 static char *left, *taken;
 
 static void take_what_was_left(void) {
@@ -125,14 +125,14 @@ static void take_what_was_left(void) {
   memset(taken, 3, 4 * MIB);
 }
 
-/* The first call is for a look at where there is room. */
+/* The first such call only looks for room; acts at the second. */
 static void take_at_the_next_call(void) {
   system_during(SYSTEM_MUNMAP, take_what_was_left);
 }
 
 static void what_another_thread_maps_there_is_its_own(void) {
   char *block = left = move(alloc(3 * MIB), 3 * MIB, 4 * MIB);
-  char *behind = hak_os_map(block + 4 * MIB, MIB); /* so that it cannot stay */
+  char *behind = hak_os_map(block + 4 * MIB, MIB); /* so that the block cannot grow in place */
   system_during(SYSTEM_MUNMAP, take_at_the_next_call);
   block = hak_huge_move(block, 6 * MIB);
   CHECK(system_was_during() && block != left && taken == left && behind != NULL);
@@ -144,7 +144,7 @@ static void what_another_thread_maps_there_is_its_own(void) {
   nothing_is_left();
 }
 
-/* Nothing of a block that is several mappings moves, in whatever order they lie. */
+/* No part of a block that consists of several mappings is moved, whatever their order. */
 static void a_block_of_several_mappings_is_copied(void) {
   for (size_t locked = 0; locked < 8 * MIB; locked += 2 * MIB) {
     char *block = alloc(8 * MIB);
@@ -155,7 +155,7 @@ static void a_block_of_several_mappings_is_copied(void) {
   nothing_is_left();
 }
 
-/* One that was made of several is copied once, to a place from which it moves. */
+/* A block made of several mappings is copied once, to a single mapping, which can be moved later. */
 static void a_block_of_pieces_is_copied_once(void) {
   retain_everything();
   char *two = alloc(4 * MIB), *between = alloc(2 * MIB), *one = alloc(2 * MIB), *behind = alloc(2 * MIB);
@@ -174,7 +174,7 @@ static void a_block_of_pieces_is_copied_once(void) {
   nothing_is_left();
 }
 
-/* Moves for a block of three chunks where two and one are free, `bytes` of each written. */
+/* The number of moves for a block of three chunks, where two and one are free, each partly written. */
 static uint64_t moves_of_pieces(size_t written) {
   bool zeroed;
   char *two = hak_huge_alloc(4 * MIB, 1, &zeroed), *between = alloc(2 * MIB),
@@ -193,7 +193,7 @@ static uint64_t moves_of_pieces(size_t written) {
   return by_moves;
 }
 
-/* Contents do not decide. */
+/* The choice does not depend on the contents. */
 static void pieces_move_whatever_was_written(void) {
   retain_everything();
   for (size_t written = 0; written <= 2 * MIB; written += MIB) {
@@ -202,7 +202,7 @@ static void pieces_move_whatever_was_written(void) {
   }
 }
 
-/* Each block that was moved is a mapping of its own, of which a process may have so many. */
+/* Each moved block is a mapping of its own, and the number of mappings is limited. */
 static void only_so_many_are_moved(void) {
   enum { BLOCKS = 4096 };
   const size_t bytes = 2 * MIB + 1;
@@ -245,7 +245,7 @@ static void without_memory_a_block_stays(void) {
   nothing_is_left();
 }
 
-/* One that moves by the page is never there twice. */
+/* A block that is moved by remapping never occupies two places. */
 static void a_move_needs_no_second_place(void) {
   char *block = alloc(10 * MIB);
   set_number("MEMORY_LIMIT", 16 * MIB);

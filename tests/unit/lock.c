@@ -1,4 +1,4 @@
-/* The lock: excludes, wakes who waits, counts the waits, and is after a fork as it was before. */
+/* The lock: it excludes, wakes waiting threads, counts the waits, and has the same state after a fork as before. */
 #include "lock.h"
 
 #include <pthread.h>
@@ -12,7 +12,7 @@ enum { THREADS = 4, ROUNDS = 2000 };
 
 static hak_lock_t lock = HAK_LOCK_INIT;
 static int counted;
-static uint32_t held_word; /* and what the lock was meanwhile */
+static uint32_t held_word; /* the lock's word while it was held */
 
 static bool is_free(void) {
   return atomic_load(&lock.word) == 0;
@@ -90,7 +90,7 @@ static void until_somebody_sleeps(void) {
   }
 }
 
-/* Each that is woken takes the lock as one that others may wait for, and wakes the next. */
+/* Each woken thread takes the lock in a state that says that others may wait, and later wakes the next. */
 static void all_who_sleep_are_woken(void) {
   pthread_t threads[THREADS];
   for (int round = 0; round < 20; round++) {
@@ -109,7 +109,7 @@ static void all_who_sleep_are_woken(void) {
   }
 }
 
-/* One that was woken may run a signal handler instead of going on. */
+/* A woken thread may run a signal handler instead of going on, so that others miss a wake-up. */
 static void a_lost_wake_up_is_done_without(void) {
   hak_lock(&lock);
   pthread_t thread = start(take_once);
@@ -138,7 +138,7 @@ static void a_wait_of(uint64_t ms, int expected) {
   join(thread);
   hak_lock_read_waits(after);
   CHECK(after[expected] == before[expected] + 1 && sum(after) == sum(before) + 1);
-  CHECK(held_word & HAK_LOCK_WAITERS); /* others may sleep as well */
+  CHECK(held_word & HAK_LOCK_WAITERS); /* other threads may sleep as well */
 }
 
 static void waits_are_counted_by_their_length(void) {
@@ -162,12 +162,12 @@ static void *must_not_pass(void *unused) {
   return NULL;
 }
 
-/* Between the handlers of a fork. */
+/* Between the handlers of a fork, the forking thread's lock operations do nothing. */
 static void one_thread_may_pass(void) {
   CHECK(!hak_lock_passes && is_free());
   hak_lock(&lock);
   hak_lock_passes = true;
-  hak_lock(&lock); /* would wait for ever */
+  hak_lock(&lock); /* would otherwise wait for ever */
   hak_unlock(&lock);
   CHECK(hak_lock_is_mine(&lock));
   join(start(must_not_pass));
@@ -202,7 +202,7 @@ static void go_on_in_child(void) {
   a_fork_takes_it_and_gives_it_back();
 }
 
-/* In a signal handler that interrupted a section: the section goes on in both processes. */
+/* A fork in a signal handler that interrupted a critical section: the section goes on in both processes. */
 static void a_fork_under_the_lock_keeps_it(void) {
   hak_lock(&lock);
   CHECK(hak_lock_note_fork(&lock) && lock.fork == HAK_LOCK_STUCK);
@@ -221,7 +221,7 @@ static void a_fork_wakes_who_waits(void) {
   hak_lock_before_fork(&lock);
   thread = start(take_once);
   until_somebody_sleeps();
-  child_succeeds(after_in_child); /* nobody waits there */
+  child_succeeds(after_in_child); /* no thread waits in the child */
   CHECK(counted == 0);
   hak_lock_after_fork(&lock, false);
   join(thread);
@@ -236,7 +236,7 @@ static void await_turn(int wanted) {
   }
 }
 
-/* Forks under the lock, which lasts. */
+/* Forks while it holds the lock for a long time. */
 static void *fork_slowly(void *unused) {
   (void)unused;
   hak_lock(&lock);
@@ -249,7 +249,7 @@ static void *fork_slowly(void *unused) {
   return NULL;
 }
 
-/* Not even one that waits already. */
+/* Not even a fork that waits already goes on waiting. */
 static void a_fork_does_not_wait_for_what_is_stuck(void) {
   CHECK(!hak_lock_note_fork(&lock));
   pthread_t thread = start(fork_slowly);
@@ -258,7 +258,7 @@ static void a_fork_does_not_wait_for_what_is_stuck(void) {
   }
   CHECK(!hak_lock_before_fork(&lock));
   CHECK(!hak_lock_is_mine(&lock) && !is_free());
-  child_succeeds(after_in_child); /* its owner is not there */
+  child_succeeds(after_in_child); /* the lock's owner does not exist there */
   hak_lock_after_fork(&lock, false);
   CHECK(!is_free() && lock.fork == HAK_LOCK_STUCK);
   atomic_store(&turn, 1);

@@ -1,5 +1,5 @@
-/* The first words of a live block belong to its owner: no content makes the block look freed. Nor does what memory held
- * before it became part of another block. */
+/* The first words of a live block belong to its owner: no content makes the block look freed. Nor do stale contents of
+ * memory that became part of another block. */
 #include <pthread.h>
 #include <string.h>
 
@@ -21,7 +21,7 @@ static void *allocate(size_t bytes) {
   return block;
 }
 
-/* The owner puts back what it found there when the block was free. */
+/* The owner writes the words that the block held while it was free. */
 static void *like_free(void *block) {
   hak_mark_free(block);
   return block;
@@ -40,7 +40,7 @@ static void the_owner_may_write_a_mark(void) {
   hak_check();
 }
 
-/* Freed on every way there is: into a bin, past one that is full, to the slabs, to other threads. */
+/* Such blocks are freed in every way: into a bin, past a full bin, to the slabs, to other threads. */
 static void many_such_are_freed(void) {
   static void *blocks[MANY];
   for (size_t i = 0; i < SIZES; i++) {
@@ -67,7 +67,7 @@ static void many_such_are_freed(void) {
   hak_check();
 }
 
-/* Where it lay before, it is no more: an array keeps what was taken from it. */
+/* An array keeps pointers to blocks that were taken from it; such slots do not count. */
 static void stale_slots_are_no_places(void) {
   enum { BYTES = 100 };
   const uint32_t cls = hak_class_of(BYTES);
@@ -79,13 +79,13 @@ static void stale_slots_are_no_places(void) {
   hak_free(c);
   CHECK(hak_bin_blocks(hak_heap, cls) == before + 3);
   CHECK(allocate(BYTES) == c && allocate(BYTES) == b);
-  hak_free(d); /* b stands in the slot where d will, when another comes */
+  hak_free(d); /* b is still in the slot that d will get when another block is freed */
   CHECK(hak_cache_holds(hak_heap, cls, a) && hak_cache_holds(hak_heap, cls, d));
   CHECK(!hak_cache_holds(hak_heap, cls, b) && !hak_cache_holds(hak_heap, cls, c));
   CHECK(hak_malloc_usable_size(like_free(b)) >= BYTES && hak_malloc_usable_size(like_free(c)) >= BYTES);
 }
 
-/* The same in the array of a closed bin, */
+/* The same in the array of a remote-free buffer. */
 static void stale_slots_of_others_blocks_are_no_places(void) {
   enum { BYTES = 32, SOME = 50 };
   const uint32_t cls = hak_class_of(BYTES);
@@ -105,7 +105,7 @@ static void stale_slots_of_others_blocks_are_no_places(void) {
   }
 }
 
-/* and of a batch, which is as long as it is. */
+/* The same in the array of a counted batch. */
 static void stale_slots_of_grants_are_no_places(void) {
   enum { BYTES = 100, SOME = 8 };
   const uint32_t cls = hak_class_of(BYTES);
@@ -125,14 +125,14 @@ static void stale_slots_of_grants_are_no_places(void) {
   }
 }
 
-/* A mark at every place where a block could begin. */
+/* Writes a mark at every place where a block could begin. */
 static void fill_with_marks(char *block, size_t bytes) {
   for (size_t at = 0; at + HAK_BLOCK_MIN <= bytes; at += HAK_BLOCK_MIN) {
     like_free(block + at);
   }
 }
 
-/* Memory of one block becomes that of larger and smaller ones, with all that it held. */
+/* Memory of one block becomes part of larger and smaller ones, with all its contents. */
 static void stale_marks_are_no_signs(void) {
   static void *blocks[MANY];
   retain_everything();
@@ -159,7 +159,7 @@ enum { SWAPS = 20000 };
 static hak_heap_t swapped;
 static _Atomic bool swapping;
 
-/* As its owner does at its thread's end, and when it begins again. */
+/* Changes the magazine as its owner does at the end of the thread and at a new start. */
 static void *swap_magazines(void *unused) {
   const uint32_t cls = hak_class_of(100);
   hak_bin_t *bin = &swapped.bin[cls];
@@ -183,7 +183,7 @@ static void *swap_magazines(void *unused) {
   return unused;
 }
 
-/* Who looks through another thread's magazine looks at no more than there is, though it may go meanwhile. */
+/* A thread that searches another thread's magazine never reads beyond it, even if it is exchanged meanwhile. */
 static void a_magazine_that_goes_is_no_trap(void) {
   const uint32_t cls = hak_class_of(100);
   void *block = allocate(100);
@@ -198,7 +198,8 @@ static void a_magazine_that_goes_is_no_trap(void) {
   hak_free(block);
 }
 
-/* It is malloc that stops for damage; who looks for a block goes no further than its pointers. */
+/* A search for a block reads only the pointers in the bin, not the blocks, so damage does not stop it. malloc would
+ * notice the damage. */
 static void a_damaged_bin_is_no_trap(void) {
   void *block = allocate(100), *freed = hide_pointer(allocate(100));
   hak_free(freed);

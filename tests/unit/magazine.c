@@ -1,4 +1,4 @@
-/* Arrays of pointers to blocks: their sizes, that they serve again, and what becomes of the memory of large ones. */
+/* Arrays of pointers to blocks: their sizes, their reuse, and the memory of large unused ones. */
 #include "magazine.h"
 
 #include <pthread.h>
@@ -23,7 +23,7 @@ static bool is_none(const hak_magazine_t *magazine) {
   return magazine->size == 0 && hak_magazine_slots(magazine) == hak_magazine_none + 1;
 }
 
-/* Where there is none, what looks for the newest block finds that there is none. */
+/* Without a magazine, a look at the newest block finds none. */
 static void none_has_no_block(void) {
   hak_magazine_t none = HAK_MAGAZINE_NONE;
   CHECK(is_none(&none));
@@ -40,7 +40,7 @@ static void sizes_double(void) {
     hak_magazine_t magazine = make(blocks);
     CHECK((magazine.size & (magazine.size - 1)) == 0 && (magazine.size < 2 * blocks || blocks < 8));
     CHECK(magazine.size >= last);
-    for (uint32_t i = 1; i <= magazine.size; i++) { /* all of it is there */
+    for (uint32_t i = 1; i <= magazine.size; i++) { /* every slot can be written */
       hak_magazine_slots(&magazine)[i] = (hak_free_block_t *)(uintptr_t)i;
     }
     last = magazine.size;
@@ -70,7 +70,7 @@ static void what_is_dropped_serves_again(void) {
       some[i] = make(1 + i * 37);
       memset(hak_magazine_slots(&some[i]) + 1, 0xff, some[i].size * sizeof(void *));
     }
-    for (uint32_t i = 0; i < SOME; i++) { /* no two have a slot in common */
+    for (uint32_t i = 0; i < SOME; i++) { /* no two magazines share a slot */
       for (uint32_t k = 0; k < i; k++) {
         hak_free_block_t **a = hak_magazine_slots(&some[i]), **b = hak_magazine_slots(&some[k]);
         CHECK(a + some[i].size < b || b + some[k].size < a);
@@ -84,7 +84,7 @@ static void what_is_dropped_serves_again(void) {
   }
 }
 
-/* Of those that nobody has for now the rest is as little as the pages that they share with others. */
+/* Large unused arrays keep only the pages that they share with others. */
 static void large_ones_give_their_pages_back(void) {
   const size_t page = hak_os_page_bytes();
   hak_magazine_t magazine = make(HAK_MAGAZINE_MAX);
@@ -102,7 +102,7 @@ static void large_ones_give_their_pages_back(void) {
   CHECK(kept * sizeof(void *) < 2 * page);
 }
 
-/* Refused, they stay as they are, and serve again. */
+/* If the system refuses the pages, the array stays unchanged, and can be reused. */
 static void pages_may_not_go(void) {
   hak_magazine_t magazine = make(HAK_MAGAZINE_MAX);
   hak_free_block_t **slots = hak_magazine_slots(&magazine);
@@ -113,11 +113,11 @@ static void pages_may_not_go(void) {
   CHECK(hak_magazine_slots(&magazine) == slots);
 }
 
-/* Its neighbours in memory, smaller or larger, keep what they hold. */
+/* The array's neighbours in memory, smaller or larger, keep their contents. */
 static void only_its_own_pages_go(void) {
   enum { SOME = 9 };
   hak_magazine_t some[SOME];
-  while (hak_meta_bytes() < 128 << 10) { /* from there on several have room in one mapping */
+  while (hak_meta_bytes() < 128 << 10) { /* from there on, several arrays fit into one mapping */
     CHECK(hak_meta_alloc(1000) != NULL);
   }
   for (uint32_t i = 0; i < SOME; i++) {
@@ -148,7 +148,7 @@ static void without_memory_there_is_none(void) {
   CHECK(hak_magazine_make(&second, 100));
 }
 
-/* At no moment of a change does anybody see the size of one with the slots of another. */
+/* During a change, no reader sees the size of one magazine with the slots of another. */
 static void a_change_begins_and_ends_without_a_size(void) {
   hak_magazine_t small = make(8), large = make(1000), magazine = small;
   hak_magazine_set(&magazine, &large);

@@ -1,4 +1,4 @@
-/* Names of mappings: each has one where the kernel has names, and a kernel that has none is asked once. */
+/* Names of mappings: each mapping gets one if the kernel supports names. Other kernels are asked only once. */
 #include "os.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Sets of slices, against a naive model that looks at one bit after the other. */
+/* Sets of slices, compared with a simple model that checks one bit after the other. */
 #include "mask.h"
 
 #include "check.h"
@@ -54,7 +54,7 @@ static void aligned_bits_are_the_multiples(void) {
   }
 }
 
-/* Up and down from each of its bits. */
+/* Compares the run around each bit that is set. */
 static void compare_rows_around(hak_mask_t mask) {
   for (size_t bit = 0; bit < BITS; bit++) {
     if (has(mask, bit)) {

@@ -32,7 +32,7 @@ static void a_large_object_gets_a_mapping(void) {
   CHECK(object != NULL && all_zero(object, bytes));
 }
 
-/* A request that fails costs nothing, and what the piece still holds can be had. */
+/* A failed request costs nothing, and the rest of the piece can still be used. */
 static void without_memory_it_says_so(void) {
   const size_t bytes = (size_t)8 << 20;
   CHECK(hak_meta_alloc(64) != NULL);
@@ -50,7 +50,7 @@ static void without_memory_it_says_so(void) {
   CHECK(hak_meta_alloc(1000) != NULL);
 }
 
-/* Where no full piece is to be had, a shorter one is. */
+/* Without memory for a full piece, a shorter one is mapped. */
 static void a_short_piece_is_better_than_none(void) {
   hak_os_counts_t before, after;
   CHECK(hak_meta_alloc(64) != NULL);

@@ -1,4 +1,4 @@
-/* What code is mapped: every row of the kernel's list, ranges that hold code, and files with their build ids. */
+/* Mapped code: every row of the kernel's list, the ranges that hold code, and files with their build ids. */
 #include "modules.h"
 
 #include <fcntl.h>
@@ -78,7 +78,7 @@ static void a_new_caller_is_learned_at_once(void) {
   CHECK(code != MAP_FAILED && !hak_modules_is_code((uintptr_t)code));
   CHECK(hak_modules_learn((uintptr_t)code) && hak_modules_is_code((uintptr_t)code));
   CHECK(munmap(code, page) == 0 && hak_modules_look());
-  /* What is no code is looked for once, then after a pause. */
+  /* For an address that is no code, the ranges are read once, and again only after a pause. */
   CHECK(!hak_modules_learn((uintptr_t)&page));
   code = mmap(NULL, page, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   CHECK(code != MAP_FAILED && !hak_modules_learn((uintptr_t)code));

@@ -1,5 +1,5 @@
-/* Pages as large as slabs: who is asked for them, when, and that no larger ones come of it. The kernel's answer, how
- * much one touch makes resident, is put in its mouth. */
+/* Pages as large as slabs: which chunks ask for them, when, and that no larger pages result. The test imitates the
+ * kernel's answer, the memory that one touch makes resident. */
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -10,14 +10,14 @@
 
 enum { SLAB = HAK_SLAB_SLICES, SMALL_CHUNKS = 4, SMALL_PAGES_CHUNKS = 16 };
 
-static size_t slab_pages; /* in a slab */
+static size_t slab_pages; /* pages in a slab */
 
 static char *slab_take(void) {
   bool zeroed;
   return slices_take_aligned(SLAB, SLAB, &zeroed);
 }
 
-/* Slabs until a chunk more is mapped, or several; the last of them. */
+/* Takes slabs until so many more chunks are mapped. Returns the last slab. */
 static char *grow(size_t chunks) {
   char *slab = NULL;
   for (size_t until = hak_arena_totals().mapped_slices + chunks * CHUNK; hak_arena_totals().mapped_slices < until;) {
@@ -35,7 +35,7 @@ static Advice advice(void) {
   return (Advice){system_advices(MADV_HUGEPAGE), system_advices(MADV_NOHUGEPAGE)};
 }
 
-/* Whether the next chunk for slabs brings so much advice, for huge pages and against them. */
+/* Whether the next chunk for slabs causes so many calls of advice for huge pages, and so many against them. */
 static bool chunk_brings(size_t prefer, size_t avoid) {
   Advice before = advice();
   grow(1);
@@ -68,7 +68,7 @@ static void small_programs_are_not_asked_about(void) {
   }
 }
 
-/* One page, pages that are too large, or no answer: all is as without. */
+/* If one touch makes a single page or too many pages resident, or the kernel does not say, no mTHP are used. */
 static void are_not_wanted(size_t pages) {
   begin(pages);
   for (size_t i = SMALL_CHUNKS; i < SMALL_PAGES_CHUNKS; i++) {
@@ -99,7 +99,7 @@ static void two_slabs_are_not_too_large(void) {
   CHECK(chunk_brings(1, 0) && hak_arena.mthp);
 }
 
-/* Where the kernel refuses the advice at first it is not given again; later refusals are for one chunk each. */
+/* If the kernel refuses the first advice, it is not given again. A later refusal affects only its chunk. */
 static void refusal_is_an_answer(void) {
   system_refuse(SYSTEM_MADVISE, 0, SYSTEM_ALL);
   begin(slab_pages);
@@ -133,7 +133,7 @@ static void the_lean_profile_does_without(void) {
   CHECK(chunk_brings(0, 1));
 }
 
-/* What is mapped for runs or huge blocks gets none. */
+/* Chunks for runs or huge blocks get no such advice. */
 static void other_chunks_get_none(void) {
   begin_medium();
   Advice before = advice();
@@ -149,7 +149,7 @@ static void other_chunks_get_none(void) {
   CHECK(advice().prefer == before.prefer && advice().avoid == before.avoid);
 }
 
-/* So that few mappings are needed, however large the heap. */
+/* In a large heap no chunk gets the advice, so that few mappings are needed. */
 static void a_large_heap_gets_none(void) {
   begin_medium();
   size_t mapped = hak_arena.mapped_slices;
@@ -159,7 +159,7 @@ static void a_large_heap_gets_none(void) {
   slices_add_up();
 }
 
-/* Slabs fill one chunk, runs another; only what is resident anyway is shared. */
+/* Slabs and runs fill different chunks; they share only slices that are resident already. */
 static void slabs_lie_apart(void) {
   begin_medium();
   char *slab = slab_take(), *run = slices_take(SLAB - 1);
@@ -173,7 +173,7 @@ static void slabs_lie_apart(void) {
   slices_add_up();
 }
 
-/* What is given back comes from both kinds of chunks. */
+/* Memory is given back from both kinds of chunks. */
 static void both_kinds_go_back(void) {
   begin_medium();
   char *slab = slab_take(), *run = slices_take(SLAB - 1);
@@ -185,7 +185,7 @@ static void both_kinds_go_back(void) {
   slices_add_up();
 }
 
-/* A chunk that became empty is anybody's. */
+/* A chunk that became empty can serve either kind. */
 static void an_empty_chunk_is_of_no_kind(void) {
   begin_medium();
   char *slab = grow(1);
@@ -194,7 +194,7 @@ static void an_empty_chunk_is_of_no_kind(void) {
   CHECK(hak_chunk_at(slab)->state == HAK_CHUNK_FREE && !hak_chunk_at(slab)->for_slabs);
 }
 
-/* Without memory for another chunk there is what is free, of either kind. */
+/* Without memory for another chunk, free slices of either kind are used. */
 static void in_need_they_share(void) {
   begin_medium();
   slab_take();
@@ -212,7 +212,7 @@ typedef struct Range {
   uintptr_t begin, end;
 } Range;
 
-/* Where pages may be larger: how many mappings, and how many bytes. */
+/* The mappings with the advice: their number and bytes. */
 typedef struct Asked {
   size_t mappings, bytes;
 } Asked;
@@ -224,7 +224,7 @@ static void add_range(Range range, Asked *asked) {
   asked->mappings++;
 }
 
-/* As the kernel sees it: nowhere may a page of 2 MiB lie, and nearly all of each chunk may get smaller ones. */
+/* By the kernel's own list, no place allows a page of 2 MiB, and nearly all of each chunk allows smaller huge pages. */
 static void pages_of_2_mib_fit_nowhere(void) {
   enum { CHUNKS = 20 };
   char line[512];

@@ -1,4 +1,4 @@
-/* The options in a running process: defaults by profile, hak_option_get, hak_option_set, and what follows. */
+/* The options in a running process: defaults by profile, hak_option_get, hak_option_set, and their effects. */
 #include "options.h"
 
 #include <errno.h>
@@ -94,7 +94,7 @@ static void built_in_values_are_those_of_speed(void) {
   }
 }
 
-/* A value out of range leaves the one before. */
+/* A value out of range leaves the old value unchanged. */
 static void ranges_are_kept(void) {
   for (size_t i = 0; i < ROWS; i++) {
     const Row *row = &rows[i];
@@ -158,7 +158,7 @@ static void a_text_is_kept_as_it_was_given(void) {
   CHECK(hak_option_set("PROFILE_FILE", "other.txt") == EPERM);
   CHECK(strcmp(hak_option_text(HAK_OPTION_PROFILE_FILE), "/tmp/%p with a blank.txt") == 0);
   memset(file, 'x', sizeof file - 1);
-  file[sizeof file - 1] = '\0'; /* the longest that there is room for */
+  file[sizeof file - 1] = '\0'; /* the longest text that fits */
   snprintf(variable, sizeof variable, "HAKMEM_PROFILE_FILE=%s", file);
   char *environment[] = {variable, NULL};
   hak_options_load(environment);
@@ -180,7 +180,7 @@ static void what_may_change_can_be_set(void) {
   CHECK(hak_option_set("HAKMEM_", "1") == ENOENT);
 }
 
-/* A name of before works as the one that took its place. */
+/* An old name works like the name that replaced it. */
 static void an_old_name_is_an_alias(void) {
   char text[VALUE_BYTES];
   CHECK(hak_option_set("RETAIN_LEARNED", "5M") == 0 && hak_option(HAK_OPTION_RETAIN_MAX) == 5 << 20);
@@ -188,7 +188,7 @@ static void an_old_name_is_an_alias(void) {
   CHECK(hak_option_set("RETAIN_LEARNED", "much") == EINVAL && hak_option(HAK_OPTION_RETAIN_MAX) == 5 << 20);
 }
 
-/* One of what is no more is accepted, whatever its value, and changes nothing. */
+/* A name that has no effect any more is accepted with any value, and changes nothing. */
 static void a_name_without_effect_is_accepted(void) {
   char text[] = "####";
   CHECK(hak_option_set("RETAIN_PERCENT", "25") == 0 && hak_option_set("HAKMEM_RETAIN_PERCENT", "x") == 0);

@@ -1,4 +1,4 @@
-/* What the environment may hold: spellings that are understood, and one warning for each that is not. */
+/* Options in the environment: accepted spellings, and one warning for each that is not accepted. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -15,7 +15,7 @@
 #define LONG_NAME_SET "HAKMEM_ANOTHER_NAME_THAT_IS_LONGER_THAN_ANY_NAME_OF_AN_OPTION_COULD_BE=1"
 
 typedef struct Row {
-  const char *variable, *name, *value; /* the value that follows; REFUSED: a warning, and the default */
+  const char *variable, *name, *value; /* `value`: the resulting value; REFUSED: a warning, and the default */
 } Row;
 
 static const Row rows[] = {
@@ -28,7 +28,7 @@ static const Row rows[] = {
     {"HAKMEM_PROFILE=MIXED_TINYV3", "PROFILE", REFUSED},
     {"HAKMEM_PROFILE=1", "PROFILE", REFUSED},
     {"HAKMEM_MEMORY_LIMIT=64 ", "MEMORY_LIMIT", REFUSED},
-    {"HAKMEM_PROFILE=", "PROFILE", "speed"}, /* empty: as if it were not there */
+    {"HAKMEM_PROFILE=", "PROFILE", "speed"}, /* empty: as if it were not set */
     {"HAKMEM_profile=lean", "PROFILE", "lean"},
     {"HAKMEM_MEMORY_LIMIT=0", "MEMORY_LIMIT", "0"},
     {"HAKMEM_MEMORY_LIMIT=000123", "MEMORY_LIMIT", "123"},
@@ -147,7 +147,7 @@ static void unknown_names_are_warned_of(void) {
   }
 }
 
-/* One line, which names what does have an effect; whatever the value is, and whatever the case of the name. */
+/* For a name without effect, one line names the options to use instead, whatever the value and the case of the name. */
 static void a_name_without_effect_is_warned_of(void) {
   static const char *const gone[] = {"HAKMEM_RETAIN_PERCENT=25", "HAKMEM_RETAIN_PERCENT=", "HAKMEM_retain_percent=x"};
   ChildResult result;
@@ -172,7 +172,7 @@ static void load_long_name(void) {
   hak_options_load(environment);
 }
 
-/* Of a name the warning shows the first 79 characters. */
+/* The warning shows the first 79 characters of a name. */
 static void long_names_are_cut(void) {
   static const size_t lengths[] = {62, 63, 64, 65, 78, 79, 80, 81, 200, 4000};
   ChildResult result;
@@ -204,7 +204,7 @@ static void load_several(void) {
   CHECK(hak_option(HAK_OPTION_DECAY) == 5 && hak_option(HAK_OPTION_STATS));
 }
 
-/* A program that runs with more rights than its caller must not be steered by it. */
+/* The environment must not control a program that runs with more rights than its caller. */
 static void load_with_more_rights(void) {
   system_set_auxiliary(AT_SECURE, 1);
   load("HAKMEM_DECAY_MS=5");
@@ -228,7 +228,7 @@ static void ask_for_help_by_an_old_name(void) {
   hak_options_load(environment);
 }
 
-/* The help shows what the old name stands for, under its present one alone. */
+/* The help shows an option only under its present name. */
 static void help_knows_no_old_names(void) {
   ChildResult result;
   child_run(ask_for_help_by_an_old_name, &result);

@@ -1,4 +1,4 @@
-/* The calls to the operating system: what they do, and what they say when they are refused. */
+/* The calls to the operating system: their effects, and their results if they are refused. */
 #include "os.h"
 
 #include <errno.h>
@@ -38,7 +38,7 @@ static void memory_can_be_mapped_and_dropped(void) {
 }
 
 static void tables_can_be_made_writable(void) {
-  for (uint32_t refused = 0; refused < 2; refused++) { /* under a limit for data mprotect is refused, and mmap is not */
+  for (uint32_t refused = 0; refused < 2; refused++) { /* a limit on data refuses mprotect, but not mmap */
     char *tables = hak_os_map_readonly(4 * page);
     CHECK(tables != NULL && all_zero(tables, 4 * page));
     system_refuse(SYSTEM_MPROTECT, 0, refused);
@@ -73,7 +73,7 @@ static void a_range_is_lengthened_where_it_is_or_elsewhere(void) {
   CHECK(hak_os_unmap(moved, 6 * page) && hak_os_unmap(wide + 3 * page, page));
 }
 
-/* Nothing of them moves. */
+/* No part of several mappings is moved. */
 static void several_mappings_stay(void) {
   char *pages = hak_os_map(NULL, 4 * page);
   CHECK(pages != NULL && mprotect(pages + page, page, PROT_READ) == 0);
@@ -108,7 +108,7 @@ static void an_old_kernel_replaces_nothing_either(void) {
   hak_os_read_counts(&before);
   CHECK(hak_os_map_at(place, 2 * page) == HAK_OS_OCCUPIED);
   hak_os_read_counts(&after);
-  CHECK(after.munmap == before.munmap + 1); /* what came elsewhere was given back */
+  CHECK(after.munmap == before.munmap + 1); /* a mapping at another address was given back */
   CHECK(place[0] == 1);
 }
 
@@ -126,7 +126,7 @@ static uint64_t unmaps(void) {
   return counts.munmap;
 }
 
-/* Of what is mapped beside it nothing stays. */
+/* Nothing stays mapped beside an aligned range. */
 static void memory_can_be_mapped_aligned(void) {
   for (size_t align = page; align <= (size_t)1 << 30; align *= 8) {
     for (size_t bytes = page; bytes <= 4 * align && bytes <= (size_t)64 << 20; bytes *= 4) {
@@ -159,7 +159,7 @@ static size_t space_kib(void) {
   return pages * page / 1024;
 }
 
-/* Too much is mapped there, of which only what was asked for stays. */
+/* If the kernel ignores hints, a larger range is mapped, and only the aligned part of it stays. */
 static void hints_may_be_ignored(void) {
   const size_t align = (size_t)1 << 20;
   system_ignore_hints();
@@ -171,7 +171,7 @@ static void hints_may_be_ignored(void) {
   }
 }
 
-/* Whichever of its calls fails: the answer is NULL or aligned memory, and nothing else stays mapped. */
+/* Whichever call fails, the result is NULL or aligned memory, and nothing else stays mapped. */
 static void without_memory_nothing_is_mapped(void) {
   const size_t align = (size_t)256 << 20;
   uint32_t failures = 0;
@@ -247,7 +247,8 @@ static void random_bits_differ(void) {
   CHECK(ones == UINT64_MAX && zeros == UINT64_MAX);
 }
 
-/* Also at the same moment, in the same place; and nothing is read of the seed of libc's guards. */
+/* Without getrandom, the numbers differ even at the same time and place. AT_RANDOM, the seed of libc's guards, is not
+ * used. */
 static void without_the_kernels_they_differ_too(void) {
   static const unsigned char seed[16] = "another seed ..";
   system_refuse(SYSTEM_GETRANDOM, 0, SYSTEM_ALL);
@@ -275,7 +276,7 @@ static void *sleep_on_word(void *unused) {
 static void a_sleeper_is_woken(void) {
   pthread_t thread;
   word = 2;
-  hak_os_wait(&word, 1); /* has another value: no sleep */
+  hak_os_wait(&word, 1); /* the word has another value, so there is no sleep */
   hak_os_wake(&word);
   word = 1;
   CHECK(pthread_create(&thread, NULL, sleep_on_word, NULL) == 0);

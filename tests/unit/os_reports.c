@@ -1,4 +1,4 @@
-/* What is written on stderr, and on what stderr was at the start. */
+/* Writing to stderr, and to the file that was stderr at the start. */
 #include "os.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@
 
 static const char first[] = "first\n", second[] = "second\n", third[] = "third\n", lost[] = "lost\n";
 
-/* Interrupted, and begun again; and errno is left as it is. */
+/* A write that is interrupted starts again. errno stays unchanged. */
 static void write_errors(void) {
   errno = EDOM;
   system_refuse(SYSTEM_WRITE, 0, 3);
@@ -43,7 +43,7 @@ static void errors_are_written(void) {
 
 static char report[64], data[64];
 
-/* A file of its own, which becomes stderr. */
+/* Makes a file that can become stderr. */
 static int make_file(char name[64]) {
   snprintf(name, 64, "/tmp/hakmem-unit-os-XXXXXX");
   int file = mkstemp(name);
@@ -62,14 +62,14 @@ static void must_hold(const char *name, const char *expected) {
   CHECK(close(file) == 0 && unlink(name) == 0);
 }
 
-/* Where it is not remembered it is the stderr of the moment; later the file counts and not its number. */
+/* If stderr is not remembered, the present one is used. Once it is, reports go to that file, not to its number. */
 static void a_report_goes_where_stderr_was(void) {
   becomes_stderr(make_file(report));
   hak_os_write_report(first, sizeof first - 1);
   hak_os_remember_stderr();
   hak_os_write_report(second, sizeof second - 1);
   CHECK(close(STDERR_FILENO) == 0);
-  int other = make_file(data); /* gets its number */
+  int other = make_file(data); /* gets the number of stderr */
   CHECK(other == STDERR_FILENO);
   errno = EDOM;
   hak_os_write_report(third, sizeof third - 1);
@@ -80,7 +80,7 @@ static void a_report_goes_where_stderr_was(void) {
   must_hold(data, "");
 }
 
-/* Its name leads to another file by now. */
+/* The name of the closed file now leads to another file. */
 static void a_report_goes_to_no_other_file(void) {
   becomes_stderr(make_file(report));
   hak_os_remember_stderr();
@@ -92,7 +92,7 @@ static void a_report_goes_to_no_other_file(void) {
   must_hold(data, "third\n");
 }
 
-/* A pipe has no name to be opened by, but the copy of its descriptor is still open. */
+/* A pipe has no name by which to open it, but the copy of its descriptor is still open. */
 static void a_report_goes_to_a_closed_pipe(void) {
   hak_os_remember_stderr();
   hak_os_write_report(first, sizeof first - 1);

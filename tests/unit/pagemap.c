@@ -1,4 +1,4 @@
-/* The page map: the class and the chunk of any address, leaves that are made once, and all chunks in a row. */
+/* The page map: the class and the chunk of any address, leaves that are made once, and iteration over all chunks. */
 #include "pagemap.h"
 
 #include <pthread.h>
@@ -11,12 +11,12 @@
 
 #define LEAF_BYTES ((uintptr_t)1 << HAK_LEAF_SHIFT)
 
-/* Never touched: only its address counts. */
+/* The memory is never touched: only its address counts. */
 static char *place(uintptr_t address) {
   return hide_pointer((const char *)address); /* NOLINT(performance-no-int-to-ptr) */
 }
 
-/* Begins in one leaf and ends in the next. */
+/* A range of two chunks, which begins in one leaf and ends in the next. */
 static char *border(void) {
   return place(5 * LEAF_BYTES - HAK_CHUNK_BYTES);
 }
@@ -41,7 +41,7 @@ static void only_what_is_covered_is_known(void) {
   CHECK(hak_class_at(border()) == HAK_CLASS_NONE && hak_chunk_at(border()) == NULL);
 }
 
-/* A range that ends where a leaf does needs no other. */
+/* A range that ends at the end of a leaf needs no second leaf. */
 static void a_leaf_is_made_once(void) {
   hak_os_counts_t before, after;
   hak_os_read_counts(&before);
@@ -65,7 +65,7 @@ static void classes_are_those_that_were_set(void) {
     CHECK(hak_class_at(slice + HAK_SLICE_BYTES) == HAK_CLASS_NONE);
     uint32_t code = *hak_code_at(hak_leaf_of(slice), slice);
     CHECK(code == hak_code_of(cls) && hak_code_class(code) == cls);
-    CHECK((code == cls * HAK_BIN_WORDS) == (cls < HAK_CLASS_HUGE)); /* leads to a bin */
+    CHECK((code == cls * HAK_BIN_WORDS) == (cls < HAK_CLASS_HUGE)); /* the code leads to a bin */
   }
   char *last = place(5 * LEAF_BYTES) - HAK_SLICE_BYTES;
   hak_set_class(last, 1, 3);
@@ -91,13 +91,14 @@ static void chunks_are_those_that_were_set(void) {
   CHECK(hak_pagemap_cover(border() - HAK_CHUNK_BYTES, (size_t)4 * HAK_CHUNK_BYTES));
   hak_set_chunk(border(), 2, &chunk); /* in two leaves */
   CHECK(hak_chunk_at(border()) == &chunk && hak_chunk_at(border() + 2 * (size_t)HAK_CHUNK_BYTES - 1) == &chunk);
-  CHECK(!hak_chunk_at(border() + HAK_LEAVES * LEAF_BYTES)); /* which is no address */
+  CHECK(!hak_chunk_at(border() + HAK_LEAVES * LEAF_BYTES)); /* no possible address */
   CHECK(!hak_chunk_at(border() - 1) && !hak_chunk_at(border() + 2 * (size_t)HAK_CHUNK_BYTES));
   hak_set_chunk(border() + HAK_CHUNK_BYTES, 1, NULL);
   CHECK(hak_chunk_at(border()) == &chunk && !hak_chunk_at(border() + HAK_CHUNK_BYTES));
 }
 
-/* Of what stands for a span alone, nothing but the chunk that was set may be seen, however it is cut and set again. */
+/* One entry may stand for a whole span. Every lookup must return the chunk that was set last, however the span is split
+ * and set again. */
 static void a_span_is_told_once_and_cut(void) {
   static hak_chunk_t huge = {.state = HAK_CHUNK_HUGE}, slabs = {.state = HAK_CHUNK_SLICED};
   enum { SPANS = 3, CHUNKS = SPANS * HAK_SPAN_CHUNKS, CUT = HAK_SPAN_CHUNKS + 7 };
@@ -110,15 +111,15 @@ static void a_span_is_told_once_and_cut(void) {
   } steps[] = {
       {3, 1, &hak_chunk_gone},
       {0, CHUNKS, &huge},                   /* whole spans */
-      {CUT, CHUNKS - CUT, &hak_chunk_gone}, /* it shrinks */
-      {0, CHUNKS, &huge},                   /* and has all again, of which one span has entries */
+      {CUT, CHUNKS - CUT, &hak_chunk_gone}, /* the block shrinks */
+      {0, CHUNKS, &huge},                   /* the block grows again; one span has entries of its own */
       {0, CHUNKS, &hak_chunk_gone},         /* freed */
       {CUT, 1, &slabs},
       {CUT, 1, &hak_chunk_gone},
-      {5, CHUNKS - 5, &huge}, /* one span from within */
-      {CUT, 1, &huge},        /* what it is already: a cut */
+      {5, CHUNKS - 5, &huge}, /* begins inside a span */
+      {CUT, 1, &huge},        /* sets the present value, which splits the span */
       {5, CHUNKS - 5, &hak_chunk_gone},
-      {0, HAK_SPAN_CHUNKS / 2, &huge}, /* a span grows together of halves */
+      {0, HAK_SPAN_CHUNKS / 2, &huge}, /* a span is set in two halves */
       {HAK_SPAN_CHUNKS / 2, HAK_SPAN_CHUNKS / 2, &huge},
       {0, HAK_SPAN_CHUNKS, &hak_chunk_gone},
   };
@@ -173,7 +174,7 @@ static void without_memory_there_is_no_leaf(void) {
   CHECK(hak_pagemap_cover(border(), (size_t)2 * HAK_CHUNK_BYTES));
 }
 
-/* And as any other where a limit on what can be written leaves no room for it. */
+/* If a limit on writable memory refuses the whole leaf, it is made piece by piece, like any other. */
 static void a_leaf_for_a_huge_range_is_made_in_one_call(void) {
   size_t huge = (size_t)1 << 30;
   hak_os_counts_t before, after, refused;
@@ -185,7 +186,7 @@ static void a_leaf_for_a_huge_range_is_made_in_one_call(void) {
   CHECK(hak_pagemap_cover(place(8 * LEAF_BYTES), huge));
   hak_os_read_counts(&refused);
   CHECK(refused.mprotect == after.mprotect + 3);
-  for (size_t leaf = 4; leaf <= 8; leaf += 4) { /* the other end, which only the first can be written to already */
+  for (size_t leaf = 4; leaf <= 8; leaf += 4) { /* the end of the leaf, which is writable only in the first one */
     char *last = place((leaf + 1) * LEAF_BYTES - HAK_CHUNK_BYTES);
     CHECK(hak_pagemap_cover(last, HAK_CHUNK_BYTES));
     hak_set_class(last, 1, 7);
@@ -195,7 +196,8 @@ static void a_leaf_for_a_huge_range_is_made_in_one_call(void) {
   CHECK(after.mprotect == refused.mprotect + 2);
 }
 
-/* Where the kernel refuses to change them, tables are mapped anew; where that fails, too, it can be tried again. */
+/* If the kernel refuses to change the tables' protection, they are mapped anew. If that fails, too, a later call can
+ * try again. */
 static void tables_are_made_writable_piece_by_piece(void) {
   hak_os_counts_t before, after;
   char *last = border() + HAK_CHUNK_BYTES - HAK_SLICE_BYTES;
@@ -219,7 +221,7 @@ static void tables_are_made_writable_piece_by_piece(void) {
 
 static char *claimed;
 
-/* Where nobody finishes what the other thread began. */
+/* In the child, the thread that was making the piece writable does not exist. */
 static void cover_in_the_child(void) {
   alarm(10);
   hak_pagemap_fork_child();
@@ -273,7 +275,7 @@ static void *cover_all(void *number) {
   return NULL;
 }
 
-/* What a thread made that came second is unmapped; and no code that one wrote is lost. */
+/* If two threads make a leaf, the second one's is unmapped, and no code that a thread wrote is lost. */
 static void threads_make_leaves_at_once(void) {
   pthread_t threads[THREADS];
   int numbers[THREADS];

@@ -1,5 +1,4 @@
-/* Capacities: what a new cache batches, what is earned and lost, what the options fix, and how much a refill fetches.
- */
+/* Capacities: that of a new cache, how it grows and shrinks, the limits of the options, and the size of refills. */
 #include "cache.h"
 
 #include "bins.h"
@@ -20,7 +19,7 @@ static uint32_t capacity(uint32_t cls) {
   return bins_capacity(&heap, cls);
 }
 
-/* As the cache does for a block that the bin has no room for. */
+/* Acts as the cache does for a block for which the bin has no room. */
 static hak_overflow_t overflow(uint32_t cls) {
   return hak_policy_overflow(&heap, cls);
 }
@@ -34,7 +33,7 @@ static void a_new_cache_has_nothing(void) {
   bins_budgets_add_up(&heap);
 }
 
-/* And opened again after much use, it has as little. */
+/* A cache that is opened again after much use starts with the same small capacity. */
 static void the_next_thread_begins_anew(void) {
   const uint32_t cls = open_one(BYTES);
   heap.info[cls].overflowed = 100;
@@ -48,7 +47,7 @@ static void the_next_thread_begins_anew(void) {
   bins_budgets_add_up(&heap);
 }
 
-/* So many blocks are fetched, until a refill asks for so many as before. */
+/* Simulates a refill. Returns the number of blocks that it asks for. */
 static uint32_t refill(uint32_t cls) {
   uint32_t want = hak_policy_refill(&heap.info[cls], cls);
   CHECK(want >= 1);
@@ -56,7 +55,7 @@ static uint32_t refill(uint32_t cls) {
   return want;
 }
 
-/* At most half of what was fetched so far, but for the first; and an end there is. */
+/* A refill fetches at most half of all blocks fetched so far, except the first one, and its size is bounded. */
 static void refills_grow(void) {
   for (uint32_t cls = 1; cls < HAK_RUN_FIRST; cls++) {
     (void)open_one(BYTES);
@@ -74,7 +73,7 @@ static void refills_grow(void) {
   }
 }
 
-/* A thread that came for blocks a few times only shares slabs. */
+/* A thread shares slabs until it has made a few refills. */
 static void a_slab_is_kept_after_some_refills(void) {
   const uint32_t cls = open_one(64);
   int refills = 0;
@@ -89,7 +88,7 @@ static void a_slab_is_kept_after_some_refills(void) {
   }
 }
 
-/* A class without any capacity gets the one block that was asked for. */
+/* A class without capacity gets only the requested block. */
 static void a_refill_fetches_what_can_be_kept(void) {
   set_variable("HAKMEM_CACHE_C5=3");
   const uint32_t cls = open_one(BYTES);
@@ -117,7 +116,8 @@ static void options_fix_capacities(void) {
   bins_budgets_add_up(&heap);
 }
 
-/* The first time that a class overflows it gets a little, and more each time, up to a limit; then half goes. */
+/* With its first overflows, a class gets a little more capacity each time, up to a limit. Then half of the bin is
+ * passed on. */
 static void a_class_gets_some_room_without_a_need(void) {
   for (uint32_t cls = 1; cls < HAK_CLASS_COUNT; cls++) {
     (void)open_one(BYTES);
@@ -137,13 +137,13 @@ static void a_class_gets_some_room_without_a_need(void) {
   }
 }
 
-/* All classes of a thread together. */
+/* The slow-start quota of all classes of a thread together is small. */
 static void unearned_room_is_little(void) {
   (void)open_one(BYTES);
   for (int round = 0; round < 10; round++) {
     for (uint32_t cls = 1; cls < HAK_CLASS_COUNT; cls++) {
       uint32_t before = capacity(cls);
-      (void)hak_policy_refill(&heap.info[cls], cls); /* it does not free only */
+      (void)hak_policy_refill(&heap.info[cls], cls); /* the thread does not only free */
       CHECK((overflow(cls) == HAK_OVERFLOW_GROWN) == (capacity(cls) > before));
       bins_budgets_add_up(&heap);
     }
@@ -154,11 +154,12 @@ static void unearned_room_is_little(void) {
     hak_policy_idle(&heap, cls);
     CHECK(capacity(cls) == 0);
   }
-  CHECK(heap.slow_start_bytes == 0); /* others may have it now */
+  CHECK(heap.slow_start_bytes == 0); /* other classes may get it now */
   CHECK(overflow(hak_class_of(BYTES)) == HAK_OVERFLOW_GROWN);
 }
 
-/* Among so many threads each may sleep: sixteen have 128 KiB each, more share as much, and none has less than 16. */
+/* Any of many threads may sleep. Up to sixteen get 128 KiB each, more threads share the same sum, and none gets less
+ * than 16 KiB. */
 static void among_many_it_is_less(void) {
   static const struct {
     size_t threads, most_kib;
@@ -188,7 +189,7 @@ static void the_option_holds_for_unearned_room_too(void) {
 static void what_is_fetched_again_is_earned(void) {
   const uint32_t cls = open_one(100000);
   hak_policy_fetched(&heap, cls, 1);
-  CHECK(capacity(cls) == 0); /* it returned nothing yet */
+  CHECK(capacity(cls) == 0); /* it has returned no block yet */
   CHECK(overflow(cls) == HAK_OVERFLOW_NONE);
   hak_policy_fetched(&heap, cls, 1);
   CHECK(capacity(cls) == 1);
@@ -197,7 +198,7 @@ static void what_is_fetched_again_is_earned(void) {
   bins_budgets_add_up(&heap);
 }
 
-/* Of the capacity that the class has now, or of what it had before. */
+/* A thread that only frees loses the capacity that the class has now, or had before. */
 static void who_only_frees_loses(void) {
   const uint32_t cls = open_one(BYTES);
   heap.info[cls].overflowed = 100;
@@ -207,7 +208,7 @@ static void who_only_frees_loses(void) {
     CHECK(capacity(cls) == grown && halves < 10);
   }
   CHECK(halves > 1 && capacity(cls) < grown && capacity(cls) >= grown / 2);
-  (void)hak_policy_refill(&heap.info[cls], cls); /* it allocates: the count begins anew */
+  (void)hak_policy_refill(&heap.info[cls], cls); /* an allocation resets the count */
   CHECK(overflow(cls) == HAK_OVERFLOW_HALF);
   for (int i = 0; i < 20; i++) {
     (void)overflow(cls);
@@ -228,7 +229,8 @@ static uint32_t gathers(uint32_t cls) {
   return least;
 }
 
-/* Batches for other threads, of every class alike; next to nothing where the heap shrinks and nobody takes them. */
+/* A thread that only frees collects batches for other threads, of the same size in every class. If the heap shrinks and
+ * no thread takes the blocks, it keeps almost nothing. */
 static void who_only_frees_gathers_batches(void) {
   const uint32_t cls = open_one(BYTES), other = hak_class_of(2 * BYTES), run = hak_class_of(100000);
   hak_cache_set_open(4);
@@ -244,7 +246,7 @@ static void who_only_frees_gathers_batches(void) {
   bins_budgets_add_up(&heap);
 }
 
-/* The more threads there are, the less each may hold of every class. */
+/* The more threads there are, the less each one may hold of every class. */
 static void batches_are_small_where_there_are_many_threads(void) {
   const uint32_t cls = open_one(BYTES);
   hak_cache_set_open(32);
@@ -254,7 +256,7 @@ static void batches_are_small_where_there_are_many_threads(void) {
   bins_budgets_add_up(&heap);
 }
 
-/* Nor of all classes together: it may sleep with them. */
+/* The bound holds for all classes together, since the thread may sleep with them. */
 static void all_batches_of_a_thread_share_a_budget(void) {
   for (size_t threads = 8; threads <= 512; threads *= 8) {
     const size_t most = threads <= 16 ? 1 << 20 : threads <= 128 ? (16 << 20) / threads : 128 << 10;
@@ -285,7 +287,7 @@ static void idle_classes_lose_what_they_earned(void) {
   bins_budgets_add_up(&heap);
 }
 
-/* Also where the room was lost before. */
+/* Slow start gives its quota again, even if the class lost its capacity before. */
 static void what_was_unearned_is_to_be_had_again(void) {
   const uint32_t cls = open_one(BYTES);
   CHECK(overflow(cls) == HAK_OVERFLOW_GROWN && heap.slow_start_bytes > 0);
@@ -294,7 +296,7 @@ static void what_was_unearned_is_to_be_had_again(void) {
   CHECK(heap.slow_start_bytes == 0 && overflow(cls) == HAK_OVERFLOW_GROWN);
 }
 
-/* Also of one that has no capacity, by a thread that seems to free only. */
+/* Overflows count even if the class has no capacity and the thread seems only to free. */
 static void every_overflow_counts_for_capacity(void) {
   enum { OVERFLOWS = 6 };
   const uint32_t cls = open_one(50000);
@@ -307,7 +309,7 @@ static void every_overflow_counts_for_capacity(void) {
 
 static void what_is_lent_comes_back(void) {
   const uint32_t cls = open_one(200);
-  CHECK(!hak_policy_add_quota(&heap, hak_class_of(16), 4)); /* it is closed */
+  CHECK(!hak_policy_add_quota(&heap, hak_class_of(16), 4)); /* the cache is closed */
   CHECK(overflow(cls) == HAK_OVERFLOW_GROWN);
   uint32_t before = capacity(cls), lent = 0;
   for (; hak_policy_add_quota(&heap, cls, 10); lent += 10) {
@@ -319,13 +321,13 @@ static void what_is_lent_comes_back(void) {
   hak_policy_drop_quota(&heap, cls);
   CHECK(capacity(cls) == before && heap.info[cls].sampler_quota == 0);
   CHECK(hak_policy_add_quota(&heap, cls, 10));
-  hak_policy_set_capacity(&heap, cls, 4); /* it lost some of it since */
+  hak_policy_set_capacity(&heap, cls, 4); /* the class lost a part of the quota since */
   hak_policy_drop_quota(&heap, cls);
   CHECK(capacity(cls) == 0);
   CHECK(hak_policy_add_quota(&heap, cls, 10));
   hak_policy_idle(&heap, cls);
   CHECK(capacity(cls) == 0 && heap.info[cls].sampler_quota == 0);
-  CHECK(hak_policy_add_quota(&heap, cls, lent)); /* all of it is to be had again */
+  CHECK(hak_policy_add_quota(&heap, cls, lent)); /* the whole quota is available again */
   bins_budgets_add_up(&heap);
 }
 

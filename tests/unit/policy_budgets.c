@@ -1,4 +1,4 @@
-/* How much a thread's caches may hold: as a part of what it has in use, and where nothing is. */
+/* How much a thread's cache may hold: in proportion to its use, and with nothing in use. */
 #include "arena.h"
 #include "bins.h"
 #include "cache.h"
@@ -18,7 +18,7 @@ static uint32_t capacity(uint32_t cls) {
   return bins_capacity(&heap, cls);
 }
 
-/* The class is fetched from so often, by a thread that returned more. */
+/* Simulates so many refills by a thread that returned more blocks than it fetches. */
 static void want(uint32_t cls, int times) {
   heap.info[cls].overflowed = 100000;
   for (int i = 0; i < times; i++) {
@@ -26,7 +26,7 @@ static void want(uint32_t cls, int times) {
   }
 }
 
-/* The same until no budget batches more. */
+/* The same until no budget allows more. */
 static void want_much(uint32_t cls) {
   heap.info[cls].overflowed = 100000;
   for (int i = 0; i < 10000; i++) {
@@ -57,14 +57,14 @@ static void what_is_earned_has_limits(void) {
   set_variable("HAKMEM_CACHE_CLASS_MAX=64M");
   hak_cache_open(&heap);
   hak_cache_set_open(1);
-  for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) { /* the process has nothing in use: the least budget holds */
+  for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) { /* with nothing in use, the least budget is the bound */
     heap.info[c].overflowed = 1 << 20;
     for (int round = 0; round < 5000; round++) {
       hak_policy_fetched(&heap, c, c < hak_class_of(4097) ? 16 : 1);
     }
     CHECK(heap.budget_bytes <= 1 << 20);
   }
-  size_t first_blocks = 0; /* each class of slabs has one, whatever it costs */
+  size_t first_blocks = 0; /* each class of slabs may have one block, whatever its size */
   for (uint32_t c = hak_class_of(4097); c < HAK_RUN_FIRST; c++) {
     CHECK(capacity(c) >= 1);
     first_blocks += hak_class_sizes[c];
@@ -73,7 +73,7 @@ static void what_is_earned_has_limits(void) {
   bins_budgets_add_up(&heap);
 }
 
-/* Of many threads none keeps much where the process has nothing in use; some of them may sleep. */
+/* If the process has nothing in use, none of many threads keeps much, since some of them may sleep. */
 static void many_threads_share_the_least_budget(void) {
   for (size_t threads = 1; threads <= 4096; threads *= 2) {
     const size_t most = threads <= 16 ? 1 << 20 : threads <= 128 ? (16 << 20) / threads : 128 << 10;
@@ -85,7 +85,7 @@ static void many_threads_share_the_least_budget(void) {
   }
 }
 
-/* Of the smallest blocks the option would allow more. */
+/* For the smallest blocks, the option alone would allow more. */
 static void no_cache_holds_more_than_a_magazine(void) {
   const uint32_t cls = open_one(16);
   hak_cache_set_open(1);
@@ -97,14 +97,14 @@ static void no_cache_holds_more_than_a_magazine(void) {
   CHECK(capacity(cls) == HAK_MAGAZINE_MAX);
 }
 
-/* Caches share twice what the process has in use, and of blocks up to 4 KiB as much again. */
+/* All caches together may hold twice the memory in use, and as much again in blocks up to 4 KiB. */
 static void caches_share_the_budget(void) {
   const uint32_t large = open_one(40 << 10), small = hak_class_of(4096);
   CHECK(large == HAK_RUN_FIRST - 1);
   use_mib(128);
   hak_cache_set_open(2 * (128 << 20) / (80 << 10) + 1);
   want(large, 2);
-  CHECK(capacity(large) == 1); /* twice 128 MiB / as many is less than two blocks */
+  CHECK(capacity(large) == 1); /* each thread's share of 256 MiB is less than two blocks */
   hak_cache_set_open(2 * (128 << 20) / (80 << 10) - 1);
   want(large, 2);
   CHECK(capacity(large) == 2);
@@ -114,7 +114,7 @@ static void caches_share_the_budget(void) {
   bins_budgets_add_up(&heap);
 }
 
-/* What other threads may hold is not in use: they may sleep for ever. */
+/* The memory that other caches may hold does not count as use, since their threads may sleep for ever. */
 static void no_cache_pays_for_another(void) {
   static hak_heap_t other;
   const uint32_t cls = open_one(BYTES);
@@ -123,14 +123,14 @@ static void no_cache_pays_for_another(void) {
   use_mib(16);
   hak_policy_set_capacity(&other, cls, (16 << 20) / BYTES);
   want_much(cls);
-  CHECK(heap.budget_bytes <= 1 << 20); /* the least */
+  CHECK(heap.budget_bytes <= 1 << 20); /* the least budget */
   hak_policy_set_capacity(&other, cls, (8 << 20) / BYTES);
   want_much(cls);
   CHECK(heap.budget_bytes > 1 << 20);
   bins_budgets_add_up(&heap);
 }
 
-/* Half of what is in use, together with the other large blocks. Not even the first has a place of its own. */
+/* Runs and the other large blocks together may have half of the use. Not even the first run is exempt. */
 static void runs_share_half_of_the_budget(void) {
   const uint32_t run = open_one(HAK_CACHED_MAX), large = hak_class_of(40 << 10);
   use_mib(128);
@@ -148,7 +148,7 @@ static void runs_share_half_of_the_budget(void) {
   bins_budgets_add_up(&heap);
 }
 
-/* Where nothing is in use, a thread's share of what would be retained. */
+/* With nothing in use, a thread may keep its share of the memory that the arena would retain. */
 static void of_runs_a_thread_keeps_a_little(void) {
   for (size_t threads = 1; threads <= 64; threads *= 2) {
     const size_t most = (8 << 20) / threads;
@@ -177,7 +177,7 @@ static void what_an_ended_thread_had_counts_no_more(void) {
   }
 }
 
-/* They may all sleep, each with what it returned last. */
+/* All of them may sleep, each with the blocks that it freed last. */
 static void of_thousands_of_threads_none_keeps_a_run(void) {
   for (uint32_t c = HAK_RUN_FIRST; c < HAK_CLASS_COUNT; c++) {
     (void)open_one(BYTES);
@@ -198,7 +198,7 @@ static void the_lean_profile_keeps_no_runs(void) {
   CHECK(run_bytes() == 0);
 }
 
-/* And all of them keep an eighth of a limit at most, beyond what each has without asking. */
+/* All caches together keep at most an eighth of a memory limit, apart from each thread's slow-start quota. */
 static void caches_leave_room_below_a_limit(void) {
   enum { LIMIT = 128 << 20 };
   set_variable("HAKMEM_MEMORY_LIMIT=128M");
@@ -206,7 +206,7 @@ static void caches_leave_room_below_a_limit(void) {
   use_mib(32);
   for (uint32_t c = large; c > large - 3; c--) {
     want(c, 1000);
-    CHECK((size_t)capacity(c) * hak_class_sizes[c] <= 8 << 20); /* the option of a class */
+    CHECK((size_t)capacity(c) * hak_class_sizes[c] <= 8 << 20); /* the option limits a class */
   }
   CHECK(heap.large_budget_bytes > LIMIT / 8 - (40 << 10) && heap.large_budget_bytes <= LIMIT / 8 + (40 << 10));
   want(HAK_CLASS_COUNT - 1, 10);

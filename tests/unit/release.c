@@ -1,4 +1,4 @@
-/* What goes back to the system: how much, what first, in what steps, and what is so while it is on its way. */
+/* Purging: how much memory goes back to the system, in which order and steps, and its state meanwhile. */
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,7 +12,7 @@ static bool is_zeroed_at(const char *expected) {
   return zeroed;
 }
 
-/* Up to the target all stays; beyond, about half of it does. */
+/* Up to the target, all free memory stays. Beyond it, about half of the target stays. */
 static void beyond_the_target_half_of_it_stays(void) {
   set_policy((Policy){.retain = 60});
   char *base[3] = {slices_take(CHUNK), slices_take(CHUNK), slices_take(CHUNK)};
@@ -45,14 +45,14 @@ static void purging_keeps_what_it_is_told(void) {
   hak_arena_give_chunks(base);
   CHECK(!hak_arena_purge(4 * CHUNK) && dirty_slices() == 4 * CHUNK);
   CHECK(hak_arena_purge(2 * CHUNK) && dirty_slices() == 2 * CHUNK);
-  CHECK(!hak_arena_purge(2 * CHUNK) && is_only_extent(true, base, 2)); /* the end went */
+  CHECK(!hak_arena_purge(2 * CHUNK) && is_only_extent(true, base, 2)); /* the end of the extent was purged */
   CHECK(hak_chunk_at(chunk_of(base, 2))->state == HAK_CHUNK_GONE);
   CHECK(hak_arena_purge(0) && dirty_slices() == 0 && !hak_arena_purge(0));
   CHECK(hak_arena_totals().mapped_slices == 0 && hak_arena_totals().unmapped_ever == 4 * CHUNK);
   slices_add_up();
 }
 
-/* Rows of dirty slices inside a chunk go with one call each, and nothing else. */
+/* Each run of dirty slices inside a chunk is purged by one call, and nothing else is. */
 static void holes_are_given_back_one_by_one(void) {
   hak_os_counts_t before, after;
   set_policy((Policy){.retain = 1000});
@@ -72,7 +72,7 @@ static void holes_are_given_back_one_by_one(void) {
   slices_add_up();
 }
 
-/* Whole chunks go before the slices of others, whose pages would come back one by one. */
+/* Whole chunks are purged before slices of others, whose pages would be faulted in one by one. */
 static void whole_chunks_go_first(void) {
   set_policy((Policy){.retain = 1000});
   char *base = slices_take(CHUNK), *whole = slices_take(CHUNK);
@@ -82,7 +82,7 @@ static void whole_chunks_go_first(void) {
   CHECK(hak_chunk_at(whole)->state == HAK_CHUNK_GONE);
 }
 
-/* The emptiest chunk may become a whole one. */
+/* The emptiest chunk is purged first, since it may become whole. */
 static void the_emptiest_chunk_goes_first(void) {
   set_policy((Policy){.retain = 1000});
   char *full = slices_take(CHUNK), *empty = slices_take(CHUNK);
@@ -92,7 +92,7 @@ static void the_emptiest_chunk_goes_first(void) {
   CHECK(all_zero(empty, (size_t)100 << HAK_SLICE_SHIFT) && full[0] == 1);
 }
 
-/* 4 MiB at once: whoever gives a little works a little. */
+/* A small free purges at most 4 MiB, so that it does not take long. */
 static void what_goes_goes_in_steps(void) {
   set_policy((Policy){.retain = 100000});
   char *base = chunks_take(12, 0), *other = slices_take(CHUNK);
@@ -109,7 +109,7 @@ static void what_goes_goes_in_steps(void) {
   slices_add_up();
 }
 
-/* Who gives much does the work for it. */
+/* A large free purges its own amount at once. */
 static void a_large_give_goes_at_once(void) {
   set_policy((Policy){.retain = 100});
   char *base = chunks_take(60, 0);
@@ -117,7 +117,7 @@ static void a_large_give_goes_at_once(void) {
   CHECK(dirty_slices() <= 100 && hak_arena_totals().mapped_slices <= CHUNK);
 }
 
-/* Every descriptor of slabs is in use: whole chunks need none to go. */
+/* All spare descriptors are in use. Purging whole chunks needs none. */
 static void chunks_go_without_spare_descriptors(void) {
   set_policy((Policy){0});
   char *base = chunks_take(8, 0);
@@ -139,18 +139,18 @@ static void look_in_the_middle(void) {
   CHECK(hak_chunk_at(place)->purging == hak_mask_of(3, 4) && hak_chunk_at(place)->free == 0);
   char *elsewhere = slices_take(4);
   CHECK(elsewhere < place || elsewhere >= chunk_of(place, 1));
-  hak_arena_give(slice_of(place, 10), 2); /* of the same chunk */
+  hak_arena_give(slice_of(place, 10), 2); /* in the same chunk */
   CHECK(slices_take(1) == slice_of(place, 10));
 }
 
-/* While slices go back to the system they are nobody's, and no lock is held. */
+/* While slices are being purged, they are neither free nor in use, and no lock is held. */
 static void purging_slices_are_out_of_reach(void) {
   set_policy((Policy){.retain = 1000});
   place = slices_take(CHUNK);
   hak_arena_give(slice_of(place, 3), 4);
   system_during(SYSTEM_MADVISE, look_in_the_middle);
   CHECK(hak_arena_purge(0) && system_was_during());
-  CHECK(dirty_slices() == 1); /* freed meanwhile: a purge ends, however much others free */
+  CHECK(dirty_slices() == 1); /* freed meanwhile; a purge ends, however much other threads free */
   CHECK(hak_arena_purge(0) && dirty_slices() == 0);
   slices_add_up();
   CHECK(is_zeroed_at(slice_of(place, 3)) || dirty_slices() > 0);
@@ -196,13 +196,13 @@ static void take_descriptors(void) {
   }
 }
 
-/* What could not be unmapped goes back into the lists, whatever happened to the descriptors meanwhile. */
+/* An extent that could not be unmapped goes back into the lists, even if all other descriptors were used meanwhile. */
 static void a_purging_extent_keeps_its_descriptors(void) {
   char *base[4];
   set_policy((Policy){.retain = 100000});
   for (size_t i = 0; i < 4; i++) {
     base[i] = chunks_take(2, 0);
-    CHECK(slices_take(CHUNK)); /* between them, so that they do not join */
+    CHECK(slices_take(CHUNK)); /* a chunk between the extents, so that they do not join */
   }
   for (size_t i = 0; i < 4; i++) {
     hak_arena_give_chunks(base[i]);
@@ -224,7 +224,7 @@ static void fork_in_the_middle(void) {
   slices_fork(in_child);
 }
 
-/* The thread that gave them back is not in the child; there they are free again. */
+/* The purging thread does not exist in the child; there its slices are free again. */
 static void a_fork_ends_purging_in_the_child(void) {
   set_policy((Policy){.retain = 1000});
   place = slices_take(CHUNK);
@@ -247,8 +247,8 @@ static void fork_beside_an_extent(void) {
   slices_fork(extent_in_child);
 }
 
-/* As long as its pages are on their way an extent is free again in the child; once it is about to be unmapped, nobody
- * knows there whose the addresses are, but the pages are gone. */
+/* If a fork happens while pages are discarded, the extent is free again in the child. If it happens just before the
+ * extent is unmapped, the child does not know whether it may use the addresses, and loses them; the pages are gone. */
 static void a_fork_ends_the_purging_of_an_extent(void) {
   static const SystemCall calls[] = {SYSTEM_MADVISE, SYSTEM_MUNMAP};
   static const size_t dirty[] = {2 * CHUNK, 0};
@@ -273,7 +273,8 @@ static void fork_and_go_on(void) {
   }
 }
 
-/* A signal handler forked: in the child the same thread goes on, and what it was giving back is somebody's by then. */
+/* A signal handler forks during purging. In the child, the same thread goes on, and the memory that it was purging may
+ * be in use by then. */
 static void purging_may_be_over_when_its_thread_goes_on(void) {
   int status;
   set_policy((Policy){.retain = 1000});

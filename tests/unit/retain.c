@@ -1,8 +1,8 @@
-/* The law of retention, rule by rule: keep what recent demand has drawn, give back the rest. */
+/* The rules of retention, one by one: keep as much as recent demand has drawn, give back the rest. */
 #include "child.h"
 #include "retention.h"
 
-/* Nothing says that it will be wanted again. */
+/* After the first fall, nothing shows that the memory will be needed again. */
 static void the_first_fall_goes_at_once(void) {
   char *block[40];
   set_policy(law);
@@ -33,7 +33,8 @@ static void a_large_fall_leaves_just_what_may_stay(void) {
   CHECK(dirty_slices() == 10 * CHUNK);
 }
 
-/* A pause without any call is half a window at most, however long: a sleeper's memory is not idle. */
+/* A pause without any call counts as half a window at most, however long: the memory of a sleeping program is not
+ * idle. */
 static void a_pause_is_half_a_window_at_most(void) {
   set_policy(law);
   draw_twice(10);
@@ -48,7 +49,7 @@ static void a_pause_is_half_a_window_at_most(void) {
   CHECK(hak_arena_window_ended() && !hak_arena_window_ended());
 }
 
-/* The clock of one thread is behind that of another. */
+/* The clock value of one thread may be older than that of another. */
 static void time_does_not_run_backwards(void) {
   set_policy(law);
   hak_arena_tick(now_ms + WINDOW_MS / 2);
@@ -61,7 +62,7 @@ static void time_does_not_run_backwards(void) {
   CHECK(hak_arena_window_ended());
 }
 
-/* Of any length, also of an odd one, and of none. */
+/* Windows end for any length, even an odd one, or 0. */
 static void every_window_ends(void) {
   static const uint64_t lengths[] = {0, 1, 2, 3, 50, 3600000};
   set_policy(law);
@@ -74,7 +75,7 @@ static void every_window_ends(void) {
   }
 }
 
-/* In use and free: together half as much again as the most that was in use in the last two windows. */
+/* Use and free memory together stay below 1.5 times the peak use of the last two windows. */
 static void what_stays_is_bound_by_the_recent_peak(void) {
   enum { BLOCKS = 64, SLICES = CHUNK - 1 };
   char *block[BLOCKS];
@@ -83,7 +84,7 @@ static void what_stays_is_bound_by_the_recent_peak(void) {
     for (size_t i = 0; i < BLOCKS; i++) {
       block[i] = slices_reserve(CHUNK);
     }
-    for (size_t i = 0; i < BLOCKS; i++) { /* one slice stays in each chunk: nothing else fits in */
+    for (size_t i = 0; i < BLOCKS; i++) { /* one slice stays free in each chunk, since no block fits into it */
       hak_arena_give(block[i], SLICES);
     }
     for (size_t i = 0; round < 2 && i < BLOCKS; i++) {
@@ -103,7 +104,7 @@ static void what_stays_is_bound_by_the_recent_peak(void) {
   CHECK(purged() > 0);
 }
 
-/* The peak is that of two windows: not of this one alone, and of none before. */
+/* The peak is taken over two windows: this one and the one before, no earlier ones. */
 static void a_peak_counts_for_two_windows(void) {
   set_policy((Policy){.most = NO_MOST});
   char *base = chunks_reserve(10, 0);
@@ -116,7 +117,7 @@ static void a_peak_counts_for_two_windows(void) {
   CHECK(!hak_arena_has_fallen());
 }
 
-/* As demand regrets more than the peak allows, it need not be taken back when the peak falls. */
+/* The allowance never exceeds what the peak permits, so it need not be reduced later when the peak falls. */
 static void what_is_learned_is_bound_by_the_peak(void) {
   set_policy((Policy){.most = NO_MOST});
   char *low = chunks_reserve(8, 0);
@@ -125,7 +126,7 @@ static void what_is_learned_is_bound_by_the_peak(void) {
     (void)hak_arena_purge(0);
     hak_arena_give_chunks(next);
     CHECK(hak_arena.retention.balance <= (int64_t)(10 * CHUNK + 10 * CHUNK / 2));
-    set_number("RETAIN_MAX", 0); /* so that it goes, and is fetched again */
+    set_number("RETAIN_MAX", 0); /* so that the memory is purged, and fetched again */
     hak_arena_purge_step();
     pass_ms(1);
     set_number("RETAIN_MAX", INT64_MAX);
@@ -156,7 +157,8 @@ static void the_warm_pool_stays(void) {
   CHECK(dirty_slices() == (size_t)5 * SLAB);
 }
 
-/* Steps of 4 MiB, for nobody waits long; and half of what may stay goes with a surplus, for a purge is rare then. */
+/* A surplus is purged in steps of 4 MiB, so that no call takes long. A part of the allowed memory is purged with it, so
+ * that purges are rare. */
 static void a_surplus_goes_in_steps(void) {
   set_policy((Policy){.retain = 100000, .most = NO_MOST});
   char *other = slices_take(CHUNK);

@@ -4,12 +4,12 @@
 
 enum { BLOCKS_MAX = 4096, ROUNDS = 12 };
 
-/* What one round takes: `blocks` of so many chunks and slices. Its rise takes `rise_ms`; after the fall nobody calls
- * for `sleep_ms`. */
+/* One round takes `blocks` blocks of so many chunks and slices. Its rise takes `rise_ms`. After the fall, there is no
+ * call for `sleep_ms`. */
 typedef struct Cycle {
   size_t blocks, chunks, slices;
   uint64_t rise_ms, sleep_ms;
-  bool fills;       /* whole chunks: none has room beside the blocks that none of them fits into */
+  bool fills;       /* the blocks fill whole chunks, with no unusable room beside them */
   bool slow_second; /* the second rise takes ten times as long: the machine was busy */
 } Cycle;
 
@@ -24,7 +24,7 @@ static void take(size_t i) {
   faulted += fetched() - before;
 }
 
-/* Every 256th huge block goes in its turn: here none does. */
+/* Normally every 256th freed huge block is purged; here none is. */
 static void give(size_t i) {
   hak_huge_freed = 0;
   if (cycle->chunks > 0) {
@@ -34,7 +34,7 @@ static void give(size_t i) {
   }
 }
 
-/* A rise, with a tick at every tenth of it. */
+/* Takes all blocks, with ten ticks over the time of the rise. */
 static void rise(uint64_t ms) {
   for (size_t i = 0; i < cycle->blocks; i++) {
     take(i);
@@ -77,9 +77,9 @@ static void faults_twice_at_most(void) {
   slices_add_up();
 }
 
-/* What no block fits into is free at the peak, too: in each window as much is idle, and comes back; so ten rounds fault
- * in as much as one and a block at most. From 2 MiB to 8 GiB; as fast as can be, and so slowly that a rise and a pause
- * fit in a window just so; with the machine asleep in between, and slow. */
+/* Room into which no block fits is free even at the peak. It becomes idle in each window, and is faulted in again. So
+ * ten rounds fault in at most as much as this room and one block. The cycles use 2 MiB to 8 GiB. Some are as fast as
+ * possible; in others, a rise and a pause just fit into a window. The machine may sleep in between, or be slow. */
 static void cycles_fault_twice_at_most(void) {
   static const struct {
     size_t blocks, chunks, slices;
@@ -97,7 +97,7 @@ static void cycles_fault_twice_at_most(void) {
   }
 }
 
-/* At any place in a window: nothing goes while the program sleeps, or when it wakes. */
+/* The sleep may begin at any point of a window. Nothing is purged while the program sleeps, or when it wakes. */
 static void sleep_changes_nothing(void) {
   static const Cycle one = {.blocks = 60, .chunks = 1, .rise_ms = 130, .sleep_ms = 7777};
   cycle = &one;
@@ -113,7 +113,8 @@ static void sleep_changes_nothing(void) {
   CHECK(purged() == gone);
 }
 
-/* Heights that change from round to round: what stays is what was drawn, and of two windows' peak half as much more. */
+/* The peak changes from round to round. The retained memory is bounded by past demand, and by 1.5 times the peak of two
+ * windows. */
 static void phases_of_other_heights(void) {
   static const size_t heights[] = {40, 10, 40, 25, 5, 40};
   set_policy((Policy){.retain = 16, .most = NO_MOST});

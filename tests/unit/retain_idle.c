@@ -1,14 +1,14 @@
-/* The second rule of the law of retention: what was free during a whole window was kept in vain. */
+/* The second rule of retention: memory that was free during a whole window was kept in vain. */
 #include "child.h"
 #include "retention.h"
 
-/* Free during a whole window: kept in vain, and given back within the next. */
+/* Memory that was free during a whole window is given back within the next. */
 static void what_is_idle_for_a_window_goes_in_the_next(void) {
   set_policy(law);
   draw_twice(30);
   CHECK(dirty_slices() == 30 * CHUNK);
   pass_windows(1);
-  CHECK(dirty_slices() >= 28 * CHUNK); /* it was in use in this one */
+  CHECK(dirty_slices() >= 28 * CHUNK); /* it was in use in this window */
   pass_windows(1);
   for (size_t visits = 0; visits < 30; visits++) {
     hak_arena_purge_step();
@@ -17,7 +17,7 @@ static void what_is_idle_for_a_window_goes_in_the_next(void) {
   slices_add_up();
 }
 
-/* What is left of it when demand comes back is not idle, and RETAIN allows it. */
+/* When demand comes back, the part that is still resident no longer counts as idle, and RETAIN allows it to stay. */
 static void what_demand_draws_is_idle_no_more(void) {
   set_policy((Policy){.retain = 40 * CHUNK, .most = NO_MOST});
   hak_arena_give_chunks(chunks_reserve(10, 0));
@@ -29,7 +29,7 @@ static void what_demand_draws_is_idle_no_more(void) {
   CHECK(dirty_slices() == left && purged() == gone);
 }
 
-/* Of what stays, the part that no demand touched goes. */
+/* The part of the retained memory that demand did not touch is given back. */
 static void the_part_that_demand_draws_stays(void) {
   set_policy(law);
   draw_twice(40);
@@ -42,7 +42,8 @@ static void the_part_that_demand_draws_stays(void) {
   CHECK(dirty_slices() == 30 * CHUNK && purged() == gone);
 }
 
-/* However much was idle beyond what was allowed, the next regret counts in full. */
+/* Even if more memory was idle than the allowance, the allowance does not become negative: the next regret counts in
+ * full. */
 static void an_allowance_does_not_sink_below_nothing(void) {
   set_policy((Policy){.retain = 60 * CHUNK, .most = NO_MOST});
   hak_arena_give_chunks(chunks_reserve(60, 0));
@@ -56,13 +57,13 @@ static void an_allowance_does_not_sink_below_nothing(void) {
   CHECK(dirty_slices() == 2 * CHUNK);
 }
 
-/* RETAIN, too, is for demand: what nobody draws of it goes, and the next fall goes at once. */
+/* Memory kept by RETAIN must serve demand, too. The idle part is given back, and so is the next fall, at once. */
 static void retain_is_idle_like_the_rest(void) {
   set_policy((Policy){.retain = 4 * CHUNK, .most = NO_MOST});
   hak_arena_give_chunks(chunks_reserve(2, 0));
   pass_windows(3);
   CHECK(dirty_slices() == 0 && target() == 2 * CHUNK);
-  char *large = chunks_reserve(8, 0), *again = chunks_reserve(2, 0); /* fetches what went */
+  char *large = chunks_reserve(8, 0), *again = chunks_reserve(2, 0); /* fetches purged memory */
   hak_arena_give_chunks(large);
   hak_arena_give_chunks(again);
   CHECK(target() == 4 * CHUNK && dirty_slices() <= 4 * CHUNK);

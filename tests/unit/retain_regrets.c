@@ -1,9 +1,10 @@
-/* Which purges demand regrets, and by how much more stays then; what else is purged or fetched teaches nothing. */
+/* Purges that turn out to be wrong ("regrets"), because demand soon fetches the memory again: how much they raise the
+ * allowance. Other purges and fetches have no effect on it. */
 #include "child.h"
 #include "retention.h"
 #include "system.h"
 
-/* A purge that demand regrets in this window or the next adds as much to what may stay. */
+/* A purge whose memory is fetched in this window or the next raises the allowance by that amount. */
 static void what_is_fetched_again_soon_stays_from_then_on(void) {
   set_policy(law);
   char *base = slices_take(CHUNK);
@@ -16,7 +17,7 @@ static void what_is_fetched_again_soon_stays_from_then_on(void) {
   slices_add_up();
 }
 
-/* Of what is fetched, no more counts than was purged; and nothing twice. */
+/* Fetched memory counts only up to the amount that was purged, and only once. */
 static void only_purged_memory_is_regretted(size_t windows) {
   set_policy(law);
   char *rest = chunks_reserve(4, 0), *more = chunks_reserve(9, 0);
@@ -39,7 +40,8 @@ static void in_the_next_window(void) {
   only_purged_memory_is_regretted(1);
 }
 
-/* Kept, it would not have served: no row was as long. So blocks that shrink, one after the other, teach nothing. */
+/* The purged memory could not have served the request, since no run was long enough. So blocks that shrink, one after
+ * the other, have no effect. */
 static void a_row_too_short_is_not_regretted(void) {
   char *block[20];
   set_policy(law);
@@ -54,7 +56,7 @@ static void a_row_too_short_is_not_regretted(void) {
   CHECK(drawn() > 0);
 }
 
-/* Purged in a window: whoever fetches it in the one after the next has no regret. */
+/* If memory purged in one window is fetched only in the second window after it, this is no regret. */
 static void a_regret_comes_within_two_windows(void) {
   set_policy(law);
   hak_arena_give_chunks(chunks_reserve(4, 0));
@@ -71,7 +73,7 @@ static void a_later_one_is_none(void) {
   CHECK(dirty_slices() <= LITTLE);
 }
 
-/* Also where a purge has just shown that rows as long are wanted. */
+/* The same if a recent purge of runs of that length was regretted. */
 static void a_later_one_is_none_beside_a_recent_one(void) {
   set_policy(law);
   hak_arena_give_chunks(chunks_reserve(4, 0));
@@ -85,7 +87,7 @@ static void a_later_one_is_none_beside_a_recent_one(void) {
   CHECK(gone > 0 && gone <= CHUNK && drawn() <= (int64_t)gone);
 }
 
-/* Also where demand drew on what was purged before it. */
+/* The same if demand has fetched memory that was purged earlier. */
 static void a_regret_does_not_prolong_later_ones(void) {
   set_policy(law);
   draw_twice(4);
@@ -97,7 +99,7 @@ static void a_regret_does_not_prolong_later_ones(void) {
   CHECK(drawn() == before);
 }
 
-/* The older regret is spent first, so that the younger one lasts. */
+/* A fetch is counted against the oldest purge first, so that the younger one lasts. */
 static void old_regrets_are_spent_first(void) {
   set_policy(law);
   char *older = chunks_reserve(10, 0), *younger = chunks_reserve(8, 0);
@@ -114,8 +116,7 @@ static void old_regrets_are_spent_first(void) {
   CHECK(drawn() > before);
 }
 
-/* A rise that takes long, where the machine is slow, say: as long as each window fetches some of it, all of it counts.
- */
+/* A rise may take long, for example on a slow machine. As long as each window fetches a part, all of it counts. */
 static void a_slow_rise_is_regretted_to_its_end(void) {
   char *block[40];
   set_policy(law);
@@ -130,20 +131,20 @@ static void a_slow_rise_is_regretted_to_its_end(void) {
   CHECK(dirty_slices() > 38 * CHUNK);
 }
 
-/* What a program asks to be given back, or a limit, was no decision that could be wrong. */
+/* A purge by request of the program, or because of a limit, is no decision that could be wrong. */
 static void a_trim_teaches_nothing(void) {
   set_policy((Policy){.retain = 4 * CHUNK, .most = NO_MOST});
   for (size_t round = 0; round < 3; round++) {
     hak_arena_give_chunks(chunks_reserve(4, 0));
     CHECK(dirty_slices() == 4 * CHUNK && hak_arena_purge(0) && target() == 4 * CHUNK);
     pass_windows(round);
-    CHECK(target() == 4 * CHUNK); /* what is gone is not idle */
+    CHECK(target() == 4 * CHUNK); /* purged memory is not idle */
   }
   chunks_reserve(4, 0);
   CHECK(target() == 4 * CHUNK);
 }
 
-/* Nor where a purge has just shown that rows as long are wanted again. */
+/* The same after a regretted purge of runs of that length. */
 static void a_trim_after_a_purge_teaches_nothing(void) {
   set_policy((Policy){.retain = 4 * CHUNK, .most = NO_MOST});
   hak_arena_give_chunks(chunks_reserve(9, 0));
@@ -170,7 +171,7 @@ static void neither_does_the_memory_limit(void) {
   }
 }
 
-/* What the system would not take never went, so nobody can regret it. */
+/* Memory that the system refused to take was not purged, so fetching it is no regret. */
 static void a_refused_purge_teaches_nothing(void) {
   set_policy(law);
   char *base = slices_take(CHUNK), *large = chunks_take(2, 0);
@@ -180,14 +181,14 @@ static void a_refused_purge_teaches_nothing(void) {
   hak_arena_give_chunks(large);
   CHECK(purged() == 0 && dirty_slices() == 3 * CHUNK - 1);
   system_allow();
-  for (size_t i = 0; i < 8; i++) { /* also rows as short as what was refused */
+  for (size_t i = 0; i < 8; i++) { /* even runs as short as the refused one */
     slices_reserve(CHUNK / 2 + 1);
   }
   CHECK(target() == LITTLE && drawn() == 0);
   slices_add_up();
 }
 
-/* Every 256th huge block goes, so that pages that nobody writes to do not gather: that teaches nothing, either. */
+/* Every 256th freed huge block is purged, so that unwritten pages do not accumulate. This has no effect either. */
 static void a_block_that_goes_by_turns_teaches_nothing(void) {
   set_policy((Policy){.retain = CHUNK, .most = NO_MOST});
   for (size_t i = 0; i < 255; i++) {
@@ -200,13 +201,14 @@ static void a_block_that_goes_by_turns_teaches_nothing(void) {
   CHECK(target() == CHUNK);
 }
 
-/* Resident chunks that move into a new extent are no demand, for they stay resident; what is fresh of it is. */
+/* Resident chunks that move into a new extent are no demand, since they stay resident. The fresh part of the extent is
+ * demand. */
 static void the_fresh_part_of_an_extent_is_demand(void) {
   set_policy((Policy){.retain = 3 * CHUNK, .most = NO_MOST});
   char *apart[3];
   for (size_t i = 0; i < 3; i++) {
     apart[i] = chunks_reserve(1, 0);
-    chunks_reserve(1, 0); /* between them */
+    chunks_reserve(1, 0); /* a chunk between them */
   }
   hak_arena_give_chunks(chunks_reserve(20, 0));
   (void)hak_arena_purge(0);
@@ -221,7 +223,7 @@ static void the_fresh_part_of_an_extent_is_demand(void) {
   slices_add_up();
 }
 
-/* A block that the kernel makes longer could have used nothing of what was kept. */
+/* A block that the kernel lengthens could not have used retained memory. */
 static void a_block_that_grows_regrets_nothing(void) {
   set_policy(law);
   bool zeroed;

@@ -1,4 +1,4 @@
-/* The options of retention for one test, its clock, and a look at what follows from both. */
+/* The options of retention for one test, its clock, and the state that follows from both. */
 #ifndef HAK_TEST_RETENTION_H
 #define HAK_TEST_RETENTION_H
 
@@ -19,7 +19,7 @@ static inline void pass_ms(uint64_t ms) {
   hak_arena_tick(now_ms);
 }
 
-/* Activity without a request for memory. A window that begins at a tick ends with the last of as many. */
+/* Activity without a request for memory. A window that begins at a tick ends TICKS ticks later. */
 static inline void pass_windows(size_t count) {
   for (size_t i = 0; i < count * TICKS; i++) {
     pass_ms(WINDOW_MS / TICKS);
@@ -50,12 +50,12 @@ static inline size_t target(void) {
   return hak_arena_totals().target_slices;
 }
 
-/* What demand has drawn, less what was idle: it may stay beyond RETAIN, as far as the peak allows. */
+/* The allowance beyond RETAIN: what demand has drawn, less what was idle. The peak limits it, too. */
 static inline int64_t drawn(void) {
   return hak_arena.retention.balance;
 }
 
-/* Slices that were not resident when they were taken: each will be a page fault or more. */
+/* Number of slices that were not resident when they were taken; each causes at least one page fault. */
 static inline size_t fetched(void) {
   return hak_arena.retention.fetched;
 }
@@ -70,7 +70,7 @@ static inline uint64_t give_back_calls(void) {
   return counts.madvise + counts.munmap;
 }
 
-/* Without a write: of so much memory no page becomes resident. */
+/* Takes chunks without writing to them, so that no page becomes resident. */
 static inline char *chunks_reserve(size_t chunks, size_t tail) {
   bool zeroed;
   char *base = hak_arena_take_chunks(chunks, tail, 1, false, &zeroed);
@@ -88,7 +88,7 @@ static inline char *slices_reserve(size_t slices) {
 enum { LITTLE = 16 };
 static const Policy law = {.retain = LITTLE, .most = NO_MOST};
 
-/* Demand draws `chunks` twice: the second time it regrets what went after the first. */
+/* Takes and frees `chunks` twice. The second time fetches what was purged after the first. */
 static inline void draw_twice(size_t chunks) {
   for (int round = 0; round < 2; round++) {
     hak_arena_give_chunks(chunks_reserve(chunks, 0));

@@ -1,5 +1,4 @@
-/* Blocks that are runs of slices: taken and given one by one and several at once, made larger and smaller where they
- * are. */
+/* Blocks that are runs of slices: taken and given one by one and several at once, grown and shrunk in place. */
 #include "large.h"
 
 #include "child.h"
@@ -32,7 +31,7 @@ static size_t out_in_all(void) {
   return blocks;
 }
 
-/* Its first slice has the class, all others have none. */
+/* The first slice of a run has the class; all others have none. */
 static void only_the_first_slice_has_the_class(void) {
   char *blocks[HAK_CLASS_COUNT];
   for (uint32_t cls = FIRST; cls <= LAST; cls++) {
@@ -122,7 +121,7 @@ static void several_are_returned(void) {
   slices_add_up();
 }
 
-/* What a block that began there carried while it was free is on no block that is handed out. */
+/* The mark of an earlier free block that began at the same place is removed before a run is handed out. */
 static void a_stale_mark_is_not_handed_out(void) {
   bool zeroed;
   retain_everything();

@@ -1,4 +1,4 @@
-/* The sampler: what it does to the tables, lists and blocks, whatever it is asked and whatever fails. */
+/* The sampler: its effects on tables, lists and blocks, for all requests and failures. */
 #include "sample.h"
 
 #include <errno.h>
@@ -49,7 +49,7 @@ static void on_and_off_change_the_table(void) {
   table_leads_to_bins();
   CHECK(hak_sample_rate() == 0 && !hak_hook_is_on());
   CHECK(hak_sample_start(12345) && hak_sample_rate() == 12345 && hak_hook_is_on());
-  CHECK(hak_small_code(0) == HAK_BINS_AT); /* nobody counts blocks of no bytes */
+  CHECK(hak_small_code(0) == HAK_BINS_AT); /* blocks of no bytes are never counted */
   for (size_t bytes = 1; bytes <= HAK_SMALL_MAX; bytes++) {
     uint32_t cls = hak_class_of(bytes);
     CHECK(hak_small_code(bytes) == (bytes <= 4096 ? (cls - 1) * HAK_BATCH_WORDS : HAK_BINS_AT));
@@ -59,15 +59,15 @@ static void on_and_off_change_the_table(void) {
   table_leads_to_bins();
   CHECK(hak_sample_rate() == 0);
   hak_free(hak_malloc(1 << 20));
-  CHECK(!hak_hook_is_on()); /* this thread saw it */
+  CHECK(!hak_hook_is_on()); /* this thread has noticed the change */
   hak_check();
 }
 
-/* As another process does it: nothing but a store. */
+/* Changes the setting as another process does, by a single store. */
 static void the_request_word_is_obeyed(void) {
   hak_free(hak_malloc(100));
   hak_sample_request = (uint64_t)1 << HAK_SAMPLE_MEAN_BITS | ALL;
-  hak_free(hak_malloc(HAK_SMALL_MAX + 1)); /* passes by */
+  hak_free(hak_malloc(HAK_SMALL_MAX + 1)); /* takes the slow path */
   CHECK(hak_small_code(1) == 0);
   void *block = hak_malloc(100);
   CHECK(hak_class_at(block) == HAK_CLASS_SAMPLED);
@@ -96,7 +96,7 @@ static const size_t sizes[] = {1,     16,    17,    100,   1000,   4096,    4097
                                16384, 32768, 32769, 65536, 300000, 1 << 20, (1 << 20) + 1, 5 << 20};
 enum { SIZES = sizeof sizes / sizeof *sizes };
 
-/* A mean of 1: every block is a sample, is as large as it would be, and keeps what is written there. */
+/* With a mean of 1, every block is a sample. It has its usual size, and keeps its contents. */
 static void every_size_can_be_sampled(void) {
   unsigned char *blocks[SIZES];
   size_t usable[SIZES];
@@ -137,7 +137,8 @@ static void every_size_can_be_sampled(void) {
   CHECK(hak_arena_used_slices() == 0);
 }
 
-/* More than one slice of slots, and more records than one piece, buckets that grow; freed in another order. */
+/* Samples fill more than one slice of slots, more than one piece of records, and make the table grow. They are freed in
+ * another order. */
 static void many_are_sampled(void) {
   enum { MANY = 20000 };
   static void *blocks[MANY];
@@ -156,7 +157,7 @@ static void many_are_sampled(void) {
       }
     }
     CHECK(hak_records_live() == 0);
-    CHECK(hak_slot_bytes() <= (size_t)7 * HAK_SLICE_BYTES); /* of each size one is kept */
+    CHECK(hak_slot_bytes() <= (size_t)7 * HAK_SLICE_BYTES); /* one slice of each slot size is kept */
   }
   hak_sample_stop();
   CHECK(hak_slot_bytes() == 0);
@@ -165,7 +166,7 @@ static void many_are_sampled(void) {
 static void statistics_count_them(void) {
   hak_stats_t before, stats;
   uint32_t cls = hak_class_of(100), run = hak_class_of(100000);
-  hak_free(hak_malloc(100)); /* one is in the list */
+  hak_free(hak_malloc(100)); /* the bin has one block */
   hak_stats_read(&before);
   CHECK(hak_sample_start(ALL));
   void *blocks[] = {hak_malloc(100), hak_malloc(100), hak_malloc(100000), hak_malloc(3 << 20)};
@@ -198,10 +199,10 @@ static void what_is_granted_is_cached(void) {
   CHECK(totals[cls].cached_blocks >= left);
   hak_check();
   hak_free(second);
-  CHECK(hak_malloc(100) != second); /* it lies in the list, and what comes is from the batch */
+  CHECK(hak_malloc(100) != second); /* the freed block lies in the bin, and malloc takes from the batch */
   hak_thread_flush();
   CHECK(hak_batch_left(hak_heap, hak_class_of(100)) == 0 && grant_of(100)->head == HAK_NO_BLOCK);
-  CHECK(hak_heap->info[cls].sample_left == to_go + left - 1); /* what was not handed out is still to come */
+  CHECK(hak_heap->info[cls].sample_left == to_go + left - 1); /* blocks that were not handed out do not count */
   hak_heap_totals(totals);
   CHECK(totals[cls].cached_blocks == 0);
   hak_free(first);
@@ -242,7 +243,7 @@ static void lent_memory_comes_back(void) {
   CHECK(bins_capacity(hak_heap, cls) == capacity + hak_heap->info[cls].sampler_quota);
   bins_budgets_add_up(hak_heap);
   hak_sample_stop();
-  hak_free(hak_malloc(1 << 20)); /* the thread passes by */
+  hak_free(hak_malloc(1 << 20)); /* takes the slow path */
   CHECK(hak_heap->info[cls].sampler_quota == 0 && bins_capacity(hak_heap, cls) == capacity);
   CHECK(hak_batch_left(hak_heap, hak_class_of(200)) == 0);
   bins_budgets_add_up(hak_heap);
@@ -315,7 +316,7 @@ static void a_failed_realloc_keeps_the_sample(void) {
   hak_check();
 }
 
-/* A block that is no sample grows where it is: as if it was freed and allocated. */
+/* If a block that is no sample grows in place, this counts as a free and an allocation. */
 static void growth_in_place_counts(void) {
   void *run = hak_malloc(50000), *huge = hak_malloc(2 << 20);
   CHECK(hak_sample_start(ALL));

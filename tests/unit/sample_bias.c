@@ -1,5 +1,5 @@
-/* What the sampler estimates against exact counts, for programs of different habits. The bound is five standard
- * deviations of the estimate, and at most 2.5 % of what is estimated. */
+/* The sampler's estimates compared with exact counts, for programs of different behaviour. The bound is five standard
+ * deviations of the estimate, and at most 2.5 % of the exact value. */
 #include "sample.h"
 
 #include <math.h>
@@ -15,7 +15,8 @@
 
 enum { SAMPLES = 60000 };
 
-/* The exact count, and the variance of the estimate: a block of S bytes with the chance p adds S^2 (1 - p) / p. */
+/* The exact count, and the variance of the estimate. A block of S bytes, sampled with probability p, adds
+ * S^2 (1 - p) / p to it. */
 typedef struct Exact {
   double bytes, variance;
   size_t mean;
@@ -45,7 +46,7 @@ static bool enough(const Exact *exact) {
   return exact->bytes * exact->bytes > SAMPLES * exact->variance;
 }
 
-/* The same block, again and again: the list is never empty, and nothing is fetched. */
+/* Allocates and frees the same block repeatedly: the bin is never empty, and no refill happens. */
 static void one_block(Exact *exact) {
   while (!enough(exact)) {
     for (int i = 0; i < 1000; i++) {
@@ -124,7 +125,7 @@ static void growth_by_realloc(Exact *exact) {
       }
       block = grown;
     }
-    block = noted(exact, hak_realloc(block, 2 << 20)); /* shrinks where it is, which counts, too */
+    block = noted(exact, hak_realloc(block, 2 << 20)); /* shrinks in place, which counts, too */
     hak_free(block);
   }
 }
@@ -245,7 +246,7 @@ static void producer_and_consumer(Exact *exact) {
   CHECK(pthread_join(consumer, NULL) == 0);
 }
 
-/* The rate changes all the time; what was granted before a change is small, for lists are. */
+/* The rate changes all the time. Blocks that were counted before a change are few, since bins are small. */
 static void changing_rate(Exact *exact) {
   while (!enough(exact)) {
     CHECK(hak_sample_start(exact->mean));
@@ -256,7 +257,7 @@ static void changing_rate(Exact *exact) {
     for (int i = 0; i < 100; i++) {
       hak_free(hak_malloc(64));
     }
-    hak_thread_flush(); /* of what was granted, too */
+    hak_thread_flush(); /* also returns counted batches */
   }
 }
 

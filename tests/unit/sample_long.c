@@ -1,5 +1,5 @@
-/* The sampler where bins are full: a batch ends at the sample, however far down that is, and takes a whole bin at once.
- */
+/* The sampler with full bins: a batch ends at the next sample, however deep in the bin that is, and may take a whole
+ * bin at once. */
 #include "bins.h"
 #include "check.h"
 #include "child.h"
@@ -12,7 +12,7 @@ enum { RARE = 1 << 28, BLOCKS = 500, BYTES = 16 };
 static uint32_t cls;
 static void *blocks[BLOCKS];
 
-/* Many blocks in the bin, none granted. */
+/* Fills the bin with many blocks, none of them in a batch. */
 static uint32_t fill_a_bin(void) {
   cls = hak_class_of(BYTES);
   hak_sample_seed(3);
@@ -30,7 +30,7 @@ static uint32_t fill_a_bin(void) {
   return bins_length(hak_heap, cls);
 }
 
-/* What is granted: the newest blocks of the bin, in the same order, and no other. */
+/* A batch consists of exactly the newest blocks of the bin, in the same order. */
 static void batches(uint32_t left) {
   static hak_free_block_t *before[2 * BLOCKS];
   uint64_t taken = hak_samples.taken;
@@ -71,7 +71,7 @@ static void a_grant_may_be_the_whole_bin(void) {
   hak_check();
 }
 
-/* The sample is not reached, and the bin and the batch change their arrays. */
+/* The bin has fewer blocks than the gap to the next sample, so the bin and the batch exchange their arrays. */
 static void a_bin_ends_before_the_sample(void) {
   uint32_t listed = fill_a_bin();
   hak_free_block_t **slots = hak_magazine_slots(&hak_heap->info[cls].magazine);

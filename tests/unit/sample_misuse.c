@@ -1,4 +1,4 @@
-/* What a caller does wrong with sampled blocks, and with blocks that are granted to malloc. */
+/* Misuse of sampled blocks, and of blocks in a counted batch. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,14 +34,14 @@ static char *sampled(size_t bytes) {
     is_stopped(name##_body, function, reason); \
   }
 
-/* As child_is_stopped, but the address is the child's to tell. */
+/* Like child_is_stopped, but only the child knows the address. */
 static void is_stopped(void (*body)(void), const char *function, const char *reason) {
   static ChildResult result;
   char expected[128], *end = NULL;
   child_run(body, &result);
   unsigned long address = strtoul(result.errors, &end, 16);
   snprintf(expected, sizeof expected, "\nhakmem: %s(): %s: 0x%lx\n", function, reason, address);
-  bool as_expected = strncmp(end, expected, strlen(expected)) == 0; /* an emulator adds a line of its own */
+  bool as_expected = strncmp(end, expected, strlen(expected)) == 0; /* an emulator may add a line */
   if (!as_expected) {
     fprintf(stderr, "expected %s instead of %s", expected, end);
   }
@@ -97,7 +97,7 @@ static void free_of_a_granted_block_body(void) {
   char *block = batch_magazine();
   hak_bin_t *bin = &hak_heap->bin[hak_class_of(300)];
   hak_policy_set_capacity(hak_heap, hak_class_of(300), hak_bin_blocks(hak_heap, hak_class_of(300)));
-  CHECK(bin->end == atomic_load(&bin->top)); /* no room: the block is looked at */
+  CHECK(bin->end == atomic_load(&bin->top)); /* no room, so the block is checked */
   hak_free(block);
 }
 static void free_of_a_granted_block(void) {

@@ -1,4 +1,4 @@
-/* Options for one test, by the names the user knows. */
+/* Sets options for one test, by their public names. */
 #ifndef HAK_TEST_SETTING_H
 #define HAK_TEST_SETTING_H
 
@@ -9,14 +9,14 @@
 #include "hakmem.h"
 #include "options.h"
 
-/* An option that may change at any time. */
+/* Sets an option that may change at any time. */
 static inline void set_number(const char *name, uint64_t number) {
   char text[32];
   snprintf(text, sizeof text, "%ju", (uintmax_t)number);
   CHECK(hak_option_set(name, text) == 0);
 }
 
-/* An option of the environment, "HAKMEM_NAME=value". */
+/* Sets an option as the environment does, "HAKMEM_NAME=value". */
 static inline void set_variable(const char *variable) {
   char copy[128];
   char *environment[] = {copy, NULL};

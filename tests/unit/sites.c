@@ -1,4 +1,4 @@
-/* The table of call sites: what was counted is told, by stack; it is exact, has an end, and many threads may add. */
+/* The table of call sites: the counts of each stack are exact, the size is bounded, and many threads may add. */
 #include "sites.h"
 
 #include <pthread.h>
@@ -57,7 +57,7 @@ static void a_stack_has_one_site(void) {
       CHECK(hak_frame_pc(site->frame[frame]) == pcs[frame]);
     }
   }
-  CHECK(count_sites() == STACKS + 1); /* and the one without a stack */
+  CHECK(count_sites() == STACKS + 1); /* includes the site without a stack */
   for (size_t i = 0; i < hak_frames_count(); i++) {
     for (size_t j = 0; j < i; j++) {
       CHECK(hak_frame_pc(i) != hak_frame_pc(j));
@@ -130,7 +130,7 @@ static void the_table_has_an_end(void) {
   for (uintptr_t i = 0; i < HAK_SITE_FRAMES_MAX; i++) {
     pcs[i] = 1 + i * 1000;
   }
-  CHECK(hak_site_of(pcs, HAK_SITE_FRAMES_MAX) != nowhere); /* what has a site keeps it */
+  CHECK(hak_site_of(pcs, HAK_SITE_FRAMES_MAX) != nowhere); /* a stack that has a site keeps it */
 }
 
 static void without_memory_there_is_no_new_site(void) {

@@ -1,4 +1,4 @@
-/* Slabs: the blocks of one, where it stands, and when it goes back to the arena. */
+/* Slabs: their blocks, their states, and their return to the arena. */
 #include "slab.h"
 
 #include <string.h>
@@ -45,7 +45,7 @@ static void every_block_is_handed_out_once(void) {
       want = want < HAK_BLOCKS_MAX / 2 ? want : HAK_BLOCKS_MAX / 2 - 1;
     }
     CHECK(taken == slab->blocks && slab->bump == taken && count_of(slab) == 0);
-    for (uint32_t i = 0; i < taken; i++) { /* ascending, while they are new */
+    for (uint32_t i = 0; i < taken; i++) { /* new blocks come in ascending order */
       CHECK((char *)blocks[i] == slab->base + (size_t)i * hak_class_sizes[cls]);
     }
     hak_slab_check();
@@ -58,21 +58,21 @@ static void every_block_is_handed_out_once(void) {
   }
 }
 
-/* A thread gets whole cache lines, as long as there are; what is left of others comes last. */
+/* A thread gets whole cache lines as long as there are some. Parts of lines come last. */
 static void lines_are_not_shared(void) {
   static hak_free_block_t *taken[HAK_BLOCKS_MAX];
   for (uint32_t cls = 1; hak_class_sizes[cls] < HAK_CACHE_LINE; cls++) {
     uint32_t bytes = hak_class_sizes[cls], group = bytes == 32 ? 2 : 4, count, new = 0;
     hak_slab_t *slab = acquire(cls);
     CHECK(hak_slab_take(slab, taken, 10 * group + 1, true) == 10 * group);
-    hak_slab_return(taken + 1, 2 * group - 1, cls, "test"); /* of two groups all but one block */
+    hak_slab_return(taken + 1, 2 * group - 1, cls, "test"); /* all blocks of two groups except one */
     CHECK(hak_slab_take(slab, taken, group + 1, true) == group &&
           hak_block_index(taken[0], slab->inverse) / group == 8);
     while ((count = hak_slab_take(slab, taken, 3 * group, true)) > 0 && slab->bump > 10 * group + new) {
       new += count;
       CHECK(count % group == 0 || slab->bump == slab->blocks);
     }
-    CHECK(count == group - 1 && new == slab->blocks - 10 * group); /* what was left of the first group */
+    CHECK(count == group - 1 && new == slab->blocks - 10 * group); /* the rest of the first group */
     CHECK(hak_slab_take(slab, taken, 1, true) == 0 && count_of(slab) == 0);
     hak_slab_drop(slab);
   }
@@ -128,7 +128,7 @@ static void the_slab_that_waited_longest_is_next(void) {
   }
   blocks_give(held[SLABS - 1] + 1, 1);
   hak_slab_check();
-  blocks_give(held[1] + 1, count - 1); /* out of the middle of the list */
+  blocks_give(held[1] + 1, count - 1); /* leaves the middle of the list */
   CHECK(slabs[1]->cls == HAK_CLASS_NONE);
   hak_slab_check();
   CHECK(acquire(cls) == slabs[3] && acquire(cls) == slabs[2] && acquire(cls) == slabs[0]);
@@ -148,7 +148,7 @@ static void a_slab_in_use_is_not_released(void) {
   CHECK(slab->cls == HAK_CLASS_NONE && hak_arena_used_slices() == 0);
 }
 
-/* More blocks, words and slabs than are gathered at a time, in random order. */
+/* Returns more blocks, words and slabs than are gathered at a time, in random order. */
 static void one_return_goes_to_many_slabs(void) {
   enum { SLABS = 4 };
   uint32_t taken = 0;
@@ -188,7 +188,7 @@ static void totals_pass_over_other_chunks(void) {
   hak_slab_check();
 }
 
-/* Memory that was used by another class holds old words. */
+/* A slab may reuse memory of another class, with old words in it. */
 static void old_contents_do_no_harm(void) {
   retain_everything();
   for (uint32_t cls = 1; cls < HAK_RUN_FIRST; cls++) {
@@ -226,7 +226,7 @@ static void without_memory_there_is_no_slab(void) {
   system_refuse(SYSTEM_MMAP, 0, SYSTEM_ALL);
   CHECK(hak_slab_acquire(3) == NULL && hak_slab_take_one(3) == NULL);
   system_allow();
-  /* The first that fills a slice: as long as memory seems short, other sizes have no slabs. */
+  /* Both get a block of the first class that fills a slice: while memory is low, other sizes have no slabs. */
   CHECK(hak_slab_take_one(4) != NULL && hak_slab_take_one(3) != NULL);
 }
 
@@ -235,7 +235,7 @@ static void nothing_is_returned(void) {
   CHECK(hak_arena_used_slices() == 0);
 }
 
-/* What its owner wrote to a block in the meantime does not matter to its slab, nor is it touched there. */
+/* A return neither reads nor writes the block, whatever its owner wrote to it. */
 static void a_return_touches_no_block(void) {
   hak_slab_t *slab = acquire(20);
   uint32_t taken = take_all(slab, blocks), bytes = hak_class_sizes[20];
@@ -249,7 +249,7 @@ static void a_return_touches_no_block(void) {
   hak_slab_check();
 }
 
-/* Leave free: single slices, of which one begins where a slab can. */
+/* Leaves only single slices free. One of them begins where a slab can begin. */
 static char *leave_single_slices(void) {
   char *slices[HAK_CHUNK_SLICES], *left = NULL;
   bool zeroed;
@@ -268,7 +268,7 @@ static char *leave_single_slices(void) {
   return left;
 }
 
-/* Without memory for a whole slab, a slice of it must do, where the blocks fill it. */
+/* Without memory for a whole slab, a slab of one slice is made, if the blocks fill the slice. */
 static void a_slab_may_be_one_slice(void) {
   retain_everything();
   char *slice = leave_single_slices();

@@ -1,5 +1,6 @@
-/* What slabs notice: blocks that return twice, blocks that were never out, and blocks written to while free, which are
- * told where they are handed out. Each crime is committed in a child, on the slab that the parent set up. */
+/* Misuse that slabs notice: blocks that return twice, blocks that were never handed out, and blocks written to while
+ * free, which are reported when they are handed out. Each crime is committed in a child, on the slab that the parent
+ * set up. */
 #include <string.h>
 
 #include "blocks.h"
@@ -14,9 +15,9 @@
 
 enum { BLOCKS = 64, FREE = 5, OUT = 9 };
 
-static const uint32_t one_block = 1U << HAK_SLAB_COUNT_SHIFT; /* in hak_slab_t.control */
+static const uint32_t one_block = 1U << HAK_SLAB_COUNT_SHIFT; /* one block in hak_slab_t.control */
 static hak_slab_t *slab;
-static hak_free_block_t *block[BLOCKS]; /* the first 32 were handed out; FREE lies in the slab, OUT does not */
+static hak_free_block_t *block[BLOCKS]; /* the first 32 were handed out; FREE is in the slab, OUT is not */
 
 static void return_three(hak_free_block_t *first, hak_free_block_t *second, hak_free_block_t *third) {
   hak_free_block_t *const some[] = {first, second, third};
@@ -39,7 +40,7 @@ static void return_twice_in_a_row(void) {
   return_three(block[OUT], block[OUT], block[OUT + 1]);
 }
 
-/* It was freed again while its word was taken out. */
+/* The block was freed again while another thread had taken its word. */
 static void put_back_twice(void) {
   hak_slab_put_back(slab, 0, (uint64_t)1 << FREE, "test");
 }
@@ -52,7 +53,7 @@ static void return_among_others_what_was_never_out(void) {
   return_three(block[OUT], block[BLOCKS - 1], block[OUT + 1]);
 }
 
-/* All blocks of its slab went back, and the slab: a second copy of one of them comes later. */
+/* All blocks of a slab were returned, and the slab was given back. Then one block is returned again. */
 static void return_to_another_class(void) {
   uint32_t cls = slab->cls;
   for (size_t i = 0; i < BLOCKS / 2; i++) {
@@ -71,7 +72,7 @@ static void return_alone_to_no_slab(void) {
   hak_slab_return_one(block[OUT], cls, "test");
 }
 
-/* As the paths that hand out blocks one by one do it. */
+/* Takes blocks one by one, as some paths do. */
 static void take(uint32_t blocks) {
   hak_free_block_t *taken;
   for (uint32_t i = 0; i < blocks; i++) {
@@ -83,7 +84,7 @@ static void take(uint32_t blocks) {
   }
 }
 
-/* Without a cache; the slab is the only one there is. */
+/* Takes a block without a cache; there is only one slab. */
 static void take_one_damaged(void) {
   memset(block[FREE], 'x', sizeof(hak_free_block_t));
   hak_slab_drop(slab);
@@ -116,7 +117,7 @@ static void take_new_but_written(void) {
   take(2);
 }
 
-/* A slab may have held blocks before, and what these left behind is no sign of damage, whatever it looks like. */
+/* The slab's memory may have held other blocks. Their old contents are no sign of damage, whatever they are. */
 static void take_new_from_old_memory(void) {
   const uintptr_t self = (uintptr_t)block[32], words[] = {0x7878787878787878U, self, hak_key, self ^ hak_key, 0, 1};
   slab->zeroed = false;
@@ -137,7 +138,7 @@ static void return_all_but(size_t first, size_t second) {
   }
 }
 
-/* Pages of the slab that was there before were given back; of this one none were. */
+/* An earlier slab at the same place had discarded pages, but this one has none. So zeros in a free block are damage. */
 static void take_zeros_of_another_slab(void) {
   uint32_t cls = slab->cls;
   slab->discarded = true;
@@ -154,12 +155,12 @@ static void a_wrong_count_gives_nothing_back(void) {
   uint32_t cls = slab->cls;
   atomic_fetch_add(&slab->control, one_block);
   return_all_but(FREE, OUT);
-  CHECK(hak_slab_is_whole(slab)); /* by its count */
+  CHECK(hak_slab_is_whole(slab)); /* by its count only */
   hak_slab_drop(slab);
   CHECK(slab->cls == cls && hak_class_at(block[OUT]) == cls);
 }
 
-/* So that a bin which holds it, too, notices. */
+/* The block is marked as taken, so that a bin that also holds it notices. */
 static void alone_it_is_marked(void) {
   hak_free_block_t *taken = hak_slab_take_one(slab->cls);
   CHECK(taken != NULL && hak_is_marked_taken(taken));
@@ -167,7 +168,7 @@ static void alone_it_is_marked(void) {
   CHECK(hak_slab_take_one(slab->cls) == taken && hak_is_marked_taken(taken));
 }
 
-/* Who takes has seen a bit whose count is still to come. */
+/* A thread may take a block whose bit is set before the count includes it. */
 static void a_return_in_flight_counts_as_free(void) {
   hak_slab_totals_t totals[HAK_BIN_COUNT];
   atomic_fetch_sub(&slab->control, 2 * one_block);

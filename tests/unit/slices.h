@@ -12,8 +12,8 @@
 
 enum { CHUNK = HAK_CHUNK_SLICES };
 
-/* New chunks lie one below the other, and the first slice of the first one comes first: elsewhere both are random. What
- * else is mapped comes above. */
+/* From here on, each new chunk lies below the last one, and slices are taken from the first one up; normally both are
+ * random. Other mappings lie above. */
 static inline void slices_begin_here(void) {
   const size_t bytes = (size_t)128 * HAK_CHUNK_BYTES;
   char *place = hak_os_map_aligned(NULL, bytes, HAK_CHUNK_BYTES);
@@ -33,7 +33,7 @@ static inline size_t slice_number(const char *address) {
   return hak_slice_of(address) % HAK_CHUNK_SLICES;
 }
 
-/* Writes to what was taken, so that it is dirty indeed. */
+/* Takes slices and writes to them, so that they are really dirty. */
 static inline char *slices_take_aligned(size_t slices, size_t align, bool *zeroed) {
   char *base = hak_arena_take(slices, align, zeroed);
   if (base) {
@@ -78,7 +78,7 @@ static inline size_t dirty_slices(void) {
   return hak_arena_totals().dirty_slices;
 }
 
-/* One list of free extents: how many there are, and of how many chunks in all. */
+/* The number of free extents of one kind, and the number of their chunks. */
 static inline size_t extents_listed(bool dirty, size_t *chunks) {
   size_t extents = 0;
   *chunks = 0;
@@ -103,7 +103,7 @@ static inline bool is_only_extent(bool dirty, const char *base, size_t chunks) {
          first->base == base && first->chunks == chunks;
 }
 
-/* While nothing is being purged: mapped = used + free; and what is free is counted by kind. */
+/* While nothing is being purged: checks that mapped = used + free, and the counts of each kind of free memory. */
 static inline void slices_add_up(void) {
   size_t clean_chunks, dirty_chunks, free = 0, dirty = 0;
   hak_arena_check();
@@ -122,15 +122,15 @@ static inline void slices_add_up(void) {
   CHECK(hak_purging.chunks == NULL);
 }
 
-/* A fork in the middle of what the caller, or another thread, does to the arena: the child runs act() and leaves with
- * status 0. */
+/* Forks in the middle of an operation of the caller or of another thread on the arena. The child runs act() and must
+ * exit with status 0. */
 static inline void slices_fork(void (*act)(void)) {
   CHECK(hak_lock_before_fork(&hak_arena.lock));
   child_succeeds(act);
   hak_lock_after_fork(&hak_arena.lock, false);
 }
 
-/* What such a child does first. */
+/* The first actions of such a child. */
 static inline void slices_in_child(void) {
   hak_lock_passes = true;
   hak_arena_fork_child();

@@ -1,4 +1,4 @@
-/* Copying and zeroing that skips pages of zeros, against memcpy and memset, with each byte alone in its page. */
+/* Copying and zeroing that skip pages of zeros, compared with memcpy and memset, for pages with one nonzero byte. */
 #include "sparse.h"
 
 #include "check.h"
@@ -25,7 +25,7 @@ static bool is_resident(char *at) {
   return there & 1;
 }
 
-/* What `to` held before, unless it reads as zeros, may not show. */
+/* The old contents of `to` must be overwritten, unless `to` reads as zeros. */
 static void copies_as_memcpy(size_t bytes, bool zeroed) {
   memset(to, zeroed ? 0 : OLD, PAGES * page);
   memcpy(model, to, PAGES * page);

@@ -1,4 +1,4 @@
-/* The statistics: sums that must hold, both forms of the text, and what is printed at exit. */
+/* The statistics: sums that must hold, both formats, and the reports at exit. */
 #include "stats.h"
 
 #include <string.h>
@@ -18,7 +18,7 @@ enum { BLOCKS = 5000, TEXT_BYTES = 1 << 15 };
 static void *blocks[BLOCKS];
 static size_t live_of_class[HAK_BIN_COUNT];
 
-/* In a program with one thread nothing is in flight: every block is live, cached or free. */
+/* In a program with one thread, every block is live, cached or free; none is between two states. */
 static void sums_hold(void) {
   hak_stats_t stats;
   hak_slab_totals_t slabs[HAK_BIN_COUNT];
@@ -111,7 +111,7 @@ static void json_is_cut_where_the_buffer_ends(void) {
   }
 }
 
-/* `name` and the number behind it. */
+/* Finds `name`, and returns the number behind it. */
 static uint64_t number_after(const char *text, const char *name) {
   const char *at = strstr(text, name);
   CHECK(at != NULL);
@@ -144,7 +144,7 @@ static void text_and_json_agree(void) {
   hak_free(block);
 }
 
-/* The text must not be cut either when every class is in use. */
+/* The text must not be cut off even if every class is in use. */
 static void text_has_a_row_for_every_class(void) {
   static char text[TEXT_BYTES];
   for (uint32_t cls = 1; cls < HAK_CLASS_COUNT; cls++) {

@@ -1,4 +1,4 @@
-/* Pages inside slabs that are nearly empty go back to the system; the blocks still out keep their contents. */
+/* Pages inside nearly empty slabs go back to the system; the blocks in use keep their contents. */
 #include <string.h>
 #include <sys/mman.h>
 
@@ -68,7 +68,7 @@ static void sparse_slabs_give_pages_back(void) {
 static void pages_never_handed_out_go_too(void) {
   const uint32_t bump = BLOCKS / 2;
   hak_slab_t *slab = slab_with(1, bump);
-  memset(slab->base + HAK_SLAB_BYTES - page, 1, page); /* somebody's stray write */
+  memset(slab->base + HAK_SLAB_BYTES - page, 1, page); /* a stray write */
   CHECK(hak_slab_discard_sparse());
   CHECK(resident_pages(slab->base, HAK_SLAB_BYTES) == 1);
   CHECK(hak_slab_acquire(slab->cls) == slab);
@@ -77,7 +77,7 @@ static void pages_never_handed_out_go_too(void) {
 }
 
 static void a_page_with_a_block_stays(void) {
-  hak_slab_t *slab = slab_with(0, BLOCKS - 1); /* released at once */
+  hak_slab_t *slab = slab_with(0, BLOCKS - 1); /* empty, so it is released at once */
   CHECK(slab->cls == HAK_CLASS_NONE);
   slab = slab_with(1, BLOCKS);
   uint32_t per_page = (uint32_t)page / BLOCK_BYTES;
@@ -104,7 +104,7 @@ static void full_slabs_are_left_alone(void) {
   hak_slab_t *slab = slab_with(BLOCKS / 2, BLOCKS);
   CHECK(!hak_slab_discard_sparse());
   CHECK(resident_pages(slab->base, HAK_SLAB_BYTES) == HAK_SLAB_BYTES / page);
-  CHECK(hak_slab_acquire(slab->cls) == slab); /* and so is one in use */
+  CHECK(hak_slab_acquire(slab->cls) == slab); /* a slab in use is skipped */
   CHECK(!hak_slab_discard_sparse());
 }
 
@@ -125,7 +125,7 @@ static uint64_t madvise_calls(void) {
   return counts.madvise;
 }
 
-/* Enough slabs become sparse, and a pass begins without being asked for. */
+/* When enough slabs have become sparse, a pass begins by itself. */
 static void many_sparse_slabs_start_a_pass(void) {
   enum { SLABS = 512, LARGE_BYTES = 4096, PER_SLAB = HAK_SLAB_BYTES / LARGE_BYTES, FIRST_PART = PER_SLAB / 2 };
   static void *held[SLABS][PER_SLAB];
@@ -151,11 +151,11 @@ static void go_through_all_classes(void) {
   }
 }
 
-/* Blocks that come back after that are worth another pass when they are half of what was out. */
+/* Another pass is worth it when half of the blocks that were in use have come back. */
 static void half_of_the_rest_is_worth_another_pass(void) {
   enum { OUT = HAK_SLAB_BYTES / 4096 };
   hak_slab_t *slab = slab_with(BLOCKS, BLOCKS);
-  for (uint32_t i = 0; i < BLOCKS; i++) { /* one block a page stays out */
+  for (uint32_t i = 0; i < BLOCKS; i++) { /* one block a page stays in use */
     if (i % (BLOCKS / OUT) != 0) {
       hak_slab_return_one(blocks[i], slab->cls, "test");
     }
@@ -178,7 +178,7 @@ static void sweep_step(void *unused) {
   hak_slab_sweep_step();
 }
 
-/* Instructions of the longest step of a pass, but for the first ones, which sweep. */
+/* The number of instructions in the longest step of a pass, except the first steps, which sweep. */
 static unsigned longest_idle_step(void) {
   enum { SWEEPING = 10 };
   unsigned longest = 0;
@@ -194,7 +194,7 @@ static unsigned longest_idle_step(void) {
   return longest;
 }
 
-/* Of many slabs that have a block to give and are not sparse a pass looks at none. */
+/* A pass visits no slab that is not sparse, even if there are many with free blocks. */
 static void a_step_is_as_short_in_a_large_heap(void) {
   enum { FEW = 16, MANY = 1024, SPARSE = MANY / 8 };
   static hak_slab_t *slabs[MANY], *sparse[SPARSE];
@@ -208,7 +208,7 @@ static void a_step_is_as_short_in_a_large_heap(void) {
     if (i + 1 == FEW || i + 1 == MANY) {
       for (int j = 0; j < SPARSE; j++) {
         sparse[j] = slab_with(1, BLOCKS);
-        CHECK(hak_slab_acquire(sparse[j]->cls) == sparse[j]); /* so that the next is another */
+        CHECK(hak_slab_acquire(sparse[j]->cls) == sparse[j]); /* takes it, so that the next call gets another slab */
       }
       for (int j = 0; j < SPARSE; j++) {
         hak_slab_drop(sparse[j]);
@@ -227,7 +227,7 @@ static void a_step_is_as_short_in_a_large_heap(void) {
 
 enum { CHURN_SLABS = 256, CHURN_BYTES = 4096, PER_SLAB = HAK_SLAB_BYTES / CHURN_BYTES, ROUNDS = 20, DECAY_TIMES = 10 };
 
-/* A slab of the churn's class gives so many blocks. */
+/* Takes so many blocks from one slab of the class under test. */
 static void take_of_one(void **taken, uint32_t count) {
   hak_slab_t *slab = hak_slab_acquire(hak_class_of(CHURN_BYTES));
   CHECK(slab != NULL && blocks_take(slab, taken, count) == count);
@@ -237,11 +237,11 @@ static void take_of_one(void **taken, uint32_t count) {
   }
 }
 
-/* Round by round slabs become sparse, and then either empty or full. Where they soon do, a pass would only cost page
- * faults; what stays sparse goes later. */
+/* In each round, slabs become sparse, and then either empty or full. If that happens soon, a pass would only cause page
+ * faults. Slabs that stay sparse are swept later. */
 static void passes_learn(bool become_full) {
   static void *held[CHURN_SLABS][PER_SLAB];
-  uint32_t kept = 0; /* of each slab, from the round before */
+  uint32_t kept = 0; /* blocks of each slab that are kept from the round before */
   for (int round = 0; round < ROUNDS; round++) {
     for (int i = 0; i < CHURN_SLABS; i++) {
       take_of_one(held[i] + kept, PER_SLAB - kept);
@@ -253,7 +253,7 @@ static void passes_learn(bool become_full) {
     const hak_slab_t *slab = hak_slab_at(held[0][0]);
     size_t resident = resident_pages(slab->base, HAK_SLAB_BYTES);
     if (round == 0) {
-      CHECK(resident == 1); /* nothing was known */
+      CHECK(resident == 1); /* there are no counts yet, so the slabs were swept */
     }
     if (round + 1 == ROUNDS) {
       CHECK(resident == PER_SLAB * (CHURN_BYTES / page));
@@ -278,7 +278,7 @@ static void slabs_that_soon_become_full_are_left_alone(void) {
   passes_learn(true);
 }
 
-/* What became sparse, and was not enough for a pass, waits for the end of a decay time. */
+/* Slabs that became sparse, but are too few for a pass, are swept at the end of a decay time. */
 static void a_decay_time_starts_a_pass(void) {
   hak_slab_t *slab = slab_with(2, BLOCKS);
   go_through_all_classes();

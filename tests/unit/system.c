@@ -193,13 +193,13 @@ int __wrap_madvise(void *at, size_t bytes, int advice) {
   return is_refused(SYSTEM_MADVISE) ? -1 : __real_madvise(at, bytes, advice);
 }
 
-/* `to` is passed only with MREMAP_FIXED; without, the kernel does not look at it. */
+/* Callers pass `to` only with MREMAP_FIXED; without, the kernel ignores it. */
 void *__wrap_mremap(void *at, size_t bytes, size_t new_bytes, int flags, void *to) {
   const size_t chunk = (size_t)2 << 20;
   if (is_refused(SYSTEM_MREMAP)) {
     return MAP_FAILED;
   }
-  if (misaligned_by > 0 && new_bytes != bytes) { /* else nothing moves */
+  if (misaligned_by > 0 && new_bytes != bytes) { /* otherwise nothing moves */
     char *place = __real_mmap(NULL, new_bytes + 2 * chunk, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     __real_munmap(place, new_bytes + 2 * chunk);
     to = place + (-(uintptr_t)place & (chunk - 1)) + misaligned_by;
@@ -208,7 +208,7 @@ void *__wrap_mremap(void *at, size_t bytes, size_t new_bytes, int flags, void *t
   return __real_mremap(at, bytes, new_bytes, flags, to);
 }
 
-/* Not every kernel has names: this one has, unless they are refused. */
+/* Real kernels may lack names for mappings. This one has them, unless the test refuses them. */
 static long name_mapping(const long argument[6]) {
   /* NOLINTNEXTLINE(performance-no-int-to-ptr) */
   named = (SystemNamed){(const void *)argument[2], (size_t)argument[3], named.times + 1, (const char *)argument[4]};
@@ -218,7 +218,7 @@ static long name_mapping(const long argument[6]) {
 
 static long tell_resident(const long argument[6]) {
   size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = (size_t)argument[1];
-  if (!fixed_fault.set || bytes == page) { /* which nobody touched */
+  if (!fixed_fault.set || bytes == page) { /* a page that was not touched */
     return __real_hak_direct_call(SYS_mincore, argument);
   }
   unsigned char *resident = (unsigned char *)argument[2]; /* NOLINT(performance-no-int-to-ptr) */
@@ -245,7 +245,7 @@ unsigned long __wrap_hak_auxiliary(unsigned long type) {
   return fixed_auxiliary.set && type == fixed_auxiliary.type ? fixed_auxiliary.value : __real_hak_auxiliary(type);
 }
 
-/* Of mappings the core makes few calls directly; these fail with the others of the kind. */
+/* The core makes a few mapping calls directly. These fail with the other calls of their kind. */
 static SystemCall kind_of(long number) {
   static const struct {
     long number;

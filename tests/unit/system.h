@@ -1,7 +1,7 @@
-/* Duty: stand between the core and the operating system: let chosen calls fail, do something in the middle of one, and
+/* Duty: intercept the core's calls to the operating system: make chosen calls fail, run code in the middle of one, and
  * set the clock by hand.
- * Data: the plans below; changed only while one thread runs, but for the clock. Every call is passed on unless a plan
- * says otherwise. */
+ * Data: the plans below. Only the clock may change while more than one thread runs. Every call is passed on unless a
+ * plan says otherwise. */
 #ifndef HAK_TEST_SYSTEM_H
 #define HAK_TEST_SYSTEM_H
 
@@ -19,7 +19,7 @@ typedef enum SystemCall {
   SYSTEM_OPEN,
   SYSTEM_CLOCK_GETTIME,
   SYSTEM_GETRANDOM,
-  SYSTEM_NAME, /* of a mapping */
+  SYSTEM_NAME, /* naming a mapping */
   SYSTEM_CALLS
 } SystemCall;
 
@@ -32,15 +32,15 @@ void system_allow(void);
 /* Mappings of at least so many bytes fail from now on; 0: none do. */
 void system_refuse_mappings_from(size_t bytes);
 
-/* From now on so many bytes may be mapped more than are unmapped. */
+/* From now on, mappings may exceed unmappings by at most so many bytes. */
 void system_limit_mapped(size_t bytes);
 
-/* The next call of the kind runs `body` before it does anything: what another thread might do at that moment. */
+/* The next call of the kind first runs `body`, as another thread might do at that moment. */
 void system_during(SystemCall call, void (*body)(void));
 /* Whether that has happened. */
 bool system_was_during(void);
 
-/* The monotonic clocks show this, and stand still, from now on. */
+/* From now on, the monotonic clocks show this time, and stand still. */
 void system_set_clock_ms(uint64_t ms);
 void system_advance_clock_ms(uint64_t ms);
 
@@ -50,10 +50,11 @@ void system_set_auxiliary(unsigned long type, unsigned long value);
 /* How often this advice was given for at least a MiB, refused or not. */
 size_t system_advices(int advice);
 
-/* What the setting for pages of 2 MiB says; at first "[always] madvise never". It is read once. */
+/* Sets the text of the system's setting for pages of 2 MiB; at first "[always] madvise never". The library reads it
+ * once. */
 void system_set_huge_mode(const char *text);
 
-/* The mapping that was last given a name, refused or not, and how often that was. */
+/* The mapping that was last named, and the number of such calls, refused ones included. */
 typedef struct SystemNamed {
   const void *at;
   size_t bytes, times;
@@ -61,16 +62,17 @@ typedef struct SystemNamed {
 } SystemNamed;
 SystemNamed system_named(void);
 
-/* A kernel on which a touch makes so many pages resident, the touched one among them. 0: it does not tell. */
+/* Imitates a kernel on which a touch makes so many pages resident, including the touched one. 0: it does not say. */
 void system_set_fault_pages(size_t pages);
 
-/* Before Linux 6.7 what mremap moves is not aligned: from now on it comes to lie `bytes` behind a multiple of 2 MiB. */
+/* Before Linux 6.7, mremap does not align a moved range. From now on, a moved range begins `bytes` behind a multiple of
+ * 2 MiB. */
 void system_misalign_moves(size_t bytes);
 
-/* From now on the kernel chooses where a mapping lies, whatever it is told. */
+/* From now on, the kernel ignores address hints. */
 void system_ignore_hints(void);
 
-/* Before Linux 4.17 MAP_FIXED_NOREPLACE was not known: the address is only a hint. */
+/* Imitates Linux before 4.17, which did not know MAP_FIXED_NOREPLACE: the address is only a hint. */
 void system_forget_noreplace(void);
 
 #endif

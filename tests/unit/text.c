@@ -100,7 +100,7 @@ static void report_cut(void) {
   hak_text_report(&text);
 }
 
-/* Nor what lies behind the buffer. */
+/* Text that is too long is cut off, and stderr gets nothing from behind the buffer. */
 static void stderr_gets_what_was_kept(void) {
   static const char said[] = "number 7";
   ChildResult result;

@@ -1,4 +1,5 @@
-/* The stack of a thread: right where frame pointers lead, ended where they do not, and read nowhere else. */
+/* The stack of a thread: correct where there are frame pointers, cut off where there are none. No other memory is
+ * read. */
 #include "unwind.h"
 
 #include <pthread.h>
@@ -22,14 +23,14 @@ typedef struct Seen {
 } Seen;
 static Seen seen;
 
-enum { APART = 512 }; /* bytes from one function to the next: -falign-functions */
+enum { APART = 512 }; /* distance of two functions in bytes, by -falign-functions */
 HAK_NOINLINE static void look(void) {
   uintptr_t unchecked[HAK_UNWIND_MAX];
   size_t count = hak_unwind_unchecked(unchecked);
   seen.count = hak_unwind(seen.pcs);
-  CHECK(count == 0 || count >= seen.count); /* the same, and perhaps more; it was called from another place */
+  CHECK(count == 0 || count >= seen.count); /* the same frames, perhaps more, since it was called from another place */
   CHECK(count == 0 || memcmp(unchecked + 1, seen.pcs + 1, (seen.count - 1) * sizeof *unchecked) == 0);
-  __asm__ volatile("" : : : "memory"); /* no call of this kind is the last */
+  __asm__ volatile("" : : : "memory"); /* keeps the compiler from making a jump of the call */
 }
 
 HAK_NOINLINE static void descend(int depth) {
@@ -43,7 +44,7 @@ HAK_NOINLINE static void descend(int depth) {
   __asm__ volatile("" : : : "memory");
 }
 
-/* How many frames return into `function`. */
+/* The number of frames that return into `function`. */
 static size_t frames_in(const void *function) {
   size_t count = 0;
   for (size_t i = 0; i < seen.count; i++) {
@@ -94,7 +95,7 @@ static void run_fiber(void) {
   descend(DEEP);
 }
 
-/* Of a stack that nobody knows only the beginning is told, wherever it lies. */
+/* On an unknown stack, only the first frame is reported, wherever the stack lies. */
 static void a_fiber_ends_the_stack(void) {
   char *stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   CHECK(stack != MAP_FAILED && getcontext(&inside) == 0);
@@ -121,10 +122,10 @@ static void a_signals_stack_ends_the_stack(void) {
   CHECK(raise(SIGUSR1) == 0 && seen.count == 1);
   action.sa_flags = 0;
   CHECK(sigaction(SIGUSR1, &action, NULL) == 0 && raise(SIGUSR1) == 0);
-  is_whole(); /* on the thread's own stack the handler is told, and perhaps what it interrupted */
+  is_whole(); /* on the thread's own stack, the handler is reported, and perhaps the interrupted code */
 }
 
-/* What a function without a frame pointer may leave in its register. */
+/* Tries values that a function without a frame pointer may leave in the register. */
 HAK_NOINLINE static void look_from(uintptr_t frame) {
 #ifdef __x86_64__
   __asm__ volatile("mov %%rsp, %%r12\n mov %%rbp, %%r13\n sub $256, %%rsp\n and $-16, %%rsp\n"
@@ -143,7 +144,7 @@ static void a_wild_frame_ends_the_stack(void) {
   char *page = mmap(NULL, hak_os_page_bytes(), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   CHECK(page != MAP_FAILED);
   words[0] = here + 1;            /* not aligned */
-  words[1] = (uintptr_t)&descend; /* code, but its frame leads to where one cannot be */
+  words[1] = (uintptr_t)&descend; /* code, but the link leads to an impossible frame */
   const uintptr_t wild[] = {0,
                             1,
                             8,
@@ -171,7 +172,7 @@ static void a_circle_ends_the_stack(void) {
 
 static void ask(hak_unwinder_t unwinder) {
   if (!hak_unwind_start(unwinder)) {
-    return; /* it is not installed */
+    return; /* the unwinder is not installed */
   }
   uintptr_t none[HAK_UNWIND_MAX];
   CHECK(hak_unwind_unchecked(none) == 0);
