@@ -60,7 +60,8 @@ static void say(const hak_guard_slot_t *slot, const char *address, const access_
     what = "use after free";
   }
   if (slot->state == HAK_GUARD_UNUSED) {
-    hak_text_say("hakmem: %s of guarded memory at 0x%zx, where no block ever was\n", access->kind, (uintptr_t)address);
+    hak_text_say("hakmem: %s of guarded memory at 0x%zx, where no block has ever been\n", access->kind,
+                 (uintptr_t)address);
   } else {
     hak_text_say("hakmem: %s: %s at 0x%zx, %zu bytes %s of a block\n", what, access->kind, (uintptr_t)address, distance,
                  where);

@@ -278,8 +278,8 @@ void hak_profile_start_up(bool (*holds_lock)(void)) {
   struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART | SA_ONSTACK};
   sigfillset(&action.sa_mask);
   if (number && (is_fault(number) || sigaction(number, &action, NULL) != 0)) {
-    hak_text_say("hakmem: warning: HAKMEM_PROFILE_SIGNAL=%zu: not a signal to be sent for that; SIGUSR1 is %zu\n",
-                 (size_t)number, (size_t)SIGUSR1);
+    hak_text_say("hakmem: warning: HAKMEM_PROFILE_SIGNAL=%zu: cannot use this signal; SIGUSR1 is %zu\n", (size_t)number,
+                 (size_t)SIGUSR1);
   }
   if (hak_option(HAK_OPTION_PROFILE_DUMP_LIMIT)) {
     hak_headroom_start("/sys/fs/cgroup", "/proc/self");

@@ -89,7 +89,7 @@ bool hak_sample_guard(size_t mean_bytes, size_t slots) {
 void hak_sample_start_up(void) {
   size_t mean = hak_option_size(HAK_OPTION_GUARD_RATE);
   if (mean && !hak_sample_guard(mean, hak_option_size(HAK_OPTION_GUARD_SLOTS))) {
-    hak_text_say("hakmem: warning: no block is guarded: the system has no memory for them\n");
+    hak_text_say("hakmem: warning: no blocks are guarded: the system has no memory for them\n");
   }
 }
 

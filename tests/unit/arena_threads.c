@@ -1,5 +1,5 @@
-/* Threads take and give at the same time: none gets memory that another one holds, and the totals are right in the end.
- */
+/* Threads take and give at the same time: none gets memory that another one holds, and the totals are right at the
+ * end. */
 #include <pthread.h>
 
 #include "child.h"
