@@ -16,11 +16,11 @@ typedef struct hak_guard_event {
   uintptr_t pcs[HAK_GUARD_FRAMES];
 } hak_guard_event_t;
 
-/* In the order of likelihood: between two neighbours, the report names the one with the larger state. */
+/* In ascending order of likelihood: of two neighbours, the report names the one with the larger state. */
 typedef enum hak_guard_state { HAK_GUARD_UNUSED, HAK_GUARD_FREED, HAK_GUARD_LIVE } hak_guard_state_t;
 
 typedef struct hak_guard_slot {
-  struct hak_guard_slot *next; /* the next one freed */
+  struct hak_guard_slot *next; /* the slot that was freed after this one */
   char *page;
   char *block; /* the last block in this slot */
   size_t bytes;

@@ -9,5 +9,5 @@
 void hak_headroom_start(const char *root, const char *process);
 
 /* Whether `percent` of a limit is in use. It reads files at most every 100 ms, or after allocations of a tenth of the
- * remaining memory. `allocated` is a count that grows. */
+ * remaining memory. `allocated`: bytes allocated so far, a total that only grows. */
 bool hak_headroom_near(size_t percent, uint64_t allocated);

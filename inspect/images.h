@@ -1,5 +1,5 @@
 /* Duty: the files whose code is mapped, by name and build id, for tools that read a profile on another machine. Data:
- * one table, of the profile that is being written; lock: that of profiles. Layers below: modules, file. */
+ * one table, for the profile that is being written; lock: that of profiles. Layers below: modules, file. */
 #pragma once
 
 #include "modules.h"

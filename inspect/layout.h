@@ -1,6 +1,6 @@
 /* Duty: the data that another process, or the reader of a core file, needs to read the heap: one table of names and
  * values. Data: hak_layout, constant. A reader finds it by its symbol, or by its first bytes and its own address.
- * Layers below: all whose objects the table describes.
+ * Layers below: every module whose objects the table describes.
  *
  * A row is "size.TYPE", "TYPE.FIELD" (an offset), "CONSTANT" or "&OBJECT" (an address). A layout version may gain rows,
  * but the meaning of a row never changes. */
@@ -21,12 +21,12 @@ typedef struct hak_layout_option {
   int64_t low, high;
 } hak_layout_option_t;
 
-/* All in one object. The loader writes addresses into it, so a core file contains it; a core file may omit data that
- * only the library's file holds. */
+/* The whole table in one object. The loader writes addresses into it, so a core file contains it; a core file may omit
+ * data that only the library's file holds. */
 typedef struct hak_layout {
   char magic[16]; /* "hakmem layout" */
   uint32_t layout_version, library_version, row_count, row_bytes, option_count, option_bytes;
-  const void *self; /* its own address, which identifies a copy */
+  const void *self; /* the table's own address: a mere copy of its bytes lies elsewhere */
   const hak_layout_row_t *first_row;
   const hak_layout_option_t *first_option;
   const uint32_t *first_class_size;

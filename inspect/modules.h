@@ -22,8 +22,8 @@ enum { HAK_MAPS_BUFFER_BYTES = 8 << 10 }; /* longer than the longest row */
 /* Visit every row, in ascending order, until `visit` returns false. Returns false if the rows cannot be read. */
 bool hak_modules_each(bool (*visit)(const hak_mapping_t *mapping, void *argument), void *argument,
                       char buffer[HAK_MAPS_BUFFER_BYTES]);
-/* Find the mapping of an address; its name is in the buffer. A result of no bytes means that none holds the address.
- * False: unknown. */
+/* Find the mapping of an address; its name is in the buffer. If no mapping holds the address, the result has no bytes.
+ * False: the rows cannot be read. */
 bool hak_modules_find(uintptr_t address, hak_mapping_t *found, char buffer[HAK_MAPS_BUFFER_BYTES]);
 /* The same without the name, and without a buffer. */
 bool hak_modules_mapping_of(uintptr_t address, hak_mapping_t *mapping);

@@ -142,7 +142,7 @@ static void write_row(writer_t *writer, uint64_t function_id, uint64_t location_
   write_message(writer, PROFILE_LOCATION, &location);
 }
 
-/* `frames`: their numbers. */
+/* `frames`: the numbers of the stack's frames. */
 static void write_sample(writer_t *writer, const uint32_t *frames, size_t count, const double values[VALUES]) {
   message_t *locations = &writer->parts[0], *numbers = &writer->parts[1], *sample = &writer->parts[2];
   locations->length = numbers->length = sample->length = 0;

@@ -21,6 +21,6 @@ HAK_INLINE uint64_t hak_rounded(double value) {
 }
 
 void hak_pprof_write(hak_sink_t *sink, const hak_profile_facts_t *facts);
-/* Write one line a stack: "outermost;...;innermost bytes", with the bytes in use. */
+/* Write one line for each stack: "outermost;...;innermost bytes", with the bytes in use. */
 void hak_folded_write(hak_sink_t *sink, const hak_profile_facts_t *facts);
 void hak_report_write(hak_sink_t *sink, const hak_profile_facts_t *facts);

@@ -202,7 +202,7 @@ static void on_signal(int number) {
   errno = saved;
 }
 
-/* Whether use grew by the option's amount beyond the peak at any earlier profile. True once. */
+/* Whether the bytes in use have grown by the option's amount since the earlier profiles. True once for each growth. */
 static bool grew(void) {
   uint64_t step = hak_option_size(HAK_OPTION_PROFILE_DUMP_GROWTH);
   if (step == 0) {

@@ -7,10 +7,10 @@ enum { BUCKETS_MIN = 256, BUCKETS_MAX = 1 << 22, GROWTH = 4 };
 
 hak_lock_t hak_samples_lock = HAK_LOCK_INIT;
 _Atomic(hak_records_t *) hak_records;
-static hak_sample_t *only_bucket; /* until there is memory for more buckets */
+static hak_sample_t *only_bucket; /* serves until there is memory for more buckets */
 static struct {
   hak_sample_t **bucket;
-  size_t buckets, live; /* number of buckets, a power of two; records in them */
+  size_t buckets, live; /* number of buckets, a power of two; number of records in them */
   hak_sample_t *unused;
 } table = {.bucket = &only_bucket, .buckets = 1};
 static _Atomic size_t out[HAK_BIN_COUNT]; /* live records by class; written under the lock */

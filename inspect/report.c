@@ -9,7 +9,7 @@
 
 enum { LINE_BYTES = 512 };
 
-/* As hak_text_put. */
+/* Formats as hak_text_put does. */
 __attribute__((format(printf, 2, 3))) static void say(hak_sink_t *sink, const char *format, ...) {
   char line[LINE_BYTES];
   hak_text_t text = hak_text_on(line, sizeof line);
@@ -20,8 +20,8 @@ __attribute__((format(printf, 2, 3))) static void say(hak_sink_t *sink, const ch
   hak_sink_put(sink, line, strlen(line));
 }
 
-/* Write "file+0xoffset" of the instruction before. The file's name omits characters that would end it in a collapsed
- * stack. */
+/* Write "file+0xoffset" of the instruction before `pc`. The file's name omits characters that would end it in a
+ * collapsed stack. */
 static void put_place(hak_sink_t *sink, uintptr_t pc) {
   char line[LINE_BYTES];
   hak_text_t text = hak_text_on(line, sizeof line);

@@ -56,8 +56,8 @@ size_t hak_frames_count(void) {
   return atomic_load_explicit(&hak_sites.frame_count, memory_order_acquire);
 }
 
-/* It compares hashes rather than frames, which are scattered over the table. With at most 2^17 sites, the probability
- * that two share a 64-bit hash is below 2^-30. */
+/* Find a stack's site. It compares hashes rather than frames, which are scattered over the table. With at most 2^17
+ * sites, the probability that two share a 64-bit hash is below 2^-30. */
 static hak_site_t *find(uint64_t hash, size_t count) {
   buckets_t *all = atomic_load_explicit(&buckets, memory_order_acquire);
   hak_site_t *site = all ? atomic_load_explicit(&all->sites[hash % HAK_SITE_BUCKETS], memory_order_acquire) : NULL;
@@ -139,7 +139,7 @@ static hak_site_t *make_locked(uint64_t hash, const uintptr_t *pcs, size_t count
   _Atomic(hak_site_t *) *bucket = &all->sites[hash % HAK_SITE_BUCKETS];
   for (size_t i = 0; i < count; i++) {
     site->frame[i] = frames[i];
-    __asm__ volatile("" ::: "memory"); /* a loop: memcpy may allocate, see hak_copy_words */
+    __asm__ volatile("" ::: "memory"); /* keeps the loop, since memcpy may allocate: see hak_copy_words */
   }
   site->frame_count = (uint32_t)count;
   site->hash = hash;

@@ -19,7 +19,7 @@ typedef struct hak_slot_home {
  * ->home. The lock is held afterwards, so that one critical section notes the whole sample. NULL: no memory, and the
  * lock is not held. */
 hak_sample_t *hak_slot_take_and_lock(hak_sample_t *sample);
-/* True: the caller must give its slices back, without the lock. */
+/* Give back a sample's memory. True: the caller must give back the block's slices, without the lock. */
 bool hak_slot_give_locked(void *block, hak_slot_home_t *home);
 void hak_slot_give_slices(void *block, uint32_t cls, hak_slot_home_t *home);
 /* Give slices whose slots are all free back to the arena. */
