@@ -65,8 +65,8 @@ static size_t next_power_of_two(size_t n) {
   return power;
 }
 
-/* The size of blocks that have this alignment. A slab is aligned to any such power of two, so a class whose size is a
- * power of two will do. */
+/* The size of a class whose blocks have this alignment. Slabs are aligned to any such power of two, so a class whose
+ * size is a multiple of the alignment will do. */
 static size_t aligned_size(size_t alignment, size_t bytes) {
   uint32_t cls = hak_class_of(bytes > 0 ? hak_round_up(bytes, alignment) : alignment);
   while ((hak_class_sizes[cls] & (alignment - 1)) != 0) {

@@ -8,7 +8,7 @@ static bool is_slab(size_t slices, size_t align) {
   return slices == HAK_SLAB_SLICES && align == HAK_SLAB_SLICES;
 }
 
-/* Also begins huge blocks, which are counted elsewhere. */
+/* Set the class of a run, and count the run. Huge blocks begin here, too, but are counted elsewhere. */
 static void begin_run_locked(void *base, uint32_t cls) {
   runs[cls] += hak_class_is_run(cls);
   hak_set_class(base, 1, cls);

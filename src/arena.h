@@ -1,6 +1,7 @@
 /* Duty: hand out runs of slices and extents of whole chunks, and decide which free ones stay resident.
  * Data: the masks of every chunk and the totals below; lock: the arena's. The arena makes no system call under its
- * lock. New mappings enter the lists afterwards; memory to purge leaves them first (it is purging), in steps.
+ * lock. New mappings enter the lists afterwards. Memory to purge leaves the lists first, in steps; meanwhile it is
+ * "purging".
  * Layers below: pagemap, types, options, os.
  *
  * Invariants (slices):  mapped = used + free + purging,  dirty free <= free,  resident heap <= used + dirty free.
@@ -61,7 +62,7 @@ enum { HAK_PURGE_STEP = 256 };
 /* Purge free slices until at most `keep` of them stay resident. True: some were purged. */
 bool hak_arena_purge(size_t keep);
 
-/* Active threads call this now and then with the clock. It ends windows of activity and purges the surplus in steps. */
+/* Active threads call this now and then with the time. It ends windows of activity and purges the surplus in steps. */
 void hak_arena_tick(uint64_t now_ms);
 /* Whether a window has ended since the last call. */
 bool hak_arena_window_ended(void);

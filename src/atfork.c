@@ -1,5 +1,5 @@
-/* The fork handlers of a C library whose pthread_atfork is a function of its own, as in musl, unlike glibc. Only the
- * preloadable library has them: a static program cannot have a second function of that name. */
+/* Intercepts pthread_atfork of C libraries that define it as an ordinary function, as musl does and glibc does not.
+ * Only the preloadable library has this: a static program cannot have a second function of that name. */
 #include "hakmem.h"
 
 #include "process.h"

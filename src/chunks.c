@@ -1,4 +1,4 @@
-/* Placement of slices in SLICED chunks: the lists, the search, and what a chunk records when slices come and go. */
+/* Placement of slices in SLICED chunks: the lists, the search, and the changes to a chunk when slices come and go. */
 #include "chunks.h"
 
 enum { PROBES = 16, DIRTY_PROBES = 4 }; /* chunks to probe before the next list */

@@ -1,5 +1,5 @@
 /* dlopen without RTLD_DEEPBIND. With that flag, plugins call libc's free on blocks that libc took from this allocator.
- * Only the preloadable library has it, unless the option KEEP_DEEPBIND keeps the flag for the program. */
+ * Only the preloadable library intercepts dlopen. With the option KEEP_DEEPBIND, the flag stays. */
 #include "hakmem.h"
 
 #include "options.h"

@@ -27,7 +27,7 @@ static bool are_zeros(const char *from) {
     return !is_unused(slab, from) || hak_is_zero(from, bytes) || !is_unused(slab, from); /* handed out meanwhile */
   }
   hak_mask_t slice = hak_mask_of(hak_slice_of(from) & (HAK_CHUNK_SLICES - 1), 1);
-  hak_lock(&hak_arena.lock); /* meanwhile nobody takes the slice */
+  hak_lock(&hak_arena.lock); /* so that no thread takes the slice meanwhile */
   bool unused = (chunk->free & chunk->present & ~chunk->dirty & slice) != 0;
   bool zeros = !unused || hak_is_zero(from, bytes);
   hak_unlock(&hak_arena.lock);

@@ -9,7 +9,7 @@
 
 HAK_COLD void *hak_alloc_slow(size_t bytes);
 HAK_COLD void hak_free_slow(void *block);
-/* The same, but for the small blocks of the hardened profile. */
+/* The same, but they also serve small blocks of the hardened profile. */
 HAK_NOINLINE void *hak_alloc_any(size_t bytes);
 HAK_NOINLINE void hak_free_any(void *block);
 /* For HAK_SMALL_MAX < bytes. */

@@ -28,7 +28,7 @@ HAK_INLINE void check_neighbour(const void *block, size_t size, const char *func
   }
 }
 
-/* The block has no seal of a live one. Returns if it was handed out before the profile was in force. */
+/* Report a block without the seal of a live block. Returns if it was handed out before the profile was in force. */
 HAK_COLD static void explain(const void *block, uint32_t cls, const char *function) {
   if (hak_seal_is_freed(block, hak_class_sizes[cls])) {
     hak_misuse(function, HAK_MISUSE_DOUBLE_FREE, block);
@@ -99,7 +99,7 @@ static void *take_large(size_t bytes, size_t align, bool *zeroed) {
     *zeroed = true;
     return block;
   }
-  if (bytes <= HAK_CACHED_MAX && align <= HAK_CHUNK_BYTES) { /* without guards, where the system has no mapping left */
+  if (bytes <= HAK_CACHED_MAX && align <= HAK_CHUNK_BYTES) { /* no mapping is left: without guards */
     return hak_run_take(hak_run_class_of(bytes > HAK_SMALL_MAX ? bytes : HAK_SMALL_MAX + 1), align, zeroed);
   }
   return hak_huge_alloc(bytes, align, zeroed);

@@ -6,9 +6,9 @@
 
 #include "heap.h"
 
-/* The sampling setting, which another process may change. The low 48 bits hold the mean bytes between two samples, but
- * their highest bit means guarded blocks. Above them is a number that each change increments. Threads soon notice a new
- * value and put it into force. */
+/* The sampling setting, which another process may change. The low 48 bits hold the mean bytes between two samples,
+ * except the highest of them, which means that blocks are guarded. Above them is a number that each change increments.
+ * Threads soon notice a new value and put it into force. */
 extern _Atomic uint64_t hak_sample_request;
 enum { HAK_SAMPLE_MEAN_BITS = 48 };
 #define HAK_SAMPLE_GUARDS ((uint64_t)1 << (HAK_SAMPLE_MEAN_BITS - 1))

@@ -1,4 +1,4 @@
-/* Blocks above 1 MiB: allocate, free, resize. The slow paths stand above; extent.c and arena.c stand below. */
+/* Blocks above 1 MiB: allocate, free, resize. The slow paths stand above; arena.c stands below. */
 #include "large.h"
 
 #include "arena.h"

@@ -47,7 +47,7 @@ void hak_huge_pages_advise(char *base, size_t bytes, bool for_slabs) {
   if (mthp && prefer_mthp(base)) {
     return;
   }
-  if (mapped + (bytes >> HAK_SLICE_SHIFT) <= HUGE_PAGES_AVOIDED_BELOW) { /* all: the kernel moves no mixed range */
+  if (mapped + (bytes >> HAK_SLICE_SHIFT) <= HUGE_PAGES_AVOIDED_BELOW) { /* all: no mixed range can be moved */
     hak_os_decline_huge(base, bytes);
   } else if (option == HAK_HUGE_PAGES_DENSE && used >= HUGE_PAGES_FROM) {
     hak_os_set_huge(base, bytes, true);

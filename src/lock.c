@@ -20,7 +20,7 @@ uint32_t hak_lock_make_id(void) {
   return hak_lock_id;
 }
 
-/* A read leaves the cache line shared. */
+/* Reads the word before it tries to write, since a read leaves the cache line shared. */
 static bool try_lock(hak_lock_t *lock, uint32_t value) {
   uint32_t seen = atomic_load_explicit(&lock->word, memory_order_relaxed);
   return seen == 0 &&

@@ -165,7 +165,7 @@ void *hak_mapped_alloc(size_t bytes, size_t align) {
   size_t spare = data - bytes, grain = align > HAK_BLOCK_MIN ? align : HAK_BLOCK_MIN;
   region.block = region.first + (align > page ? 0 : spare & -grain);
   memset(region.block + bytes, FILL, checked_behind(&region));
-  if (!make_room()) { /* other threads may have taken it */
+  if (!make_room()) { /* other threads may have taken the room */
     hak_os_unmap(region.base, region.total);
     hak_limit_unreserve(slices);
     return NULL;

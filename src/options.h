@@ -12,7 +12,7 @@ typedef enum hak_profile {
   HAK_PROFILE_SPEED,
   HAK_PROFILE_BALANCED,
   HAK_PROFILE_LEAN,
-  HAK_PROFILE_HARDENED, /* has the defaults of SPEED */
+  HAK_PROFILE_HARDENED, /* its defaults are those of SPEED */
 } hak_profile_t;
 
 typedef enum hak_unwinder { HAK_UNWIND_FRAMES, HAK_UNWIND_LIBUNWIND, HAK_UNWIND_LIBGCC } hak_unwinder_t;

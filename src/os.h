@@ -1,4 +1,4 @@
-/* Duty: every call to the operating system. Any call may fail at any moment, and the callers cope. Once the program
+/* Duty: every call to the operating system. Any call may fail at any moment; the callers handle this. Once the program
  * runs (main), the heap makes only the calls that glibc's malloc makes, unless an option asks for more: a sandbox may
  * kill the process for any other. A failed call may set errno; the entry points restore it where it must not change.
  * Data: the call counters (relaxed atomics) and the page size, written once. Layers below: aside, base. */

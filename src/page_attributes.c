@@ -8,7 +8,8 @@
 
 _Atomic uint32_t hak_page_attributes_ways;
 
-/* The scope of one bit or word of a chunk's `altered`. The chunks of a huge block share one descriptor, and one bit. */
+/* The pages that one word or bit of a chunk's `attributes` describes. All chunks of a huge block share one descriptor,
+ * and one bit. */
 typedef struct part {
   hak_chunk_t *chunk;
   _Atomic uint64_t *word;

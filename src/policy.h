@@ -21,7 +21,7 @@ size_t hak_caches_open(void);
 void hak_policy_open(hak_heap_t *heap, uint32_t cls);
 /* The thread gives the cache up, and its budgets with it. */
 void hak_policy_close(hak_heap_t *heap);
-/* Whether an option says that nothing of the class is cached. */
+/* Whether an option forbids to cache blocks of the class. */
 bool hak_policy_is_off(const hak_bin_info_t *info);
 
 /* Number of blocks that the next refill should fetch. */

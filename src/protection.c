@@ -31,7 +31,7 @@ DIRECT(prctl)
 
 static next_t next_mprotect, next_pkey_mprotect, next_madvise, next_prctl;
 
-/* Not in the middle of an allocation: the heap may call before this library's constructor has run. */
+/* The next function of the name. During a call of the heap itself, nothing is looked up, since dlsym may allocate. */
 static call_t find(next_t *next, const char *name, call_t direct) {
   call_t found = atomic_load_explicit(next, memory_order_relaxed);
   if (HAK_UNLIKELY(!found)) {

@@ -30,8 +30,8 @@ static size_t checked_usable(const void *block, uint32_t cls, const char *functi
   if (cls == HAK_CLASS_HUGE) {
     return hak_huge_usable(block);
   }
-  /* The words of a live block belong to the program, and may be stale copies. A block that looks free is searched
-   * for. */
+  /* The words of a live block belong to the program, and may be copies of a free block's. So a block that looks free is
+   * searched for. */
   if (HAK_UNLIKELY(hak_is_marked_free(block)) && hak_heap_holds(block, cls)) {
     hak_misuse(function, HAK_MISUSE_DOUBLE_FREE, block);
   }

@@ -1,5 +1,5 @@
 /* The arena's counts, and adaptive retention: as much free memory stays resident as recent demand has drawn.
- * docs/design.md states the law. */
+ * docs/design.md states the rules. */
 #include "retain.h"
 
 #include "arena.h"

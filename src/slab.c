@@ -1,4 +1,4 @@
-/* Slabs: blocks of one class with a bit each. cache.c and depot.c stand above, arena.c below. */
+/* Slabs: blocks of one class, with one bit for each block. cache.c and depot.c stand above, arena.c below. */
 #include "slab.h"
 
 #include "arena.h"
@@ -15,7 +15,7 @@ _Atomic uintptr_t hak_key;
 const hak_free_block_t hak_no_block;
 
 void hak_slab_init(void) {
-  if (atomic_load_explicit(&hak_key, memory_order_relaxed) == 0) { /* several threads may come first */
+  if (atomic_load_explicit(&hak_key, memory_order_relaxed) == 0) { /* several threads may do this at once */
     uintptr_t none = 0, random = (uintptr_t)hak_os_random() | (uintptr_t)1 << 63;
     atomic_compare_exchange_strong_explicit(&hak_key, &none, random, memory_order_relaxed, memory_order_relaxed);
   }
@@ -258,7 +258,7 @@ static uint32_t take_bits(hak_slab_t *slab, hak_free_block_t **blocks, uint32_t 
   return count;
 }
 
-/* Take new blocks. This first touches their memory; fresh memory must read as zeros, unless the program wrote there. */
+/* Take new blocks. This is the first touch of their memory: it must read as zeros, unless the program wrote there. */
 static uint32_t take_new(hak_slab_t *slab, hak_free_block_t **blocks, uint32_t want) {
   uint32_t first = hak_slab_bump(slab), left = slab->blocks - first, count = want < left ? want : left;
   atomic_store_explicit(&slab->bump, first + count, memory_order_relaxed);

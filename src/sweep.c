@@ -70,7 +70,7 @@ static hak_slab_t *hold_one(hak_slab_class_t *class, int list) {
   return slab;
 }
 
-/* Go one short step on with a pass over the class. Returns the number of slabs; *any: a page was discarded. */
+/* Continue a pass over the class by one short step. Returns the number of slabs; *any: a page was discarded. */
 static size_t sweep_class(int cls, int list, bool *any) {
   size_t count = 0;
   for (hak_slab_t *slab; count < STEP_SLABS && (slab = hold_one(&hak_slab_classes[cls], list)); count++) {
@@ -114,7 +114,7 @@ bool hak_slab_release_empty(void) {
   return hak_arena_used_slices() < before;
 }
 
-/* Whether the class's sparse slabs tend to stay sparse, on recent counts. */
+/* Whether the class's sparse slabs tend to stay sparse, by recent counts. */
 static bool stay_sparse(hak_slab_class_t *class) {
   hak_lock(&class->lock);
   size_t sparse = class->sparse;
@@ -151,7 +151,7 @@ bool hak_slab_sweep_step(void) {
   return atomic_load_explicit(&sweeping, memory_order_relaxed) > 0;
 }
 
-/* Slabs' worth of memory in use, without the swept slabs. */
+/* Memory in use, counted in slabs, without the swept slabs. */
 static size_t full_slabs(void) {
   size_t used = hak_arena_used_slices() / HAK_SLAB_SLICES, swept = listed(HAK_SLABS_SWEPT);
   return used > swept ? used - swept : 0;

@@ -1,6 +1,6 @@
 /* Allocation tokens: the functions that clang's -fsanitize=alloc-token calls instead of malloc and its kind. The lower
- * half of all tokens means types without pointers. The hardened profile keeps their blocks in slabs of their own; else
- * a token has no effect. */
+ * half of all tokens means types without pointers. The hardened profile keeps their blocks in slabs of their own.
+ * Without the profile, a token has no effect. */
 #include "hakmem.h"
 
 #include "hardened.h"

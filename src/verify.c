@@ -21,7 +21,7 @@ void hak_slab_expect_out(const void *block, const char *function) {
   }
 }
 
-/* Visits blocks of a heap, and returns the one at which it stops; NULL: it visited all. */
+/* A function that visits blocks of a heap. It returns the block at which it stops; NULL: it visited all. */
 typedef const hak_free_block_t *(*visit_t)(hak_free_block_t *const *blocks, uint32_t count, uint32_t cls,
                                            const hak_free_block_t *but);
 
