@@ -17,8 +17,8 @@ enum {
 
 hak_lock_t hak_modules_lock = HAK_LOCK_INIT;
 
-/* Two tables of the executable ranges, in ascending order. The lowest bit of the version selects the table that
- * readers use; a thread may write the other one meanwhile. */
+/* Two tables of the executable ranges, in ascending order. The lowest bit of the version selects the table that readers
+ * use; a thread may write the other one meanwhile. */
 typedef struct table {
   _Atomic uint32_t count;
   _Atomic uintptr_t start[RANGES_MAX], end[RANGES_MAX];

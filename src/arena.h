@@ -40,9 +40,9 @@ bool hak_arena_extend(void *base, size_t slices, size_t more);
 void *hak_arena_take_chunks(size_t chunks, size_t tail, size_t align, bool grows, bool *zeroed);
 /* Give back the whole chunks of such an extent. Its tail goes back through hak_arena_give. */
 void hak_arena_give_chunks(void *base);
-/* Give back all but the first `keep` chunks and the `tail` slices of the next. If `keep` is 0, only slices of one
- * chunk remain, as from hak_arena_take, and the chunk gets a new descriptor. False: no memory for descriptors, and
- * nothing changed. */
+/* Give back all but the first `keep` chunks and the `tail` slices of the next. If `keep` is 0, only slices of one chunk
+ * remain, as from hak_arena_take, and the chunk gets a new descriptor. False: no memory for descriptors, and nothing
+ * changed. */
 bool hak_arena_shrink_chunks(void *base, size_t keep, size_t tail);
 /* The reverse: the chunk of the tail becomes the last whole chunk of the block, or its only one. False: other blocks
  * use part of the chunk, or there is no memory; nothing changed. */
@@ -83,8 +83,8 @@ bool hak_arena_has_fallen(void);
 hak_arena_totals_t hak_arena_totals(void);
 
 /* Start-up: find out whether the kernel offers mTHP pages of 16 to 128 KiB. It tries rather than reads the setting: the
- * files can be out of reach, and larger sizes matter too. It tries only at start-up, because a sandbox may later
- * kill the process for mincore. */
+ * files can be out of reach, and larger sizes matter too. It tries only at start-up, because a sandbox may later kill
+ * the process for mincore. */
 void hak_arena_try_mthp(void);
 
 /* Prepare slices that were clean when taken. The caller is about to write a word in them every `every` bytes. `slices`

@@ -1,5 +1,5 @@
-/* A thread's cache: refill, overflow, idle bins. fast.h stands above; depot, slabs and runs below. policy.c decides
- * the amounts. */
+/* A thread's cache: refill, overflow, idle bins. fast.h stands above; depot, slabs and runs below. policy.c decides the
+ * amounts. */
 #include "cache.h"
 
 #include "arena.h"

@@ -29,8 +29,8 @@ void hak_heap_verify_mine(const char *function);
 bool hak_heap_holds(const void *block, uint32_t cls);
 
 /* Force every thread to free blocks of these classes on its slow path: see page_attributes.h. `classes` has one bit for
- * each class; samples share the bit of huge blocks. 0: only if an option asks for
- * it; the options can be read once the first heap exists. */
+ * each class; samples share the bit of huge blocks. 0: only if an option asks for it; the options can be read once the
+ * first heap exists. */
 void hak_heap_force_slow(uint64_t classes);
 extern _Atomic uint64_t hak_heap_forced_slow;
 HAK_INLINE uint64_t hak_class_bit(uint32_t cls) {

@@ -49,6 +49,6 @@ void hak_unmap_forget_locked(hak_chunk_t *chunk, hak_mask_t mask);
 bool hak_unmap_and_unlock(hak_chunk_t *chunk, hak_mask_t mask);
 /* Number of clean free slices in chunks that also hold blocks. */
 size_t hak_unmap_clean_locked(void);
-/* Unmap the clean free slices of chunks that also hold blocks. False: nothing was unmapped, because there
- * are fewer than `least`, or too few for the effort, or the process would run out of mappings. */
+/* Unmap the clean free slices of chunks that also hold blocks. False: nothing was unmapped, because there are fewer
+ * than `least`, or too few for the effort, or the process would run out of mappings. */
 bool hak_unmap_clean(size_t least);

@@ -98,8 +98,8 @@ static void *call_handlers(size_t alignment, size_t bytes, const void *caller) {
 }
 
 /* A handler may throw, and a nothrow form must catch that, which C cannot. The runtime's own form calls the throwing
- * operator new of this file inside a try block. In a program that embeds the library, the nothrow form is the
- * runtime's own: linked statically, a form of this file would replace it. */
+ * operator new of this file inside a try block. In a program that embeds the library, the nothrow form is the runtime's
+ * own: linked statically, a form of this file would replace it. */
 HAK_COLD static void *new_refused(size_t alignment, size_t bytes, bool nothrow, const void *caller) {
   void *(*plain)(size_t, const void *) = NULL, *(*aligned)(size_t, size_t, const void *) = NULL;
   if (nothrow && current_new_handler(caller)) {

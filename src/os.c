@@ -53,8 +53,8 @@ size_t hak_os_page_bytes(void) {
 
 /* Other libraries watch mappings and, above all, their removal. They define functions under libc's names, or patch the
  * code of libc's. So these calls go through the names, with no lock held. Such a function may allocate and free. It
- * then does so like a thread without a heap, because the thread's own heap may be in the middle of a change. If
- * such a function makes the heap call the system again, the nested call bypasses the watchers if the memory was unused.
+ * then does so like a thread without a heap, because the thread's own heap may be in the middle of a change. If such a
+ * function makes the heap call the system again, the nested call bypasses the watchers if the memory was unused.
  * Otherwise the nested call fails, and later purging announces the memory. */
 static _Thread_local bool calling __attribute__((tls_model("initial-exec")));
 

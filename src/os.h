@@ -54,8 +54,7 @@ typedef enum hak_os_altered {
 /* Restore ordinary attributes to pages that were changed in any of these `ways`, and map pages that are missing. Makes
  * only the calls that these ways need. False: some pages may not be ordinary. */
 bool hak_os_make_ordinary(void *at, size_t bytes, uint32_t ways);
-/* Discard the contents, so that the pages read as zeros. False: some may not,
- * for example because a page is locked. */
+/* Discard the contents, so that the pages read as zeros. False: some may not, for example because a page is locked. */
 bool hak_os_discard(void *at, size_t bytes);
 /* Whether a fresh mapping is locked in memory by mlockall(MCL_FUTURE), and so resident at once. */
 bool hak_os_is_locked(void *page);

@@ -152,9 +152,9 @@ static bool at_limit(void) {
   return limit > 0 && all_budgets_bytes() > limit / HAK_LEAST_PART;
 }
 
-/* Estimate the memory that a thread has in use: its share of all memory in use outside the caches. If cached
- * memory counted, each cache would justify the next one. The thread counts its own bins every few events; `others` is a
- * bound for the bins of other threads, which may sleep. */
+/* Estimate the memory that a thread has in use: its share of all memory in use outside the caches. If cached memory
+ * counted, each cache would justify the next one. The thread counts its own bins every few events; `others` is a bound
+ * for the bins of other threads, which may sleep. */
 static size_t in_use(hak_heap_t *heap, size_t others) {
   size_t used = hak_arena_used_slices() << HAK_SLICE_SHIFT, cached = heap->cached_bytes + others;
   return used > cached ? (used - cached) / hak_caches_open() : 0;

@@ -297,8 +297,8 @@ static void return_bits(hak_slab_t *slab, uint32_t w, uint64_t mask, const char 
   if (control & HAK_SLAB_CURRENT) {
     return;
   }
-  /* From here on another thread may release the slab. Its descriptor stays, and the
-   * slab's new state is set under the lock. */
+  /* From here on another thread may release the slab. Its descriptor stays, and the slab's new state is set under the
+   * lock. */
   uint32_t sparse_from = atomic_load_explicit(&slab->sparse_from, memory_order_relaxed);
   uint32_t count_before = control >> HAK_SLAB_COUNT_SHIFT, count = count_before + n;
   bool becomes_sparse = count_before < sparse_from && count >= sparse_from;

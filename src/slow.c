@@ -19,8 +19,8 @@
  * calls exec does not pay for its parent's caches. */
 enum { EVENTS_PER_ORPHAN = 64 };
 
-/* No function calls process.c. This reference makes the linker take it from libhakmem.a: the linker takes only
- * files that are referenced. */
+/* No function calls process.c. This reference makes the linker take it from libhakmem.a: the linker takes only files
+ * that are referenced. */
 extern const char hak_process_linked;
 __attribute__((used)) static const char *const process_anchor = &hak_process_linked;
 

@@ -86,8 +86,8 @@ static uint64_t dynamic_place(const binary_t *file, int64_t tag) {
   return file->size;
 }
 
-/* Searches the dynamic symbols. The table ends where the string table begins: every linker puts them in this
- * order. wanted: also accept symbols that another file must define. */
+/* Searches the dynamic symbols. The table ends where the string table begins: every linker puts them in this order.
+ * wanted: also accept symbols that another file must define. */
 static bool has_symbol(const binary_t *file, const char *name, bool wanted) {
   uint64_t table = dynamic_place(file, DT_SYMTAB), names = dynamic_place(file, DT_STRTAB);
   size_t count = names > table ? (size_t)(names - table) / sizeof(symbol_t) : 0;

@@ -1,5 +1,5 @@
-/* A fixed run through everything that makes the core call the operating system. Any of these calls may fail
- * (inject.h). The program prints how many calls of each kind could fail, and how many did: `KIND COUNT` per line.
+/* A fixed run through everything that makes the core call the operating system. Any of these calls may fail (inject.h).
+ * The program prints how many calls of each kind could fail, and how many did: `KIND COUNT` per line.
  *
  * Whichever call fails, the program does not crash, a failed request returns NULL and ENOMEM, and existing blocks keep
  * their contents. When the failures end, every request succeeds again, and the heap is sound. */

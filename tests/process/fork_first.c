@@ -1,5 +1,5 @@
-/* fork() races the first allocation of a process. Neither a constructor nor an earlier call has allocated. Threads
- * wait at a gate; then all make their first allocation while the main thread forks.
+/* fork() races the first allocation of a process. Neither a constructor nor an earlier call has allocated. Threads wait
+ * at a gate; then all make their first allocation while the main thread forks.
  * argument: number of processes, each with its own first allocation; or "once" */
 #include <sched.h>
 #include <stdlib.h>

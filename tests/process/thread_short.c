@@ -1,5 +1,5 @@
-/* Thousands of short-lived threads, each of which leaves blocks that a later one frees. The memory of the process
- * must not grow with the number of threads.
+/* Thousands of short-lived threads, each of which leaves blocks that a later one frees. The memory of the process must
+ * not grow with the number of threads.
  * argument: number of threads */
 #include <pthread.h>
 #include <stdlib.h>
