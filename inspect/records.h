@@ -1,6 +1,6 @@
 /* Duty: a record for each sampled block, found by its address. Records are reused, never given back.
- * Data: the table and the records; lock: the samples'; no other module is called under it. Layers below: meta, pagemap.
- * */
+ * Data: the table and the records; lock: the samples'; no other module is called under it.
+ * Layers below: meta, pagemap. */
 #pragma once
 
 #include "geometry.h"

@@ -33,7 +33,7 @@ static void sizes_ascend_and_waste_little(void) {
     uint32_t bytes = hak_class_sizes[cls], below = hak_class_sizes[cls - 1];
     CHECK(bytes > below && bytes % HAK_BLOCK_MIN == 0);
     uint32_t least = below + 1, more = cls == HAK_CLASS_64K ? PAGE : HAK_BLOCK_MIN;
-    CHECK(bytes <= 64 || bytes <= least + least / 4 + more); /* a quarter, rounded up to a multiple of `more` */
+    CHECK(bytes <= 64 || bytes <= least + least / 4 + more); /* a quarter, plus the step of the sizes */
   }
   CHECK(hak_class_sizes[HAK_RUN_FIRST - 1] == HAK_SMALL_MAX);
   CHECK(hak_class_sizes[HAK_CLASS_COUNT - 1] == HAK_CACHED_MAX);
