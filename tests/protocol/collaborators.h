@@ -1,7 +1,7 @@
-/* Duty: stubs for everything below slab.c and sweep.c: locks that the explorer schedules; an arena with memory for a
- * few slabs, which checks returned slabs; a page map for that memory; a system that does nothing. All code that depends
- * on the modules below the slabs is here and in collaborators.c. Include this before any header of src/, since its
- * locks replace lock.h. */
+/* Duty: stubs for everything below slab.c and sweep.c. These are locks that the explorer schedules, an arena with
+ * memory for a few slabs, a page map for that memory, and a system that does nothing. The arena checks returned slabs.
+ * All code that depends on the modules below the slabs is here and in collaborators.c. Include this before any header
+ * of src/, since its locks replace lock.h. */
 #ifndef HAK_TEST_COLLABORATORS_H
 #define HAK_TEST_COLLABORATORS_H
 
