@@ -160,9 +160,8 @@ static void return_oldest(hak_heap_t *heap, uint32_t cls, uint32_t count) {
   hak_policy_set_capacity(heap, cls, capacity > count ? capacity - count : 0);
 }
 
-/* Return the lower half of the bin if no block of it was used since the last scavenge. It was not if the block above it
- * is still in its place. A loop that empties and fills the bin may have put that block back; it then fetches the
- * returned half once. */
+/* Return the lower half of the bin if it was not used since the last scavenge: then the block above it is in its old
+ * place. A loop that empties and fills the bin may have put that block back; it fetches the half once more. */
 static void return_unused(hak_heap_t *heap, uint32_t cls) {
   hak_bin_info_t *info = &heap->info[cls];
   uint32_t half = info->idle_count / 2, count = hak_bin_settle(heap, cls);

@@ -9,7 +9,7 @@
 enum {
   HAK_SLOW_START_BYTES = 4 << 10, /* capacity of a class that has shown no need; it doubles once. Blocks above this size
                                    * are large: they have a budget of their own */
-  HAK_LEAST_PART = 8, /* however many threads share a bound, each gets at least this part of it */
+  HAK_LEAST_PART = 8,             /* however many threads share a bound, each gets at least this part of it */
 };
 
 /* Number of caches that belong to a thread. The owner of their list reports it; the second function returns at
