@@ -124,8 +124,8 @@ void hak_guard_give(uint32_t number) {
   at = over ? at : written(slot->page, slot->block);
   note_event(&slot->freed);
   if (over || at != slot->block) {
-    hak_text_say("hakmem: %s: the program wrote to 0x%zx, beside a block that it frees now\n",
-                 over ? "overflow" : "underflow", (uintptr_t)at);
+    hak_text_say("hakmem: %s: 0x%zx was written, beside a block that is being freed\n", over ? "overflow" : "underflow",
+                 (uintptr_t)at);
     hak_guard_explain(slot);
     hak_misuse("free", over ? HAK_MISUSE_OVERFLOW : HAK_MISUSE_UNDERFLOW, slot->block);
   }
