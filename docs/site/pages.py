@@ -19,7 +19,7 @@ from hakmem_lab.show import gallery
 
 ROOT = Path(__file__).resolve().parents[2]
 OWN = ROOT / "docs" / "site" / "pages"
-LINK = re.compile(r"(?<!!)\[[^\]\n]+\]\(([^)#\s]+)(#[^)\s]*)?\)|!\[[^\]\n]*\]\(([^)\s]+)\)")
+LINK = re.compile(r"(?<!!)\[[^\]]+\]\(([^)#\s]+)(#[^)\s]*)?\)|!\[[^\]\n]*\]\(([^)\s]+)\)")
 # Title -> page, or a part with such; a page that is not there is left out. `gallery`, `recipes`: all of the folder.
 NAVIGATION = {
     "Start": "index.md",

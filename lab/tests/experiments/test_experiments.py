@@ -16,7 +16,8 @@ SPECS = sorted((ROOT / "experiments").glob("*.toml"))
 sys.path.insert(0, str(ROOT / "experiments"))
 import publish  # noqa: E402  (a script in the specs' folder, not a module of the package)
 
-EXPERIMENTS = [path for path in SPECS if path.stem not in ("demo", "gallery", "many_threads", "scorecard")]
+SUITES = ("demo", "gallery", "hardened_alone", "hardened_company", "many_threads", "scorecard")  # no experiments
+EXPERIMENTS = [path for path in SPECS if path.stem not in SUITES]
 
 
 def stored(spec: Path) -> RunFile:
