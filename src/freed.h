@@ -30,5 +30,8 @@ HAK_INLINE bool hak_freed_is_clean(const void *block, size_t size, bool tagged) 
 /* All of a slab's blocks are free. Returns whether the slab keeps its class. `swept`: its pages were just discarded, so
  * there is nothing to check. If a block was written to, unlocks and aborts. */
 HAK_NOINLINE bool hak_freed_keeps_class(const hak_slab_t *slab, hak_lock_t *lock, bool swept);
-/* Memory is short: no slab keeps its class for now. */
-extern _Atomic bool hak_freed_release;
+/* Number of threads that find memory short: while there are some, no slab keeps its class. */
+extern _Atomic int hak_freed_releasing;
+/* All blocks in bytes [from, to) of the slab are free, and their pages are about to be discarded. Aborts if a block was
+ * written to. */
+HAK_NOINLINE void hak_freed_expect(const hak_slab_t *slab, size_t from, size_t to);

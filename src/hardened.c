@@ -4,6 +4,7 @@
 #include "arena.h"
 #include "fast.h"
 #include "foreign.h"
+#include "freed.h"
 #include "hook.h"
 #include "large.h"
 #include "mapped.h"
@@ -15,7 +16,11 @@
 #include <errno.h>
 #include <string.h>
 
-enum { EXIT_BYTES_MAX = 64 << 20 /* of slabs, checked at exit */, EVENTS_PER_ORPHAN = 64 };
+enum {
+  EXIT_BYTES_MAX = 64 << 20, /* of slabs, checked at exit */
+  EVENTS_PER_ORPHAN = 64,
+  HEADROOM_PART = 8, /* of a block that grew, as addresses: a loop that grows one further seldom copies it */
+};
 
 static bool is_small(uint32_t cls) {
   return cls - 1 < HAK_RUN_FIRST - 1;
@@ -87,14 +92,22 @@ static void *take_small(uint32_t cls, size_t bytes) {
   return block;
 }
 
-/* Empty slabs of other classes go before a larger block serves in place of this one. */
-static void *take_small_of_any(uint32_t cls, size_t bytes) {
-  void *block = take_small(cls, bytes);
-  return block || !hak_hard.regions || !hak_slab_release_empty() ? block : take_small(cls, bytes);
+/* A block of the class. Empty slabs of other classes go before a larger block serves in place of it. */
+static void *take_small_of_any(uint32_t cls, size_t bytes, size_t align) {
+  void *block = NULL;
+  for (bool released = false; cls < HAK_RUN_FIRST && !block; cls++) { /* larger: if memory is short, or for alignment */
+    if ((hak_class_sizes[cls] & (align - 1)) == 0) {
+      block = take_small(cls, bytes);
+      bool retry = !block && hak_hard.regions && !released && hak_slab_release_empty();
+      released = true;
+      block = retry ? take_small(cls, bytes) : block;
+    }
+  }
+  return block;
 }
 
 static void *take_large(size_t bytes, size_t align, bool *zeroed) {
-  void *block = hak_hard.delayed_regions > 0 ? hak_mapped_alloc(bytes, align) : NULL;
+  void *block = hak_hard.delayed_regions > 0 ? hak_mapped_alloc(bytes, align, 0) : NULL;
   if (block) {
     *zeroed = true;
     return block;
@@ -112,11 +125,7 @@ void *hak_hardened_alloc(size_t bytes, size_t align, bool *zeroed) {
   if (!small || size > HAK_SMALL_MAX) {
     return take_large(bytes, align, zeroed);
   }
-  void *block = NULL;
-  uint32_t cls = hak_class_of(size);
-  for (; cls < HAK_RUN_FIRST && !block; cls++) { /* a larger class if memory is short, or for alignment */
-    block = (hak_class_sizes[cls] & (align - 1)) == 0 ? take_small_of_any(cls, bytes) : NULL;
-  }
+  void *block = take_small_of_any(hak_class_of(size), bytes, align);
   *zeroed = hak_hard.zero;
   return block || align <= HAK_SLICE_BYTES ? block : take_large(bytes, align, zeroed);
 }
@@ -269,7 +278,8 @@ static void *realloc_mapped(void *block, size_t bytes) {
     return block;
   }
   int saved = errno;
-  void *fresh = bytes <= PTRDIFF_MAX ? hak_fast_alloc(bytes) : hak_no_memory();
+  void *fresh = asked < bytes ? hak_mapped_alloc(bytes, HAK_BLOCK_MIN, bytes / HEADROOM_PART) : NULL;
+  fresh = fresh ? fresh : bytes <= PTRDIFF_MAX ? hak_fast_alloc(bytes) : hak_no_memory();
   if (fresh) {
     memcpy(fresh, block, asked < bytes ? asked : bytes);
     hak_mapped_free(block, "realloc");
@@ -282,6 +292,13 @@ static void *realloc_mapped(void *block, size_t bytes) {
 
 const hak_owner_t hak_mapped_owner = {
     .owns = hak_mapped_owns, .free = free_mapped, .realloc = realloc_mapped, .usable = usable_mapped};
+
+bool hak_hardened_release(size_t bytes) {
+  size_t swept = atomic_load_explicit(&hak_slabs_listed[HAK_SLABS_SWEPT], memory_order_relaxed);
+  bool any = hak_mapped_forget(bytes);
+  any |= hak_hard.regions && hak_slices_for(bytes) <= swept * HAK_SLAB_SLICES && hak_slab_release_empty();
+  return any;
+}
 
 /* The end of the process. */
 
@@ -316,6 +333,7 @@ static void look_at_slab(hak_slab_t *slab, void *argument) {
 static bool at_exit; /* the end of the process checks every block */
 
 void hak_hardened_fork_child(void) {
+  atomic_store_explicit(&hak_freed_releasing, 0, memory_order_relaxed);
   at_exit &= hak_caches_open() == 1;
 }
 

@@ -26,6 +26,9 @@ HAK_NOINLINE size_t hak_hardened_usable(const void *block, const char *function)
 bool hak_hardened_is_data(size_t token);
 bool hak_hardened_type(bool data);
 
+/* Memory is short: give back what the profile holds back, if it is as much as this request needs. True: some went. */
+bool hak_hardened_release(size_t bytes);
+
 /* In the child of a fork: other threads of the parent may have left blocks in the middle of a change. */
 void hak_hardened_fork_child(void);
 /* Look for misuse at the end of the process. */

@@ -34,6 +34,7 @@ static struct {
 } table;
 /* Freed regions, which have no access. */
 static region_t *waiting; /* REGIONS_MAX entries; NULL: no memory for them */
+static size_t waiting_bytes;
 static uint64_t random_state;
 
 void hak_mapped_start(void) {
@@ -111,10 +112,10 @@ static uint64_t next_random_locked(void) {
 }
 
 /* Reserve the pages and give access to those of the block. */
-static bool map_region(region_t *region, size_t data, size_t align, uint64_t random) {
+static bool map_region(region_t *region, size_t data, size_t align, size_t headroom, uint64_t random) {
   size_t page = hak_os_page_bytes(), more = align > page ? align - page : 0;
   size_t before = (1 + random % GUARD_PAGES_MAX) * page,
-         behind = (1 + random / GUARD_PAGES_MAX % GUARD_PAGES_MAX) * page;
+         behind = (1 + random / GUARD_PAGES_MAX % GUARD_PAGES_MAX) * page + hak_round_up(headroom, page);
   region->total = before + data + more + behind;
   region->base = hak_os_reserve(region->total);
   if (!region->base) {
@@ -145,7 +146,7 @@ static size_t slices_of(const region_t *region) {
   return hak_slices_for((size_t)(region->last - region->first));
 }
 
-void *hak_mapped_alloc(size_t bytes, size_t align) {
+void *hak_mapped_alloc(size_t bytes, size_t align, size_t headroom) {
   region_t region = {.asked = bytes};
   size_t page = hak_os_page_bytes();
   if (bytes > PTRDIFF_MAX / 2 || align > PTRDIFF_MAX / 4) {
@@ -158,7 +159,7 @@ void *hak_mapped_alloc(size_t bytes, size_t align) {
   hak_lock(&hak_mapped_lock);
   uint64_t random = next_random_locked();
   hak_unlock(&hak_mapped_lock);
-  if (!map_region(&region, data, align, random)) {
+  if (!map_region(&region, data, align, headroom, random)) {
     hak_limit_unreserve(slices);
     return NULL;
   }
@@ -248,18 +249,38 @@ size_t hak_mapped_usable(const void *block, const char *function) {
   return look_up(block, function, false).asked;
 }
 
+/* Give access to pages of the headroom, and leave a page behind them without access. */
+static bool extend(region_t *region, size_t bytes) {
+  size_t page = hak_os_page_bytes(), data = (size_t)(region->last - region->first);
+  size_t more = hak_round_up(bytes - (size_t)(region->last - region->block), page);
+  size_t slices = hak_slices_for(data + more) - hak_slices_for(data);
+  if (more + page > (size_t)(region->base + region->total - region->last) || !hak_limit_reserve(slices)) {
+    return false;
+  }
+  if (!hak_os_make_writable(region->last, more)) {
+    hak_limit_unreserve(slices);
+    return false;
+  }
+  region->last += more;
+  count(data, false);
+  count(data + more, true);
+  return true;
+}
+
 bool hak_mapped_resize(void *block, size_t bytes, bool shrinks) {
   region_t region = look_up(block, "realloc", false);
   size_t room = (size_t)(region.last - region.block), keep = region.asked < bytes ? region.asked : bytes;
-  if (bytes > room || (bytes < room / 2 && !shrinks)) {
+  size_t end = region.asked + checked_behind(&region);
+  if (bytes > room ? !extend(&region, bytes) : bytes < room / 2 && !shrinks) {
     return false;
   }
-  size_t end = region.asked + checked_behind(&region);
   memset(region.block + keep, 0, end - keep);
   region.asked = bytes;
   memset(region.block + bytes, FILL, checked_behind(&region));
   hak_lock(&hak_mapped_lock);
-  find_locked(block)->asked = bytes;
+  region_t *entry = find_locked(block);
+  entry->asked = bytes;
+  entry->last = region.last;
   hak_unlock(&hak_mapped_lock);
   return true;
 }
@@ -273,11 +294,29 @@ static void let_wait(region_t region) {
     region_t *place = &waiting[next_random_locked() % places];
     older = *place;
     *place = region;
+    waiting_bytes += region.total - older.total;
     hak_unlock(&hak_mapped_lock);
   }
   if (older.base) {
     hak_os_unmap(older.base, older.total);
   }
+}
+
+bool hak_mapped_forget(size_t bytes) {
+  hak_lock(&hak_mapped_lock);
+  bool helps = bytes <= waiting_bytes;
+  hak_unlock(&hak_mapped_lock);
+  for (size_t i = 0; helps && waiting && i < REGIONS_MAX; i++) {
+    hak_lock(&hak_mapped_lock);
+    region_t region = waiting[i];
+    waiting[i] = (region_t){.base = NULL};
+    waiting_bytes -= region.total;
+    hak_unlock(&hak_mapped_lock);
+    if (region.base) {
+      hak_os_unmap(region.base, region.total);
+    }
+  }
+  return helps;
 }
 
 void hak_mapped_free(void *block, const char *function) {

@@ -13,8 +13,9 @@
 /* Start-up, if the options ask for the profile. */
 void hak_mapped_start(void);
 
-/* `align` is a power of two. The block reads as zeros. NULL: no memory. */
-void *hak_mapped_alloc(size_t bytes, size_t align);
+/* `align` is a power of two. The block reads as zeros. headroom: bytes of addresses for it to grow in place. NULL: no
+ * memory. */
+void *hak_mapped_alloc(size_t bytes, size_t align, size_t headroom);
 /* Whether the address lies in such a block, or in one that was freed a while ago. */
 bool hak_mapped_owns(const void *address);
 /* The bytes that were asked for; aborts on anything but a live block. */
@@ -22,6 +23,8 @@ size_t hak_mapped_usable(const void *block, const char *function);
 /* Resize the block in place. False: it does not fit, or would leave half of it unused though `shrinks` is false. */
 bool hak_mapped_resize(void *block, size_t bytes, bool shrinks);
 void hak_mapped_free(void *block, const char *function);
+/* Memory is short: unmap the freed regions whose addresses wait, if they have as many bytes. True: there were some. */
+bool hak_mapped_forget(size_t bytes);
 /* The functions for such blocks (hardened.c). */
 extern const struct hak_owner hak_mapped_owner;
 

@@ -102,7 +102,7 @@ static void *find_after_trim(size_t bytes, bool *zeroed) {
     return NULL;
   }
   bool any = hak_trim(0);
-  any |= hak_hard.regions && hak_slab_release_empty();
+  any |= hak_hard.on && hak_hardened_release(bytes);
   return any ? find(bytes, zeroed) : NULL;
 }
 

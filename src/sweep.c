@@ -38,6 +38,9 @@ static bool discard_free_pages(hak_slab_t *slab) {
       continue;
     }
     if (run > 0) {
+      if (HAK_UNLIKELY(hak_hard.on)) {
+        hak_freed_expect(slab, at - run, at);
+      }
       slab->discarded = true; /* a failed attempt (at a locked page, say) may have discarded others */
       bool written = !slab->zeroed || at - run < (size_t)hak_slab_bump(slab) * slab->block_bytes;
       any |= hak_os_discard(slab->base + at - run, run) && written;
@@ -99,19 +102,32 @@ bool hak_slab_discard_all(void) {
   return discard_listed(HAK_SLABS_SPARSE) || dense;
 }
 
+/* Number of swept slabs of the class, if one of them is empty; else 0. */
+static size_t swept_of(hak_slab_class_t *class) {
+  size_t count = 0;
+  bool any = false;
+  hak_lock(&class->lock);
+  for (hak_slab_t *slab = class->list[HAK_SLABS_SWEPT].first; slab; slab = slab->next, count++) {
+    any |= hak_slab_is_whole(slab);
+  }
+  hak_unlock(&class->lock);
+  return any ? count : 0;
+}
+
 bool hak_slab_release_empty(void) {
-  size_t before = hak_arena_used_slices();
-  hak_slab_discard_sparse(); /* which leaves every empty slab among the swept ones */
-  atomic_store_explicit(&hak_freed_release, true, memory_order_relaxed);
+  bool any = false;
+  hak_slab_discard_sparse(); /* after this every empty slab is a swept one */
+  atomic_fetch_add_explicit(&hak_freed_releasing, 1, memory_order_relaxed);
   for (int c = 1; c < kinds(); c++) {
     hak_slab_t *slab;
-    for (size_t left = listed(HAK_SLABS_SWEPT); left > 0 && (slab = hold_one(&hak_slab_classes[c], HAK_SLABS_SWEPT));
-         left--) {
+    for (size_t left = swept_of(&hak_slab_classes[c]);
+         left > 0 && (slab = hold_one(&hak_slab_classes[c], HAK_SLABS_SWEPT)); left--) {
+      any |= hak_slab_is_whole(slab);
       hak_slab_drop(slab);
     }
   }
-  atomic_store_explicit(&hak_freed_release, false, memory_order_relaxed);
-  return hak_arena_used_slices() < before;
+  atomic_fetch_sub_explicit(&hak_freed_releasing, 1, memory_order_relaxed);
+  return any;
 }
 
 /* Whether the class's sparse slabs tend to stay sparse, by recent counts. */

@@ -8,16 +8,17 @@
 
 static const struct {
   const char *option, *words;
+  bool off; /* unless an option switches it on */
 } mechanisms[] = {
-    {"ZERO", "zeroed and checked blocks"},
-    {"DELAY", "delayed reuse"},
-    {"RANDOM", "random choice of blocks"},
-    {"NEIGHBOURS", "check of the block before"},
-    {"SIZES", "exact sizes"},
-    {"LARGE", "guard pages of large blocks"},
-    {"GUARDS", "guard slabs"},
-    {"REGIONS", "a region for each class"},
-    {"EXIT", "check at exit"},
+    {"ZERO", "zeroed and checked blocks", false},
+    {"DELAY", "delayed reuse", false},
+    {"RANDOM", "random choice of blocks", false},
+    {"NEIGHBOURS", "check of the block before", false},
+    {"SIZES", "exact sizes", false},
+    {"LARGE", "guard pages of large blocks", false},
+    {"GUARDS", "guard slabs", false},
+    {"REGIONS", "a region for each class", true},
+    {"EXIT", "check at exit", false},
 };
 enum { MECHANISMS = sizeof mechanisms / sizeof *mechanisms };
 
@@ -26,14 +27,19 @@ static void read_word(const char *word, bool *chosen, bool off[MECHANISMS]) {
   for (size_t i = 0; i < MECHANISMS; i++) {
     char name[64];
     int length = snprintf(name, sizeof name, "HAKMEM_HARDENED_%s=", mechanisms[i].option);
-    off[i] |= strncmp(word, name, (size_t)length) == 0 && strtoull(word + length, NULL, 10) == 0;
+    if (strncmp(word, name, (size_t)length) == 0) {
+      off[i] = strtoull(word + length, NULL, 10) == 0;
+    }
   }
 }
 
 void mechanisms_tell(const char *pid) {
   char path[64], *word = NULL;
   size_t size = 0;
-  bool chosen = false, off[MECHANISMS] = {false};
+  bool chosen = false, off[MECHANISMS];
+  for (size_t i = 0; i < MECHANISMS; i++) {
+    off[i] = mechanisms[i].off;
+  }
   snprintf(path, sizeof path, "/proc/%s/environ", pid);
   FILE *file = fopen(path, "re");
   while (file && getdelim(&word, &size, '\0', file) > 0) {

@@ -1,5 +1,5 @@
-/* Under the hardened profile the addresses of a class of small blocks serve no other class, unless memory is short. The
- * memory behind them goes back to the system all the same. */
+/* Under HAKMEM_HARDENED_REGIONS=1 the addresses of a class of small blocks serve no other class, unless memory is
+ * short. The memory behind them goes back to the system all the same. */
 #include <malloc.h>
 #include <stdint.h>
 #include <stdlib.h>

@@ -7,6 +7,7 @@
 #include "arena.h"
 #include "check.h"
 #include "child.h"
+#include "freed.h"
 #include "hakmem.h"
 #include "hardened.h"
 #include "pagemap.h"
@@ -86,6 +87,12 @@ static void types_without_pointers_have_slabs_of_their_own(void) {
   hak_check();
 }
 
+static void a_child_keeps_classes_apart(void) {
+  atomic_store(&hak_freed_releasing, 1); /* another thread of the parent was in the middle of a release */
+  hak_hardened_fork_child();
+  CHECK(atomic_load(&hak_freed_releasing) == 0);
+}
+
 static void tokens_tell_types(void) {
   CHECK(hak_hardened_is_data(0));
   CHECK(!hak_hardened_is_data(1));
@@ -99,6 +106,7 @@ int main(void) {
   a_guard_lies_behind_a_slab();
   guards_go_with_their_slabs();
   types_without_pointers_have_slabs_of_their_own();
+  a_child_keeps_classes_apart();
   tokens_tell_types();
   return 0;
 }

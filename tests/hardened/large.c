@@ -1,0 +1,106 @@
+/* Large blocks of the hardened profile: they grow in place, and freed ones do not use up the address space. A write to
+ * a freed small block is found before its page is discarded. */
+#include <malloc.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "check.h"
+
+enum { STEP = 4096, FIRST = 64 << 10, LAST = 4 << 20, BLOCKS = 4000, BYTES = 1000, PART = 25 };
+
+static bool dies(void (*body)(char *), char *block) {
+  pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    signal(SIGABRT, SIG_DFL);
+    body(block);
+    _exit(0);
+  }
+  int status;
+  CHECK(waitpid(child, &status, 0) == child);
+  return WIFSIGNALED(status);
+}
+
+static size_t grown;
+
+static void write_far_behind(char *block) {
+  block[grown + STEP] = 1;
+}
+
+static void write_behind_and_free(char *block) {
+  block[grown] = 1;
+  free(block);
+}
+
+static void a_block_that_grows_is_seldom_copied(void) {
+  char *block = malloc(FIRST);
+  int copies = 0;
+  CHECK(block != NULL);
+  for (size_t i = 0; i < FIRST; i++) {
+    block[i] = (char)(i / STEP);
+  }
+  for (grown = FIRST + STEP; grown <= LAST; grown += STEP) {
+    char *next = realloc(block, grown);
+    CHECK(next != NULL && malloc_usable_size(next) == grown);
+    copies += next != block;
+    block = next;
+    for (size_t i = grown - STEP; i < grown; i++) {
+      CHECK(block[i] == 0);
+      block[i] = (char)(i / STEP);
+    }
+  }
+  grown -= STEP;
+  CHECK(copies < (LAST - FIRST) / STEP / 8);
+  for (size_t i = 0; i < grown; i++) {
+    CHECK(block[i] == (char)(i / STEP));
+  }
+  CHECK(dies(write_far_behind, block) && dies(write_behind_and_free, block));
+  free(block);
+}
+
+static void freed_blocks_leave_addresses_for_others(void) {
+  struct rlimit all, few = {(rlim_t)1 << 30, (rlim_t)1 << 30};
+  CHECK(getrlimit(RLIMIT_AS, &all) == 0);
+  few.rlim_max = all.rlim_max;
+  CHECK(setrlimit(RLIMIT_AS, &few) == 0);
+  for (int i = 0; i < 40; i++) {
+    char *block = malloc((size_t)100 << 20);
+    CHECK(block != NULL);
+    free(block);
+  }
+  CHECK(setrlimit(RLIMIT_AS, &all) == 0);
+}
+
+static char *blocks[BLOCKS];
+
+static void write_to_a_freed_block(char *unused) {
+  (void)unused;
+  for (int i = 0; i < BLOCKS; i++) {
+    if (i % PART != 0) { /* the others keep their slabs from going */
+      free(blocks[i]);
+    }
+  }
+  blocks[BLOCKS / 2 + 1][BYTES / 2] = 1;
+  malloc_trim(0);
+  exit(0); /* which checks what the trim did not discard */
+}
+
+static void a_write_to_a_freed_block_is_found_by_a_trim(void) {
+  for (int i = 0; i < BLOCKS; i++) {
+    CHECK((blocks[i] = malloc(BYTES)) != NULL);
+  }
+  CHECK(dies(write_to_a_freed_block, NULL));
+}
+
+int main(void) {
+  a_block_that_grows_is_seldom_copied();
+  freed_blocks_leave_addresses_for_others();
+  a_write_to_a_freed_block_is_found_by_a_trim();
+  return 0;
+}
