@@ -76,7 +76,7 @@ def means(rows: list[tuple[Row, Row]]) -> list[list[str]]:
 
 
 def with_table(page: str, heads: tuple[str, ...], rows: list[list[str]]) -> str:
-    """The page, with the rows of the table that has these headings replaced by these rows."""
+    """Replaces the rows of the table with these headings, and returns the page."""
     lines = page.split("\n")
     first = lines.index(f"| {' | '.join(heads)} |") + 2
     end = next(place for place in range(first, len(lines) + 1) if not "".join(lines[place : place + 1]).startswith("|"))

@@ -67,7 +67,7 @@ hak_chunk_t *hak_extent_find_locked(bool dirty, size_t chunks, size_t tail, size
 hak_extent_t hak_extent_take_locked(hak_chunk_t *first, size_t offset, size_t chunks);
 /* The chunk directly behind an extent, if it is sliced and its first `tail` slices are free. */
 hak_chunk_t *hak_extent_behind(const hak_chunk_t *first, size_t tail);
-/* Make a chunk that was taken out SLICED, with every slice free and in no list. */
+/* Turn a chunk that was taken out into a SLICED one; all its slices are free, and it is in no list. */
 hak_chunk_t *hak_extent_slice_locked(hak_extent_t extent);
 /* The same for any free chunk; this takes descriptors. NULL: there is none. */
 hak_chunk_t *hak_extent_slice_any_locked(bool for_slabs);

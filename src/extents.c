@@ -86,8 +86,8 @@ static size_t offset_in(const hak_chunk_t *first, size_t chunks, size_t tail, si
   return skip + chunks <= first->chunks ? skip : SIZE_MAX;
 }
 
-/* Extents in the list of this size may be too short. Those in the lists above are long enough, but alignment or the
- * tail may still rule one out. */
+/* Extents in the list of this size may be too short. Those in the lists of larger sizes are long enough, but alignment
+ * or the tail may still rule one out. */
 hak_chunk_t *hak_extent_find_locked(bool dirty, size_t chunks, size_t tail, size_t align, size_t *offset) {
   enum { PROBES = 16 };
   uint32_t lists =

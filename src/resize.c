@@ -95,7 +95,8 @@ static void *copy_to_new(void *block, size_t usable, size_t bytes) {
  * becoming whole. */
 enum { COPIED_MAX = 256 << 10 };
 
-/* False: the block is unchanged, or is now a huge one. It must move if it is too small. */
+/* False: not done. The block is unchanged, or is now a huge one; the caller moves it. Only a block that is already
+ * large enough may stay if there is no memory. */
 static bool resize_in_place(void *block, uint32_t cls, size_t usable, size_t bytes) {
   /* A huge block with a large alignment may be as small as a run. It grows in its chunk. */
   if (cls == HAK_CLASS_HUGE && (bytes > HAK_CACHED_MAX || bytes > usable)) {

@@ -106,7 +106,7 @@ void measure_report(const char *name, bool tail, bool tail_silent) {
          all.cpu_s * MS_PER_S, all.wall_s * MS_PER_S, (unsigned long long)all.faults, (unsigned long long)peak_kib,
          (unsigned long long)rss_kib);
   report_cycles();
-  // The silent tail comes first, since calls of the other one could make the allocator release memory.
+  // The silent tail comes first, since the calls of the other tail could make the allocator release memory.
   if (tail_silent) {
     pause_ms(TAIL_MS);
     printf(" tail_silent_kib=%llu", (unsigned long long)bench_rss_kib());

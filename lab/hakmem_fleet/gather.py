@@ -1,4 +1,4 @@
-"""The file of a fleet's run. It is created with the first host that can measure, and ends with the fleet's result.
+"""The file of a fleet's run. It is created as soon as a host can measure, and ends with the fleet's result.
 
 The file holds every record of every host once, and counts every block once.
 

@@ -21,8 +21,9 @@ bool inject_fails(const char *kind);
 /* From now on no call fails, and none is counted. */
 void inject_stop(void);
 
-/* Number of calls of this kind (or `any`) before inject_stop; number of all calls that were made to fail. */
+/* Number of calls of this kind, or of all (`any`), before inject_stop. */
 uint64_t inject_calls(const char *kind);
+/* Number of calls, of all kinds, that were made to fail. */
 uint64_t inject_failures(void);
 
 #endif

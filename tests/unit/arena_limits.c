@@ -283,7 +283,7 @@ static void what_cannot_be_given_back_stays(void) {
   system_allow();
   system_refuse(SYSTEM_MADVISE, 0, 1);
   hak_arena_give(slice_of(base, 20), 1);
-  CHECK(hak_arena_purge(0)); /* gives back the chunk and the second run, and at last the first run */
+  CHECK(hak_arena_purge(0)); /* gives back the chunk, slice 20, and last slices 4 to 12 */
   CHECK(dirty_slices() == 0 && hak_chunk_at(chunks)->state == HAK_CHUNK_GONE);
   slices_add_up();
 }

@@ -84,7 +84,8 @@ static void a_page_with_a_block_stays(void) {
   CHECK(hak_slab_acquire(slab->cls) == slab);
   void *again[BLOCKS];
   uint32_t taken = blocks_take(slab, again, BLOCKS), back = 0;
-  for (uint32_t i = 0; i < taken; i++) { /* keep the last block of the second page and the first of the last */
+  /* keep the last block of the second page and the first block of the last page */
+  for (uint32_t i = 0; i < taken; i++) {
     if (again[i] != blocks[2 * per_page - 1] && again[i] != blocks[BLOCKS - per_page]) {
       again[back++] = again[i];
     }

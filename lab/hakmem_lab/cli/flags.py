@@ -119,7 +119,11 @@ FLAGS: Mapping[str, Any] = {
     "timeout": option(str | None, help="Longest time of one execution, like 90s"),
     "expect_exit": option(str | None, metavar="CODE,...", help="Exit codes of a run that ended well, like 0,1"),
     "callgrind": option(bool, "--callgrind", help="Count instructions instead, in one run of each side"),
-    "ops": option(str | None, metavar="N,N", help="With --callgrind: two lengths that {ops} stands for"),
+    "ops": option(
+        str | None,
+        metavar="N,N",
+        help="With --callgrind: two numbers of operations, the smaller first, to put in place of {ops} in the command",
+    ),
     "duet": option(bool | None, "--duet", hidden=True),
     "also": option(list[str] | None, metavar="METRIC", help="Measured, but not judged; repeatable"),
     "seed": option(int | None, help="Seed of the schedule"),

@@ -60,7 +60,9 @@ def run(
     set_: Annotated[
         list[str], typer.Option("--set", metavar="NAME=VALUE", help="A variable or option; repeatable")
     ] = [],  # noqa: B006
-    callgrind: Annotated[bool, typer.Option("--callgrind", help="Count its instructions, on standard error")] = False,
+    callgrind: Annotated[
+        bool, typer.Option("--callgrind", help="Count the program's instructions; the number goes to standard error")
+    ] = False,
 ) -> None:
     """Run a program on hakmem or a peer, checked to be really served by it."""
     from hakmem_lab.plan.arms import parse_arm

@@ -84,7 +84,7 @@ class Process:
         except (FileNotFoundError, ProcessLookupError):
             raise LabError(files.no_process(pid, root)) from None
         except OSError as error:
-            raise LabError(f"process {pid} is not for us ({error.strerror}): be its user, or root") from None
+            raise LabError(f"process {pid} cannot be read ({error.strerror}): be its user, or root") from None
         own, environment = _root(folder, root), _environment(folder / "environ")
         named = own / shown.removesuffix(DELETED).lstrip("/")
         executable, words = named if named.exists() else folder / "exe", _words(folder / "cmdline")
@@ -222,7 +222,7 @@ def preload(process: Process, arm: Arm, served: Check, there: bool) -> Check:
     """LD_PRELOAD, and why the library is not mapped, if it is not."""
     name = "preload"
     if not process.environment:
-        why = "is not for us" if process.environment is None else "is empty, or the program has overwritten it"
+        why = "cannot be read" if process.environment is None else "is empty, or the program has overwritten it"
         return Check(name, UNKNOWN, f"its environment {why}")
     words = process.environment.get("LD_PRELOAD", "")
     if there or served.served != NOTHING:
@@ -251,7 +251,7 @@ def secure(process: Process) -> Check:
     name = "secure mode"
     found = surroundings.auxiliary(process.folder / "auxv")
     if not found:
-        return Check(name, UNKNOWN, "what the kernel told it at its start is not for us")
+        return Check(name, UNKNOWN, "what the kernel told it at its start cannot be read")
     if found.get(links.SECURE):
         said = "it began with more rights than its caller: LD_PRELOAD and the options were ignored"
         return Check(name, PROBLEM, said, "link libhakmem.a into it, or start it as the user that it becomes")
@@ -261,7 +261,7 @@ def secure(process: Process) -> Check:
 def options(process: Process, arm: Arm) -> Check:
     given = {word: value for word, value in (process.environment or {}).items() if word.startswith(OPTION_PREFIX)}
     if process.environment is None:
-        return Check("options", UNKNOWN, "its environment is not for us")
+        return Check("options", UNKNOWN, "its environment cannot be read")
     known = options_of(arm.library.path) if given and arm.library.path else set()
     for name in given:
         if known and name not in known:

@@ -97,8 +97,8 @@ def _read(memory: Memory, place: int, path: str) -> Layout:
         raise Unreadable("a copy")
     if version != VERSION:
         raise LabError(
-            f"{memory.name} has {path} of layout {version}, and this hak reads layout {VERSION}: "
-            f"use the hak of its version"
+            f"{memory.name} uses {path}, which has layout {version}; this hak reads layout {VERSION}: "
+            f"use the hak that came with that library"
         )
     if row_bytes < ROW.size or option_bytes < OPTION.size or row_count > ROWS_MAX or option_count > OPTIONS_MAX:
         raise Unreadable("no layout")

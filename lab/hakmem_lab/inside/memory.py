@@ -252,7 +252,7 @@ def refuse(pid: int, error: OSError) -> NoReturn:
     if error.errno in (errno.ENOENT, errno.ESRCH):
         raise Gone(pid)
     raise LabError(
-        f"process {pid} is not for us ({error.strerror}): be its user, where kernel.yama.ptrace_scope is 0, or root"
+        f"process {pid} cannot be read ({error.strerror}): be its user, where kernel.yama.ptrace_scope is 0, or root"
     )
 
 

@@ -17,7 +17,7 @@ COMPARED = ("wall", "cpu", "rss", "rss-mean", "faults", *PSS, *TREE, *COUNTERS)
 WARNING_EVENTS = ("load", "fitness", "fitness-unknown", "left-out", "no-groups", "no-input", "partial", "unserved",
                   "lacking", GONE)  # fmt: skip
 DISTURBED_SHARE = 0.1
-# A peak above this multiple of the first process's samples, taken every 10 ms, belongs to another process.
+# A peak above this multiple of the first process's largest sample (one every 10 ms) belongs to another process.
 OF_ANOTHER = 4.0
 
 

@@ -71,7 +71,7 @@ def rounded(value: float, decimals: int) -> str:
 
 
 def percent_places(size: float) -> int:
-    """Decimals of a percentage of this size, if there is no interval to decide them."""
+    """Number of decimals for a percentage of this size, if no interval decides it."""
     return 0 if size >= 99.5 else 1 if size >= 0.095 or size == 0 else 2
 
 

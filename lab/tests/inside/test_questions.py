@@ -113,8 +113,8 @@ def test_a_library_of_another_layout_is_refused(start, made, here):
     for command in ("explain", "metrics"):
         answer = here(command, program.pid)
         assert answer.status == 2
-        said = f"{places[0][1]} of layout 99, and this hak reads layout {layout.VERSION}: use the hak of its version"
-        assert answer.message().endswith(said)
+        said = f"{places[0][1]}, which has layout 99; this hak reads layout {layout.VERSION}: "
+        assert answer.message().endswith(said + "use the hak that came with that library")
 
 
 def test_a_kernel_that_cannot_scan_pages_tells_the_same(start, made):
@@ -166,7 +166,7 @@ def test_a_process_of_another_user(start, made):
     code += f"Process({program.pid})"
     words = [sys.executable, "-c", code]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
-    assert f"LabError: process {program.pid} is not for us (Permission denied): be its user" in done.stderr
+    assert f"LabError: process {program.pid} cannot be read (Permission denied): be its user" in done.stderr
 
 
 def test_a_stopped_process_goes_on(start, made):

@@ -92,8 +92,8 @@ def check(spec: AbSpec, arms: Sequence[Arm], source: str, plan: Plan) -> None:
     """Raises LabError if builds cannot be shuffled, or are too few for any verdict."""
     if not any(sources_known(arm) for arm in arms):
         raise LabError(
-            f"{source}: builds: neither {arms[0].name} nor {arms[1].name} is built from sources; an arm that is, is "
-            "written hakmem or hakmem@REVISION"
+            f"{source}: builds: one side must be built from sources (hakmem or hakmem@REVISION); "
+            f"neither {arms[0].name} nor {arms[1].name} is"
         )
     if gated := next((arm for arm in arms if arm.gates), None):
         raise LabError(f"{source}: builds: {gated.name} has research gates, and such builds cannot be shuffled")

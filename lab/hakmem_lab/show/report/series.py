@@ -135,8 +135,8 @@ def memory_curves(run: LoadedRun, points: int = 64) -> dict[str, Envelope]:
 
 
 def _resident(record: Record) -> tuple[list[tuple[float, float]], float, float]:
-    """(points, begin, end) of a run or of its server: (milliseconds, KiB) points, and the window to use in
-    milliseconds."""
+    """(points, begin, end) of a run, or of its server. A point is (milliseconds, KiB); begin and end are the window to
+    use, in milliseconds."""
     server = record.get("server") or {}
     begin, end = server.get("window_ms") or (0.0, float("inf"))
     given = server.get("rss_series") or record.get("rss_series") or []

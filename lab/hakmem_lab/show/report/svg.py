@@ -3,7 +3,7 @@
 Colours become CSS variables with a light and a dark form, and identifiers become unique in the page. A title and a
 description are added for screen readers.
 
-Also defines the colours of the report, each in a light and a dark form, and the shapes that distinguish arms without
+Also defines the colours of the report (each in a light and a dark form), and the shapes that distinguish sides without
 colour.
 
 Both the style sheet's variables and the pictures use this one table of colours. Also makes axes with a direction:

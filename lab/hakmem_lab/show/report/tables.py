@@ -24,7 +24,7 @@ def _comparisons(result: Record) -> Table:
 
 
 def _texts(caption: str, columns: dict[str, str], records: Sequence[Record]) -> Table:
-    """columns: head -> key of a record, whose values are texts."""
+    """columns: heading -> key; each record has a text under that key."""
     return Table(caption, list(columns), [[text_of(each.get(key)) for key in columns.values()] for each in records])
 
 

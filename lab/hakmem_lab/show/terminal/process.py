@@ -110,7 +110,8 @@ def classes(result: Mapping):
 
 
 def class_cells(row: Mapping) -> list[str]:
-    """Cells of one class: size, slabs, live, cached and free blocks, mean request, KiB live, rounded up, resident."""
+    """Cells of one class: size; slabs; live, cached and free blocks; mean request; KiB that are live, lost to rounding,
+    and resident."""
     blocks = (row["slabs"], row["live_blocks"], row["cached_blocks"] + row["depot_blocks"], row["free_blocks"])
     asked = f"{row['mean_asked']:,.0f}" if row["mean_asked"] else "-"
     sizes = (row["live_kib"], row["rounding_kib"], row["resident_kib"])
