@@ -67,21 +67,22 @@ def option(kind: Any, *names: str, **details: Any) -> Any:
 
 Arm = option(str | None, metavar="SIDE", help="ALLOCATOR[,NAME=VALUE...]", autocompletion=arms)
 RunName = Annotated[
-    str, typer.Argument(help="A run: its id, the beginning of it, a file, or last", autocompletion=runs)
+    str, typer.Argument(help="A run: its id, the beginning of its id, a file, or last", autocompletion=runs)
 ]
 StoreFolder = Annotated[
-    Path | None, typer.Option("--store", help="Where runs are kept (default: $HAK_STORE or the user's data folder)")
+    Path | None, typer.Option("--store", help="Folder of the runs (default: $HAK_STORE or the user's data folder)")
 ]
 JsonFile = Annotated[
-    Path | None, typer.Option("--json", help="Write the result there as one JSON object; - for standard output")
+    Path | None, typer.Option("--json", help="Write the result to this file as one JSON object; - for standard output")
 ]
 Format = Annotated[
-    str | None, typer.Option("--format", help="On standard output: markdown, junit, github, openmetrics, json")
+    str | None,
+    typer.Option("--format", help="Print the result in this format: markdown, junit, github, openmetrics, json"),
 ]
 Require = Annotated[
     str | None, typer.Option(help="Exit with 1 unless the verdict is this one, like GO", autocompletion=_verdicts)
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", help="No progress")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress")]
 
 # Parameter -> its flag. A parameter is named after a key of the spec; a name that Python uses gets a final underscore.
 FLAGS: Mapping[str, Any] = {
@@ -93,8 +94,8 @@ FLAGS: Mapping[str, Any] = {
         list[str] | None, help="What to compare: --allocators hakmem,glibc 'hakmem,NAME=VALUE'", autocompletion=arms
     ),
     **dict.fromkeys(("control", "treatment", "allocator"), Arm),
-    "baseline": option(str | None, help="What the others are compared with", autocompletion=arms),
-    "set_": option(list[str] | None, "--set", metavar="KEY=VALUE", help="A key of the spec; repeatable"),
+    "baseline": option(str | None, help="The side that the others are compared with", autocompletion=arms),
+    "set_": option(list[str] | None, "--set", metavar="KEY=VALUE", help="Set a key of the spec; repeatable"),
     "metric": option(
         str | None, help="wall, cpu, rss, pss, faults, tree-memory … or 'regex:PATTERN'", autocompletion=metrics
     ),
@@ -103,47 +104,47 @@ FLAGS: Mapping[str, Any] = {
     "higher_is_better": option(bool | None, "--higher-is-better", help="The metric is a rate, not a cost"),
     "margin": option(str | None, help="Smallest difference that matters, like 1%"),
     "alpha": option(float | None, help="Allowed error rate (default 0.05)"),
-    "looks": option(int | None, help="Planned interim analyses"),
-    "max_blocks": option(int | None, help="Most blocks"),
+    "looks": option(int | None, help="Number of planned analyses"),
+    "max_blocks": option(int | None, help="Maximum number of blocks"),
     "detect": option(str | None, help="Run enough blocks to show a difference of this size, like 2%"),
     "rare": option(str | None, help="Run enough blocks to see an event that occurs in this share of runs, like 1%"),
-    "beside_load": option(bool | None, "--beside-load", help="Repeat the verdict beside two busy neighbours"),
+    "beside_load": option(bool | None, "--beside-load", help="Repeat the verdict beside two busy processes"),
     "precondition": option(bool | None, "--precondition", help="Repeat the verdict on a heap that was in use before"),
     "history": option(
-        str | None, metavar="TRACE", help="Repeat the verdict on a heap that the recorded program has used"
+        str | None, metavar="TRACE", help="Repeat the verdict on a heap that first served the recorded requests"
     ),
     "quick": option(bool | None, "--quick", help="Stop with a first estimate, after five blocks or 30 s"),
-    "warm_up": option(int | None, help="Runs of each side that do not count"),
-    "repeat": option(str | None, help="Executions that make up one run; auto: at least 100 ms"),
+    "warm_up": option(int | None, help="Number of warm-up runs of each side, which do not count"),
+    "repeat": option(str | None, help="Executions that make up one run; auto: enough for 100 ms"),
     "pin": option(str | None, help="Processors to run on, like 0 or 0,1"),
     "timeout": option(str | None, help="Longest time of one execution, like 90s"),
     "expect_exit": option(str | None, metavar="CODE,...", help="Exit codes of a run that ended well, like 0,1"),
-    "callgrind": option(bool, "--callgrind", help="Count instructions instead, in one run of each side"),
+    "callgrind": option(bool, "--callgrind", help="Count the instructions of one run of each side, not its time"),
     "ops": option(
         str | None,
         metavar="N,N",
         help="With --callgrind: two numbers of operations, the smaller first, to put in place of {ops} in the command",
     ),
     "duet": option(bool | None, "--duet", hidden=True),
-    "also": option(list[str] | None, metavar="METRIC", help="Measured, but not judged; repeatable"),
+    "also": option(list[str] | None, metavar="METRIC", help="A further metric, measured but not judged; repeatable"),
     "seed": option(int | None, help="Seed of the schedule"),
     "guardrail": option(
         list[str] | None,
         metavar="METRIC=PERCENT",
         help="A limit: the metric must not get worse by more than this; repeatable",
     ),
-    "builds": option(int | None, help="Builds of each side, with their functions in random places"),
-    "env": option(list[str] | None, metavar="NAME=VALUE", help="A variable for every side; repeatable"),
-    "input_": option(Path | None, "--input", metavar="FILE", help="Standard input of the program, in every run"),
-    "question": option(str | None, help="The question, for the record"),
+    "builds": option(int | None, help="Number of builds of each side, with the functions in random order"),
+    "env": option(list[str] | None, metavar="NAME=VALUE", help="An environment variable for every side; repeatable"),
+    "input_": option(Path | None, "--input", metavar="FILE", help="File that every run reads as standard input"),
+    "question": option(str | None, help="Your question, kept with the result"),
     "server": option(
-        str | None, metavar="COMMAND", help="A server whose client is the command; {port} is its port in both"
+        str | None, metavar="COMMAND", help="A server to start; the command is its client. {port} is the port, in both"
     ),
     "setup": option(str | None, metavar="LINE", help="Shell command to run once, before the first run"),
     "prepare": option(str | None, metavar="LINE", help="Shell command to run before every run; not measured"),
     "cleanup": option(str | None, metavar="LINE", help="Shell command to run once, after the last run"),
     "scan_": option(
-        list[str] | None, "--scan", metavar="NAME=V,V...", help="One measurement for every value of {NAME}"
+        list[str] | None, "--scan", metavar="NAME=V,V...", help="One measurement for every value V of {NAME}"
     ),
     "commands": option(list[str] | None, metavar="CMD CMD", help="Compare these commands, each on its own allocator"),
     "store": StoreFolder,

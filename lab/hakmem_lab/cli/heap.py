@@ -31,7 +31,9 @@ def register(app: typer.Typer) -> None:
 
 
 def explain(
-    subject: Annotated[str, typer.Argument(metavar="PID | CORE", help="A process, a core file, or a reading (--json)")],
+    subject: Annotated[
+        str, typer.Argument(metavar="PID | CORE", help="A process, a core file, or a reading that --json wrote")
+    ],
     json: JsonFile = None,
     stop: Annotated[
         bool, typer.Option("--stop", help="Stop the process while it is read, for an exact picture")
@@ -41,9 +43,9 @@ def explain(
     ] = None,
     block: Annotated[
         str | None,
-        typer.Option("--block", metavar="ADDR", help="Describe the block at this address: its class, live or free"),
+        typer.Option("--block", metavar="ADDR", help="Show the block at this address: its class, and if it is live"),
     ] = None,
-    html: Annotated[Path | None, typer.Option("--html", help="Write the pictures there: an HTML file")] = None,
+    html: Annotated[Path | None, typer.Option("--html", help="Write the pictures to this HTML file")] = None,
 ) -> None:
     """Where the memory of a process went: every resident kilobyte by owner."""
     from hakmem_lab.inside import explain
@@ -53,7 +55,7 @@ def explain(
 
     if block is not None:
         if json or diff or html:
-            raise LabError("--block: is a question of its own: without --json, --diff and --html")
+            raise LabError("--block: cannot be combined with --json, --diff or --html")
         process.show_block(explain.block(subject, block, stop))
         return
     before = explain.load(diff, "--diff") if diff else None
@@ -82,7 +84,7 @@ def profile(
     ] = None,
     output: Annotated[
         Path,
-        typer.Option("-o", "--output", metavar="FILE", help="*.pb.gz: pprof; *.folded: collapsed; *.txt: a report"),
+        typer.Option("-o", "--output", metavar="FILE", help="*.pb.gz (pprof), *.folded (stacks) or *.txt (a report)"),
     ] = Path("heap.pb.gz"),
     rate: Annotated[str, typer.Option(metavar="BYTES", help="Mean bytes between samples; 1: every block")] = "512K",
     seconds: Annotated[
@@ -90,7 +92,8 @@ def profile(
     ] = 10,
     allocator: Annotated[str, typer.Option(help="ALLOCATOR[,NAME=VALUE...]", autocompletion=arms)] = "hakmem",
     diff: Annotated[
-        tuple[Path, Path] | None, typer.Option(metavar="A B", help="Show how profile B differs from A; both *.pb.gz")
+        tuple[Path, Path] | None,
+        typer.Option(metavar="A B", help="Show how profile B differs from profile A; both are *.pb.gz files"),
     ] = None,
 ) -> None:
     """Which stacks allocated the blocks in use: a heap profile of a process, or of a command when it ends."""
@@ -100,7 +103,7 @@ def profile(
 
     if diff is not None:
         if subject:
-            raise LabError("--diff: of two profiles, without a process or a program")
+            raise LabError("--diff: compares two profile files; name no process and no program")
         typer.echo(forms.changes(*map(forms.read, diff)), nl=False)
         return
     if not subject:
@@ -132,7 +135,7 @@ def top(
         float, typer.Option(help="Seconds from one reading to the next", min=0.1, max=3600, callback=seconds)
     ] = 2.0,
 ) -> None:
-    """Where the memory of a process goes, live. It can also change options that may be changed at any time."""
+    """Where the memory of a process goes, live; also changes options of the running process."""
     from hakmem_lab.inside.watch import Subject, Watch
     from hakmem_lab.show.terminal import live
 
@@ -149,7 +152,7 @@ def metrics(
         typer.Option(metavar="[HOST:]PORT", help="Serve /metrics at this address while the process runs"),
     ] = None,
 ) -> None:
-    """The heap of a process as OpenMetrics text, read from outside: the process takes no part in it."""
+    """The heap of a process as OpenMetrics text. It is read from outside: the process takes no part."""
     from hakmem_lab.inside import explain as reading
     from hakmem_lab.show import openmetrics
 

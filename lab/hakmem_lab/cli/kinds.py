@@ -301,7 +301,7 @@ OWN: dict[str, dict[str, Any]] = {
     },
     "suite": {"words": _words("SPEC.toml", "The suite"), "only": ONLY, "budget": ROUNDS},
     "replay": {
-        "words": _words("TRACE|SPEC.toml", "What hak record wrote"),
+        "words": _words("TRACE|SPEC.toml", "A trace, or the spec of a replay"),
         "touch": option(
             str | None, metavar="recorded|all|none", help="How much of each block to write: as recorded, ..."
         ),

@@ -33,10 +33,10 @@ def record(
     rate: Annotated[
         str, typer.Option(metavar="BYTES", help="With --stacks: mean bytes between samples; 1: every call")
     ] = "512K",
-    force: Annotated[bool, typer.Option("--force", help="Overwrite TRACE, if it is there")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite TRACE if it exists")] = False,
     json: JsonFile = None,
 ) -> None:
-    """Record what a program and all that it starts ask of malloc: sizes, lifetimes, threads, time; no contents."""
+    """Record a program's requests to malloc, and those of programs it starts: sizes, lifetimes, threads, time."""
     from hakmem_lab.trace import record as recording
 
     stack_bytes = mean_of(rate) if stacks else 0
@@ -77,28 +77,32 @@ def _end_like(status: int) -> None:
 
 
 def trace(
-    file: Annotated[Path, typer.Argument(metavar="TRACE", help="What hak record wrote")],
+    file: Annotated[Path, typer.Argument(metavar="TRACE", help="A file that hak record wrote")],
     json: JsonFile = None,
     process: Annotated[
         int | None, typer.Option("--process", metavar="N", min=0, help="Only this process, by its number in the trace")
     ] = None,
     by: Annotated[
         str | None,
-        typer.Option(metavar="stack|pages", help="By recorded stack: who allocates, who keeps blocks, who keeps pages"),
+        typer.Option(metavar="stack|pages", help="stack: who allocates and keeps blocks; pages: who keeps pages"),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="By stack: *.pb.gz: pprof; *.folded; *.txt")
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE", help="With --by stack: *.pb.gz (pprof), *.folded or *.txt"),
     ] = None,
-    html: Annotated[Path | None, typer.Option("--html", help="By stack: flame graphs and a timeline")] = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", help="With --by stack: HTML file for flame graphs and a timeline")
+    ] = None,
     without: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="By pages: test together the stacks that contain a function of this name"),
+        typer.Option(metavar="NAME", help="With --by pages: test together all stacks that contain this function"),
     ] = None,
     at: Annotated[
-        str, typer.Option(metavar="end|peak|SECONDS", help="By pages: the moment at which blocks must still be live")
+        str,
+        typer.Option(metavar="end|peak|SECONDS", help="With --by pages: when blocks must still be live to be counted"),
     ] = "end",
     allocator: Annotated[
-        str, typer.Option(help="By pages: ALLOCATOR[,NAME=VALUE...] to replay on", autocompletion=arms)
+        str, typer.Option(help="With --by pages: ALLOCATOR[,NAME=VALUE...] to replay on", autocompletion=arms)
     ] = "hakmem",
 ) -> None:
     """What is in a trace: operations, sizes, lifetimes, threads, hand-overs; by stack, who allocates what."""
@@ -109,7 +113,7 @@ def trace(
     if not file.exists():
         raise LabError(f"there is no trace '{file}'; one is made by: hak record -o {file} -- COMMAND")
     if by not in (None, "stack", "pages"):
-        raise LabError(f"--by: '{by}' is nothing that a trace is counted by; known: stack, pages")
+        raise LabError(f"--by: '{by}' is unknown; known: stack, pages")
     if without is not None and by != "pages":
         raise LabError("--without: goes with --by pages")
     if by != "stack" and (output or html):
