@@ -55,7 +55,7 @@ void hak_arena_discard_behind(void *block, size_t bytes, size_t usable);
  * changed. */
 void *hak_arena_grow_chunks(void *base, size_t chunks, bool may_move);
 
-/* Slices (4 MiB). A caller purges at most this much more than a few times the amount that it freed, so that no caller
+/* In slices: 4 MiB. A caller purges at most this step plus a few times the amount that it freed, so that no caller
  * waits for long. A small surplus is batched up to this size, so that system calls are rare. */
 enum { HAK_PURGE_STEP = 256 };
 
@@ -82,14 +82,14 @@ size_t hak_arena_used_slices(void);
 bool hak_arena_has_fallen(void);
 hak_arena_totals_t hak_arena_totals(void);
 
-/* Start-up: find out whether the kernel offers mTHP pages of 16 to 128 KiB. It tries rather than reads the setting: the
- * files can be out of reach, and larger sizes matter too. It tries only at start-up, because a sandbox may later kill
- * the process for mincore. */
+/* Start-up: find out whether the kernel offers mTHP pages of 16 to 128 KiB. It tests a page instead of reading the
+ * setting: the files can be out of reach, and larger sizes matter too. It does so only at start-up, because a sandbox
+ * may later kill the process for mincore. */
 void hak_arena_try_mthp(void);
 
 /* Prepare slices that were clean when taken. The caller is about to write a word in them every `every` bytes. `slices`
- * is 0 if they were not clean. If the caller will touch every page and they begin a chunk of a large heap, one huge
- * page may back the chunk. */
+ * is 0 if they were not clean. If the caller will touch every page, and the slices begin a chunk of a large heap, one
+ * huge page may back the chunk. */
 void hak_arena_fill(void *base, size_t slices, size_t every);
 
 /* Visit every slab descriptor of every sliced chunk, under the arena's lock. */

@@ -16,8 +16,8 @@
  * While `buffers_remote` is set, the bin has no room and looks empty. Its magazine is then the remote-free buffer: it
  * collects blocks that other threads allocated and this one frees.
  *
- * While the sampler is on, malloc takes blocks of up to 4 KiB from batch[class - 1]. It holds blocks of the
- * bin that were counted in advance, in a magazine of their own. */
+ * While the sampler is on, malloc takes blocks of up to 4 KiB from batch[class - 1]. This batch holds blocks of the bin
+ * that were counted in advance, and has a magazine of its own. */
 #pragma once
 
 #include "magazine.h"

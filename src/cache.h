@@ -4,14 +4,14 @@
 
 #include "policy.h"
 
-/* A thread takes the cache, whose bins are all empty: give every class its first capacity. */
+/* A thread takes a cache with empty bins: give every class its first capacity. */
 void hak_cache_open(hak_heap_t *heap);
-/* The thread ends: return every block. `function` NULL: the thread did not survive a fork, perhaps amid a change. */
+/* The thread ends: return every block. `function` NULL: a fork ended the thread, perhaps amid a change. */
 void hak_cache_close(hak_heap_t *heap, const char *function);
 /* The bin is empty: fetch blocks, and return one of them. NULL: no memory. `bytes`: the size asked for. *zeroed: the
  * block is a run that reads as zeros. */
 void *hak_cache_refill(hak_heap_t *heap, uint32_t cls, size_t bytes, bool *zeroed);
-/* The bin has no room: make some, or return the block to its slab. `block` is the start of a block, and not free. */
+/* The bin has no room: make room, or return the block to its slab. `block` is the start of a block, and not free. */
 void hak_cache_overflow(hak_heap_t *heap, uint32_t cls, hak_free_block_t *block);
 /* Report a write to unused bytes beside a block that is being freed. */
 void hak_cache_check_edges(const void *block, uint32_t cls);
@@ -26,8 +26,8 @@ void hak_cache_flush(hak_heap_t *heap, const char *function);
 /* Look for blocks in the cache and the depot that were freed twice or damaged. This changes nothing and waits for no
  * lock, because the end of a process may come in a signal handler. */
 void hak_cache_verify(const hak_heap_t *heap, const char *function);
-/* The first such block of the cache, or NULL. It is reported without a lock, since a handler of the program may
- * allocate during the report. */
+/* The first block of the cache that was freed twice or damaged, or NULL. It is reported without a lock, since a handler
+ * of the program may allocate during the report. */
 const hak_free_block_t *hak_cache_find_damaged(const hak_heap_t *heap);
 _Noreturn void hak_cache_damaged(const hak_free_block_t *block, const char *function);
 /* Release the thread's current slabs, so that other threads can take from them. */

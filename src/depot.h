@@ -1,7 +1,7 @@
 /* Duty: free blocks on their way from a thread that frees to one that allocates, without passing the slabs or the
- * arena. Data: some shards for each class, each a magazine under its own lock. A class starts with one, and all classes
- * get another when threads have met at every open shard. The blocks' memory is not touched. Layers below: large, slab,
- * magazine. */
+ * arena. Data: some shards for each class, each a magazine under its own lock. A class starts with one shard. When
+ * threads have met at every open shard of a class, all classes get another one. The blocks' memory is not touched.
+ * Layers below: large, slab, magazine. */
 #pragma once
 
 #include "magazine.h"
@@ -29,8 +29,8 @@ uint32_t hak_depot_take(uint32_t cls, hak_free_block_t **blocks, uint32_t want);
 HAK_INLINE bool hak_depot_is_taken(uint32_t cls) {
   return atomic_load_explicit(&hak_depots[cls].taken, memory_order_relaxed);
 }
-/* Return blocks to the slabs and to the arena: of all classes, or only of those from which no thread took in this decay
- * time. */
+/* Return the blocks of all classes to the slabs and the arena. `idle_only`: only of classes from which no thread took
+ * blocks in this decay time. */
 void hak_depot_flush(bool idle_only);
 /* Begin another decay time. */
 void hak_depot_begin(void);

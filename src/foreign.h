@@ -1,5 +1,5 @@
-/* Duty: blocks of another allocator in the process. This is libc's own heap, where a plugin loaded with RTLD_DEEPBIND
- * allocates, or a second copy of this library. Layers below: arena, pagemap.
+/* Duty: blocks of another allocator in the process. The other allocator is libc's own heap, where a plugin loaded with
+ * RTLD_DEEPBIND allocates, or a second copy of this library. Layers below: arena, pagemap.
  * Data: the list of copies, in the copy loaded first. */
 #pragma once
 

@@ -1,5 +1,5 @@
-/* Duty: hardened profile: whether free blocks are as the profile left them: zeros and a seal, and in a slab also a tag;
- * whether an empty slab keeps its class. Data: none but a switch. Layers below: types, seal, lock. */
+/* Duty: for the hardened profile, check that free blocks are as the profile left them (zeros and a seal, in a slab also
+ * a tag), and decide whether an empty slab keeps its class. Data: one switch. Layers below: types, seal, lock. */
 #pragma once
 
 #include "lock.h"

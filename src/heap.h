@@ -11,8 +11,8 @@ extern hak_heap_t hak_heap_none, hak_heap_gone;
 
 /* The calling thread's heap. It is in static TLS, of which a library loaded by dlopen gets little. */
 extern _Thread_local hak_heap_t *hak_heap __attribute__((tls_model("initial-exec")));
-/* The same for the C++ operators, once it is known that the program replaces none of them; until then, the empty
- * heap. */
+/* The heap that the C++ operators use: the same one, once it is known that the program replaces no operator; until
+ * then, the empty heap. */
 extern _Thread_local hak_heap_t *hak_heap_operators __attribute__((tls_model("initial-exec")));
 
 /* Return this thread's heap, and make one if needed. NULL: the thread is ending, or there is no memory. */

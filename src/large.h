@@ -27,8 +27,8 @@ HAK_INLINE size_t hak_large_usable(const void *block, uint32_t cls) {
 }
 /* Resize the block in place to `bytes`, which is above HAK_CACHED_MAX or above its size. False: it keeps its size. */
 bool hak_huge_resize(void *block, size_t bytes);
-/* Make a huge block a run of that class in place, or the reverse. False: content and size are unchanged, but a block
- * that was to become a run may still be huge. */
+/* Make a huge block a run of that class in place, or the reverse. False: content and size are unchanged, but a run may
+ * have become a huge block. */
 bool hak_huge_to_run(void *block, uint32_t cls);
 bool hak_huge_from_run(void *block, uint32_t cls, size_t bytes);
 /* Move the block to a larger place, of `bytes`: by remapping its pages, or by a copy. NULL: it is unchanged. */

@@ -13,7 +13,7 @@
 
 typedef struct hak_lock {
   _Atomic uint32_t word;
-  _Atomic uint8_t fork; /* what the owner's fork does with it */
+  _Atomic uint8_t fork; /* during a fork of the owner: HAK_LOCK_TAKEN or HAK_LOCK_STUCK; else 0 */
 } hak_lock_t;
 
 #define HAK_LOCK_INIT \

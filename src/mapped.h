@@ -1,5 +1,5 @@
-/* Duty: large blocks of the hardened profile. Each is a mapping of its own between pages without access. It ends at the
- * end of its last page, as far as its alignment allows.
+/* Duty: large blocks of the hardened profile. Each has a mapping of its own between pages without access. The block
+ * ends at the end of its last page, as far as its alignment allows.
  * Data: the table of live blocks and the freed regions whose addresses wait; lock: hak_mapped_lock. No system call
  * happens under it. Layers below: seal, arena, os.
  *

@@ -32,7 +32,7 @@ char *hak_map(size_t bytes, size_t align, bool for_slabs);
  * again, or was never mapped (NULL). */
 bool hak_map_lock(char *base, size_t bytes);
 void hak_map_count_locked(size_t slices);
-/* List mapped slices of one chunk, which read as zeros. False: there is no memory for their descriptors, and they are
+/* List mapped slices of one chunk, which read as zeros. False: there is no memory for descriptors, and the slices are
  * unmapped. */
 bool hak_map_list_slices(char *base, size_t slices);
 /* Map and list at least `slices` slices within one chunk. False: no memory. */
@@ -45,7 +45,8 @@ void hak_huge_pages_advise(char *base, size_t bytes, bool for_slabs);
 hak_mask_t hak_unmap_whole_pages(hak_mask_t mask);
 /* Take slices out of a chunk's masks before they are unmapped, so that the child of a fork does not use them either. */
 void hak_unmap_forget_locked(hak_chunk_t *chunk, hak_mask_t mask);
-/* Unmap such slices once the chunk is listed again, and unlock. False: some could not be unmapped, and are free. */
+/* Unmap the slices that were taken out once the chunk is listed again, and unlock. False: some of them could not be
+ * unmapped, and are free. */
 bool hak_unmap_and_unlock(hak_chunk_t *chunk, hak_mask_t mask);
 /* Number of clean free slices in chunks that also hold blocks. */
 size_t hak_unmap_clean_locked(void);

@@ -10,7 +10,7 @@ void *hak_meta_alloc(size_t bytes);
 size_t hak_meta_bytes(void);
 extern hak_lock_t hak_meta_lock;
 
-/* The head of each mapping, which links them into a list, under the lock. */
+/* The head of each mapping. The heads form a list, under the lock. */
 typedef struct hak_meta_piece {
   struct hak_meta_piece *before;
   size_t bytes;

@@ -12,7 +12,7 @@ typedef enum hak_profile {
   HAK_PROFILE_SPEED,
   HAK_PROFILE_BALANCED,
   HAK_PROFILE_LEAN,
-  HAK_PROFILE_HARDENED, /* its defaults are those of SPEED */
+  HAK_PROFILE_HARDENED, /* options have the defaults of SPEED */
 } hak_profile_t;
 
 typedef enum hak_unwinder { HAK_UNWIND_FRAMES, HAK_UNWIND_LIBUNWIND, HAK_UNWIND_LIBGCC } hak_unwinder_t;
@@ -28,9 +28,9 @@ typedef enum hak_option_id {
 
 extern _Atomic int64_t hak_option_values[HAK_OPTION_COUNT];
 extern bool hak_option_given[HAK_OPTION_COUNT]; /* whether the user set the option, rather than the profile */
-extern hak_lock_t hak_options_lock;             /* for changes */
+extern hak_lock_t hak_options_lock;             /* held while an option changes */
 
-/* The value, in the unit of its row. */
+/* The value of an option, in the unit of its row in options.def. */
 HAK_INLINE int64_t hak_option(hak_option_id_t id) {
   return atomic_load_explicit(&hak_option_values[id], memory_order_relaxed);
 }

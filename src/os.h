@@ -30,7 +30,7 @@ void *hak_os_reserve(size_t bytes);
 bool hak_os_withdraw(void *at, size_t bytes);
 /* Map `bytes` of read-only zeros, at no cost in memory until made writable. */
 void *hak_os_map_readonly(size_t bytes);
-/* Make pages of such a mapping writable, once only: where the kernel refuses the change, they are mapped anew. */
+/* Make pages of a read-only mapping writable, once only: where the kernel refuses the change, they are mapped anew. */
 bool hak_os_make_writable(void *at, size_t bytes);
 
 /* Discard pages and take their access away; hak_os_make_writable gives it back. */
@@ -42,7 +42,7 @@ typedef enum hak_os_map_result { HAK_OS_MAPPED, HAK_OS_OCCUPIED, HAK_OS_NO_MEMOR
 /* Map readable, writable, zeroed memory exactly at `at`, only if nothing is mapped there. */
 hak_os_map_result_t hak_os_map_at(void *at, size_t bytes);
 bool hak_os_unmap(void *at, size_t bytes);
-/* The same for memory that the program never used. */
+/* Unmap memory that the program never used. */
 bool hak_os_unmap_unused(void *at, size_t bytes);
 /* Page attributes that a program may have set. */
 typedef enum hak_os_altered {
@@ -125,9 +125,9 @@ int hak_os_write(int fd, const void *bytes, size_t count);
 void hak_os_write_error(const char *text, size_t length);
 /* Remember the present stderr for reports at exit. */
 void hak_os_remember_stderr(void);
-/* Write to the remembered stderr, but never to another file that has reused its number. If the program closed stderr, a
- * copy made at that time serves. If that is closed as well, the file is opened again: by its name, or for a pipe
- * through a process of the same user that has it open. */
+/* Write to the remembered stderr, but never to another file that has reused its number. If the program closed stderr,
+ * the copy that hak_os_remember_stderr made serves. If the copy is closed as well, the file is opened again: by its
+ * name, or for a pipe through a process of the same user that has it open. */
 void hak_os_write_report(const char *text, size_t length);
 
 /* Whether this thread is in a call that other libraries may intercept. Such a library's own allocations then bypass the

@@ -36,7 +36,7 @@ typedef enum hak_overflow {
   HAK_OVERFLOW_NONE,  /* do nothing: the bin gets no more room, or has none at all */
   HAK_OVERFLOW_GROWN, /* the bin has more room, by slow start */
   HAK_OVERFLOW_HALF,  /* pass half of the bin on */
-  HAK_OVERFLOW_FREES  /* pass the whole bin on: the thread seems only to free, and the capacity is its next batch */
+  HAK_OVERFLOW_FREES  /* pass the whole bin on: the thread seems only to free; the capacity sizes its next batch */
 } hak_overflow_t;
 hak_overflow_t hak_policy_overflow(hak_heap_t *heap, uint32_t cls);
 
@@ -47,8 +47,8 @@ bool hak_policy_passes_on(const hak_heap_t *heap, uint32_t cls);
 /* Set the number of blocks that the bin may hold. */
 void hak_policy_set_capacity(hak_heap_t *heap, uint32_t cls, uint32_t capacity);
 
-/* Add `blocks` to the class's sampler quota, so that a counted batch holds several blocks. False: all threads together
- * have enough of it. */
+/* Add `blocks` to the class's sampler quota, so that a counted batch holds several blocks. False: the quotas of all
+ * threads together are large enough. */
 bool hak_policy_add_quota(hak_heap_t *heap, uint32_t cls, uint32_t blocks);
 /* End the class's sampler quota. */
 void hak_policy_drop_quota(hak_heap_t *heap, uint32_t cls);

@@ -6,7 +6,7 @@
 
 typedef struct hak_purging {
   hak_chunk_t *chunks; /* chunks with slices being purged */
-  /* Extents being purged that are still mapped. Each has one or two spare descriptors, and the list links the first. */
+  /* Extents being purged that are still mapped. Each has one or two spare descriptors; the list links the first. */
   hak_chunk_t *extents;
   _Atomic uint32_t forks; /* number of forks that led to this process; a fork ends all purging in the child */
 } hak_purging_t;
@@ -38,6 +38,6 @@ extern size_t hak_huge_freed; /* number of huge blocks freed so far; lock: the a
 bool hak_limit_reserve(size_t slices);
 void hak_limit_unreserve(size_t slices);
 /* Map memory for `chunks` chunks, aligned to `align` bytes. If there is no memory even for one chunk, map at least
- * `slices` slices. `special`: slices are for slabs, which should get mTHP; chunks become one fresh mapping. False: no
- * memory. */
+ * `slices` slices. `special`: if slices, they are for slabs and should get mTHP; if chunks, they become one fresh
+ * mapping. False: no memory. */
 bool hak_arena_grow(size_t chunks, size_t align, size_t slices, bool special);

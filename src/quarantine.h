@@ -15,7 +15,7 @@ enum { HAK_QUARANTINE_SLOTS = 64 };
 
 typedef struct hak_waiting_counts {
   uint32_t ready, queue_at;
-  uint32_t slots; /* slots in use of `queue`, and as many of `mixed` */
+  uint32_t slots; /* number of slots in use in `queue`, and also in `mixed` */
   uint32_t room;  /* most blocks that are ready */
 } hak_waiting_counts_t;
 
@@ -50,7 +50,7 @@ void *hak_quarantine_take_one(uint32_t cls, size_t bytes);
 
 /* The first block of the heap's quarantine that was written to; NULL: there is none. */
 const void *hak_quarantine_find_damaged(const hak_heap_t *heap);
-/* A number below `limit`, by the upper half of a product. */
+/* A pseudo-random number below `limit`. */
 HAK_INLINE uint32_t hak_random_below(hak_quarantine_t *quarantine, uint32_t limit) {
   quarantine->random = quarantine->random * 6364136223846793005U + 1;
   return (uint32_t)((quarantine->random >> 32) * limit >> 32);

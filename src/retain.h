@@ -10,12 +10,12 @@
 typedef struct hak_retention {
   size_t fetched, purged;     /* totals since the start: used + free dirty == fetched - purged */
   int64_t balance;            /* the allowance of free memory, less HAKMEM_RETAIN */
-  size_t ghosts[2];           /* slices purged and not fetched again: purged in this window, in earlier ones */
+  size_t ghosts[2];           /* slices purged and not fetched again: [0] in this window, [1] in earlier ones */
   size_t idle;                /* to be purged: free during the whole last window */
   size_t least_free;          /* low watermark of free resident memory in this window */
   size_t longest[2];          /* longest runs among the ghosts */
-  size_t most_used[2];        /* peak use in this window, and in the one before */
-  uint64_t ticked_ms, age_ms; /* the last tick; the age of this window */
+  size_t most_used[2];        /* peak use: [0] in this window, [1] in the one before */
+  uint64_t ticked_ms, age_ms; /* time of the last tick; age of this window */
   bool drew_ghosts;           /* demand fetched ghosts in this window */
 } hak_retention_t;
 

@@ -6,7 +6,7 @@
  *
  * The seal is a word that depends on secrets, the block's address and the bytes that the program asked for. So it tells
  * the exact size, and whether the block is live or free. The tail repeats the seal in whole words, with no byte of 0. A
- * seal is written by one store, so any thread may read its neighbour's. */
+ * seal is written by one store, so any thread may read the seal of a neighbour. */
 #pragma once
 
 #include "geometry.h"
@@ -20,10 +20,10 @@ typedef struct hak_hard {
   bool sizes;               /* sized frees must name the size that was asked for */
   bool random;              /* blocks are handed out in random order */
   bool regions;             /* the memory of an empty slab goes back, but its addresses stay with its class */
-  uint8_t guards;           /* one slab in so many has a slice without access behind it; 0: none */
+  uint8_t guards;           /* one slab in this many has a slice without access behind it; 0: none */
   uint32_t delay_bytes;     /* freed bytes of each class that wait in order; as many again wait in random order */
   uint32_t delayed_regions; /* freed large blocks whose addresses wait; 0: large blocks have no guards */
-  uint64_t tokens;          /* allocation tokens, the lower half for types without pointers; 0: 2, or all numbers */
+  uint64_t tokens;          /* number of tokens, the lower half for types without pointers; 0: two, or no limit */
   uint64_t secrets[3];      /* the last two are odd */
 } hak_hard_t;
 

@@ -28,8 +28,8 @@ void hak_slab_drop(hak_slab_t *slab);
  * handed out first. `lines`: while enough remain, take whole cache lines. Returns 0 if the slab is exhausted. */
 uint32_t hak_slab_take(hak_slab_t *slab, hak_free_block_t **blocks, uint32_t want, bool lines);
 
-/* Return blocks of one class to their slabs. They are marked as free, and their memory is not touched. A block that is
- * already there, or whose slab has another class, was freed twice: the call aborts and names `function`. */
+/* Return blocks of one class to their slabs. They are marked as free, and their memory is not touched. If a block is in
+ * its slab already, or the slab has another class, the block was freed twice: the call aborts and names `function`. */
 void hak_slab_return(hak_free_block_t *const *blocks, uint32_t count, uint32_t cls, const char *function);
 
 /* Report a free block without its tag, and abort. It was freed twice if its tag says that it was handed out elsewhere;
@@ -40,7 +40,8 @@ bool hak_slab_holds(const void *block);
 /* Abort if the block that starts there was never handed out, or is free in its slab. */
 void hak_slab_expect_out(const void *block, const char *function);
 
-/* Take or give one block without a thread cache. The block taken is marked as taken; give it marked as free. */
+/* Take or give one block without a thread cache. The block taken is marked as taken. Mark a block as free before you
+ * give it. */
 void *hak_slab_take_one(uint32_t kind);
 void hak_slab_return_one(void *block, uint32_t cls, const char *function);
 
@@ -61,7 +62,7 @@ void hak_slab_check(void);
 /* Shared by slab.c (exchange of blocks) and sweep.c (passes over many slabs). */
 
 /* Lists of LISTED slabs, in the order in which threads take from them. This order lets nearly empty slabs become empty.
- * SPARSE: few blocks are in use. SWEPT: its free pages were discarded, and no block was taken since. */
+ * SPARSE: few blocks are in use. SWEPT: the slab's free pages were discarded, and no block was taken since. */
 enum { HAK_SLABS_DENSE, HAK_SLABS_SPARSE, HAK_SLABS_SWEPT, HAK_SLABS_LISTS };
 
 typedef struct hak_slab_class {
@@ -69,7 +70,7 @@ typedef struct hak_slab_class {
   struct {
     hak_slab_t *first, *last; /* the slab that waited longest, which has most free blocks, is first */
   } list[HAK_SLABS_LISTS];
-  size_t sparse, left; /* recent counts: slabs that became sparse; sparse slabs that became empty or were taken from */
+  size_t sparse, left; /* recent counts: slabs that became sparse, and sparse slabs that emptied or were taken from */
 } __attribute__((aligned(2 * HAK_CACHE_LINE))) hak_slab_class_t;
 
 /* A kind of slab: a class, or under the hardened profile HAK_RUN_FIRST + a class, for types without pointers. */
@@ -100,9 +101,9 @@ HAK_INLINE bool hak_slab_is_whole(const hak_slab_t *slab) {
   return hak_slab_count(slab) == hak_slab_bump(slab);
 }
 
-/* A slab is sparse if at most one handed-out block in 16 is in use, or a single one. It must also be at most one per
- * page of 4 KiB, since otherwise hardly a page is free. Slabs of two or three blocks never count as sparse: they change
- * too quickly for system calls to pay. */
+/* A slab is sparse if at most one handed-out block in 16 is in use, or only a single block. Its blocks in use must also
+ * be at most one per page of 4 KiB, since otherwise hardly a page is free. Slabs of two or three blocks never count as
+ * sparse: they change too quickly for system calls to pay. */
 enum { HAK_SPARSE_PART = 16 };
 HAK_INLINE uint32_t hak_slab_sparse_from(uint32_t bump) {
   enum { CARVED_MIN = 4, OUT_MAX = 16 };

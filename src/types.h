@@ -45,7 +45,7 @@ HAK_INLINE bool hak_is_marked_taken(const void *block) {
 extern const hak_free_block_t hak_no_block;
 #define HAK_NO_BLOCK ((hak_free_block_t *)(uintptr_t)&hak_no_block)
 
-/* Flags in hak_slab_t.control. The rest of the word counts the free blocks in the slab (its set bits). */
+/* Flags in hak_slab_t.control. The rest of the word counts the slab's free blocks (the set bits of `bits`). */
 enum {
   HAK_SLAB_CURRENT = 1, /* one thread owns it, and only this thread takes blocks from it */
   HAK_SLAB_LISTED = 2,  /* it is in its class's list */
@@ -65,7 +65,7 @@ typedef struct hak_slab {
   bool unsealed;       /* hardened profile: some of its blocks may have no seal */
   bool guarded;        /* hardened profile: the slice behind it has no access */
   _Atomic bool data;   /* hardened profile: its blocks are of types without pointers */
-  bool fenced;         /* hardened profile: block 0 stays free, so a block of the slab lies before every other */
+  bool fenced;         /* hardened profile: block 0 stays free, so that each other block has one before it */
   uint32_t block_bytes, inverse;
   _Atomic uint32_t bump; /* bump index; written only by the slab's current owner */
   uint32_t blocks;
@@ -121,7 +121,7 @@ typedef struct hak_chunk {
   uint8_t dirty_list;  /* SLICED: 1 + number of its list by free dirty slices; 0: in no list */
   bool for_slabs;      /* SLICED: other users take dirty slices only, unless memory is short */
   bool moved;          /* realloc moved pages to the huge block that begins here */
-  /* Page attributes, one bit for 4 KiB: the program changed the page, and its block was not freed since. HUGE: one bit
-   * for all. */
+  /* Page attributes, one bit for 4 KiB: the program changed the page, and its block was not freed since. HUGE: the
+   * first bit stands for the whole block. */
   _Atomic uint64_t attributes[(HAK_CHUNK_BYTES >> HAK_PAGE_SHIFT) / 64];
 } hak_chunk_t;
