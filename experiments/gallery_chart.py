@@ -112,7 +112,7 @@ def sentence(rows: list[Row], which: int) -> str:
     gains, losses = sum(cost[2] < 1 for cost, _ in found), sum(cost[1] > 1 for cost, _ in found)
     return (
         f"{gains} of {len(found)} programs are surely {better} than on glibc, {losses} surely {worse};"
-        f" for {len(found) - gains - losses} the interval includes no difference."
+        f" for {len(found) - gains - losses} no difference is shown."
     )
 
 

@@ -8,13 +8,13 @@
 
 /* policy.h has two more. */
 enum {
-  FEW_THREADS = 16,      /* a "shared" bound holds in full for each of so many threads; more threads divide the sum */
+  FEW_THREADS = 16,      /* a "shared" bound holds in full for each of this many threads; more threads divide the sum */
   LEAST_BYTES = 1 << 10, /* first refill (shared); also the capacity in a thread that only frees */
   BATCH_BYTES = HAK_DEPOT_BYTES /
                 HAK_LEAST_PART, /* that capacity while other threads take the blocks (shared); a refill fetches half */
   PROVEN_AFTER = 3,             /* refills in a row that prove that a thread allocates, or overflows that it frees */
   BUDGET_BYTES = 1 << 20,       /* small blocks that a cache may always hold (shared) */
-  /* A cache may hold so many times the memory that its thread has in use, in small blocks, and as much again in large
+  /* A cache may hold this many times the memory that its thread has in use, in small blocks, and as much again in large
    * ones. A smaller factor causes page faults. For runs the bound is half of the use, since cached slices cannot serve
    * other sizes. */
   CACHED_TIMES = 2,
