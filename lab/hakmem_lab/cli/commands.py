@@ -29,16 +29,16 @@ GROUPS = {
     "Where did the memory go?": {
         "explain": ("every resident kilobyte of a process or a core file, by owner", "PID"),
         "profile": ("which stacks allocated what is in use: for pprof, or as text", "-o heap.txt PID"),
-        "top": ("the same live, by class and by thread; options changed from there", "PID"),
-        "metrics": ("the same for monitoring, as OpenMetrics text", "PID --listen 9464"),
+        "top": ("memory by owner, class and thread, live; can also change options", "PID"),
+        "metrics": ("figures of the heap for monitoring, as OpenMetrics text", "PID --listen 9464"),
     },
     "Record once, ask later": {
         "record": ("what a program asks of its allocator, into a file", "-o program.trace -- ./program args"),
         "trace": ("what is in a trace: operations, sizes, lifetimes, threads", "program.trace"),
-        "replay": ("what other allocators would make of it", "program.trace"),
+        "replay": ("the time and memory that a trace would take on other allocators", "program.trace"),
     },
     "Which one is better?": {
-        "share": ("how much of a program's work is its allocator's: what there is to gain", "-- ./program args"),
+        "share": ("the share of a program's instructions in its allocator: what there is to gain", "-- ./program args"),
         "compare": ("several allocators: time, CPU, memory, faults", "-- ./program args"),
         "ab": (
             "one treatment against one control: a verdict with its interval",
@@ -70,7 +70,7 @@ GROUPS = {
         "list": ("all stored runs", ""),
         "resume": ("go on with a run that was interrupted", "last"),
         "export": ("raw runs as JSON or CSV, or an SQL query's answer", "last --format csv"),
-        "mcp": ("the same for agents, by the Model Context Protocol", ""),
+        "mcp": ("these commands for agents, by the Model Context Protocol", ""),
         "decide": ("record a human's decision on a run", "last 'adopt: simpler code'"),
     },
 }

@@ -22,10 +22,10 @@ from hakmem_lab.errors import LabError
 OF_A_SHELL = re.compile(r"[|&;<>()$`*?\[\]~\n]")
 ANY_EXIT = ",".join(map(str, range(256)))
 OPTIONS: dict[str, Any] = {
-    "warmup": option(int | None, "-w", "--warmup", min=0, help="Commands: warm-up runs of each"),
-    "runs": option(int | None, "-r", "--runs", min=1, help="Commands: runs of each"),
-    "min_runs": option(int | None, "-m", "--min-runs", min=1, help="Commands: fewest runs of each"),
-    "max_runs": option(int | None, "-M", "--max-runs", min=1, help="Commands: most runs of each"),
+    "warmup": option(int | None, "-w", "--warmup", min=0, help="Commands: number of warm-up runs of each command"),
+    "runs": option(int | None, "-r", "--runs", min=1, help="Commands: number of runs of each command"),
+    "min_runs": option(int | None, "-m", "--min-runs", min=1, help="Commands: least number of runs of each command"),
+    "max_runs": option(int | None, "-M", "--max-runs", min=1, help="Commands: largest number of runs of each command"),
     "setup": option(str | None, "-s", "--setup", metavar="LINE", help=FLAGS["setup"].__metadata__[0].help),
     "prepare": option(str | None, "-p", "--prepare", metavar="LINE", help=FLAGS["prepare"].__metadata__[0].help),
     "cleanup": option(str | None, "-c", "--cleanup", metavar="LINE", help=FLAGS["cleanup"].__metadata__[0].help),
@@ -34,9 +34,11 @@ OPTIONS: dict[str, Any] = {
     ),
     "ignore_failure": option(bool | None, "-i", "--ignore-failure", help="Commands: accept any exit status"),
     "parameter_list": option(
-        list[str] | None, "-L", "--parameter-list", metavar="NAME=V,V", help="Commands: one for every value of {NAME}"
+        list[str] | None, "-L", "--parameter-list", metavar="NAME=V,V", help="Commands: run each for every V of {NAME}"
     ),
-    "export_json": option(Path | None, "--export-json", metavar="FILE", help="Commands: hyperfine's JSON"),
+    "export_json": option(
+        Path | None, "--export-json", metavar="FILE", help="Commands: write the result in hyperfine's JSON"
+    ),
 }
 RUNS = 30  # default limit for each command; a verdict may end the run sooner
 

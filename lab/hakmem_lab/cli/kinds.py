@@ -60,7 +60,7 @@ COMMANDS = {
         f"words allocators only beside_load precondition budget set_ {BLOCKS}",
     ),
     "replay": (
-        "What other allocators would make of a recorded program: time in the allocator, memory, predictions.",
+        "A recorded program on other allocators: time in the allocator, memory, predictions.",
         "words allocators touch processes by live pace baseline metric margin alpha max_blocks repeat pin timeout set_ "
         f"seed {RESULT}",
     ),
@@ -257,8 +257,8 @@ def _words(metavar: str, what: str) -> Any:
     return Annotated[list[str] | None, typer.Argument(metavar=metavar, help=what, show_default=False)]
 
 
-ONLY = option(str | None, metavar="KEY,KEY...", help="These workloads or groups alone", autocompletion=workloads)
-ROUNDS = option(str | None, help="No further round of blocks beyond this time, such as 10m")
+ONLY = option(str | None, metavar="KEY,KEY...", help="Run only these workloads or groups", autocompletion=workloads)
+ROUNDS = option(str | None, help="Start no round of blocks after this time, such as 10m")
 # Flags that only one command has, or that mean something else there. A flag that a command cannot honour is hidden, but
 # still parsed, so that it gets an error message of its own.
 OWN: dict[str, dict[str, Any]] = {
@@ -272,25 +272,28 @@ OWN: dict[str, dict[str, Any]] = {
         "subject_to": option(
             list[str] | None,
             metavar="METRIC=+N%",
-            help="Limit on another metric: how much it may grow, or, as -N%, how far a rate may fall; repeatable",
+            help="Limit on another metric: how much it may grow (+N%), or how far a rate may fall (-N%); repeatable",
         ),
         "read": option(
             list[str] | None, metavar="NAME=regex:PATTERN", help="A figure that the program prints; repeatable"
         ),
         "allocators": option(
-            list[str] | None, help="Allocators whose options are tried, or fixed sides", autocompletion=arms
+            list[str] | None, help="Allocators whose options are tried, or sides to try unchanged", autocompletion=arms
         ),
-        "default": option(str | None, metavar="SIDE", help="What it runs on now", autocompletion=arms),
+        "default": option(
+            str | None, metavar="SIDE", help="The allocator and options that the program uses now", autocompletion=arms
+        ),
         "combine": option(bool | None, "--combine", help="Also try several options of an allocator at once"),
-        "budget": option(str | None, help="Time for all of it, such as 30m"),
+        "budget": option(str | None, help="Time for the whole search, such as 30m"),
     },
     "judge": {
         "files": Annotated[
-            list[str], typer.Argument(metavar="OLD [NEW]", help="Two files, or one with several benchmarks; -")
+            list[str],
+            typer.Argument(metavar="OLD [NEW]", help="Two files, or one with several benchmarks; -: standard input"),
         ],
-        "only": option(str | None, metavar="PATTERN", help="Benchmarks whose names match"),
+        "only": option(str | None, metavar="PATTERN", help="Judge only benchmarks whose names match PATTERN"),
         "metric": option(str | None, metavar="NAME", help="wall, cpu, or as the tool calls it: B/op, allocs/op …"),
-        "interleaved": option(bool | None, "--interleaved", help="The runs of both alternated: judge them in pairs"),
+        "interleaved": option(bool | None, "--interleaved", help="The runs of both sides alternated: judge in pairs"),
         "header": option(
             bool,
             "--header",
@@ -303,14 +306,14 @@ OWN: dict[str, dict[str, Any]] = {
     "replay": {
         "words": _words("TRACE|SPEC.toml", "A trace, or the spec of a replay"),
         "touch": option(
-            str | None, metavar="recorded|all|none", help="How much of each block to write: as recorded, ..."
+            str | None, metavar="recorded|all|none", help="How much of each block to write: as recorded, all or none"
         ),
         "processes": option(
             str | None, metavar="N,N", help="Only these processes of a tree (default: all with 1 % of the operations)"
         ),
-        "by": option(str | None, metavar="stack", help="By recorded stack: which code gains from which allocator"),
+        "by": option(str | None, metavar="stack", help="Show which recorded stacks gain from which allocator"),
         "live": option(bool | None, "--live", help="Also run the recorded command, and compare it with the prediction"),
-        "pace": option(str | None, metavar="fast|recorded", help="recorded: pause where the program paused"),
+        "pace": option(str | None, metavar="fast|recorded", help="recorded: pause as the program did; fast: do not"),
     },
 }
 RUN: dict[str, Callable[[dict[str, Any]], None]] = {
