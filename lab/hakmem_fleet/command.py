@@ -24,7 +24,7 @@ FLAGS = {
     "engine": option(
         str | None, help="dask, slurm or kubernetes", autocompletion=lambda incomplete: beginning(incomplete, ENGINES)
     ),
-    "workers": option(int | None, help="dask: try it with this number of workers on this machine", min=1),
+    "workers": option(int | None, help="dask: try the spec with this number of workers on this machine", min=1),
     "scheduler": option(
         str | None, metavar="ADDRESS", help="dask: address of the cluster's scheduler, such as tcp://head:8786"
     ),
@@ -39,7 +39,7 @@ FLAGS = {
     "image": option(str | None, help="kubernetes: a container image with hak and the program"),
     "claim": option(str | None, help="kubernetes: a PersistentVolumeClaim that several nodes may write"),
     "merge": option(Path | None, metavar="DIR", help="Combine the shares that a job has finished; may be repeated"),
-    "close": option(bool, "--close", help="With --merge: no share will follow; judge those present"),
+    "close": option(bool, "--close", help="With --merge: no more shares will come; judge those present"),
     "measure_": option(
         Path | None, "--measure", metavar="DIR", help="Measure one share, as a task of Slurm or Kubernetes"
     ),

@@ -17,7 +17,7 @@ SUITES = ("gallery", "scorecard", "demo")  # files of experiments/; a workload's
 DEFAULT = "scorecard"
 WHAT = (
     "The project's own suites: the scorecard, the demo, the gallery of real programs; or workloads of them by name. "
-    "With commands in quotes: these, by the options of hyperfine, with memory and a verdict."
+    "Commands in quotes are compared as by hyperfine, with its options, and also with memory and a verdict."
 )
 FLAGS = "words allocators only beside_load precondition budget set_ max_blocks seed store json format_ require quiet"
 

@@ -34,7 +34,7 @@ def _store(folder: Path | None):
 
 def resume(
     run: RunName = "last",
-    more: Annotated[int, typer.Option(help="Blocks beyond those planned; also after a verdict")] = 0,
+    more: Annotated[int, typer.Option(help="Number of blocks to add to those planned; also after a verdict")] = 0,
     store: StoreFolder = None, json: JsonFile = None, format_: Format = None, require: Require = None,
     quiet: Quiet = False,
 ) -> None:  # fmt: skip
@@ -91,13 +91,14 @@ def _show_list(folder: Path, rows: list[tuple]) -> None:
 
 def export(
     runs: Annotated[
-        list[str] | None, typer.Argument(help="Runs; none: all of them", show_default=False, autocompletion=flags.runs)
+        list[str] | None,
+        typer.Argument(help="Runs to export (default: all)", show_default=False, autocompletion=flags.runs),
     ] = None,
     format_: Annotated[str, typer.Option("--format", help="json, csv, openmetrics or hyperfine")] = "json",
     sql: Annotated[
         str | None, typer.Option(help="A query over the tables headers, arms, runs, blocks, samples, events, results")
     ] = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="A file instead of standard output")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="File, instead of standard output")] = None,
     store: StoreFolder = None,
 ) -> None:
     """Raw runs as JSON or CSV, or the answer of an SQL query over all of them."""
@@ -132,7 +133,7 @@ def report(
     runs: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Runs; none: the last one. Or one reading of hak explain --json, a *.json",
+            help="Runs (default: the last one), or one *.json reading of hak explain --json",
             show_default=False,
             autocompletion=flags.runs,
         ),

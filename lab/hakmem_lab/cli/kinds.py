@@ -52,7 +52,7 @@ COMMANDS = {
         f"timeout seed env question set_ {RESULT}",
     ),
     "judge": (
-        "What other tools have measured, as verdicts with intervals; and what cannot be known of it.",
+        "Verdicts with intervals from what other tools have measured; says what cannot be known from it.",
         "files header only metric higher_is_better margin alpha interleaved question store json format_ require",
     ),
     "suite": (

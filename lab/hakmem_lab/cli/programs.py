@@ -58,7 +58,7 @@ def run(
     command: Annotated[list[str], typer.Argument(help="The program and its arguments, after --")],
     allocator: Annotated[str, typer.Option(help="ALLOCATOR[,NAME=VALUE...]", autocompletion=arms)] = "hakmem",
     set_: Annotated[
-        list[str], typer.Option("--set", metavar="NAME=VALUE", help="A variable or option; repeatable")
+        list[str], typer.Option("--set", metavar="NAME=VALUE", help="Set a variable or option; repeatable")
     ] = [],  # noqa: B006
     callgrind: Annotated[
         bool, typer.Option("--callgrind", help="Count the program's instructions; the number goes to standard error")
@@ -103,10 +103,10 @@ def doctor(
     subject: Annotated[list[str], typer.Argument(metavar="PID | -- CMD", help="A process, or a program after --")],
     json: JsonFile = None,
     allocator: Annotated[str, typer.Option(help="ALLOCATOR[,NAME=VALUE...]", autocompletion=arms)] = "hakmem",
-    only_start: Annotated[bool, typer.Option("--only-start", help="End it where its own code begins")] = False,
+    only_start: Annotated[bool, typer.Option("--only-start", help="End the program where its own code begins")] = False,
 ) -> None:
-    """Is a program, or a process, served by hakmem? If not: why not, and what to do. A program is run, for 5 s at most,
-    so that all that it starts is seen."""
+    """Is a program, or a process, served by hakmem? If not: why not, and what to do. A program runs for 5 s at most, to
+    find all that it starts."""
     from hakmem_lab.doctor import examine
     from hakmem_lab.plan.arms import parse_arm
     from hakmem_lab.show import formats
