@@ -30,9 +30,12 @@ static void look(const unsigned char *from) {
   deepest = (size_t)(from - at);
 }
 
-/* The call has used the overwritten bytes below this frame. */
+/* The call has used the overwritten bytes below this frame. What the start of the thread left there is painted over. */
 __attribute__((noinline)) static void measure(void) {
   unsigned char *here = __builtin_frame_address(0);
+  for (volatile unsigned char *at = stack; at < here - OWN_FRAME; at++) {
+    *at = PAINT;
+  }
   call->act();
   look(here - OWN_FRAME);
 }
