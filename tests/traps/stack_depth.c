@@ -30,18 +30,24 @@ static void look(const unsigned char *from) {
   deepest = (size_t)(from - at);
 }
 
-/* The call has used the overwritten bytes below this frame. What the start of the thread left there is painted over. */
-__attribute__((noinline)) static void measure(void) {
+/* The start of the thread has used bytes below this frame. */
+__attribute__((noinline)) static void paint_again(void) {
   unsigned char *here = __builtin_frame_address(0);
   for (volatile unsigned char *at = stack; at < here - OWN_FRAME; at++) {
     *at = PAINT;
   }
+}
+
+/* The call has used the overwritten bytes below this frame. */
+__attribute__((noinline)) static void measure(void) {
+  unsigned char *here = __builtin_frame_address(0);
   call->act();
   look(here - OWN_FRAME);
 }
 
 static void *run(void *unused) {
   (void)unused;
+  paint_again();
   measure();
   return NULL;
 }
