@@ -133,7 +133,7 @@ def report(
     runs: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Runs (default: the last one), or one *.json reading of hak explain --json",
+            help="Runs (default: the last one), or one *.json reading that explain wrote",
             show_default=False,
             autocompletion=flags.runs,
         ),
