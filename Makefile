@@ -57,8 +57,8 @@ test-musl:
 
 # Which misuse hakmem stops, in both profiles, beside glibc and the peers that are built.
 security: library
-	@$(RELEASE) hardened_crimes hardened_properties
-	@for suite in crimes properties; do \
+	@$(RELEASE) hardened_crimes hardened_properties hardened_techniques
+	@for suite in crimes properties techniques; do \
 	  scripts/security build/release/tests/hardened/hardened_$$suite build/release/libhakmem.so $(foreach peer,$(wildcard build/peers/lib*.so build/peers/hardened/lib*.so),$(patsubst lib%.so,%,$(notdir $(peer)))=$(peer)); \
 	done
 
