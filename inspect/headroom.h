@@ -5,7 +5,8 @@
 
 #include "base.h"
 
-/* Find the process's control group, named by `process` (/proc/self), below `root` (/sys/fs/cgroup). */
+/* Find the control group with the lowest limit: the process's own or an ancestor. `root`: the folder of all groups
+ * (/sys/fs/cgroup). `process`: the folder of the process (/proc/self), whose file `cgroup` names its group. */
 void hak_headroom_start(const char *root, const char *process);
 
 /* Whether `percent` of a limit is in use. It reads files at most every 100 ms, or after allocations of a tenth of the

@@ -1,6 +1,8 @@
 /* Duty: the data that another process, or the reader of a core file, needs to read the heap: one table of names and
- * values. Data: hak_layout, constant. A reader finds it by its symbol, or by its first bytes and its own address.
- * Layers below: every module whose objects the table describes.
+ * values. Data: hak_layout, constant. Layers below: every module whose objects the table describes.
+ *
+ * A reader finds the table by its symbol; or it searches for the first bytes, and knows the table from a mere copy by
+ * the field `self`, which holds the table's own address.
  *
  * A row is "size.TYPE", "TYPE.FIELD" (an offset), "CONSTANT" or "&OBJECT" (an address). A layout version may gain rows,
  * but the meaning of a row never changes. */

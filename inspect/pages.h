@@ -1,5 +1,5 @@
-/* Duty: pages without access. Where the kernel has guard pages (6.13), it uses advice, which splits no mapping; else
- * protection. Data: none. Layers below: os. */
+/* Duty: make pages inaccessible: by madvise(MADV_GUARD_INSTALL) where the kernel supports it (Linux 6.13), which splits
+ * no mapping; else by mprotect. Data: none. Layers below: os. */
 #pragma once
 
 #include "base.h"

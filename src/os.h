@@ -76,7 +76,8 @@ bool hak_os_advise_quietly(void *at, size_t bytes, int advice);
 bool hak_os_residency(void *at, size_t bytes, unsigned char *resident);
 /* Whether the system's settings offer 64 KiB mTHP to processes that ask. */
 bool hak_os_offers_mthp(void);
-/* Bytes that the first touch of a clean range makes resident; looks at 2 MiB at most. 0: unknown. */
+/* Touch the middle of a clean range, and count the bytes that this makes resident among its first 512 pages (2 MiB).
+ * 0: unknown. */
 size_t hak_os_fault_bytes(void *at, size_t bytes);
 /* Find an unmapped range for `bytes` aligned to `align`; the result may be one `align` off. NULL: there is none. */
 void *hak_os_find_gap(size_t bytes, size_t align);

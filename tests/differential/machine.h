@@ -1,7 +1,7 @@
 /* Duty: run one small allocation program, the same on every allocator, and print what it cost.
  *
  * The program is a file of words of 64 bits: a header, then operations (programs.py writes both). It works on a table
- * of slots, each empty or holding one block whose contents are known. The machine itself uses no heap: it maps its
+ * of slots. A slot is empty or holds one block, whose contents are known. The machine itself uses no heap: it maps its
  * memory before the program starts. Each thread has a context of its own. The slots are shared; an operation may ask
  * for a lock on each slot. */
 #ifndef HAK_DIFFERENTIAL_MACHINE_H

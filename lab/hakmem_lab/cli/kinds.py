@@ -86,7 +86,7 @@ def _count_instructions(params: dict[str, Any], ops: str | None) -> None:
 
     check_output(params["json"], None, params["require"])
     if given := next((name for name in ("commands", "scan_", *STEPS.split()) if params.pop(name)), None):
-        raise LabError(f"--callgrind: it runs one program on two allocators, without --{given.strip('_')}")
+        raise LabError(f"--callgrind: compares one program on two allocators; leave out --{given.strip('_')}")
     if params["format_"] is not None:
         raise LabError("--format: counted instructions have no format but that of --json")
     source, spec = spec_of("ab", params["words"] or [], overrides(params))

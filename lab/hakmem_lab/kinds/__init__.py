@@ -43,7 +43,7 @@ def load_spec(path: Path, expected: str | None = None, overrides: dict | None = 
 
 
 def default_values(kind: str) -> dict:
-    """Default keys of a kind that can be started without a command or a spec; empty for the others."""
+    """Keys that `hak KIND` uses if it is given neither a command nor a spec; empty if the kind needs one of the two."""
     return getattr(module(kind), "default_values", dict)()
 
 

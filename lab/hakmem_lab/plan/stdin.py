@@ -1,8 +1,8 @@
 """Standard input of the programs: a file that every run reads from its beginning.
 
 The standard input of hak itself, from `<` or a pipe, can be read only once, so it is kept in the store and replayed. In
-builds it is often a pipe that stays open and silent. hak waits a limited time, then gives the programs no input. If
-input comes after all, the run stops.
+automated builds, hak's standard input is often a pipe that stays open and silent. hak waits a limited time, then gives
+the programs no input. If input comes after all, the run stops.
 """
 
 import fcntl

@@ -61,7 +61,7 @@ def worker(images: Sequence[Image]) -> str | None:
 
 
 def became(images: Sequence[Image]) -> Image | None:
-    """The last program of the command's own process."""
+    """What the command's own process ran last, after its last exec; None if it is not in the list."""
     return next((image for image in reversed(images) if image.own), None)
 
 

@@ -117,7 +117,7 @@ CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 STATES = {"live": ("live_blocks",), "cached": ("cached_blocks", "depot_blocks"), "free": ("free_blocks",)}
 # name -> (value of a reading, help)
 GAUGES = {
-    "allocated": ("_allocated", "Live blocks, counted by the size of their class."),
+    "allocated": ("_allocated", "Bytes of live blocks; each counts with its class's size, not the requested size."),
     "active": ("used_kib", "Slabs and large blocks, including their free space."),
     "dirty": ("dirty_kib", "Free, and perhaps resident: what may go back to the system."),
     "metadata": ("metadata", "Resident, of the allocator's own objects."),

@@ -1,7 +1,8 @@
 """Raw numbers of the documents that the project grew from (the seeds), and the verdicts that these numbers support.
 
-The seeds ran one configuration to the end before the next one. These tests pair the runs by index, which is the best
-that such data allow. The runs were not interleaved, so even a "significant" result may be a shift of the machine.
+In these documents, all runs of one configuration were made before those of the next. These tests pair the runs by
+index, which is the best that such data allow. The runs were not interleaved, so even a "significant" result may be a
+shift of the machine.
 """
 
 import math

@@ -26,8 +26,9 @@ def least_s(budget_mib_per_h: float) -> float:
 
 
 def passed(segment: Segment, budget_mib_per_h: float) -> bool | None:
-    """True if the slope's interval, and the memory itself, ended inside the budget. False if the interval begins above
-    it and the memory was not returned, or if steps exceed it. None if the process does not decide it."""
+    """True if the upper end of the slope's interval, the rise from the first to the last steady sample, and a lasting
+    step are all within the budget. False if the interval begins above the budget and the memory was not returned, or
+    if lasting steps exceed it. None if the process does not decide it."""
     if segment.rss is None or segment.steady_s < least_s(budget_mib_per_h):
         return None
     if in_steps(segment, budget_mib_per_h):

@@ -250,7 +250,7 @@ class WorkloadSpec(Model):
         if self.ops is not None and (
             self.server is not None or self.guardrails or any(bar.against or bar.over for bar in self.bars)
         ):
-            raise ValueError("a workload with ops has no server, and its bars are on the subject's own rate")
+            raise ValueError("a workload with 'ops' takes no server, no guardrails and no bar with 'against' or 'over'")
         return self
 
     def memory_metric(self) -> str:

@@ -133,7 +133,8 @@ def _warnings(header: dict, records: Sequence[dict], rows: Sequence[dict]) -> li
         )
     for row in rows:
         if row["per_op"] is not None and row["least"] < 0:
-            texts.append(f"{row['name']}: repeats differ by more than the two lengths do; the rate is uncertain")
+            found = "counts vary more between repeats than between the two lengths; the rate is uncertain"
+            texts.append(f"{row['name']}: {found}")
     return texts
 
 

@@ -105,7 +105,7 @@ void packer_wait(process_t *first) {
   pthread_join(thread, NULL);
   if (!last_seen)
     run(&never);
-  // A forked child may end before its parent's fork is packed, so its counts are complete only now.
+  // Not earlier: a forked child may end before its parent's fork is packed, and its counts are incomplete until then.
   for (process_t *process = first; process != NULL; process = process->next)
     pack_counts(pack, process->number, &process->counts);
 }

@@ -26,7 +26,7 @@
 #define BUDGET_LOOKS 64u
 #define BUDGET_NS 5000000000u // processor time that any replay may take
 #define BUDGET_OF_OPERATION_NS 50000u
-#define BUDGET_OF_TIME 20u // multiple of the processor time that the program can have used
+#define BUDGET_OF_TIME 20u // × (the trace's time so far × the living workers), the most that the program can have used
 #define BUDGET_OF_KIB_NS 2000u
 
 static uint32_t *living; // numbers of the workers that have begun and are not joined yet
