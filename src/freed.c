@@ -33,7 +33,7 @@ bool hak_freed_keeps_class(const hak_slab_t *slab, hak_lock_t *lock, bool swept)
   bool keeps = hak_hard.regions && atomic_load_explicit(&hak_freed_releasing, memory_order_relaxed) == 0;
   const char *damaged = slab->unsealed || (keeps && swept) ? NULL : find_damaged(slab, 0, SIZE_MAX);
   if (HAK_UNLIKELY(damaged != NULL)) {
-    hak_unlock(lock); /* the report stops the program; its signal handler may allocate, which needs the lock */
+    hak_unlock(lock); /* the report stops the program; its signal handler may allocate, which may need the lock */
     report(damaged, slab->block_bytes);
   }
   return keeps;
