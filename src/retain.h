@@ -36,7 +36,7 @@ typedef struct hak_arena {
 
 extern hak_arena_t hak_arena;
 
-/* Count slices as used (`up`), which ends their reservation, or as no longer used. */
+/* Count slices as used (`up`), which ends their reservation, or as free. */
 void hak_arena_count_used_locked(size_t slices, bool up);
 void hak_arena_unreserve_locked(size_t slices);
 

@@ -45,7 +45,7 @@ static void idle_bins_are_returned(void) {
   hak_cache_check(&mine);
 }
 
-/* Classes that a thread no longer uses take room from those that it uses, until it has scavenged twice. */
+/* Idle classes of a thread take room from those that it uses, until it has scavenged twice. */
 static void an_idle_class_makes_room(void) {
   enum { SMALL = 1024, OTHER = 2048, LOOK_MS = 250 };
   const uint32_t small = hak_class_of(SMALL), cls = hak_class_of(OTHER);

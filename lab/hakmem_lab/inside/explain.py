@@ -25,7 +25,7 @@ from hakmem_lab.inside.owners import CACHED, DEPOT, FREE, LIVE, NEW, OWNERS, Rea
 from hakmem_lab.inside.ptrace import stopped
 
 CHUNKS_MAX = 4096  # 8 GiB; the rest of a larger heap is not shown
-# Letters of the cells. '0' to '9': slabs, by the share of their carved blocks that is live. The others:
+# Letters of the cells. '0' to '9': slabs, by the live share of the blocks that were ever handed out. The others:
 NOBODY, RUN, HUGE, DIRTY, CLEAN, SAMPLED, OTHER = ".rhd-so"
 LETTERS = {layout.RUN: RUN, layout.HUGE: HUGE, layout.DIRTY: DIRTY, layout.CLEAN: CLEAN}
 LETTERS |= {layout.SAMPLED: SAMPLED, layout.UNKNOWN: OTHER}

@@ -71,7 +71,7 @@ def test_the_warning_names_the_check_and_how_long_it_takes(here, store):
 
 
 class Told:
-    """A minimal session: its spec, the time of a run, and the lines that it is told."""
+    """A minimal session: its spec, the time of a run, and the lines that are reported to it."""
 
     def __init__(self, margin: float, run_s: float):
         self.spec, self.run_s, self.lines = AaSpec(command=["x"], margin=margin), run_s, []

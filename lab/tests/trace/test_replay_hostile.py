@@ -106,7 +106,7 @@ def test_a_replay_ends_with_the_one_who_asked_for_it(tmp_path):
 
 
 def test_memory_is_touched_and_counted_by_the_pages_of_the_system(tmp_path, written):
-    """The replay is told that pages have 64 KiB, on a system with smaller ones."""
+    """The replay assumes pages of 64 KiB, on a system with smaller ones."""
     from hakmem_lab.trace import replayer
 
     (tmp_path / "pages.c").write_text(PAGES)

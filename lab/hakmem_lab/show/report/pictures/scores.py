@@ -95,7 +95,7 @@ def _panel(axis: Axes, family: str, rows: list[Record], arms: list[str], row_in:
 
 
 def _draw(axis: Axes, top: float, row: Record, arms: list[str], bounds: tuple[float, float]) -> None:
-    """Draws a row: its name, then a lane for each arm. The line at 1 and the bar run through the lanes only."""
+    """Draws a row: its name, then a line for each arm. The mark at 1 and the bar cross only the lines of the arms."""
     axis.text(0, top + 0.09, label(row_name(row)), transform=axis.get_yaxis_transform(), va="center")
     lanes = top + LABEL_IN, top + LABEL_IN + LANE_IN * len(arms) - 0.02
     axis.plot([1, 1], lanes, color=SENTINELS["muted"], linewidth=1, zorder=0.4)
