@@ -3,10 +3,6 @@
 
 _Atomic int hak_freed_releasing;
 
-static bool is_damaged(const char *block, uint32_t size) {
-  return HAK_UNLIKELY(!hak_seal_is_whole(block, size) || !hak_freed_is_clean(block, size, true));
-}
-
 _Noreturn static HAK_COLD void report(const char *block, uint32_t size) {
   hak_misuse("free", hak_seal_is_whole(block, size) ? HAK_MISUSE_NOT_ZERO : HAK_MISUSE_FREED_SEAL, block);
 }
@@ -15,8 +11,9 @@ _Noreturn static HAK_COLD void report(const char *block, uint32_t size) {
 static const char *find_damaged(const hak_slab_t *slab, size_t from, size_t to) {
   uint32_t bump = atomic_load_explicit(&slab->bump, memory_order_relaxed), size = slab->block_bytes;
   for (size_t i = from / size; i < bump && i * size < to; i++) {
-    if (is_damaged(slab->base + i * size, size)) {
-      return slab->base + i * size;
+    const char *block = slab->base + i * size;
+    if (HAK_UNLIKELY(!hak_seal_is_whole(block, size) || !hak_freed_is_clean(block, size, true))) {
+      return block;
     }
   }
   return NULL;

@@ -4,7 +4,6 @@
  * call. */
 #include <malloc.h>
 #include <pthread.h>
-#include <string.h>
 #include <sys/mman.h>
 
 #include "prng.h"
@@ -30,8 +29,8 @@ static void look(const unsigned char *from) {
   deepest = (size_t)(from - at);
 }
 
-/* The start of the thread has used bytes below this frame. */
-__attribute__((noinline)) static void paint_again(void) {
+/* Fill the stack below this frame, when the start of the thread has used what it needs. */
+__attribute__((noinline)) static void paint(void) {
   unsigned char *here = __builtin_frame_address(0);
   for (volatile unsigned char *at = stack; at < here - OWN_FRAME; at++) {
     *at = PAINT;
@@ -47,7 +46,7 @@ __attribute__((noinline)) static void measure(void) {
 
 static void *run(void *unused) {
   (void)unused;
-  paint_again();
+  paint();
   measure();
   return NULL;
 }
@@ -147,7 +146,6 @@ int main(void) {
   for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
     pthread_t thread;
     call = &calls[i];
-    memset(stack, PAINT, STACK_BYTES);
     CHECK(pthread_attr_init(&attributes) == 0 && pthread_attr_setstack(&attributes, stack, STACK_BYTES) == 0);
     CHECK(pthread_create(&thread, &attributes, run, NULL) == 0 && pthread_join(thread, NULL) == 0);
     printf("%s: %zu bytes of stack\n", call->name, deepest);

@@ -66,7 +66,7 @@ class Measure:
         low, high = finite(record["ci_low"]), finite(record["ci_high"])
         half = math.sqrt(high / low) - 1 if low and high else 0
         if half > WIDE and not found.sure:
-            return f"undecided: ± {half:.0%}".replace("%", " %")
+            return f"undecided: ± {100 * half:.0f} %"
         return f"same: {found.between}" if record["word"] == SAME else found.told()
 
 
