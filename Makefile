@@ -102,8 +102,8 @@ perf_fast: tools
 	build/pgo/bench/bench_random_mixed_hakmem
 
 perf_observe: tools
-	cmake --preset observe $(QUIET) && cmake --build build/observe --target bench_random_mixed_hakmem
-	HAKMEM_STATS=1 build/observe/bench/bench_random_mixed_hakmem
+	$(RELEASE) bench_random_mixed_hakmem
+	HAKMEM_STATS=1 build/bench/bench_random_mixed_hakmem
 
 coverage:
 	@scripts/bootstrap build test

@@ -6,7 +6,6 @@
 #include "large.h"
 #include "mapped.h"
 #include "meta.h"
-#include "observe.h"
 #include "options.h"
 #include "quarantine.h"
 #include "records.h"
@@ -227,7 +226,6 @@ static void report_os_calls(hak_stats_t *stats) {
 
 void hak_stats_at_exit(void) {
   bool all = hak_option(HAK_OPTION_STATS), os_calls = hak_option(HAK_OPTION_OS_STATS);
-  HAK_OBSERVE(hak_observe_print());
   hak_stats_t *stats = all || os_calls ? hak_stats_take() : NULL;
   if (stats && all) {
     hak_text_t text = as_text(stats);

@@ -4,7 +4,6 @@
 #pragma once
 
 #include "heap.h"
-#include "observe.h"
 #include "pagemap.h"
 
 HAK_COLD void *hak_alloc_slow(size_t bytes);
@@ -26,11 +25,7 @@ HAK_INLINE hak_bin_t *hak_bin_behind(void *first, size_t words) {
 
 /* Pop a block from the heap's bin or batch; bytes <= HAK_SMALL_MAX. NULL: use the slow path. */
 HAK_INLINE void *hak_alloc_from(hak_heap_t *heap, size_t bytes) {
-  void *block = hak_bin_pop(heap, hak_bin_behind(heap->batch, hak_small_code(bytes)));
-  if (HAK_LIKELY(block != NULL)) {
-    HAK_OBSERVE(hak_observe_alloc(block, bytes));
-  }
-  return block;
+  return hak_bin_pop(heap, hak_bin_behind(heap->batch, hak_small_code(bytes)));
 }
 
 HAK_INLINE void *hak_fast_alloc(size_t bytes) {
@@ -50,11 +45,7 @@ HAK_INLINE bool hak_free_into(hak_heap_t *heap, void *pointer) {
   }
   size_t code = atomic_load_explicit(hak_code_at(leaf, block), memory_order_relaxed);
   hak_bin_t *bin = hak_bin_behind(heap->bin, code);
-  if (HAK_UNLIKELY(!hak_is_block_start(block, bin->inverse, bin->limit) || !hak_bin_push(heap, bin, block))) {
-    return false;
-  }
-  HAK_OBSERVE(hak_observe_free(block, code / HAK_BIN_WORDS));
-  return true;
+  return HAK_LIKELY(hak_is_block_start(block, bin->inverse, bin->limit) && hak_bin_push(heap, bin, block));
 }
 
 HAK_INLINE void hak_fast_free(void *pointer) {

@@ -68,7 +68,6 @@ void *hak_hardened_malloc(size_t bytes) {
   if (HAK_LIKELY(quarantine && bytes - 1 < HAK_DATA_MAX && !hak_hook_is_on())) {
     void *block = hak_quarantine_take(quarantine, hak_class_of(bytes + HAK_SEAL_BYTES), bytes);
     if (HAK_LIKELY(block != NULL)) {
-      HAK_OBSERVE(hak_observe_alloc(block, bytes));
       return block;
     }
   }
@@ -175,7 +174,6 @@ HAK_INLINE bool free_small(void *block, size_t named, const char *function) {
   if (HAK_UNLIKELY(hak_page_attributes_any()) && !restore(block, cls, function)) {
     return true;
   }
-  HAK_OBSERVE(hak_observe_free(block, cls));
   if (HAK_LIKELY(is_sealed)) {
     free_sealed(block, cls, base, sealed);
   } else {

@@ -1,5 +1,4 @@
 /* Reports a caller's error with one message, then aborts. Every layer above calls it. */
-#include "observe.h"
 #include "text.h"
 
 #include <stdlib.h>
@@ -11,7 +10,6 @@ _Noreturn HAK_COLD void hak_misuse(const char *function, hak_misuse_t reason, co
   };
 #undef HAK_MISUSE
   hak_text_say("hakmem: %s(): %s: 0x%zx\n", function ? function : "fork", reasons[reason], (uintptr_t)block);
-  HAK_OBSERVE(hak_observe_explain(block));
   abort();
 }
 

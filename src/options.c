@@ -2,7 +2,6 @@
 #include "options.h"
 
 #include "hakmem.h"
-#include "observe.h"
 #include "os.h"
 #include "text.h"
 
@@ -228,7 +227,7 @@ static void load(const char *variable) {
 static bool reports_at_exit(void) {
   bool profile = hak_option(HAK_OPTION_PROFILE_FILE) != 0 || hak_option(HAK_OPTION_PROFILE_EXIT) == 1;
   bool statistics = hak_option(HAK_OPTION_STATS) || hak_option(HAK_OPTION_OS_STATS);
-  return HAK_OBSERVED || statistics || profile || hak_option(HAK_OPTION_GUARD_RATE) != 0;
+  return statistics || profile || hak_option(HAK_OPTION_GUARD_RATE) != 0;
 }
 
 void hak_options_load(char **environment) {

@@ -128,7 +128,6 @@ HAK_NOINLINE static void *alloc(size_t bytes, bool *zeroed) {
     hak_hook_refused(bytes);
     return hak_no_memory();
   }
-  HAK_OBSERVE(hak_observe_alloc(block, bytes));
   errno = saved;
   return block;
 }
@@ -147,7 +146,6 @@ void *hak_alloc_tell_zeroed(size_t bytes, bool *zeroed) {
     void *block = pop(hak_heap, hak_run_class_of(bytes));
     if (HAK_LIKELY(block != NULL)) {
       *zeroed = false;
-      HAK_OBSERVE(hak_observe_alloc(block, bytes));
       return block;
     }
   }
@@ -191,7 +189,6 @@ void hak_free_any(void *block) {
     errno = saved;
     return;
   }
-  HAK_OBSERVE(hak_observe_free(block, cls));
   if (cls != HAK_CLASS_NONE && !hak_is_start_in_class(block, cls)) {
     hak_misuse("free", HAK_MISUSE_NOT_START, block);
   }

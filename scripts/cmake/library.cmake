@@ -60,7 +60,7 @@ function(hakmem_add_library name kind)
   target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
                                             $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/inspect)
-  target_compile_definitions(${name} PRIVATE _GNU_SOURCE $<$<BOOL:${HAKMEM_OBSERVE}>:HAKMEM_OBSERVE=1>)
+  target_compile_definitions(${name} PRIVATE _GNU_SOURCE)
   target_compile_options(
     ${name}
     PRIVATE ${cet_compile_options}

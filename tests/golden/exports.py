@@ -1,5 +1,5 @@
 """What the library shows to the outside: exactly the symbols of exports.txt, which names every function of
-hakmem.h; and, in a release build, nothing of the research build.
+hakmem.h.
 
 usage: exports.py LIBRARY exports.txt hakmem.h
 """
@@ -7,8 +7,6 @@ usage: exports.py LIBRARY exports.txt hakmem.h
 import re
 import subprocess
 import sys
-
-RESEARCH_WORD = "observe"
 
 
 def lines_of(*command):
@@ -37,14 +35,6 @@ def compare_exports(library, listed, header):
     return complaints
 
 
-def find_research(library):
-    """Symbols and texts of the data that hold the research build's word."""
-    rows = [line.split() for line in lines_of("nm", "-a", library) if line.strip()]
-    symbols = [row[-1] for row in rows if row[-2] != "a"]  # but not the names of source files
-    texts = lines_of("strings", "-d", "-n", "4", library)
-    return [f"left of the research build: {name}" for name in symbols + texts if RESEARCH_WORD in name.lower()]
-
-
 def main(arguments):
     if len(arguments) != 3:
         print(__doc__.strip(), file=sys.stderr)
@@ -52,7 +42,6 @@ def main(arguments):
     library, listed, header = arguments
     try:
         complaints = compare_exports(library, set(read(listed).split()), read(header))
-        complaints += find_research(library)
     except (OSError, subprocess.CalledProcessError) as error:
         print(f"exports.py: {error}", file=sys.stderr)
         return 1
