@@ -2,9 +2,6 @@
 #include "hakmem.h"
 #include "binary.h"
 #include "library.h"
-#include "mechanisms.h"
-#include "script.h"
-#include "shell.h"
 #include "starter.h"
 
 #include <errno.h>
@@ -20,8 +17,6 @@
 /* Exit codes, as for env and nice: wrong usage or a failure of this command; a program that cannot be run; a program
  * that does not exist. */
 enum { EXIT_USAGE = 125, EXIT_REFUSED = 126, EXIT_NOT_FOUND = 127 };
-enum { SCRIPTS_MAX = 5 };          /* nested script interpreters that the kernel follows */
-enum { SCRIPT_BYTES = 256 << 10 }; /* read of a shell script */
 
 #define SEPARATORS ": \t\n" /* between the names in LD_PRELOAD, which cannot be quoted */
 #define LINK "link libhakmem.a into it instead: cc ... $(pkg-config --libs --static hakmem)"
@@ -42,6 +37,7 @@ _Noreturn static void help(FILE *out, int status) {
         "       hakmem --library        the library that is preloaded\n"
         "       hakmem --version\n"
         "Runs COMMAND with its malloc served by hakmem; HAKMEM_HELP=1 prints the options (man hakmem).\n"
+        "`hak doctor -- COMMAND` also examines what scripts and other programs start.\n"
         "Exit status: the command's; 125: wrong usage; 126: it cannot be served or run; 127: it is not there.\n",
         out);
   exit(status);
@@ -84,30 +80,6 @@ static void refuse_unstartable(const char *path) {
   }
 }
 
-/* The interpreter of a script. False: the file is a program, or nothing recognizable. */
-static bool find_interpreter(const char *path, char found[PATH_MAX]) {
-  script_t script;
-  if (!script_read(path, &script)) {
-    return false;
-  }
-  if (script.without_environment) {
-    refuse(EXIT_REFUSED, "%s: its first line has env start %s without an environment, so nothing can be preloaded",
-           path, script.interpreter);
-  }
-  if (strchr(script.interpreter, '\r')) {
-    refuse(EXIT_NOT_FOUND,
-           "%s: its first line ends in a carriage return, as of Windows, which is no part of an interpreter's name",
-           path);
-  }
-  if (script.by_name) {
-    find_program(script.interpreter, found);
-  } else if (!realpath(script.interpreter, found)) {
-    refuse(errno == ENOENT ? EXIT_NOT_FOUND : EXIT_REFUSED, "%s: its interpreter %s: %s", path, script.interpreter,
-           strerror(errno));
-  }
-  return true;
-}
-
 /* Refuse a program with more rights than its caller: the dynamic linker preloads nothing there. */
 static void refuse_privileged(const char *path) {
   struct stat status;
@@ -136,47 +108,34 @@ _Noreturn static void refuse_without_library(const char *path, const search_t *s
          path, binary_machine_name(program), binary_is_musl(program) ? " and musl" : "", search->other);
 }
 
-/* Check the commands in a shell's text. If the last one, which does the work, starts a program without the library,
- * refuse the text; warn of other such commands. */
-static void check_text(const char *name, const char *text) {
-  shell_loss_t loss;
-  if (!shell_loses(text, &loss)) {
-    return;
+/* The library for programs of this command's own kind. */
+static void find_library(char library[PATH_MAX]) {
+  search_t search = {0};
+  if (!library_find(&search)) {
+    refuse_without_library(NULL, &search);
   }
-  const char *format = "%s, line %d: %s %s%s%s; put hakmem there: hakmem %s";
-  const char *of = *loss.started ? ": " : "", *started = *loss.started ? loss.started : "COMMAND";
-  if (loss.final) {
-    refuse(EXIT_REFUSED, format, name, loss.line, loss.starter, loss.lost, of, loss.started, started);
-  }
-  fputs("hakmem: warning: ", stderr);
-  fprintf(stderr, format, name, loss.line, loss.starter, loss.lost, of, loss.started, started);
-  fputc('\n', stderr);
+  memcpy(library, search.found, sizeof search.found);
 }
 
-static void check_shell_file(const char *path) {
-  char *text = calloc(1, SCRIPT_BYTES + 1);
-  FILE *file = text ? fopen(path, "re") : NULL;
-  if (file && fread(text, 1, SCRIPT_BYTES, file) > 0) {
-    check_text(path, text);
-  }
+static bool is_script(const char *path) {
+  char first[2] = {0};
+  FILE *file = fopen(path, "re");
+  bool script = file && fread(first, 1, sizeof first, file) == sizeof first && memcmp(first, "#!", sizeof first) == 0;
   if (file) {
     fclose(file);
   }
-  free(text);
+  return script;
 }
 
-/* Check the program that finally runs: for a script, its interpreter. */
+/* Check a program's file. A script is not examined: the kernel starts its interpreter. */
 static void check_program(const char *name, char library[PATH_MAX]) {
-  char path[PATH_MAX], interpreter[PATH_MAX];
+  char path[PATH_MAX];
   binary_t file;
   find_program(name, path);
   refuse_unstartable(path);
-  for (int i = 0; i < SCRIPTS_MAX && find_interpreter(path, interpreter); i++) {
-    if (shell_is(interpreter)) {
-      check_shell_file(path);
-    }
-    memcpy(path, interpreter, sizeof path);
-    refuse_unstartable(path);
+  if (is_script(path)) {
+    find_library(library);
+    return;
   }
   const char *why = binary_open(path, &file);
   if (why) {
@@ -203,21 +162,9 @@ static void check_program(const char *name, char library[PATH_MAX]) {
   binary_close(&file);
 }
 
-/* Check the text that a shell will read: sh -c TEXT, or sh FILE. */
-static void check_shell(char **words) {
-  bool is_file = false;
-  const char *text = shell_is(words[0]) ? shell_text(words, &is_file) : NULL;
-  if (text && is_file) {
-    check_shell_file(text);
-  } else if (text) {
-    check_text("sh -c", text);
-  }
-}
-
 /* Check the command, and the commands that it starts, if its words show them. An `env` that only prints starts none. */
 static void check_words(char **words, char library[PATH_MAX]) {
   check_program(words[0], library);
-  check_shell(words);
   for (started_t started; (started = starter_read(words)).words || started.lost; words = started.words) {
     char further[PATH_MAX];
     if (started.lost && (started.words || strcmp(words[0], "env") != 0)) {
@@ -228,7 +175,6 @@ static void check_words(char **words, char library[PATH_MAX]) {
       return;
     }
     check_program(started.words[0], further);
-    check_shell(started.words);
   }
 }
 
@@ -317,20 +263,14 @@ static int tell_status(const char *pid) {
     }
     printf("%s: not served by hakmem, but by %s: start it by `hakmem COMMAND`\n", pid, who);
   }
-  bool served = embedded || (mapped && !file.exports_malloc);
-  if (served) {
-    mechanisms_tell(pid);
-  }
   binary_close(&file);
-  return served ? 0 : 1;
+  return embedded || (mapped && !file.exports_malloc) ? 0 : 1;
 }
 
 static int tell_library(void) {
-  search_t search = {0};
-  if (!library_find(&search)) {
-    refuse_without_library(NULL, &search);
-  }
-  puts(search.found);
+  char library[PATH_MAX];
+  find_library(library);
+  puts(library);
   return 0;
 }
 

@@ -66,31 +66,15 @@ class Wrapper(unittest.TestCase):
         self.assertEqual(twice.stdout, f"{LIBRARY}\n")
 
     def test_scripts(self) -> None:
+        script = self.folder / "script"
         for first in ("#!/bin/sh", "#! /usr/bin/env sh", "#!/usr/bin/env -S sh -e"):
-            script = self.folder / "script"
             script.write_text(f"{first}\necho $LD_PRELOAD\n")
             script.chmod(0o755)
             self.assertEqual(self.run_it(script).stdout, f"{LIBRARY}\n", first)
         script.write_text("#!/no/such/interpreter\n")
-        self.refused(NOT_FOUND, "/no/such/interpreter", script)
-        script.write_text("#!/bin/sh\r\n")
-        self.refused(NOT_FOUND, "carriage return", script)
-        script.write_text("#!sh\n")  # a path, not a name
-        self.refused(NOT_FOUND, "its interpreter sh", script)
-        for nothing in ("#!\n", "echo without a first line\n"):
-            script.write_text(nothing)
-            self.refused(REFUSED, "no script that begins with #!", script)
-
-    def test_scripts_that_env_starts(self) -> None:
-        script = self.folder / "script"
-        script.touch(0o755)
-        for first in ("env -S LEVEL=1 sh", "env  sh \t", "env -S sh -e", "env -vS sh", "env -S -u LEVEL sh", "env -S 'sh'"):
-            script.write_text(f"#!/usr/bin/{first}\necho $LD_PRELOAD\n")
-            self.assertEqual(self.run_it(script).stdout, f"{LIBRARY}\n", first)
-        script.write_text("#!/usr/bin/env sh -e\n")  # the system makes one word of it
-        self.refused(NOT_FOUND, "sh -e: no such command", script)
-        script.write_text("#!/usr/bin/env -S -i sh\n")
-        self.refused(REFUSED, "without an environment", script)
+        self.refused(NOT_FOUND, "No such file", script)
+        script.write_text("echo without a first line\n")
+        self.refused(REFUSED, "no script that begins with #!", script)
 
     def test_words_that_are_no_programs(self) -> None:
         self.refused(REFUSED, "is a folder", self.folder)
@@ -163,74 +147,6 @@ class Wrapper(unittest.TestCase):
         self.assertEqual(self.run_it("env", f"PATH={self.folder}", "other-name").returncode, 0)
         self.assertEqual(self.run_it("env", "-C", self.folder, "./other-name").returncode, 0)
         self.assertEqual(self.run_it("env").returncode, 0)
-
-    def script(self, text: str) -> Path:
-        path = self.folder / "script"
-        path.write_text(f"#!/bin/sh\n{text}\n")
-        path.chmod(0o755)
-        return path
-
-    def test_scripts_whose_work_loses_the_library(self) -> None:
-        """Nothing may run: the last command of the script does the work."""
-        program = self.compile(SERVED)
-        for text, why in (
-            ("env -i PROGRAM", "line 2: env starts it without an environment"),
-            ("set -e\ncd /\n# env\n\nexec env -i A=1 PROGRAM a b", "line 6: env starts it without an environment"),
-            ("exec nice env -u LD_PRELOAD PROGRAM >out 2>&1", "env starts it without LD_PRELOAD"),
-            ("/usr/bin/env \\\n  -i 'PROGRAM' <in", "without an environment"),
-            ("A=1 LD_PRELOAD=/other.so PROGRAM", "LD_PRELOAD= starts it without the library"),
-            ("unset A LD_PRELOAD\nexec PROGRAM", "unset leaves what follows it without the library"),
-            ("export LD_PRELOAD=\nPROGRAM\nexit 0", "export leaves what follows it"),
-            ("LD_PRELOAD=; PROGRAM", "LD_PRELOAD= leaves what follows it"),
-            ("/bin/true && PROGRAM; env -i PROGRAM", "without an environment"),
-            ("exec sudo -u nobody PROGRAM", "sudo starts it in an environment of its own"),
-            ("exec env -i PROGRAM\n/bin/true", "without an environment"),
-        ):
-            script = self.script(text.replace("PROGRAM", str(program)))
-            self.refused(REFUSED, why, script)
-            self.refused(REFUSED, why, "nohup", "bash", "-e", "-o", "pipefail", script)
-            self.refused(REFUSED, why.split(": ")[-1], "sh", "-ec", script.read_text())
-        self.refused(REFUSED, f"put hakmem there: hakmem {program}", script)
-
-    def test_scripts_of_which_a_part_loses_the_library(self) -> None:
-        program = self.compile(SERVED)
-        for text in (
-            "env -i /bin/true\nPROGRAM",
-            "[ -z x ] && exec env -i PROGRAM\nPROGRAM",
-            "if [ -z x ]; then\n  exec env -i PROGRAM\nfi\nexec PROGRAM",
-            "case x in\n  y) exec env -i PROGRAM ;;\nesac\nPROGRAM",
-            "clean() { env -i PROGRAM; }\nPROGRAM",
-            "(unset LD_PRELOAD; /bin/true)\n[ -n \"$LD_PRELOAD\" ] && PROGRAM",
-        ):
-            done = self.run_it(self.script(text.replace("PROGRAM", str(program))))
-            self.assertEqual((done.returncode, done.stderr.count("\n")), (0, 1), (text, done.stderr))
-            self.assertIn("hakmem: warning: ", done.stderr)
-
-    def test_scripts_that_lose_nothing(self) -> None:
-        program = self.compile(SERVED)
-        for text in (
-            "# env -i PROGRAM\nPROGRAM",
-            "echo 'env -i PROGRAM\nenv -i PROGRAM' \"; env -i PROGRAM\" \\; env -i PROGRAM >&2\nPROGRAM",
-            "cat >/dev/null <<END\nexec env -i PROGRAM\nEND\nPROGRAM",
-            "A=$(echo env -i; echo \"a)\") B=${A:-;env -i PROGRAM} env PROGRAM",
-            "export LD_PRELOAD=\"$LD_PRELOAD\"\nLD_PRELOAD=$LD_PRELOAD PROGRAM",
-            "env -i >/dev/null\nPROGRAM",
-            "[ -z x ] && ssh nowhere PROGRAM\nPROGRAM",
-            "PROGRAM " + "word " * 5000,
-        ):
-            done = self.run_it(self.script(text.replace("PROGRAM", str(program))))
-            said = done.stderr.replace(f"; env -i {program}", "").replace("\n", "")
-            self.assertEqual(done.returncode, 0, (text, done.stderr))
-            self.assertNotIn("hakmem:", said, text)
-
-    def test_any_text_of_a_script_is_read_to_its_end(self) -> None:
-        dice = random.Random(23)
-        parts = ["env", " ", "-i", "\n", "'", '"', "`", "$(", "${", ")", "}", ";", "&&", "|", "\\", "<<", ">", "#", "LD_PRELOAD=",
-                 "unset LD_PRELOAD", "exec ", "a" * 300, "\0", "sudo ", "&"]
-        for _ in range(300):
-            text = "".join(dice.choices(parts, k=dice.randrange(1, 60)))
-            script = self.script("exit 0\n" + text)
-            self.assertIn(self.run_it(script).returncode, (0, REFUSED), text)
 
     def test_sanitizers(self) -> None:
         """What a runtime with a malloc of its own would end without a word is refused; the others run."""
@@ -324,11 +240,6 @@ class Wrapper(unittest.TestCase):
     def test_status(self) -> None:
         for command, words, status in (
             ([COMMAND, "sleep", "60"], f"served by {LIBRARY}", 0),
-            (
-                [COMMAND, "--profile", "hardened", "env", "HAKMEM_HARDENED_DELAY=0", "sleep", "60"],
-                ": hardened: seals, zeroed and checked blocks, delayed reuse (off), random choice of blocks",
-                0,
-            ),
             (["sleep", "60"], "not served by hakmem, but by its C library", 1),
         ):
             process = subprocess.Popen([str(word) for word in command])
