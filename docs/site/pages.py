@@ -29,9 +29,13 @@ NAVIGATION = {
     "Recipes": "docs/recipes",
     "Use": {
         "Overview": "overview.md",
+        "Which profile?": "docs/profiles.md",
         "Options": "options.md",
+        "Interface by example": "docs/interface.md",
         "Interface": "api.md",
         "Observe": "docs/observe.md",
+        "Debugging": "docs/debugging.md",
+        "Slower than before": "docs/slower.md",
         "Record and replay": "docs/record.md",
         "The laboratory": {
             "Overview": "docs/lab.md",
@@ -52,6 +56,7 @@ NAVIGATION = {
     "Gallery": "docs/gallery",
     "Benchmarks": {
         "Method and scorecard": "docs/measured.md",
+        "Bias": "docs/bias.md",
         "Configuration of the others": "bench/peers/README.md",
         "Experiments": "docs/experiments/README.md",
     },

@@ -1,0 +1,41 @@
+"""Compiles and runs the examples of docs/interface.md: interface.py PAGE INCLUDE LIBRARY CC CXX.
+
+Each block is the body of a function. The blocks of one language are one program, linked with the shared library.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HEADS = {
+    "c": "#include <hakmem.h>\n#include <assert.h>\n#include <errno.h>\n#include <stdlib.h>\n#include <string.h>\n",
+    "cpp": "#include <hakmem.hpp>\n#include <cassert>\n#include <vector>\n",
+}
+
+
+def program(text: str, language: str) -> str:
+    bodies = re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    if not bodies:
+        raise SystemExit(f"the page has no block of {language}")
+    functions = [f"static void example_{i}(void) {{\n{body}}}\n" for i, body in enumerate(bodies)]
+    calls = "".join(f"  example_{i}();\n" for i in range(len(bodies)))
+    return HEADS[language] + "".join(functions) + f"int main() {{\n{calls}}}\n"
+
+
+def main() -> None:
+    page, include, library = (Path(word).resolve() for word in sys.argv[1:4])
+    compilers = {"c": [sys.argv[4], "-std=c17"], "cpp": [sys.argv[5], "-std=c++17"]}
+    with tempfile.TemporaryDirectory() as folder:
+        for language, compiler in compilers.items():
+            source = Path(folder, f"examples.{language}")
+            source.write_text(program(page.read_text(encoding="utf-8"), language))
+            words = ["-UNDEBUG", "-Wall", "-Werror", f"-I{include}", "-o", "examples", source.name, library]
+            subprocess.run([*compiler, *words, f"-Wl,-rpath,{library.parent}"], cwd=folder, check=True)
+            environment = {name: value for name, value in os.environ.items() if not name.startswith("HAKMEM_")}
+            subprocess.run(["./examples"], cwd=folder, env=environment, stdout=subprocess.DEVNULL, check=True)
+
+
+main()
