@@ -27,6 +27,9 @@ LEAST_RUNS = 4  # of each side: the fewest with which a two-sided test at 5 % ca
 ALIKE = 0.3
 MANY = 500  # runs of each side; among so many, a few that were delayed can flip the sign of a mean
 DRIFTING = 0.2  # autocorrelation that one pair of samples in fourteen reaches if the runs are independent
+# A drift that passes through two samples in a row rarely moves the second by more than this multiple of the range that
+# it gives the wider one: 1 in 1,000 simulated random walks of 4 to 20 runs.
+DRIFT_REACH = 3
 ORDER = (
     "in which order the runs were made is not known: where all of one came before the other, a drift of the machine is "
     "part of the difference (on shared machines such runs of one and the same program differed “surely” in 23 %); "
@@ -79,6 +82,11 @@ def unlike(spec: Spec, files: list[File]) -> list[str]:
     return texts
 
 
+def _pooled(spec: Spec, files: list[File]) -> list[str]:
+    found = [(name, file.name) for file in files for name in file.pooled if re.search(spec.only, name)]
+    return [f"'{name}' is more than once in {of}: its runs are judged together" for name, of in found]
+
+
 def pairs(spec: Spec, files: list[File]) -> tuple[str, list[Pair], list[str], list[str]]:
     """(the control, the pairs, what the second file lacks, what the first one lacks). Raises LabError."""
     named = _named(spec, files)
@@ -108,13 +116,19 @@ def run(spec: Spec, context: Context) -> dict:
         raise LabError(f"files: each of {foreign.PAIRS} holds both sides of its process: judge one at a time")
     spec = spec.model_copy(update={"interleaved": True}) if alternate else spec
     control, both, missing, alone = pairs(spec, files)
+    unusable = {name: why for name, *sides in both if (why := next((s.refused for s in sides if s.refused), ""))}
+    zero = [name for name, *sides in both if all(side.only_zeros for side in sides)]
+    both = [pair for pair in both if pair[0] not in unusable]
+    if not both:
+        raise LabError("; ".join(f"{name}: {why}" for name, why in unusable.items()))
     arms = [control, *(name for name, _, _ in both)]
     header = {
         "question": spec.question, "spec": normalised(spec), "spec_hash": spec_hash(spec), "spec_file": None,
         "seed": None, "machine": {}, "arms": [_arm(name) for name in arms], "git": None, "inputs":
         {file.name: file.sha256 for file in files}, "tools": sorted({file.tool for file in files}),
         "processes": all(file.processes for file in files), "missing": missing, "alone": alone,
-        "unlike": unlike(spec, files),
+        "unusable": {name: why for name, why in unusable.items() if name not in zero}, "zero": zero,
+        "unlike": unlike(spec, files) + _pooled(spec, files),
         "command": {"argv": [*spec.files], "program": None, "sha256": None},
     }  # fmt: skip
     stored = RunFile.create(context.folder, "judge", header)
@@ -165,7 +179,7 @@ def _judged(spec: dict, names: tuple[str, str], runs: tuple[list, list], failed:
     praised = {Verdict.GO: failed[1] > failed[0], Verdict.NO_GO: failed[0] > failed[1]}
     unequal = praised.get(word, word is Verdict.NEUTRAL and failed[0] != failed[1])
     resemblance = 0.0 if spec["interleaved"] else unpaired.alike(*(_logs(values) for values in runs))
-    drifting = word is not Verdict.INCONCLUSIVE and resemblance > DRIFTING
+    drifting = resemblance > DRIFTING and word is not _despite_drift(runs, interval, equivalence, delta)
     shown = str(Verdict.INCONCLUSIVE if torn or unequal or drifting else word)
     row = comparison(interval, *names, spec["metric"], shown, equivalence)
     row |= {"torn": torn, "runs_each": min(map(len, runs)), "failed": list(failed)}
@@ -174,6 +188,13 @@ def _judged(spec: dict, names: tuple[str, str], runs: tuple[list, list], failed:
         "withheld": unequal,
         "drifting": resemblance if drifting else 0.0,
     }
+
+
+def _despite_drift(runs: tuple[list, list], interval: Interval, equivalence: Interval, delta: float) -> Verdict:
+    """The verdict by intervals that are wider by the most that a drift within these runs can have moved one side."""
+    reach = DRIFT_REACH * max(math.log(max(values)) - math.log(min(values)) for values in runs)
+    wide, narrow = (replace(found, low=found.low - reach, high=found.high + reach) for found in (interval, equivalence))
+    return verdict.judge(wide, narrow, delta)
 
 
 def whole(verdicts: list[str]) -> str:
@@ -229,7 +250,7 @@ def analyse(header: dict, records: list[dict]) -> dict:
             few[name] = f"{counted} runs that ended well"
         else:
             rows.append(_judged(spec, (first, name), kept, failed, spec["alpha"] / len(names)))
-    missing = dict.fromkeys(header.get("missing", []), f"it is not in {spec['files'][-1]}")
+    missing = dict.fromkeys(header.get("missing", []), f"it is not in {spec['files'][-1]}") | header.get("unusable", {})
     words = [row["verdict"] for row in rows] + [str(Verdict.INCONCLUSIVE)] * len(few | missing)
     needed = f"; at least {LEAST_RUNS} of each are needed" if few else ""
     withheld = f"No verdict: {'; '.join(_said(missing | few))}{needed}" if missing | few else ""
@@ -262,6 +283,8 @@ def _warnings(header: dict, runs: list[dict], few: list[str]) -> list[str]:
     texts += [f"too few for a verdict: {text}" for text in few]
     texts += _unpaired(header, runs)
     texts += header.get("unlike", [])
+    zero = ", ".join(header.get("zero", []))
+    texts += [f"{header['spec']['metric']} is 0 on both sides, and not judged: {zero}"] if zero else []
     texts += [f"only in one of the files: {', '.join(header['alone'])}"] if header["alone"] else []
     alike: dict[str, float] = {}
     for arm, name in dict.fromkeys((run["arm"], run["workload"]) for run in runs):

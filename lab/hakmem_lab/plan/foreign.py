@@ -10,6 +10,7 @@ import json
 import math
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,28 +21,40 @@ from hakmem_lab.plan.values import NUMBER
 
 PAIRS = "hak_pairs.h"  # the regions of both sides alternate in one process
 HEADER = Path(__file__).parents[1] / "system" / "native" / "pairs" / PAIRS
+ABOVE_0 = "only a finite number above 0 makes a ratio"
 UNITS_S = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
-_GO = re.compile(r"^(?P<name>Benchmark\S*)\s+\d+\s+(?P<figures>\d.*)$|^\s*--- FAIL: (?P<failed>Benchmark\S*)", re.M)
+_GO = re.compile(
+    r"^(?P<name>Benchmark\S*)\s+\d+\s+(?P<figures>\d.*)$|^\s*--- FAIL: (?P<failed>Benchmark\S*)|^pkg: (?P<package>.*)$",
+    re.M,
+)
 _PROCESSORS = re.compile(r"-\d+$")
 _GO_FIGURE = re.compile(rf"(?<!\S)([-+]?{NUMBER}(?:[eE][-+]?\d+)?|[-+]?Inf|NaN)\s+(\S+)")
 
 
 @dataclass
 class Benchmark:
-    """runs: in the order of the file; each is its value, or why it failed."""
+    """runs: in the order of the file; each is its value, or why it failed. refused: why its figures make no ratio."""
 
     runs: list[float | str] = field(default_factory=list)
+    refused: str = ""
+
+    @property
+    def only_zeros(self) -> bool:
+        """Whether every run counted nothing."""
+        return bool(self.runs) and all(run == 0 for run in self.runs)
 
 
 @dataclass(frozen=True)
 class File:
-    """tool: the tool that wrote the file; processes: whether every run is a process of its own."""
+    """tool: the tool that wrote the file; processes: whether every run is a process of its own; pooled: the benchmarks
+    that are in it more than once, though the tool gives each a single entry."""
 
     name: str
     sha256: str
     tool: str
     benchmarks: dict[str, Benchmark]
     processes: bool
+    pooled: list[str]
 
 
 def read(name: str, metric: str) -> File:
@@ -49,46 +62,50 @@ def read(name: str, metric: str) -> File:
     with refused(f"{name}: cannot be read"):
         data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
     text = data.decode("utf-8", "replace")
-    tool, rows = _rows(name, text, metric)
+    tool, rows, pooled = _rows(name, text)
     found: dict[str, Benchmark] = {}
-    for called, value, why in rows:
-        benchmark = escaped(called)
-        of = found.setdefault(benchmark, Benchmark())
+    for called, figures, why in rows:
+        of = found.setdefault(escaped(called), Benchmark())
         if why is not None:
             of.runs.append(one_line(why))
-        elif isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-            raise LabError(f"{name}: {benchmark}: {metric} is {value!r}; only a finite number above 0 makes a ratio")
+        elif isinstance(figures, str):
+            of.refused = of.refused or f"{figures} in {name}"
+        elif metric not in figures:
+            of.refused = of.refused or f"there is no figure '{metric}' in {name}: {nearest(metric, figures)}"
+        elif isinstance(value := figures[metric], bool) or not isinstance(value, int | float):
+            of.refused = of.refused or f"{metric} is {value!r} in {name}; {ABOVE_0}"
         else:
             of.runs.append(float(value))
+            if not 0 < value < math.inf:
+                of.refused = of.refused or f"{metric} is {value:g} in {name}; {ABOVE_0}"
     if not found:
         raise LabError(f"{name}: {tool} has no runs in it")
-    return File(name, hashlib.sha256(data).hexdigest(), tool, found, tool == "hyperfine")
+    return File(name, hashlib.sha256(data).hexdigest(), tool, found, tool == "hyperfine", [*map(escaped, pooled)])
 
 
-Row = tuple[str, Any, str | None]  # benchmark, value, why it failed
+Figures = dict[str, Any] | str  # the figures of one run, or why there are none
+Row = tuple[str, Figures, str | None]  # benchmark, figures, why it failed
 
 
-def _rows(name: str, text: str, metric: str) -> tuple[str, list[Row]]:
+def _rows(name: str, text: str) -> tuple[str, list[Row], list[str]]:
+    """(the tool, its rows, the benchmarks with several entries where the tool gives each a single one)."""
     if _GO.search(text) and not text.lstrip().startswith("{"):
-        return "go test -bench", list(_go(name, text, metric))
+        return "go test -bench", list(_go(text)), []
     try:
         whole = decoded(json.loads, text)
         for tool, key, own, of in TOOLS:
             rows = whole.get(key) if isinstance(whole, dict) else None
             if isinstance(rows, list) and (not rows or any(each in rows[0] for each in own)):
-                return tool, [found for row in rows for found in of(name, row, metric)]
+                found = [list(of(row)) for row in rows]
+                entries = Counter(called for part in found for called in {called for called, _, _ in part})
+                twice = [called for called, count in entries.items() if count > 1 and of is not _google]
+                return tool, [row for part in found for row in part], twice
     except (ValueError, KeyError, TypeError, AttributeError):
         pass
     raise LabError(
         f"{name}: it is none of what can be read: the JSON of Google Benchmark (--benchmark_format=json), "
         "pytest-benchmark, hyperfine (--export-json) or hak_pairs.h, or what go test -bench prints"
     )
-
-
-def _chosen(where: str, metric: str, figures: dict[str, Any]) -> Any:
-    if metric not in figures:
-        raise LabError(f"{where}: there is no figure '{metric}': {nearest(metric, figures)}")
-    return figures[metric]
 
 
 def _failed(name: str, measured: set[str]) -> list[str]:
@@ -100,53 +117,65 @@ def _failed(name: str, measured: set[str]) -> list[str]:
     return [name + end for end in sorted(ends)]
 
 
-def _go(name: str, text: str, metric: str) -> Iterator[Row]:
-    lines = list(_GO.finditer(text))
-    measured = {line["name"] for line in lines if line["name"]}
-    for line in lines:
+def _go(text: str) -> Iterator[Row]:
+    """A name that several packages use gets that of its package."""
+    lines, package, packages = [], "", dict[str, set[str]]()
+    for line in _GO.finditer(text):
+        package = line["package"] or package
+        if line["package"] is None:
+            lines.append((package, line))
+            packages.setdefault(line["name"] or line["failed"], set()).add(package)
+    measured = {line["name"] for _, line in lines if line["name"]}
+    for package, line in lines:
+        own = line["name"] or line["failed"]
+        before = f"{package}." if len(packages[own]) > 1 else ""
         if line["failed"]:
-            yield from ((each, None, "it failed") for each in _failed(line["failed"], measured))
+            yield from ((before + each, {}, "it failed") for each in _failed(own, measured))
             continue
         figures: dict[str, Any] = {unit: float(value) for value, unit in _GO_FIGURE.findall(line["figures"])}
         figures |= {"wall": figures["ns/op"] * 1e-9} if "ns/op" in figures else {}
-        yield line["name"], _chosen(f"{name}: {line['name']}", metric, figures), None
+        yield before + own, figures, None
 
 
-def _google(name: str, row: dict, metric: str) -> Iterator[Row]:
+def _google(row: dict) -> Iterator[Row]:
     if row.get("run_type", "iteration") == "aggregate":
         return
     benchmark = str(row.get("run_name") or row["name"])
     if row.get("error_occurred") or row.get("skipped"):
-        yield benchmark, None, str(row.get("error_message") or row.get("skip_message") or "it failed")
+        yield benchmark, {}, str(row.get("error_message") or row.get("skip_message") or "it failed")
         return
     unit = UNITS_S[row.get("time_unit", "ns")]
     figures = {key: value for key, value in row.items() if isinstance(value, int | float)}
     figures |= {"wall": row["real_time"] * unit, "cpu": row["cpu_time"] * unit}
-    yield benchmark, _chosen(f"{name}: {benchmark}", metric, figures), None
+    yield benchmark, figures, None
 
 
-def _pytest(name: str, row: dict, metric: str) -> Iterator[Row]:
+def _pytest(row: dict) -> Iterator[Row]:
     benchmark, stats = str(row.get("fullname") or row["name"]), row["stats"]
     if "data" not in stats:
-        raise LabError(f"{name}: {benchmark}: the single rounds are not in it: pytest --benchmark-save-data keeps them")
-    for value in _chosen(f"{name}: {benchmark}", metric, {"wall": stats["data"]}):
-        yield benchmark, value, None
+        yield benchmark, "the single rounds, which pytest --benchmark-save-data keeps, are not", None
+    for value in stats.get("data", []):
+        yield benchmark, {"wall": value}, None
 
 
-def _hyperfine(name: str, row: dict, metric: str) -> Iterator[Row]:
-    figures = {"wall": row.get("times"), "rss": row.get("memory_usage_byte")}
-    figures = {key: value for key, value in figures.items() if value}
+def _hyperfine(row: dict) -> Iterator[Row]:
+    """Commands of one name (-n) that ran with different parameters are different benchmarks."""
+    command, parameters = str(row["command"]), row.get("parameters") or {}
+    if any(not re.search(rf"(?<!\w){re.escape(str(value))}(?!\w)", command) for value in parameters.values()):
+        command += f" ({', '.join(f'{key}={value}' for key, value in parameters.items())})"
+    series = {"wall": list(row.get("times") or []), "rss": list(row.get("memory_usage_byte") or [])}
     codes = row.get("exit_codes") or []
-    values = _chosen(f"{name}: {row['command']}", metric, figures)
-    for at, value in enumerate(values):
+    if not any(series.values()):
+        yield command, {}, None
+    for at in range(max(map(len, series.values()))):
         code = codes[at] if at < len(codes) else 0
-        yield str(row["command"]), value, None if code == 0 else "a signal" if code is None else f"exit status {code}"
+        figures = {key: values[at] for key, values in series.items() if at < len(values)}
+        yield command, figures, None if code == 0 else "a signal" if code is None else f"exit status {code}"
 
 
-def _pairs(name: str, row: dict, metric: str) -> Iterator[Row]:
-    figures = {"wall": row["wall_ns"], "cpu": row["cpu_ns"]}
-    for ns in _chosen(f"{name}: {row['name']}", metric, figures):
-        yield str(row["name"]), ns * 1e-9, None
+def _pairs(row: dict) -> Iterator[Row]:
+    for wall, cpu in zip(row["wall_ns"], row["cpu_ns"], strict=True):
+        yield str(row["name"]), {"wall": wall * 1e-9, "cpu": cpu * 1e-9}, None
 
 
 # (tool, key of its rows, keys of which each row has at least one, reader of a row).

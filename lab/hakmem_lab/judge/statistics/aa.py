@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hakmem_lab.judge.statistics.paired import Interval, Values, as_log, as_ratio, paired_interval
+from hakmem_lab.judge.statistics.paired import Interval, Values, as_log, as_ratio, centred, paired_interval
 from hakmem_lab.judge.statistics.plan import Plan, planned_looks
 from hakmem_lab.judge.statistics.power import blocks_for, least_blocks, smallest_effect, spread
 from hakmem_lab.judge.statistics.special import bdtr
@@ -74,9 +74,9 @@ def autocorrelation(values: Values, lag: int = 1) -> float:
     array = np.asarray(values, dtype=float)
     if lag < 1 or array.ndim != 1 or array.size < lag + 2:
         raise ValueError(f"an autocorrelation at lag {lag} needs at least {lag + 2} values")
-    centred = array - array.mean()
-    power = float(centred @ centred)
-    return float(centred[lag:] @ centred[:-lag]) / power if power > 0 else 0.0
+    residue = centred(array)
+    power = float(residue @ residue)
+    return float(residue[lag:] @ residue[:-lag]) / power if power > 0 else 0.0
 
 
 def coefficient_of_variation(values: Sequence[float]) -> float:

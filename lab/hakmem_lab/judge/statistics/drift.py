@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hakmem_lab.judge.statistics.paired import Values
+from hakmem_lab.judge.statistics.paired import Values, centred
 from hakmem_lab.judge.statistics.special import stdtrit
 
 BATCHES = 60
@@ -45,7 +45,8 @@ def theil_sen(t_s: Values, y: Values, level: float = 0.95) -> Slope:
     first, second = np.triu_indices(t.size, 1)
     slopes = np.sort((values[second] - values[first]) / (t[second] - t[first]))
     slope = float(np.median(slopes))
-    effective = _effective_samples(values - slope * t)
+    largest = max(float(np.abs(values).max()), float(np.abs(slope * t).max()))
+    effective = _effective_samples(values - slope * t, largest)
     if effective < LEAST_EFFECTIVE:
         return Slope(slope, -math.inf, math.inf)
     # Slopes at the ranks one standard deviation of Kendall's S from the middle: the standard error if samples were
@@ -123,15 +124,16 @@ def _batched(values: np.ndarray) -> np.ndarray:
     return values if size < 2 else values[-BATCHES * size :].reshape(BATCHES, size).mean(axis=1)
 
 
-def _effective_samples(residuals: np.ndarray) -> float:
-    centred = residuals - residuals.mean()
-    power = float(centred @ centred)
+def _effective_samples(residuals: np.ndarray, largest: float | None = None) -> float:
+    """largest: as in `centred`."""
+    residuals = centred(residuals, largest)
+    power = float(residuals @ residuals)
     if power == 0:
-        return float(centred.size)
-    rho = float(centred[1:] @ centred[:-1]) / power
+        return float(residuals.size)
+    rho = float(residuals[1:] @ residuals[:-1]) / power
     # Removing a line from n samples biases the estimate downwards by (2 + 4 rho) / n.
-    rho = min(0.999, max(0.0, rho + (2 + 4 * rho) / centred.size))
-    return centred.size * (1 - rho) / (1 + rho)
+    rho = min(0.999, max(0.0, rho + (2 + 4 * rho) / residuals.size))
+    return residuals.size * (1 - rho) / (1 + rho)
 
 
 def _robust_variance(differences: np.ndarray) -> float:

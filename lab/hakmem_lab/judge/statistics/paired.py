@@ -59,6 +59,7 @@ def rate_interval(count: float, exposure: float, level: float = 0.95) -> "Interv
 Values = Sequence[float] | np.ndarray  # of one dimension
 EXACT_LIMIT = 200
 DIRECT_LIMIT = 500
+ROUNDING = 1e-12  # relative; a sum of some thousand terms and a logarithm stay below it
 _TAIL_TOLERANCE = 1 + 1e-9
 
 
@@ -129,6 +130,15 @@ def checked(values: Values) -> np.ndarray:
     if not np.isfinite(array).all():
         raise ValueError("values must be finite numbers")
     return array
+
+
+def centred(values: np.ndarray, largest: float | None = None) -> np.ndarray:
+    """The values minus their mean; 0 throughout if only rounding sets them apart.
+
+    `largest`: the size of the numbers from which the values were computed, if it is not their own.
+    """
+    size = float(np.abs(values).max()) if largest is None else largest
+    return values - values.mean() if float(np.ptp(values)) > ROUNDING * size else np.zeros_like(values)
 
 
 class WalshAverages:

@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 
 from hakmem_lab.judge.statistics.aa import autocorrelation
-from hakmem_lab.judge.statistics.paired import Interval, checked
+from hakmem_lab.judge.statistics.paired import Interval, centred, checked
 from hakmem_lab.judge.statistics.special import ndtri
 
 EXACT_PAIRS = 2500
@@ -44,7 +44,7 @@ def neighbours(values: Sequence[float] | np.ndarray) -> float:
 
 def alike(control: Sequence[float] | np.ndarray, treatment: Sequence[float] | np.ndarray) -> float:
     """The lag-1 autocorrelation of both samples together, each around its own mean; 0 with too few values."""
-    parts = [np.asarray(values, dtype=float) - np.mean(values) for values in (control, treatment)]
+    parts = [centred(np.asarray(values, dtype=float)) for values in (control, treatment)]
     size = sum(float(part @ part) for part in parts)
     return sum(float(part[:-1] @ part[1:]) for part in parts) / size if size > 0 else 0.0
 
