@@ -38,12 +38,16 @@ static void swap_magazines(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
   hak_magazine_t full = info->magazine, empty = info->batch_magazine;
   hak_free_block_t **slots = hak_magazine_slots(&full), *head = bin->head;
   atomic_store_explicit(&info->batch_magazine.size, 0, memory_order_relaxed);
+  hak_fork_fence();
   bin->head = HAK_NO_BLOCK;
+  hak_fork_fence();
   atomic_store_explicit(&bin->top, hak_magazine_slots(&empty) - 1, memory_order_relaxed);
+  hak_fork_fence();
   hak_magazine_set(&info->magazine, &empty);
   hak_bin_set_end(heap, cls);
   hak_magazine_set(&info->batch_magazine, &full);
   batch->head = head;
+  hak_fork_fence();
   atomic_store_explicit(&batch->top, slots + blocks - 1, memory_order_relaxed);
 }
 
@@ -66,11 +70,9 @@ static bool grant_some(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
   hak_free_block_t **from = hak_magazine_slots(&info->magazine), **slots = hak_magazine_slots(&info->batch_magazine);
   hak_copy_words(slots + 1, from + 1 + rest, blocks - 1);
   hak_free_block_t *head = bin->head;
-  atomic_store_explicit(&bin->top, from + rest - 1, memory_order_relaxed);
-  bin->head = from[rest];
-  hak_bin_set_end(heap, cls);
-  atomic_signal_fence(memory_order_release);
+  hak_bin_lower(heap, cls, rest);
   batch->head = head;
+  hak_fork_fence();
   atomic_store_explicit(&batch->top, slots + blocks - 1, memory_order_relaxed);
   return true;
 }

@@ -15,15 +15,17 @@ uint32_t hak_bin_settle(hak_heap_t *heap, uint32_t cls) {
 void hak_bin_lower(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
   hak_free_block_t **slots = hak_bin_slots(heap, cls);
   atomic_store_explicit(&heap->bin[cls].top, slots + blocks - 1, memory_order_relaxed);
-  atomic_signal_fence(memory_order_release);
+  hak_fork_fence();
   heap->bin[cls].head = slots[blocks];
+  hak_fork_fence(); /* the caller passes the blocks on, or moves them */
   hak_bin_set_end(heap, cls);
 }
 
 void hak_bin_raise(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
   hak_free_block_t **slots = hak_bin_slots(heap, cls);
+  hak_fork_fence(); /* the caller wrote the slots */
   heap->bin[cls].head = slots[blocks];
-  atomic_signal_fence(memory_order_release);
+  hak_fork_fence();
   atomic_store_explicit(&heap->bin[cls].top, slots + blocks - 1, memory_order_relaxed);
   hak_bin_set_end(heap, cls);
 }

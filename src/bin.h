@@ -157,8 +157,9 @@ HAK_INLINE void *hak_bin_pop(hak_heap_t *heap, hak_bin_t *bin) {
   }
   hak_free_block_t **top = atomic_load_explicit(&bin->top, memory_order_relaxed), *next = *top;
   atomic_store_explicit(&bin->top, top - 1, memory_order_relaxed);
-  atomic_signal_fence(memory_order_release);
+  hak_fork_fence();
   bin->head = next;
+  hak_fork_fence();
   __builtin_prefetch(next, 1); /* the next call's block, which the processor's cache may have lost */
   return hak_mark_taken(block);
 }
@@ -171,9 +172,9 @@ HAK_INLINE bool hak_bin_push(hak_heap_t *heap, hak_bin_t *bin, hak_free_block_t 
   }
   block->tag = (uintptr_t)block ^ heap->key;
   top[1] = head;
-  atomic_signal_fence(memory_order_release);
+  hak_fork_fence();
   bin->head = block;
-  atomic_signal_fence(memory_order_release);
+  hak_fork_fence();
   atomic_store_explicit(&bin->top, top + 1, memory_order_relaxed);
   return true;
 }

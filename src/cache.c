@@ -82,7 +82,7 @@ void hak_cache_return_batch(hak_heap_t *heap, uint32_t cls, const char *function
   if (count > 0) {
     slots[count] = batch->head;
     atomic_store_explicit(&batch->top, slots - 1, memory_order_relaxed);
-    atomic_signal_fence(memory_order_release);
+    hak_fork_fence();
     batch->head = HAK_NO_BLOCK;
     heap->info[cls].sample_left += count;
     hak_class_return(slots + 1, count, cls, function);

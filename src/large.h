@@ -10,7 +10,8 @@
 void *hak_run_take(uint32_t cls, size_t align, bool *zeroed);
 /* Free a run. If it was freed before, report this under the name `function`. */
 void hak_run_give(void *block, uint32_t cls, const char *function);
-/* Return several blocks of any cached class, runs or blocks of slabs. */
+/* Return several blocks of any cached class, runs or blocks of slabs. `function` NULL: they are an orphan's, and one
+ * without the tag of a free block is left out, since it may be live. */
 void hak_class_return(hak_free_block_t *const *blocks, uint32_t n, uint32_t cls, const char *function);
 /* Change the block's class in place. False: it is unchanged. */
 bool hak_run_resize(void *block, uint32_t cls, uint32_t wanted);

@@ -37,6 +37,7 @@ HAK_INLINE void hak_lock(hak_lock_t *lock) {
     return;
   }
   uint32_t self = hak_lock_my_id(), seen = 0;
+  hak_fork_fence(); /* a fork sees what the lock protects after its release, and the caller's earlier stores before */
   /* acquire: pairs with hak_unlock */
   if (HAK_UNLIKELY(!atomic_compare_exchange_strong_explicit(&lock->word, &seen, self, memory_order_acquire,
                                                             memory_order_relaxed))) {

@@ -27,9 +27,9 @@ HAK_INLINE uint32_t hak_magazine_size(const hak_magazine_t *magazine) {
  * reverse. */
 HAK_INLINE void hak_magazine_set(hak_magazine_t *magazine, const hak_magazine_t *to) {
   atomic_store_explicit(&magazine->size, 0, memory_order_relaxed);
-  atomic_signal_fence(memory_order_release);
+  hak_fork_fence();
   atomic_store_explicit(&magazine->slots, hak_magazine_slots(to), memory_order_relaxed);
-  atomic_signal_fence(memory_order_release);
+  hak_fork_fence();
   atomic_store_explicit(&magazine->size, hak_magazine_size(to), memory_order_relaxed);
 }
 

@@ -2,6 +2,7 @@
 #include "quarantine.h"
 
 #include "meta.h"
+#include "pagemap.h"
 #include "slab.h"
 
 #include <errno.h>
@@ -22,6 +23,7 @@ bool hak_quarantine_open(hak_heap_t *heap) {
       fresh->counts[kind].slots = cls > 0 && hak_hard.delay_bytes > 0 ? slots_of(hak_hard.delay_bytes, cls) : 0;
       fresh->counts[kind].room = cls > 0 ? slots_of(READY_BYTES, cls) : 0;
     }
+    hak_fork_fence();
     heap->quarantine = fresh;
   }
   return heap->quarantine != NULL;
@@ -59,19 +61,26 @@ bool hak_quarantine_fill(hak_quarantine_t *quarantine, uint32_t kind) {
       hak_slab_drop(slab);
     }
   }
+  hak_fork_fence();
   counts->ready = count;
   return true;
 }
 
+/* Return the blocks. `function` NULL: they are an orphan's, and one that does not look free is left out, since it may
+ * be live. */
 static void return_some(uint32_t cls, hak_free_block_t **blocks, uint32_t count, const char *function) {
+  uint32_t whole = 0;
   for (uint32_t i = 0; i < count; i++) {
-    bool freed = hak_seal_is_freed(blocks[i], hak_class_sizes[cls]);
-    if (HAK_UNLIKELY(function && (!freed || (hak_hard.zero && blocks[i]->tag != 0)))) {
-      hak_misuse(function, freed ? HAK_MISUSE_NOT_ZERO : HAK_MISUSE_FREED_SEAL, blocks[i]);
+    hak_free_block_t *block = blocks[i];
+    bool freed = hak_class_at(block) == cls && hak_seal_is_freed(block, hak_class_sizes[cls]);
+    if (HAK_LIKELY(freed && (!hak_hard.zero || block->tag == 0))) {
+      hak_mark_free(block);
+      blocks[whole++] = block;
+    } else if (function) {
+      hak_misuse(function, freed ? HAK_MISUSE_NOT_ZERO : HAK_MISUSE_FREED_SEAL, block);
     }
-    hak_mark_free(blocks[i]);
   }
-  hak_slab_return(blocks, count, cls, function);
+  hak_slab_return(blocks, whole, cls, function);
 }
 
 void hak_quarantine_put_after_return(hak_quarantine_t *quarantine, uint32_t kind, hak_free_block_t *block) {
@@ -80,8 +89,9 @@ void hak_quarantine_put_after_return(hak_quarantine_t *quarantine, uint32_t kind
   hak_free_block_t **ready = quarantine->waiting[kind].ready;
   uint32_t keep = counts->room / 2;
   counts->ready = keep;
+  hak_fork_fence();
   return_some(hak_kind_class(kind), ready + keep, counts->room - keep, "free");
-  ready[counts->ready++] = block;
+  hak_quarantine_add_ready(counts, ready, block);
   errno = saved;
 }
 
@@ -98,6 +108,7 @@ static void flush_array(uint32_t cls, hak_free_block_t **array, uint32_t slots, 
     hak_free_block_t *block = array[i];
     if (block) {
       array[i] = NULL;
+      hak_fork_fence();
       return_some(cls, &block, 1, function);
     }
   }
@@ -109,6 +120,7 @@ void hak_quarantine_flush(hak_heap_t *heap, const char *function) {
     hak_waiting_t *waiting = &heap->quarantine->waiting[kind];
     uint32_t cls = hak_kind_class(kind), count = counts->ready;
     counts->ready = 0;
+    hak_fork_fence();
     return_some(cls, waiting->ready, count, function);
     flush_array(cls, waiting->queue, counts->slots, function);
     flush_array(cls, waiting->mixed, counts->slots, function);

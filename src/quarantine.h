@@ -62,6 +62,13 @@ HAK_INLINE void hak_set_inside(hak_quarantine_t *quarantine, bool inside) {
   atomic_signal_fence(memory_order_seq_cst);
 }
 
+HAK_INLINE void hak_quarantine_add_ready(hak_waiting_counts_t *counts, hak_free_block_t **ready,
+                                         hak_free_block_t *block) {
+  ready[counts->ready] = block;
+  hak_fork_fence();
+  counts->ready++;
+}
+
 /* One of the ready blocks, sealed for `bytes`. NULL: none is ready, and the caller must fill the quarantine. */
 HAK_INLINE void *hak_quarantine_take(hak_quarantine_t *quarantine, uint32_t cls, size_t bytes) {
   bool data = quarantine->data;
@@ -74,7 +81,9 @@ HAK_INLINE void *hak_quarantine_take(hak_quarantine_t *quarantine, uint32_t cls,
   hak_set_inside(quarantine, true);
   uint32_t last = --counts->ready, at = HAK_LIKELY(hak_hard.random) ? hak_random_below(quarantine, last + 1) : last;
   hak_free_block_t **ready = quarantine->waiting[kind].ready, *block = ready[at];
+  hak_fork_fence();
   ready[at] = ready[last];
+  hak_fork_fence();
   uint64_t base = hak_seal_base(block);
   bool freed = hak_seal_load(block, size) == hak_seal_of(base, HAK_SEAL_FREED);
   if (HAK_UNLIKELY(!freed || !hak_freed_is_clean(block, size, false))) {
@@ -85,10 +94,11 @@ HAK_INLINE void *hak_quarantine_take(hak_quarantine_t *quarantine, uint32_t cls,
   return block;
 }
 
-/* Let a free block wait. */
+/* Let a free block wait. Each store takes a block out of the structure, or puts one there that is out already. */
 HAK_INLINE void hak_quarantine_put(hak_quarantine_t *quarantine, uint32_t kind, hak_free_block_t *block) {
   hak_waiting_counts_t *counts = &quarantine->counts[kind];
   hak_waiting_t *waiting = &quarantine->waiting[kind];
+  hak_fork_fence(); /* the caller wiped the block */
   if (HAK_LIKELY(counts->slots > 0)) {
     uint32_t at = hak_random_below(quarantine, counts->slots);
     hak_free_block_t *older = waiting->mixed[at];
@@ -96,6 +106,7 @@ HAK_INLINE void hak_quarantine_put(hak_quarantine_t *quarantine, uint32_t kind, 
     if (!older) {
       return;
     }
+    hak_fork_fence();
     at = counts->queue_at < counts->slots - 1 ? counts->queue_at + 1 : 0;
     block = waiting->queue[at];
     waiting->queue[at] = older;
@@ -103,10 +114,11 @@ HAK_INLINE void hak_quarantine_put(hak_quarantine_t *quarantine, uint32_t kind, 
     if (!block) {
       return;
     }
+    hak_fork_fence();
   }
   if (HAK_UNLIKELY(counts->ready == counts->room)) {
     hak_quarantine_put_after_return(quarantine, kind, block);
     return;
   }
-  waiting->ready[counts->ready++] = block;
+  hak_quarantine_add_ready(counts, waiting->ready, block);
 }

@@ -2,6 +2,7 @@
 #include "large.h"
 
 #include "arena.h"
+#include "pagemap.h"
 #include "slab.h"
 
 static size_t slices_of(uint32_t cls) {
@@ -23,13 +24,25 @@ void hak_run_give(void *block, uint32_t cls, const char *function) {
   }
 }
 
-void hak_class_return(hak_free_block_t *const *blocks, uint32_t n, uint32_t cls, const char *function) {
+static void give_all(hak_free_block_t *const *blocks, uint32_t n, uint32_t cls, const char *function) {
   if (!hak_class_is_run(cls)) {
     hak_slab_return(blocks, n, cls, function);
     return;
   }
   for (uint32_t i = 0; i < n; i++) {
     hak_run_give(blocks[i], cls, function);
+  }
+}
+
+void hak_class_return(hak_free_block_t *const *blocks, uint32_t n, uint32_t cls, const char *function) {
+  if (HAK_LIKELY(function != NULL)) {
+    give_all(blocks, n, cls, function);
+    return;
+  }
+  for (uint32_t from = 0, to; from < n; from = to + 1) {
+    for (to = from; to < n && hak_class_at(blocks[to]) == cls && hak_is_marked_free(blocks[to]); to++) {
+    }
+    give_all(blocks + from, to - from, cls, NULL);
   }
 }
 

@@ -262,7 +262,7 @@ static uint32_t take_bits(hak_slab_t *slab, hak_free_block_t **blocks, uint32_t 
 static uint32_t take_new(hak_slab_t *slab, hak_free_block_t **blocks, uint32_t want) {
   uint32_t first = hak_slab_bump(slab), left = slab->blocks - first, count = want < left ? want : left;
   atomic_store_explicit(&slab->bump, first + count, memory_order_relaxed);
-  atomic_signal_fence(memory_order_release); /* a fork between the two may lose the blocks, never double them */
+  hak_fork_fence();
   size_t block_bytes = slab->block_bytes;
   char *at = slab->base + (first + count) * block_bytes;
   uintptr_t key = atomic_load_explicit(&hak_key, memory_order_relaxed);

@@ -311,6 +311,18 @@ static void part_of_a_bin_is_counted(void) {
   grants_of(3);
 }
 
+/* The child cannot know whether a block without its tag is live. */
+static void a_block_without_its_tag_is_left_out(void) {
+  begin(BYTES, &mine, 20);
+  for (size_t i = 0; i < 6; i++) {
+    give(i);
+  }
+  *(size_t *)blocks[2] = 0;
+  live[2] = true;
+  hak_cache_close(&mine, NULL);
+  no_block_is_there_twice();
+}
+
 int main(void) {
   system_set_clock_ms(1000000); /* no bin becomes idle on a slow machine */
   child_succeeds(push_and_pop);
@@ -322,5 +334,6 @@ int main(void) {
   child_succeeds(a_closed_bin);
   child_succeeds(a_whole_bin_is_counted);
   child_succeeds(part_of_a_bin_is_counted);
+  child_succeeds(a_block_without_its_tag_is_left_out);
   return 0;
 }
