@@ -65,7 +65,7 @@ HAK_INLINE bool check(const void *block, uint32_t cls, const char *function, uin
 
 void *hak_hardened_malloc(size_t bytes) {
   hak_quarantine_t *quarantine = hak_heap->quarantine;
-  if (HAK_LIKELY(quarantine && bytes - 1 < HAK_DATA_MAX && !hak_hook_is_on())) {
+  if (HAK_LIKELY(quarantine && bytes - 1 < HAK_SEALED_MAX && !hak_hook_is_on())) {
     void *block = hak_quarantine_take(quarantine, hak_class_of(bytes + HAK_SEAL_BYTES), bytes);
     if (HAK_LIKELY(block != NULL)) {
       return block;
@@ -118,8 +118,7 @@ static void *take_large(size_t bytes, size_t align, bool *zeroed) {
 }
 
 void *hak_hardened_alloc(size_t bytes, size_t align, bool *zeroed) {
-  bool data = hak_heap->quarantine && hak_heap->quarantine->data;
-  bool small = bytes <= (data ? HAK_DATA_MAX : HAK_SEALED_MAX) && align <= HAK_SMALL_MAX;
+  bool small = bytes <= HAK_SEALED_MAX && align <= HAK_SMALL_MAX;
   size_t size = small ? hak_round_up(bytes + HAK_SEAL_BYTES, align) : 0;
   if (!small || size > HAK_SMALL_MAX) {
     return take_large(bytes, align, zeroed);
@@ -227,12 +226,15 @@ void *hak_hardened_realloc(void *block, uint32_t cls, size_t bytes) {
   size_t size = hak_class_sizes[cls], room = size - HAK_SEAL_BYTES;
   hak_sealed_t was;
   hak_seal_read(block, size, hak_seal_base(block), &was); /* which the caller has checked */
-  room = was.data && room > HAK_DATA_MAX ? HAK_DATA_MAX : room;
   if (bytes <= room && (bytes >= room / 2 || size <= 2 * HAK_BLOCK_MIN)) {
     return resize_in_place(block, size, was, bytes);
   }
   int saved = errno;
+  bool before = was.data && hak_hardened_type(true); /* the block stays apart from types with pointers */
   void *fresh = hak_fast_alloc(bytes);
+  if (was.data) {
+    hak_hardened_type(before);
+  }
   if (!fresh) {
     if (bytes > room) {
       return NULL;
@@ -246,12 +248,14 @@ void *hak_hardened_realloc(void *block, uint32_t cls, size_t bytes) {
 }
 
 bool hak_hardened_type(bool data) {
+  int saved = errno;
   hak_heap_t *heap = hak_heap_mine();
   bool before = false;
   if (heap && hak_quarantine_open(heap)) {
     before = heap->quarantine->data;
     heap->quarantine->data = data;
   }
+  errno = saved;
   return before;
 }
 
@@ -272,19 +276,20 @@ static size_t usable_mapped(const void *block) {
 
 static void *realloc_mapped(void *block, size_t bytes) {
   size_t asked = hak_mapped_usable(block, "realloc");
-  if (hak_mapped_resize(block, bytes, false)) {
-    return block;
-  }
   int saved = errno;
-  void *fresh = asked < bytes ? hak_mapped_alloc(bytes, HAK_BLOCK_MIN, bytes / HEADROOM_PART) : NULL;
-  fresh = fresh ? fresh : bytes <= PTRDIFF_MAX ? hak_fast_alloc(bytes) : hak_no_memory();
-  if (fresh) {
+  void *fresh = hak_mapped_resize(block, bytes, false) ? block : NULL;
+  if (!fresh) {
+    fresh = asked < bytes ? hak_mapped_alloc(bytes, HAK_BLOCK_MIN, bytes / HEADROOM_PART) : NULL;
+    fresh = fresh ? fresh : bytes <= PTRDIFF_MAX ? hak_fast_alloc(bytes) : hak_no_memory();
+  }
+  if (!fresh && hak_mapped_resize(block, bytes, true)) { /* no memory, but a shrunk block may stay */
+    fresh = block;
+  }
+  if (fresh && fresh != block) {
     memcpy(fresh, block, asked < bytes ? asked : bytes);
     hak_mapped_free(block, "realloc");
-  } else if (hak_mapped_resize(block, bytes, true)) { /* no memory, but a shrunk block may stay */
-    errno = saved;
-    return block;
   }
+  errno = fresh ? saved : ENOMEM;
   return fresh;
 }
 
@@ -380,7 +385,7 @@ void hak_hardened_start(void) {
                           .regions = is_on(HAK_OPTION_HARDENED_REGIONS),
                           .delay_bytes = (uint32_t)hak_option_size(HAK_OPTION_HARDENED_DELAY),
                           .delayed_regions = (uint32_t)hak_option_size(HAK_OPTION_HARDENED_LARGE),
-                          .secrets = {hak_os_random(), hak_os_random() | 1, hak_os_random() | 1}};
+                          .secrets = {hak_os_random(), hak_os_random() | 1, hak_os_random() | 1, hak_os_random() | 1}};
   at_exit = is_on(HAK_OPTION_HARDENED_EXIT);
   hak_hard.on = true;
   if (hak_os_page_bytes() == sizeof hak_hard_page) {

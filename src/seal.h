@@ -24,7 +24,7 @@ typedef struct hak_hard {
   uint32_t delay_bytes;     /* freed bytes of each class that wait in order; as many again wait in random order */
   uint32_t delayed_regions; /* freed large blocks whose addresses wait; 0: large blocks have no guards */
   uint64_t tokens;          /* number of tokens, the lower half for types without pointers; 0: two, or no limit */
-  uint64_t secrets[3];      /* the last two are odd */
+  uint64_t secrets[4];      /* all but the first are odd */
 } hak_hard_t;
 
 /* Fills a page, which nothing else shares. */
@@ -37,14 +37,16 @@ extern hak_hard_page_t hak_hard_page;
 
 enum {
   HAK_SEAL_BYTES = 8,
-  HAK_SEAL_TAIL_WORDS = 2, /* most words of a tail; the first word may begin with bytes of the program */
-  HAK_SEAL_FREED = 0xffff, /* instead of a size */
-  HAK_SEAL_DATA = 0xa000,  /* added to the size of blocks of types without pointers */
-  HAK_DATA_MAX = HAK_SEAL_FREED - 1 - HAK_SEAL_DATA,
+  HAK_SEAL_TAIL_WORDS = 2,        /* most words of a tail; the first word may begin with bytes of the program */
+  HAK_SEAL_HASH_BITS = 43,        /* the rest of a seal is a code of the block's state */
+  HAK_SEAL_DATA = 1 << 20,        /* added to the size of blocks of types without pointers */
+  HAK_SEAL_FREED = (1 << 21) - 1, /* instead of a size */
   HAK_SEALED_MAX = HAK_SMALL_MAX - HAK_SEAL_BYTES,
 };
 
-_Static_assert(HAK_SEALED_MAX < HAK_SEAL_DATA, "the two ranges of sizes, and one more number, fit 16 bits");
+_Static_assert((int)HAK_CACHED_MAX <= (int)HAK_SEAL_DATA && HAK_SEALED_MAX < HAK_SEAL_FREED - HAK_SEAL_DATA &&
+                   HAK_SEAL_FREED >> (64 - HAK_SEAL_HASH_BITS) == 0,
+               "the two ranges of sizes, and one more number, fit the code");
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the first word of a tail");
 
@@ -66,15 +68,18 @@ HAK_INLINE uint64_t hak_seal_base(const void *block) {
   return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-/* The seal: 48 bits of a hash that is never 0, and the size, masked with the hash of the address. */
+/* The seal: 43 bits of a hash that is never 0, and the code, masked with the hash of the address. The code enters the
+ * hash as a product with a secret, and both halves of a second product are folded: the seals of one block for several
+ * codes thus do not give the seal for another by addition or exclusive or. */
 HAK_INLINE uint64_t hak_seal_of(uint64_t base, uint32_t code) {
-  uint64_t mixed = (base ^ code) * hak_hard.secrets[2] >> 16 | 1;
-  return mixed | (base ^ code) << 48;
+  unsigned __int128 product = (unsigned __int128)(base ^ code * hak_hard.secrets[2]) * hak_hard.secrets[3];
+  uint64_t mixed = (uint64_t)product ^ (uint64_t)(product >> 64), masked = base >> HAK_SEAL_HASH_BITS ^ code;
+  return mixed >> (64 - HAK_SEAL_HASH_BITS) | 1 | masked << HAK_SEAL_HASH_BITS;
 }
 
 /* The code in a word, if the word is a seal: a size, perhaps with HAK_SEAL_DATA, or HAK_SEAL_FREED. */
 HAK_INLINE uint32_t hak_seal_code(uint64_t base, uint64_t seal) {
-  return (uint16_t)(seal >> 48 ^ base);
+  return (uint32_t)((seal ^ base) >> HAK_SEAL_HASH_BITS);
 }
 
 /* The contents of a live block's seal. */

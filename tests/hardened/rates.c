@@ -199,7 +199,7 @@ int main(int count, char **words) {
   } else if (strcmp(mechanism, "zero") == 0) {
     missed(write_freed, trials, 1.0 / 256);
   } else if (strcmp(mechanism, "seal") == 0) {
-    missed(write_seal, trials, ldexp(1, -47));
+    missed(write_seal, trials, ldexp(1, -42));
   } else if (strcmp(mechanism, "choice") == 0) {
     choice(trials);
   } else if (strcmp(mechanism, "delay") == 0) {
