@@ -77,9 +77,11 @@ static size_t aligned_size(size_t alignment, size_t bytes) {
 
 HAK_NOINLINE static void *alloc_aligned_slow(size_t alignment, size_t bytes) {
   bool zeroed;
+  int saved = errno;
   if (hak_hard.on && alignment > HAK_BLOCK_MIN) {
     void *block = hak_hardened_alloc(bytes, alignment, &zeroed);
-    return block ? block : hak_no_memory();
+    errno = block ? saved : ENOMEM;
+    return block;
   }
   bool as_run = bytes > HAK_SMALL_MAX && bytes <= HAK_CACHED_MAX && alignment <= HAK_SLICE_BYTES;
   if (alignment <= HAK_BLOCK_MIN || as_run) {
@@ -96,7 +98,6 @@ HAK_NOINLINE static void *alloc_aligned_slow(size_t alignment, size_t bytes) {
     }
     return block;
   }
-  int saved = errno;
   void *block;
   if (bytes <= HAK_CACHED_MAX && alignment <= HAK_CHUNK_BYTES) {
     block = hak_run_take(hak_run_class_of(bytes > HAK_SMALL_MAX ? bytes : HAK_SMALL_MAX + 1), alignment, &zeroed);

@@ -1,8 +1,9 @@
 /* A fixed run through everything that makes the core call the operating system. Any of these calls may fail (inject.h).
  * The program prints how many calls of each kind could fail, and how many did: `KIND COUNT` per line.
  *
- * Whichever call fails, the program does not crash, a failed request returns NULL and ENOMEM, and existing blocks keep
- * their contents. When the failures end, every request succeeds again, and the heap is sound. */
+ * Whichever call fails, the program does not crash, a failed request returns NULL and ENOMEM, a successful one leaves
+ * errno as it was, and existing blocks keep their contents. When the failures end, every request succeeds again, and
+ * the heap is sound. */
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
@@ -29,6 +30,7 @@ static void keep(size_t at, void *block, size_t bytes) {
     return;
   }
   CHECK(slots[at].block == NULL);
+  CHECK(errno == 0); /* whatever failed on the way */
   CHECK(hak_malloc_usable_size(block) >= bytes);
   slots[at] = (Slot){.block = block, .bytes = bytes};
   pattern_fill(block, bytes, at);
@@ -60,6 +62,7 @@ static void resize(size_t at, size_t bytes) {
     return;
   }
   CHECK(pattern_holds(moved, bytes < slot->bytes ? bytes : slot->bytes, slot->bytes, at));
+  CHECK(errno == 0);
   *slot = (Slot){.block = moved, .bytes = bytes};
   pattern_fill(moved, bytes, at);
 }

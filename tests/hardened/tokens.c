@@ -84,6 +84,15 @@ static void without_a_token(void) {
   free(block);
 }
 
+/* realloc without a token moves a block without leaving its kind. */
+static void grow_without_a_token(void) {
+  char *block = realloc(__alloc_token_malloc(BYTES, data), 40 * BYTES);
+  note(block, 0);
+  free(block);
+  note(block = malloc(40 * BYTES), 1);
+  free(block);
+}
+
 static int shared(void) {
   int pairs = 0;
   for (int i = 0; i < count[0]; i++) {
@@ -99,6 +108,7 @@ int main(int arguments, char **argument) {
   for (int i = 0; i < BLOCKS; i++) {
     allocate_by_all();
     without_a_token();
+    grow_without_a_token();
   }
   allocate_pages();
   CHECK((shared() == 0) == apart);
