@@ -90,8 +90,8 @@ HAK_INLINE void hak_pause(void) {
 #define HAK_MINIMAL 0
 #endif
 
-/* Report a caller's error, and abort before it harms the heap. Prints "hakmem: FUNCTION(): REASON: 0xADDRESS" on
- * stderr, without allocating. Function NULL: a fork. */
+/* Report a caller's error, and abort before it harms the heap. Prints "hakmem: FUNCTION(): REASON: PLACE" on stderr,
+ * without allocating (place.h). Function NULL: a fork. */
 #define HAK_MISUSE(name, text) HAK_MISUSE_##name,
 typedef enum hak_misuse {
 #include "misuse.def"

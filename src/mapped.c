@@ -216,6 +216,23 @@ static hak_misuse_t why_locked(const void *address) {
   return HAK_MISUSE_INVALID;
 }
 
+size_t hak_mapped_place(const void *address, size_t *offset) {
+  const region_t *region = NULL;
+  if (!hak_hard.on || !hak_lock_try(&hak_mapped_lock)) {
+    return 0;
+  }
+  for (size_t i = 0; i < table.size && !region; i++) {
+    region = contains(&table.at[i], address) ? &table.at[i] : NULL;
+  }
+  for (size_t i = 0; waiting && i < REGIONS_MAX && !region; i++) {
+    region = contains(&waiting[i], address) ? &waiting[i] : NULL;
+  }
+  size_t bytes = region ? region->asked : 0;
+  *offset = region ? (size_t)((uintptr_t)address - (uintptr_t)region->block) : 0;
+  hak_unlock(&hak_mapped_lock);
+  return bytes;
+}
+
 bool hak_mapped_owns(const void *address) {
   if (!hak_hard.on) {
     return false;

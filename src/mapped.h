@@ -31,6 +31,10 @@ extern const struct hak_owner hak_mapped_owner;
 /* The first live block that was written to outside its bytes. NULL: there is none, or another thread has the lock. */
 const void *hak_mapped_find_damaged(bool *before);
 
+/* The bytes of the live or waiting block around an address, and the address's offset in it. 0: there is none, or
+ * another thread has the lock. Searches everything. */
+size_t hak_mapped_place(const void *address, size_t *offset);
+
 /* Pages of live blocks, counted in slices. */
 extern _Atomic size_t hak_mapped_slices;
 extern hak_lock_t hak_mapped_lock;

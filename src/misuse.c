@@ -1,4 +1,5 @@
 /* Reports a caller's error with one message, then aborts. Every layer above calls it. */
+#include "place.h"
 #include "text.h"
 
 #include <stdlib.h>
@@ -9,7 +10,10 @@ _Noreturn HAK_COLD void hak_misuse(const char *function, hak_misuse_t reason, co
 #include "misuse.def"
   };
 #undef HAK_MISUSE
-  hak_text_say("hakmem: %s(): %s: 0x%zx\n", function ? function : "fork", reasons[reason], (uintptr_t)block);
+  char place[128];
+  hak_text_t text = hak_text_on(place, sizeof place);
+  hak_place_write(&text, block);
+  hak_text_say("hakmem: %s(): %s: %s\n", function ? function : "fork", reasons[reason], place);
   abort();
 }
 

@@ -82,7 +82,7 @@ static bool is_reason(const char *text) {
                                         "double free or corrupted free block"};
   for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++) {
     size_t length = strlen(reasons[i]);
-    if (strncmp(text, reasons[i], length) == 0 && strncmp(text + length, ": 0x", 4) == 0) {
+    if (strncmp(text, reasons[i], length) == 0 && strncmp(text + length, ": ", 2) == 0) {
       return true;
     }
   }

@@ -17,9 +17,7 @@ static unsigned try_tail(size_t bytes, const WildTail *tail) {
       continue;
     }
     TrapEnd end = trap_in_child(free_at, (void *)wild[i]);
-    char pointer[32];
-    snprintf(pointer, sizeof pointer, ": 0x%zx\n", (size_t)wild[i]);
-    if (!trap_is_misuse(&end) || !strstr(end.text, pointer) || !strstr(end.text, "free(): ")) {
+    if (!trap_is_misuse(&end) || !strstr(end.text, "free(): ")) {
       fprintf(stderr, "blocks of %zu bytes: free of a tail at +%zu of %zu bytes: status 0x%x, text '%s'\n", bytes,
               (size_t)(wild[i] - tail->end), (size_t)(tail->next - tail->end), (unsigned)end.status, end.text);
       return 1;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "options.h"
 
 static size_t read_all(int file, char *buffer, size_t capacity) {
   size_t length = 0;
@@ -32,6 +33,7 @@ void child_run(void (*body)(void), ChildResult *result) {
   if (child == 0) {
     CHECK(dup2(ends[1], STDERR_FILENO) == STDERR_FILENO);
     CHECK(close(ends[0]) == 0 && close(ends[1]) == 0);
+    hak_option_values[HAK_OPTION_VERBOSE] = 1; /* messages name the address */
     body();
     exit(0);
   }
@@ -66,12 +68,14 @@ static bool is_aborted(const ChildResult *result) {
 
 void child_is_stopped(void (*body)(void), const char *function, const char *reason, const void *address) {
   ChildResult result;
-  char line[200];
-  snprintf(line, sizeof line, "hakmem: %s(): %s: 0x%jx\n", function, reason, (uintmax_t)(uintptr_t)address);
-  size_t length = strlen(line);
+  char line[200], end[40];
+  snprintf(line, sizeof line, "hakmem: %s(): %s: ", function, reason);
+  snprintf(end, sizeof end, ": 0x%jx\n", (uintmax_t)(uintptr_t)address);
   child_run(body, &result);
-  bool is_named = strncmp(result.errors, line, length) == 0 && is_end_of_errors(result.errors + length);
-  require(is_aborted(&result) && is_named, &result, line);
+  const char *found = strstr(result.errors, end);
+  bool is_named =
+      strncmp(result.errors, line, strlen(line)) == 0 && found == strchr(result.errors, '\n') - strlen(end) + 1;
+  require(is_aborted(&result) && is_named && is_end_of_errors(found + strlen(end)), &result, line);
 }
 
 void child_breaks_invariant(void (*body)(void)) {

@@ -80,10 +80,10 @@ static void bugs_are_told(void) {
   dies(overflow_far_from_the_guard, SIGABRT, "hakmem: overflow: 0x", size, "written behind the end of the block");
   dies(underflow_seen_at_free, SIGABRT, "hakmem: underflow: 0x", freed,
        "free(): written before the start of the block");
-  dies(double_free, SIGABRT, size, freed, "hakmem: free(): double free: 0x");
-  dies(free_inside, SIGABRT, size, allocated, "hakmem: free(): not the start of a block: 0x");
-  dies(size_after_free, SIGABRT, size, freed, "hakmem: malloc_usable_size(): double free: 0x");
-  dies(realloc_after_free, SIGABRT, size, freed, "hakmem: realloc(): double free: 0x");
+  dies(double_free, SIGABRT, size, freed, "hakmem: free(): double free: ");
+  dies(free_inside, SIGABRT, size, allocated, "hakmem: free(): not the start of a block: ");
+  dies(size_after_free, SIGABRT, size, freed, "hakmem: malloc_usable_size(): double free: ");
+  dies(realloc_after_free, SIGABRT, size, freed, "hakmem: realloc(): double free: ");
   dies(damaged_while_freed_by_realloc, SIGABRT, "hakmem: underflow: 0x", size, "written before the start");
   dies(without_advice_pages_are_protected, SIGSEGV, "hakmem: use after free: ", "3 bytes behind the start", freed);
 }
