@@ -1,7 +1,7 @@
 """The first estimate of a comparison, from its first blocks, long before a verdict is possible. Pure.
 
 So few blocks give no interval at any useful level. The sentences therefore claim nothing about other runs: they give
-the estimate, the range of single blocks, and changes that every block shows.
+the estimate, the range of single blocks, and changes that every block shows. One or two blocks give no estimate.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,8 @@ from hakmem_lab.judge.two_arms import shared
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.store.query import Blocks, events
 
-FIRST = 5  # blocks
+FIRST, LEAST = 5, 3  # blocks with which a quick run ends; below LEAST there is no estimate
+QUICK_S = 30.0  # from the command's start to the last block of a quick run
 QUICK = "quick"  # event: the run ended with its first estimate, as requested
 
 
@@ -25,12 +26,12 @@ def _seen(ratios: Sequence[float], metric: words.Described) -> words.Change | No
 
 
 def estimate(header: dict, blocks: Blocks) -> list[str]:
-    """A sentence for every arm, compared with the first one; the best arm first."""
+    """A sentence for every arm that has enough blocks, compared with the first one; the best arm first."""
     first, *others = (arm["name"] for arm in header["arms"])
     found = []
     for name in others:
         there = shared(blocks, first, name)
-        ratios = log_ratios(there, first, name, metric_of(header)) if there else None
+        ratios = log_ratios(there, first, name, metric_of(header)) if len(there) >= LEAST else None
         if ratios:
             found.append((hodges_lehmann(ratios), _sentence(header, there, (first, name), ratios)))
     return [text for _, text in sorted(found, reverse=True)]
@@ -54,8 +55,16 @@ def _agreed(header: dict, blocks: Blocks, pair: tuple[str, str], name: str) -> w
     return change if matters else None
 
 
-def title(count: int) -> str:
-    return f"First estimate after {count} block{'s' * (count != 1)}, not yet decided"
+def title(blocks: Blocks) -> str:
+    if len(blocks) >= LEAST:
+        return f"First estimate after {len(blocks)} blocks, not yet decided"
+    runs = min(sum(len(block.get(name, ())) for block in blocks) for name in {*blocks[0]})
+    return f"{runs} run{'s' * (runs != 1)} each: no estimate yet"
+
+
+def left_to_resume(names: Sequence[str]) -> list[str]:
+    """The sentence about sides that a quick run had no time to run; empty if there are none."""
+    return [f"Not run yet, since {QUICK_S:g} s are too few for all sides: {words.listed(names)}"] if names else []
 
 
 def ended(result: dict, records: Sequence[dict]) -> dict:
@@ -65,4 +74,4 @@ def ended(result: dict, records: Sequence[dict]) -> dict:
         return result
     more = f"Stopped there, as --quick asks; hak resume {result['id']} goes on to a verdict."
     said = [f"{text}." for text in stops[-1]["estimate"]]
-    return result | {"withheld": title(result["blocks"]), "so_far": [*said, more]}
+    return result | {"withheld": stops[-1]["text"], "so_far": [*said, more]}

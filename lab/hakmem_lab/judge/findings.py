@@ -25,9 +25,25 @@ def _told(result: Record, row: Record) -> str:
     return found.told() if found else "unknown"
 
 
+# No verdict on time
+LITTLE_DISTURBED = ("cpu", "tree-cpu", "rss", "pss", "tree-memory")  # metrics that a busy machine hardly changes
+
+
+def decided_beside(result: Record) -> list[str]:
+    """For a result without a verdict on its metric: the sure changes in processor time and memory, a sentence for every
+    treatment, and how to get a verdict on them."""
+    found: dict[str, list[str]] = {}
+    for row in result.get("comparisons") or []:
+        if row.get("metric") in LITTLE_DISTURBED and not row.get("verdict") and words.sure(row):
+            found.setdefault(f"{row.get('treatment')} against {row.get('control')}", []).append(_told(result, row))
+    said = [f"{pair}, all the same: {', '.join(changes)}." for pair, changes in found.items()]
+    asked = result.get("kind") in ("ab", "compare")
+    return [*said, *(["Processor time and memory get a verdict here: --metric cpu, --metric rss."] if asked else [])]
+
+
 # One arm against itself
 def _aa(result: Record) -> list[str]:
-    """Whether a bias is inside half the margin, and which differences can be seen."""
+    """Whether a bias is inside half the margin, and how often resampled A/As gave a false verdict."""
     machine, margin = result["aa"], finite(result.get("margin"))
     half = f"half the margin of {100 * margin:g} %" if margin is not None else "half the margin"
     bias = {"estimate": 0.0, "ci_low": machine.get("bias_low"), "ci_high": machine.get("bias_high")}
@@ -42,16 +58,13 @@ def _aa(result: Record) -> list[str]:
     }[state]
     if machine.get("busy") and machine.get("fit"):
         headline = "Other programs were at work, so this says nothing about the machine alone; run it again when quiet"
-    known = sorted((int(n), finite(v)) for n, v in (machine.get("smallest_effect_percent") or {}).items())
-    blocks, effect = next((pair for pair in known if pair[0] >= 60), known[-1] if known else (0, None))
-    seen = f"{effect:.2g} % can be seen in {blocks} blocks" if effect is not None else ""
     rate, bound = (finite(machine.get(key)) for key in ("rate", "bound"))
     if rate is None or bound is None:
-        return [headline, f"{seen}."] if seen else [headline]
+        return [headline]
     false = (
         f"{100 * rate:.1f} % false verdicts in {machine.get('resamples')} resampled A/As (at most {100 * bound:.1f} %)"
     )
-    return [headline, f"{seen}; {false}." if seen else f"{false}."]
+    return [headline, f"{false}."]
 
 
 def _aa_word(result: Record) -> tuple[str, str] | None:

@@ -1,7 +1,8 @@
 """Whether this machine was found fit to measure: A/A runs in the store decide.
 
-The last A/A of the same program and metric on this machine decides, or else this machine's last A/A. Imports
-errors, spec, store, machine, project.
+The last A/A of the same program and metric on this machine decides, or else this machine's last A/A of the same kind
+of metric: what disturbs time need not disturb processor time, memory or counts. Imports errors, spec, store, machine,
+project.
 """
 
 import shlex
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hakmem_lab.errors import LabError
+from hakmem_lab.judge import words
 from hakmem_lab.judge.statistics.aa import FIT, OPEN, UNFIT
 from hakmem_lab.plan.kinds import KINDS
 from hakmem_lab.plan.spec import BlockSpec
@@ -80,9 +82,10 @@ def reason(found: Sequence[Check], asked: Asked) -> str | None:
     """
     program, metric, margin = asked.program, asked.metric, asked.margin
     own = [check for check in found if program and (check.program, check.metric) == (program, metric)]
-    if not found:
+    deciding = own or [check for check in found if _disturbed_alike(check.metric) == _disturbed_alike(metric)]
+    if not deciding:
         return None
-    last = (own or found)[-1]
+    last = deciding[-1]
     if last.passes(margin) or (last.state == OPEN and not own):
         return None
     if last.state != UNFIT:
@@ -93,6 +96,12 @@ def reason(found: Sequence[Check], asked: Asked) -> str | None:
         )
     whose = "of this program" if own else "of this machine"
     return f"the last A/A run {whose} ({last.id}) gave false verdicts or a bias; see hak show {last.id}"
+
+
+def _disturbed_alike(metric: str | None) -> str:
+    """The kind of metric: what is no processor time, memory or count depends on time."""
+    family = words.style_of(metric).family
+    return family if family in ("cpu", "memory", "counts") else "time"
 
 
 def unfit_reason(folder: Path, header: dict | None = None) -> str | None:

@@ -71,12 +71,12 @@ def _propose(session: Session, sigma: float, least: int) -> None:
 
     def said(margin: float) -> str:
         blocks = blocks_for(margin)
-        return f"{blocks:,} blocks" + (f", {endings.duration(4 * blocks * session.run_s)}" if session.run_s else "")
+        return endings.duration(4 * blocks * session.run_s) if session.run_s else f"{blocks:,} blocks"
 
     text = f"by the first {least} blocks, a margin of {100 * spec.margin:g} % takes about {said(spec.margin)}"
     short = [margin for margin in MARGINS if spec.margin < margin and blocks_for(margin) <= SHORT_BLOCKS]
     if blocks_for(spec.margin) > spec.max_blocks:
-        text += f", more than the {spec.max_blocks} of max-blocks"
+        text += f", longer than the {spec.max_blocks} blocks of max-blocks"
     if blocks_for(spec.margin) > SHORT_BLOCKS and short:
         text += f"; --margin {100 * short[0]:g}% about {said(short[0])}"
     session.tell("proposal", text)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import partial
 
 from hakmem_lab.errors import LabError, nearest
-from hakmem_lab.judge import failing, planning, two_arms
+from hakmem_lab.judge import early, failing, planning, two_arms
 from hakmem_lab.judge.analysis import base_result, measured, metric_of, unfinished
 from hakmem_lab.judge.explain import explained
 from hakmem_lab.judge.repeated import repeated
@@ -84,7 +84,8 @@ def fewer_and_fewer(
     gone: set[str] = set()
 
     def wanted(blocks: Blocks) -> list[str]:
-        return [first, *(name for name in others if len(blocks) < least or name not in gone)]
+        there = (name for name in others if name not in session.untried)
+        return [first, *(name for name in there if len(blocks) < least or name not in gone)]
 
     for blocks in estimated(session, session.each_block(phase, wanted, most), phase):
         if not blocks or settled is None:
@@ -117,6 +118,8 @@ def analyse(header: dict, records: list[dict]) -> dict:
     if not blocks or (len(blocks) < plan.looks[-1] and not plan.share):
         result["withheld"] = unfinished(blocks, spec)
         return result
+    if len(blocks) < early.LEAST:
+        return early.ended(result | {"withheld": early.title(blocks)}, records)
     found = decisions(header, blocks, plan)
     result["failed"] = {}
     if len(others) > 1:

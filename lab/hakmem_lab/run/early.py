@@ -7,8 +7,6 @@ from hakmem_lab.judge import early
 from hakmem_lab.run.session import Session
 from hakmem_lab.store.query import Blocks, events
 
-QUICK_S = 30.0
-
 
 def estimated(session: Session, every: Iterator[Blocks], phase: str) -> Iterator[Blocks]:
     """Yields the blocks as they come. After the first few blocks it reports their estimate. A quick comparison ends
@@ -23,11 +21,12 @@ def estimated(session: Session, every: Iterator[Blocks], phase: str) -> Iterator
         yield blocks
         now = time.monotonic()
         since, took = now, now - since
-        late = stops and blocks and now + took > session.progress.started + QUICK_S
+        late = stops and blocks and now + took > session.progress.started + early.QUICK_S
         if len(blocks) != early.FIRST and not late:
             continue
         texts = early.estimate(session.file.header(), blocks)
         if stops:
-            session.event(early.QUICK, early.title(len(blocks)), blocks=len(blocks), estimate=texts, phase=phase)
+            texts += early.left_to_resume(session.untried)
+            session.event(early.QUICK, early.title(blocks), blocks=len(blocks), estimate=texts, phase=phase)
             return
-        session.progress.say("\n  ".join([f"{early.title(len(blocks)).lower()}:", *texts]))
+        session.progress.say("\n  ".join([f"{early.title(blocks).lower()}:", *texts]))

@@ -5,6 +5,7 @@ Each kind decides what it does with the blocks.
 
 import math
 import statistics
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from hakmem_lab.errors import LabError, Stopped
-from hakmem_lab.judge import conditions, failing, fitness
+from hakmem_lab.judge import conditions, early, failing, fitness
 from hakmem_lab.judge.statistics import power
 from hakmem_lab.plan import schedule
 from hakmem_lab.plan.arms import Arm, need_all, parse_arm
@@ -66,6 +67,7 @@ class Session(Recorder[AnyBlockSpec]):
         self.metrics += [Metric(name) for name in dict.fromkeys(spec.also) if name not in known]
         # Arms that must not fail; other arms may fail in their trial or later. None: no arm may fail.
         self.needed: Collection[str] | None = [arms[0].name] if KINDS[spec.kind].loses_arms else None
+        self.untried: list[str] = []  # arms that a quick run leaves to its continuation
         self.repeat = 1
         self.once_s = self.run_s = 0.0  # an execution; a run
         self.runner = self.runner_type(self.workload, self.metrics)
@@ -102,11 +104,17 @@ class Session(Recorder[AnyBlockSpec]):
     def try_arms(self) -> list[dict]:
         """Preflight and one run of every arm, which decides how many executions make up a run. Raises LabError.
 
-        If an arm fails here and is not in `needed`, it still takes part in the blocks, which show that it fails.
+        If an arm fails here and is not in `needed`, it still takes part in the blocks, which show that it fails. A
+        quick run tries no further arm once the trials leave too little time for an estimate of all that were tried.
         """
         self.check_arms()
-        trials, failed = [], ""
+        trials: list[dict] = []
+        failed = ""
+        tried_by = self.progress.started + early.QUICK_S / (1 + early.LEAST)
         for arm in self.arms.values():
+            if len(trials) > 1 and getattr(self.spec, "quick", False) and time.monotonic() > tried_by:
+                self.untried.append(arm.name)
+                continue
             self.progress.update(0, 1, " ".join(["trial:", *self.tag.values(), arm.name]))
             trial = self.runner.trial(arm)
             if trial["ok"]:
@@ -133,6 +141,8 @@ class Session(Recorder[AnyBlockSpec]):
         """Continues a stored run. Raises LabError where the program or another dependency has changed."""
         self.reopen(file, header)
         self.repeat = header["repeat"]
+        tried = {record["arm"] for record in self.records() if record.get("phase") == "calibrate"}
+        self.keep_trials([self.runner.trial(arm) for arm in self.arms.values() if tried and arm.name not in tried])
         if not any(record["type"] == "block" for record in self.records()):
             self.warm_up()
 

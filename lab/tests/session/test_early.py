@@ -40,12 +40,26 @@ def test_a_quick_run_ends_with_it_without_a_verdict_and_goes_on_when_asked(here,
 
 
 def test_a_quick_run_begins_no_block_that_ends_after_its_time(here, program, monkeypatch):
-    from hakmem_lab.run import early as running
-
-    monkeypatch.setattr(running, "QUICK_S", 0.0)
+    monkeypatch.setattr(early, "QUICK_S", 0.0)
     arms = ("--control", "glibc", "--treatment", "glibc,RATE=1100")
     found = here("ab", *arms, *FIXED, "--quick", "--json", "-", *program).result()
-    assert found["blocks"] == 1 and found["headline"].startswith("First estimate after 1 block,")
+    assert found["blocks"] == 1 and found["headline"] == "2 runs each: no estimate yet"
+    assert not found["comparisons"] and not any("%" in text or "×" in text for text in found["reasons"])
+    shown = here("show", "last").out
+    assert not any(word in shown for word in (" faster", " slower", " more ", " less ", "×"))
+
+
+def test_a_quick_run_without_time_for_all_sides_runs_the_first_ones_and_resume_the_others(here, program, monkeypatch):
+    monkeypatch.setattr(early, "QUICK_S", 0.0)
+    sides = ("glibc", "glibc,RATE=1100", "glibc,RATE=900")
+    words = ("--allocators", *sides, "--baseline", "glibc", *FIXED, "--max-blocks", "12", "--quick", "--json", "-")
+    found = here("compare", *words, *program).result()
+    assert found["headline"] == "2 runs each: no estimate yet"
+    assert "glibc,RATE=900" in found["reasons"][0] and found["reasons"][0].startswith("Not run yet")
+    monkeypatch.setattr(early, "QUICK_S", 30.0)
+    more = here("resume", "--json", "-", "--quiet").result()
+    judged = {row["treatment"]: row["verdict"] for row in more["comparisons"] if row["verdict"]}
+    assert judged == {"glibc,RATE=1100": "GO", "glibc,RATE=900": "NO-GO"}
 
 
 @pytest.mark.parametrize("kind", ["ab", "compare"])
@@ -74,6 +88,13 @@ def test_it_names_what_every_block_agrees_on_and_the_range_of_single_blocks():
     blocks[1]["b"] = [_run(1.1, 1001)]
     (text,) = early.estimate(_header("a", "b"), blocks)
     assert "every block" not in text
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_one_or_two_blocks_give_no_estimate(count):
+    blocks = [{"a": [_run(4.1, 1000)], "b": [_run(1.0, 700)]}] * count
+    assert not early.estimate(_header("a", "b"), blocks)
+    assert early.title(blocks) == f"{count} run{'s' * (count > 1)} each: no estimate yet"
 
 
 def test_the_best_arm_comes_first_and_one_without_a_figure_is_left_out():

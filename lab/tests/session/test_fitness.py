@@ -49,8 +49,39 @@ def test_of_another_program_the_last_check_of_the_machine_decides(store, note):
     note(1, True)
     bad = note(2, False, program="b")
     assert fitness.unfit_reason(store, header()) is None
-    for unknown in (header("c"), header(metric="cpu"), None):
+    for unknown in (header("c"), header(metric="p99"), None):
         assert bad in fitness.unfit_reason(store, unknown)
+
+
+@pytest.mark.parametrize("metric", ["cpu", "tree-cpu", "server-cpu", "rss", "pss", "faults", "syscalls"])
+def test_a_failed_check_of_time_says_nothing_of_processor_time_memory_and_counts(store, note, metric):
+    note(1, False)
+    assert fitness.unfit_reason(store, header(metric=metric)) is None
+    bad = note(2, False, metric=metric)
+    assert bad in fitness.unfit_reason(store, header("b", metric=metric))
+
+
+def test_without_a_verdict_on_time_the_sure_changes_of_memory_are_said(here, store, note, fakes, tmp_path):
+    bad = note(1, False)
+    script = tmp_path / "larger.sh"
+    script.write_text("exec python3 -S -c \"x = bytearray(b'x' * (${SIZE:-1} << 20))\"\n")
+    words = ("--allocators", "glibc", "glibc,SIZE=16", "--max-blocks", "6", "--repeat", "1", "--json", "-", "--quiet")
+    found = here("compare", *words, "--", "sh", script).result()
+    assert found["headline"].startswith("No verdict on time: ") and bad in found["headline"]
+    assert found["reasons"][0].startswith("glibc,SIZE=16 against glibc, all the same: ")
+    assert "the peak memory [" in found["reasons"][0]
+    assert "--metric cpu" in found["reasons"][-1]
+    judged = here("compare", *words, "--metric", "rss", "--", "sh", script).result()
+    assert [row["verdict"] for row in judged["comparisons"] if row["verdict"]] == ["NO-GO"]
+
+
+def test_a_page_of_an_aa_has_one_number_of_blocks_for_a_question(here):
+    words = ("--max-blocks", "12", "--repeat", "1", "--margin", "1%")
+    answer = here("aa", *words, "--", "sh", "-c", "i=$(($$ % 9)); while [ $i -gt 0 ]; do i=$((i-1)); sleep 0; done")
+    lines = answer.out.replace("\n", " ")
+    assert len(re.findall(r"about [\d,]+ blocks", lines, re.IGNORECASE)) <= 1
+    assert " blocks see " not in lines and "can be seen in" not in lines
+    assert not re.search(r"takes about [\d,]+ blocks", answer.err)
 
 
 def test_a_machine_without_a_check_is_unknown_and_not_unfit(store, note):
@@ -84,10 +115,10 @@ class Told:
 @pytest.mark.parametrize(
     ("sigma", "margin", "said"),
     [
-        (0.001, 0.01, "a margin of 1 % takes about 12 blocks, 2 min 24 s"),
-        (0.04, 0.01, "more than the 240 of max-blocks; --margin 5% about"),
+        (0.001, 0.01, "a margin of 1 % takes about 2 min 24 s"),
+        (0.04, 0.01, "longer than the 240 blocks of max-blocks; --margin 5% about"),
         (0.04, 0.05, "a margin of 5 % takes about"),
-        (5.0, 0.01, "more than the 240 of max-blocks"),
+        (5.0, 0.01, "longer than the 240 blocks of max-blocks"),
     ],
 )
 def test_an_aa_proposes_a_length(sigma, margin, said):

@@ -16,7 +16,7 @@ import numpy as np
 
 from hakmem_lab.judge.statistics.paired import Interval, Values, as_log, as_ratio, centred, paired_interval
 from hakmem_lab.judge.statistics.plan import Plan, planned_looks
-from hakmem_lab.judge.statistics.power import blocks_for, least_blocks, smallest_effect, spread
+from hakmem_lab.judge.statistics.power import blocks_for, least_blocks, spread
 from hakmem_lab.judge.statistics.special import bdtr
 from hakmem_lab.judge.statistics.verdict import Verdict, sequential_verdict
 
@@ -34,15 +34,13 @@ class AAResult:
     """Verdicts on resampled A/As and what they say about the machine.
 
     `rate` is the share of false verdicts, `bound` the largest share that chance explains when the true rate is alpha.
-    `spread` is that of a block (log domain); `smallest_effect` (ratio minus one) is the effect that `blocks` blocks
-    show with 80 % probability; `blocks_per_verdict` is the count after which a true zero is likely called NEUTRAL (None
-    above 100,000). `sequential_rate` is the share of false verdicts that 10 runs of A followed by 10 of B, judged by
-    their means, would have given on the same runs.
+    `spread` is that of a block (log domain); `blocks_per_verdict` is the count after which a true zero is likely called
+    NEUTRAL (None above 100,000). `sequential_rate` is the share of false verdicts that 10 runs of A followed by 10 of
+    B, judged by their means, would have given on the same runs.
 
     `bias` is the interval for the executed labels (log domain), if they were given; its error is alpha on each side.
     `state`: fit if the bias is inside half the margin; unfit if there are too many false verdicts or a bias is shown;
-    open if the bias may still be that large. `blocks_for_bias`: the number of blocks that would likely show a bias of 0
-    to be inside half the margin.
+    open if the bias may still be that large.
     """
 
     false_go: int
@@ -58,11 +56,9 @@ class AAResult:
     autocorrelation: float
     coefficient_of_variation: float
     spread: float
-    smallest_effect: float
     blocks_per_verdict: int | None
     sequential_rate: float
     bias: Interval | None = None
-    blocks_for_bias: int | None = None
 
     @property
     def fit(self) -> bool:
@@ -198,11 +194,9 @@ def _result(runs: np.ndarray, counts: Counter, bias: _Bias | None, margin: float
         autocorrelation=autocorrelation(series),
         coefficient_of_variation=coefficient_of_variation(np.exp(series - series.mean())),
         spread=sigma,
-        smallest_effect=smallest_effect(sigma, contrasts.size, alpha),
         blocks_per_verdict=blocks_for(sigma, 0.0, margin, alpha),
         sequential_rate=sequential_false_rate(series, margin),
         bias=None if bias is None else bias.interval(alpha),
-        blocks_for_bias=blocks_for(sigma, 0.0, margin / 2, alpha),
     )
     result.advice.extend(_advice(result, margin))
     return result
@@ -221,18 +215,17 @@ def _advice(result: AAResult, margin: float) -> list[str]:
             "differs between them (environment, paths, order)."
         )
     elif result.bias is not None and result.state == OPEN:
-        after = "" if result.blocks_for_bias is None else f" About {result.blocks_for_bias} blocks would likely do."
         advice.append(
             f"Two identical sides may differ by as much as half the margin of {margin:.2%} (between "
             f"{as_ratio(result.bias.low):+.2%} and {as_ratio(result.bias.high):+.2%}): that they are run alike is not "
-            f"shown yet.{after} A larger margin needs fewer."
+            "shown yet. More blocks (--max-blocks) or a larger margin may."
         )
     if result.blocks_per_verdict is None:
         advice.append("The noise is too large to show that a difference is smaller than the margin.")
     elif result.blocks_per_verdict > result.blocks:
         advice.append(
-            f"Plan about {result.blocks_per_verdict} blocks to show that a difference is smaller than {margin:.2%}; "
-            f"{result.blocks} blocks see {result.smallest_effect:.2%}. Longer runs or a quieter machine help too."
+            f"Plan about {result.blocks_per_verdict} blocks to show that a difference is smaller than {margin:.2%}. "
+            "Longer runs or a quieter machine help too."
         )
     if result.autocorrelation > _HIGH_AUTOCORRELATION:
         advice.append(

@@ -3,9 +3,10 @@
 import shlex
 
 from hakmem_lab.errors import LabError
-from hakmem_lab.judge import early, failing, planning, two_arms
+from hakmem_lab.judge import early, failing, planning, two_arms, words
 from hakmem_lab.judge.analysis import arm_rows, base_result, comparison, measured, metric_of
 from hakmem_lab.judge.explain import explained
+from hakmem_lab.judge.findings import decided_beside
 from hakmem_lab.judge.repeated import repeated
 from hakmem_lab.judge.statistics import verdict
 from hakmem_lab.judge.statistics.plan import Plan, planned_looks
@@ -158,6 +159,8 @@ def analyse(header: dict, records: list[dict]) -> dict:
         if plan.share:
             result["withheld"] = "No verdict yet: there are no finished blocks"
         return result
+    if len(blocks) < early.LEAST:
+        return early.ended(result | {"withheld": early.title(blocks)}, records)
     control, treatment = (arm["name"] for arm in header["arms"])
     pair = control, treatment
     result |= verdict_parts(header, blocks, pair, plan)
@@ -169,9 +172,11 @@ def analyse(header: dict, records: list[dict]) -> dict:
 
 
 def blocked(result: dict, records: list[dict]) -> dict:
-    """Withhold the verdict of a quick run, and any verdict on an unfit machine, whatever the interval."""
+    """Withhold the verdict of a quick run, and the one on a metric for which the machine is unfit, whatever the
+    interval. The other metrics keep what they show."""
     result = early.ended(result, records)
     reasons = [event["text"] for event in events(records, "fitness")]
     if not reasons or not any(row["verdict"] for row in (result, *result["comparisons"], *result.get("looks", []))):
         return result
-    return failing.undecided(result, f"No verdict on this machine: {reasons[-1]}")
+    why = f"No verdict on {words.metric_name(result)}: {reasons[-1]}"
+    return failing.undecided(result, why) | {"so_far": decided_beside(result)}
