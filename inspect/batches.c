@@ -93,8 +93,10 @@ static bool count_before_sample(hak_heap_t *heap, uint32_t cls) {
 static void *pop_of_batch(hak_heap_t *heap, uint32_t cls) {
   hak_batch_t *batch = &heap->batch[cls - 1];
   void *block = hak_bin_pop(heap, (hak_bin_t *)(void *)batch);
-  if (!block) {
+  if (HAK_UNLIKELY(!block)) {
     hak_slab_damaged("malloc", batch->head);
+    atomic_store_explicit(&batch->top, hak_magazine_slots(&heap->info[cls].batch_magazine) - 1, memory_order_relaxed);
+    batch->head = HAK_NO_BLOCK;
   }
   return block;
 }

@@ -146,7 +146,7 @@ static uint32_t shift_for(uint32_t cls) {
 hak_sample_t *hak_slot_take_and_lock(hak_sample_t *sample) {
   uint32_t shift = shift_for(sample->cls);
   hak_sample_t *record = shift > SHIFT_MAX ? take_slices_for(sample) : take_slot(shift, sample);
-  if (record && sample->home && !hak_is_marked_free(sample->block)) {
+  if (record && sample->home && !hak_is_marked_free(sample->block) && !hak_misuse_is_reported()) {
     hak_unlock(&hak_samples_lock);
     hak_slab_damaged("malloc", sample->block);
   }

@@ -91,13 +91,18 @@ HAK_INLINE void hak_pause(void) {
 #endif
 
 /* Report a caller's error, and abort before it harms the heap. Prints "hakmem: FUNCTION(): REASON: PLACE" on stderr,
- * without allocating (place.h). Function NULL: a fork. */
+ * without allocating (place.h). Function NULL: a fork. A handler of SIGABRT may allocate: the thread's heap, which may
+ * hold the damaged block, is set aside. */
 #define HAK_MISUSE(name, text) HAK_MISUSE_##name,
 typedef enum hak_misuse {
 #include "misuse.def"
 } hak_misuse_t;
 #undef HAK_MISUSE
 _Noreturn HAK_COLD void hak_misuse(const char *function, hak_misuse_t reason, const void *block);
+/* The same for damage that a call met by chance, such as a free block that was written to. Returns if the process has
+ * reported before: a handler of SIGABRT is running, and the caller passes over the block. */
+HAK_COLD void hak_misuse_met(const char *function, hak_misuse_t reason, const void *block);
+bool hak_misuse_is_reported(void);
 
 #ifdef NDEBUG
 #define HAK_DEBUG 0

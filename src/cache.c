@@ -5,7 +5,6 @@
 #include "arena.h"
 #include "background.h"
 #include "depot.h"
-#include "edges.h"
 #include "large.h"
 #include "options.h"
 #include "os.h"
@@ -256,10 +255,11 @@ static uint32_t fetch(hak_bin_info_t *info, uint32_t cls, hak_free_block_t **blo
   return count;
 }
 
-/* A run that was freed twice may be back in the arena. */
+/* A run that was freed twice may be back in the arena. NULL: the block is damaged. */
 static void *checked(hak_free_block_t *block, uint32_t cls) {
-  if (!hak_is_marked_free(block) || hak_class_at(block) != cls) {
+  if (HAK_UNLIKELY(!hak_is_marked_free(block) || hak_class_at(block) != cls)) {
     hak_slab_damaged("malloc", block);
+    return NULL;
   }
   return hak_mark_taken(block);
 }
@@ -267,8 +267,11 @@ static void *checked(hak_free_block_t *block, uint32_t cls) {
 static void *refill_run(hak_heap_t *heap, uint32_t cls, bool *zeroed) {
   hak_policy_refill(&heap->info[cls], cls);
   hak_free_block_t *passed_on;
-  void *block =
-      hak_depot_take(cls, &passed_on, 1) > 0 ? checked(passed_on, cls) : hak_run_take(cls, HAK_BLOCK_MIN, zeroed);
+  void *block = NULL;
+  while (!block && hak_depot_take(cls, &passed_on, 1) > 0) {
+    block = checked(passed_on, cls);
+  }
+  block = block ? block : hak_run_take(cls, HAK_BLOCK_MIN, zeroed);
   if (block) {
     hak_policy_fetched(heap, cls, 1);
   }
@@ -303,11 +306,15 @@ void *hak_cache_refill(hak_heap_t *heap, uint32_t cls, size_t bytes, bool *zeroe
   } else {
     want = 1;
   }
-  uint32_t count = fetch(info, cls, blocks, want);
-  if (count == 0) {
-    return NULL;
+  uint32_t count;
+  void *block = NULL;
+  while (!block) {
+    count = fetch(info, cls, blocks, want);
+    if (count == 0) {
+      return NULL;
+    }
+    block = checked(blocks[count - 1], cls);
   }
-  void *block = checked(blocks[count - 1], cls);
   if (count > 1) {
     hak_bin_raise(heap, cls, count - 1);
   }
@@ -362,15 +369,6 @@ static bool make_room_by_policy(hak_heap_t *heap, uint32_t cls) {
     shorten(heap, cls, hak_bin_capacity(info) / 2);
   }
   return make_room(heap, cls);
-}
-
-/* It checks only while no other thread takes blocks. If a thread began during the check, the bytes found may belong to
- * a block of it, and count for nothing. */
-void hak_cache_check_edges(const void *block, uint32_t cls) {
-  hak_misuse_t reason;
-  if (hak_caches_open() == 1 && hak_edges_find_damage(block, cls, &reason) && hak_caches_open() == 1) {
-    hak_misuse("free", reason, block);
-  }
 }
 
 void hak_cache_overflow(hak_heap_t *heap, uint32_t cls, hak_free_block_t *block) {

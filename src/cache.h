@@ -29,7 +29,7 @@ void hak_cache_verify(const hak_heap_t *heap, const char *function);
 /* The first block of the cache that was freed twice or damaged, or NULL. It is reported without a lock, since a handler
  * of the program may allocate during the report. */
 const hak_free_block_t *hak_cache_find_damaged(const hak_heap_t *heap);
-_Noreturn void hak_cache_damaged(const hak_free_block_t *block, const char *function);
+void hak_cache_damaged(const hak_free_block_t *block, const char *function);
 /* Release the thread's current slabs, so that other threads can take from them. */
 void hak_cache_drop_currents(hak_heap_t *heap);
 /* Return idle blocks if a scavenge is due. Refills and overflows call it now and then. */

@@ -3,8 +3,8 @@
 
 _Atomic int hak_freed_releasing;
 
-_Noreturn static HAK_COLD void report(const char *block, uint32_t size) {
-  hak_misuse("free", hak_seal_is_whole(block, size) ? HAK_MISUSE_NOT_ZERO : HAK_MISUSE_FREED_SEAL, block);
+static HAK_COLD void report(const char *block, uint32_t size) {
+  hak_misuse_met("free", hak_seal_is_whole(block, size) ? HAK_MISUSE_NOT_ZERO : HAK_MISUSE_FREED_SEAL, block);
 }
 
 /* The first damaged one of the blocks that lie in bytes [from, to) of the slab, all of which are free. */
@@ -28,7 +28,8 @@ void hak_freed_expect(const hak_slab_t *slab, size_t from, size_t to) {
 
 bool hak_freed_keeps_class(const hak_slab_t *slab, hak_lock_t *lock, bool swept) {
   bool keeps = hak_hard.regions && atomic_load_explicit(&hak_freed_releasing, memory_order_relaxed) == 0;
-  const char *damaged = slab->unsealed || (keeps && swept) ? NULL : find_damaged(slab, 0, SIZE_MAX);
+  bool skip = slab->unsealed || (keeps && swept) || hak_misuse_is_reported();
+  const char *damaged = skip ? NULL : find_damaged(slab, 0, SIZE_MAX);
   if (HAK_UNLIKELY(damaged != NULL)) {
     hak_unlock(lock); /* the report stops the program; its signal handler may allocate, which may need the lock */
     report(damaged, slab->block_bytes);

@@ -29,7 +29,7 @@ static bool is_small(uint32_t cls) {
 HAK_INLINE void check_neighbour(const void *block, size_t size, const char *function) {
   bool whole = hak_slab_offset(block) == 0 || hak_seal_is_whole((const char *)block - size, size);
   if (HAK_UNLIKELY(!whole && !hak_slab_at(block)->unsealed)) {
-    hak_misuse(function, HAK_MISUSE_NEIGHBOUR, block);
+    hak_misuse_met(function, HAK_MISUSE_NEIGHBOUR, block);
   }
 }
 

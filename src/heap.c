@@ -87,8 +87,8 @@ static bool may_park(const hak_heap_t *heap) {
   return !counted && !hak_hard.on && heap->parked_bytes <= PARKED_BYTES / PARKED_HEAPS && !hak_arena_has_fallen();
 }
 
-/* False: the heap holds too much. While it is verified, its blocks do not look free, so no child of a fork may find it
- * in the list then. */
+/* False: the heap holds too much or a damaged block. While it is verified, its blocks do not look free, so no child of
+ * a fork may find it in the list then. */
 static bool park(hak_heap_t *heap) {
   heap->parked_ms = hak_os_now_ms();
   heap->parked_bytes = hak_bins_bytes(heap);
@@ -110,7 +110,7 @@ static bool park(hak_heap_t *heap) {
   if (damaged) {
     hak_cache_damaged(damaged, "free");
   }
-  return room;
+  return room && !damaged;
 }
 
 /* Make the parked heap the calling thread's. In the child of a fork from a signal handler, it still is. */
@@ -247,14 +247,14 @@ static bool has_heap(void) {
 void hak_os_step_aside(hak_os_aside_t *aside) {
   *aside = (hak_os_aside_t){hak_heap, hak_heap_operators};
   hak_slab_init();
-  set_aside = has_heap() ? hak_heap : NULL; /* a signal handler may fork from here on */
+  set_aside = has_heap() ? hak_heap : set_aside; /* a signal handler may fork from here on */
   hak_heap = hak_heap_operators = &hak_heap_gone;
 }
 
 void hak_os_step_back(const hak_os_aside_t *aside) {
   hak_heap = aside->heap;
   hak_heap_operators = aside->operators;
-  set_aside = NULL;
+  set_aside = has_heap() ? NULL : set_aside;
 }
 
 void hak_heap_flush_mine(const char *function) {

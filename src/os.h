@@ -95,6 +95,10 @@ uint64_t hak_os_now_ns(void);
 uint64_t hak_os_wall_ns(void);
 /* Random bits, independent of any other secret of the process. */
 uint64_t hak_os_random(void);
+/* Whether the word at this address, which may be any, can be read. */
+bool hak_os_is_readable(const void *word);
+/* Restore the default action of SIGABRT, which ends the process. */
+void hak_os_reset_abort(void);
 /* Sleep for a short time while the word has that value. The call may return without a reason. */
 void hak_os_wait(_Atomic uint32_t *word, uint32_t value);
 /* Wake one thread that sleeps on the word. */

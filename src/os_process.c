@@ -67,6 +67,16 @@ void hak_os_set_blocked_signals(uint64_t blocked) {
   hak_direct(SYS_rt_sigprocmask, SIG_SETMASK, (long)&blocked, 0, sizeof blocked);
 }
 
+/* The kernel reads the word before it refuses the call, whose first argument is invalid. */
+bool hak_os_is_readable(const void *word) {
+  return hak_direct(SYS_rt_sigprocmask, -1, (long)word, 0, sizeof(uint64_t)) == -EINVAL;
+}
+
+void hak_os_reset_abort(void) {
+  const long action[4] = {(long)SIG_DFL}; /* the kernel's structure, which has at most four words */
+  hak_direct(SYS_rt_sigaction, SIGABRT, (long)action, 0, sizeof(uint64_t));
+}
+
 void hak_os_sleep_ms(uint64_t ms) {
   const struct timespec time = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000};
   hak_direct(SYS_nanosleep, (long)&time);

@@ -29,23 +29,27 @@ bool hak_quarantine_open(hak_heap_t *heap) {
   return heap->quarantine != NULL;
 }
 
-/* A block of a slab has a tag in its first word. Pages that the system took back lost their seals. */
-static void unseal(hak_free_block_t *block, uint32_t cls) {
+/* A block of a slab has a tag in its first word. Pages that the system took back lost their seals. False: the block is
+ * damaged. */
+static bool unseal(hak_free_block_t *block, uint32_t cls) {
   size_t size = hak_class_sizes[cls];
   uint64_t seal = hak_seal_load(block, size), freed = hak_seal_of(hak_seal_base(block), HAK_SEAL_FREED);
   if (HAK_UNLIKELY(!hak_is_marked_free(block) || (seal != 0 && seal != freed))) {
     hak_slab_damaged("malloc", block);
+    return false;
   }
   block->tag = 0;
   hak_seal_store(block, size, freed);
+  return true;
 }
 
 static uint32_t fill_from(hak_slab_t *slab, hak_free_block_t **blocks, uint32_t want, uint32_t cls) {
-  uint32_t count = HAK_UNLIKELY(slab->unsealed) ? 0 : hak_slab_take(slab, blocks, want, false);
+  uint32_t count = HAK_UNLIKELY(slab->unsealed) ? 0 : hak_slab_take(slab, blocks, want, false), sound = 0;
   for (uint32_t i = 0; i < count; i++) {
-    unseal(blocks[i], cls);
+    blocks[sound] = blocks[i];
+    sound += unseal(blocks[sound], cls);
   }
-  return count;
+  return sound;
 }
 
 bool hak_quarantine_fill(hak_quarantine_t *quarantine, uint32_t kind) {
@@ -77,7 +81,7 @@ static void return_some(uint32_t cls, hak_free_block_t **blocks, uint32_t count,
       hak_mark_free(block);
       blocks[whole++] = block;
     } else if (function) {
-      hak_misuse(function, freed ? HAK_MISUSE_NOT_ZERO : HAK_MISUSE_FREED_SEAL, block);
+      hak_misuse_met(function, freed ? HAK_MISUSE_NOT_ZERO : HAK_MISUSE_FREED_SEAL, block);
     }
   }
   hak_slab_return(blocks, whole, cls, function);
@@ -128,13 +132,17 @@ void hak_quarantine_flush(hak_heap_t *heap, const char *function) {
 }
 
 void *hak_quarantine_take_one(uint32_t cls, size_t bytes) {
-  hak_free_block_t *block = hak_slab_take_one(cls);
-  if (block) {
+  hak_free_block_t *block;
+  bool sound = false;
+  while (!sound && (block = hak_slab_take_one(cls))) {
     hak_mark_free(block);
-    unseal(block, cls);
-    if (HAK_UNLIKELY(!hak_freed_is_clean(block, hak_class_sizes[cls], false))) {
-      hak_misuse("malloc", HAK_MISUSE_NOT_ZERO, block);
+    sound = unseal(block, cls);
+    if (HAK_UNLIKELY(sound && !hak_freed_is_clean(block, hak_class_sizes[cls], false))) {
+      hak_misuse_met("malloc", HAK_MISUSE_NOT_ZERO, block);
+      sound = false;
     }
+  }
+  if (sound) {
     hak_seal_put(block, hak_class_sizes[cls], hak_seal_base(block), (uint32_t)bytes, false);
   }
   return block;

@@ -69,7 +69,8 @@ HAK_INLINE void hak_quarantine_add_ready(hak_waiting_counts_t *counts, hak_free_
   counts->ready++;
 }
 
-/* One of the ready blocks, sealed for `bytes`. NULL: none is ready, and the caller must fill the quarantine. */
+/* One of the ready blocks, sealed for `bytes`. NULL: none is ready, or the block was damaged; the caller must fill the
+ * quarantine. */
 HAK_INLINE void *hak_quarantine_take(hak_quarantine_t *quarantine, uint32_t cls, size_t bytes) {
   bool data = quarantine->data;
   uint32_t kind = hak_slab_kind(cls, data);
@@ -87,7 +88,8 @@ HAK_INLINE void *hak_quarantine_take(hak_quarantine_t *quarantine, uint32_t cls,
   uint64_t base = hak_seal_base(block);
   bool freed = hak_seal_load(block, size) == hak_seal_of(base, HAK_SEAL_FREED);
   if (HAK_UNLIKELY(!freed || !hak_freed_is_clean(block, size, false))) {
-    hak_misuse("malloc", freed ? HAK_MISUSE_NOT_ZERO : HAK_MISUSE_FREED_SEAL, block);
+    hak_misuse_met("malloc", freed ? HAK_MISUSE_NOT_ZERO : HAK_MISUSE_FREED_SEAL, block);
+    return NULL; /* the block leaks */
   }
   hak_seal_put(block, size, base, (uint32_t)bytes, data);
   hak_set_inside(quarantine, false);

@@ -1,8 +1,8 @@
 /* Single blocks of slabs, for callers without a thread cache, and the report of a damaged block. */
 #include "slab.h"
 
-_Noreturn HAK_COLD void hak_slab_damaged(const char *function, const hak_free_block_t *block) {
-  hak_misuse(function, hak_is_marked_taken(block) ? HAK_MISUSE_DOUBLE_FREE : HAK_MISUSE_CORRUPTED, block);
+HAK_COLD void hak_slab_damaged(const char *function, const hak_free_block_t *block) {
+  hak_misuse_met(function, hak_is_marked_taken(block) ? HAK_MISUSE_DOUBLE_FREE : HAK_MISUSE_CORRUPTED, block);
 }
 
 void *hak_slab_take_one(uint32_t kind) {
@@ -14,9 +14,10 @@ void *hak_slab_take_one(uint32_t kind) {
     }
     hak_slab_take(slab, &block, 1, false);
     hak_slab_drop(slab);
-  }
-  if (!hak_is_marked_free(block)) {
-    hak_slab_damaged("malloc", block);
+    if (block && !hak_is_marked_free(block)) {
+      hak_slab_damaged("malloc", block);
+      block = NULL;
+    }
   }
   return hak_mark_taken(block);
 }

@@ -273,7 +273,7 @@ static uint32_t take_new(hak_slab_t *slab, hak_free_block_t **blocks, uint32_t w
     block->untouched = 0; /* written first, so that the page fault is a write fault */
     atomic_signal_fence(memory_order_seq_cst);
     if (HAK_UNLIKELY(zeroed && block->tag != 0)) {
-      hak_misuse("malloc", HAK_MISUSE_CORRUPTED, block);
+      hak_misuse_met("malloc", HAK_MISUSE_CORRUPTED, block);
     }
     block->tag = (uintptr_t)block ^ key;
     blocks[i] = block;

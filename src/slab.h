@@ -33,8 +33,8 @@ uint32_t hak_slab_take(hak_slab_t *slab, hak_free_block_t **blocks, uint32_t wan
 void hak_slab_return(hak_free_block_t *const *blocks, uint32_t count, uint32_t cls, const char *function);
 
 /* Report a free block without its tag, and abort. It was freed twice if its tag says that it was handed out elsewhere;
- * else the program wrote to it after the free. */
-_Noreturn HAK_COLD void hak_slab_damaged(const char *function, const hak_free_block_t *block);
+ * else the program wrote to it after the free. Returns in the cases of hak_misuse_met. */
+HAK_COLD void hak_slab_damaged(const char *function, const hak_free_block_t *block);
 /* Whether the block that starts there is free in its slab. */
 bool hak_slab_holds(const void *block);
 /* Abort if the block that starts there was never handed out, or is free in its slab. */

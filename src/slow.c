@@ -24,14 +24,22 @@ enum { EVENTS_PER_ORPHAN = 64 };
 extern const char hak_process_linked;
 __attribute__((used)) static const char *const process_anchor = &hak_process_linked;
 
+/* The newest block of the bin is damaged: report it, or pass over it. */
+HAK_COLD static void *pop_sound(hak_heap_t *heap, uint32_t cls) {
+  hak_bin_t *bin = &heap->bin[cls];
+  void *block;
+  while (!(block = hak_bin_pop(heap, bin)) && bin->head != HAK_NO_BLOCK) {
+    hak_slab_damaged("malloc", bin->head);
+    hak_bin_lower(heap, cls, hak_bin_settle(heap, cls) - 1);
+  }
+  return block;
+}
+
 /* Pop the newest block of the class's bin. NULL: the bin is empty. */
 static void *pop(hak_heap_t *heap, uint32_t cls) {
   hak_bin_t *bin = &heap->bin[cls];
   void *block = hak_bin_pop(heap, bin);
-  if (HAK_UNLIKELY(!block && bin->head != HAK_NO_BLOCK)) {
-    hak_slab_damaged("malloc", bin->head);
-  }
-  return block;
+  return HAK_UNLIKELY(!block && bin->head != HAK_NO_BLOCK) ? pop_sound(heap, cls) : block;
 }
 
 /* Allocate a block of a class whose bin is empty, as seen by the caller, or has a damaged block. */

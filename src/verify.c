@@ -2,6 +2,7 @@
 #include "cache.h"
 
 #include "depot.h"
+#include "edges.h"
 #include "pagemap.h"
 #include "slab.h"
 
@@ -79,9 +80,9 @@ const hak_free_block_t *hak_cache_find_damaged(const hak_heap_t *heap) {
   return found;
 }
 
-_Noreturn void hak_cache_damaged(const hak_free_block_t *block, const char *function) {
+void hak_cache_damaged(const hak_free_block_t *block, const char *function) {
   if (hak_is_marked_free(block)) { /* it is in a slab, too */
-    hak_misuse(function, HAK_MISUSE_DOUBLE_FREE, block);
+    hak_misuse_met(function, HAK_MISUSE_DOUBLE_FREE, block);
   }
   hak_slab_damaged(function, block);
 }
@@ -94,6 +95,15 @@ void hak_cache_verify(const hak_heap_t *heap, const char *function) {
   visit_all(heap, verified_some, found);
   if (found) {
     hak_cache_damaged(found, function);
+  }
+}
+
+/* It checks only while no other thread takes blocks. If a thread began during the check, the bytes found may belong to
+ * a block of it, and count for nothing. */
+void hak_cache_check_edges(const void *block, uint32_t cls) {
+  hak_misuse_t reason;
+  if (hak_caches_open() == 1 && hak_edges_find_damage(block, cls, &reason) && hak_caches_open() == 1) {
+    hak_misuse_met("free", reason, block);
   }
 }
 
