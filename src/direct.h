@@ -17,5 +17,8 @@ size_t hak_direct_read(const char *name, void *to, size_t bytes);
 /* An entry of the auxiliary vector (AT_PAGESZ, ...). 0: the kernel did not provide it. */
 unsigned long hak_auxiliary(unsigned long type);
 
+/* The address of a symbol that the ELF file mapped at `base` defines; 0: it defines none of the name. */
+uintptr_t hak_symbol_in(uintptr_t base, const char *name);
+
 /* As clock_gettime, by the vDSO where the kernel offers it. Returns 0, or -errno. */
 int hak_clock(clockid_t clock, struct timespec *now);

@@ -4,12 +4,15 @@
 #include "arena.h"
 #include "direct.h"
 #include "hakmem.h"
+#include "libc_chunk.h"
 #include "mapped.h"
 #include "os.h"
 #include "pagemap.h"
+#include "symbols.h"
 #include "zero_size.h"
 
 #include <dlfcn.h>
+#include <malloc.h>
 #include <sys/auxv.h>
 #include <unistd.h>
 
@@ -26,9 +29,12 @@ static copies_t *copies = &first_copy_list;
 /* Defined if malloc is overridden: only then may a caller rightly free a block of libc's heap here. */
 extern const bool hak_override_present __attribute__((weak));
 static char *libc_heap_start;
+#ifdef __GLIBC__
+static struct mallinfo2 (*libc_counts)(void);
+#endif
 
 /* While this library serves malloc, only libc's own heap and direct callers of sbrk move the program break. */
-static bool is_in_libc_heap(const void *block) {
+static bool is_below_break(const void *block) {
   const char *at = block;
   return libc_heap_start && at >= libc_heap_start && at < hak_os_break();
 }
@@ -38,12 +44,33 @@ static bool is_in_libc_heap(const void *block) {
 static const hak_owner_t *libc_heap(void) {
   static hak_owner_t heap;
   void *libc = heap.free ? NULL : hak_foreign_object((void *)sbrk, 0);
+  void *(*find)(void *, const char *) = &hak_symbols_next ? hak_symbols_next() : dlsym;
   if (libc) {
-    *(void **)&heap.realloc = dlsym(libc, "realloc");
-    *(void **)&heap.usable = dlsym(libc, "malloc_usable_size");
-    *(void **)&heap.free = dlsym(libc, "free");
+    *(void **)&heap.realloc = find(libc, "realloc");
+    *(void **)&heap.usable = find(libc, "malloc_usable_size");
+    *(void **)&libc_counts = find(libc, "mallinfo2");
+    *(void **)&heap.free = find(libc, "free");
   }
   return heap.free ? &heap : NULL;
+}
+
+/* NULL: the block is not of libc's heap. Its words alone do not tell, since anybody may write them; libc must also have
+ * so much memory. */
+static const hak_owner_t *libc_owner(const void *block) {
+  const hak_chunk_t *chunk = hak_chunk_at(block);
+  hak_libc_chunk_t found = {0, 0};
+  bool ours = chunk && chunk->state != HAK_CHUNK_GONE;
+  if (!&hak_override_present || (!is_below_break(block) && (ours || !hak_libc_chunk_find(block, &found)))) {
+    return NULL;
+  }
+  const hak_owner_t *heap = libc_heap();
+  if (heap && found.mapped + found.in_arena > 0) {
+#ifdef __GLIBC__
+    struct mallinfo2 has = libc_counts ? libc_counts() : (struct mallinfo2){.hblks = 0};
+    heap = has.hblkhd >= found.mapped && has.arena >= found.in_arena ? heap : NULL;
+#endif
+  }
+  return heap;
 }
 
 /* Lets a copy that is loaded later find the list. */
@@ -76,9 +103,7 @@ const hak_owner_t *hak_foreign_owner(const void *block, const char *function) {
   while (copy && (copy->free == hak_own_free || !copy->owns(block))) {
     copy = copy->next;
   }
-  if (!copy && is_in_libc_heap(block)) {
-    copy = libc_heap();
-  }
+  copy = copy ? copy : libc_owner(block);
   if (!copy) {
     hak_misuse(function, hak_arena_why(block), block);
   }

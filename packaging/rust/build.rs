@@ -9,7 +9,7 @@ use std::{env, fs, process};
 const STANDARD_NAMES: [&str; 6] =
     ["override.c", "operators.c", "tokens.c", "mallocx.c", "protection.c", "mallinfo.c"];
 /// Of the preloadable library alone.
-const PRELOADED: [&str; 2] = ["deepbind.c", "atfork.c"];
+const PRELOADED: [&str; 3] = ["deepbind.c", "symbols.c", "atfork.c"];
 
 fn sources(folder: &Path) -> Vec<PathBuf> {
     println!("cargo:rerun-if-changed={}", folder.display());

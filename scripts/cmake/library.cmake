@@ -21,8 +21,9 @@ file(GLOB core_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.c ${PROJECT
 set(override_sources ${PROJECT_SOURCE_DIR}/src/override.c ${PROJECT_SOURCE_DIR}/src/operators.c
                      ${PROJECT_SOURCE_DIR}/src/tokens.c ${PROJECT_SOURCE_DIR}/src/mallocx.c
                      ${PROJECT_SOURCE_DIR}/src/protection.c ${PROJECT_SOURCE_DIR}/inspect/mallinfo.c)
-# Wrappers of dlopen and of musl's pthread_atfork: for libhakmem.so alone.
-set(preload_sources ${PROJECT_SOURCE_DIR}/src/deepbind.c ${PROJECT_SOURCE_DIR}/src/atfork.c)
+# Wrappers of dlopen, dlsym and of musl's pthread_atfork: for libhakmem.so alone.
+set(preload_sources ${PROJECT_SOURCE_DIR}/src/deepbind.c ${PROJECT_SOURCE_DIR}/src/symbols.c
+                    ${PROJECT_SOURCE_DIR}/src/atfork.c)
 list(REMOVE_ITEM core_sources ${override_sources} ${preload_sources})
 
 # The compiler must not turn the bodies of these functions into calls of themselves.
