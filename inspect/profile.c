@@ -30,7 +30,8 @@ static _Atomic uint64_t started_ns;
 static _Atomic uint64_t next_growth; /* bytes in use at which a profile is due */
 static _Atomic bool signalled, limit_told;
 static bool (*holds_a_lock)(void);
-static unsigned written; /* number of profiles; lock: that of profiles */
+static unsigned written;             /* number of profiles; lock: that of profiles */
+static char latest_name[NAME_BYTES]; /* of the latest profile; lock: that of profiles */
 
 /* Expand a pattern: %p is the process, and %n counts its profiles. False: the name is too long. */
 static bool expand(const char *pattern, char name[NAME_BYTES]) {
@@ -92,16 +93,15 @@ static hak_profile_facts_t gather(const char *why) {
 /* Returns 0 or an error number. */
 static int write_locked(const char *pattern, const char *why) {
   static unsigned char *buffer; /* made with the first profile, and kept */
-  static char name[NAME_BYTES];
   const format_t *format = format_of(pattern);
   written++;
-  if (!expand(pattern, name)) {
+  if (!expand(pattern, latest_name)) {
     return ENAMETOOLONG;
   }
   if (!buffer && !(buffer = hak_meta_alloc(HAK_SINK_BYTES))) {
     return ENOMEM;
   }
-  int fd = hak_file_create(name);
+  int fd = hak_file_create(latest_name);
   if (fd < 0) {
     return -fd;
   }
@@ -149,11 +149,11 @@ static const char *words_of(int error) {
 static void write_due(const char *why) {
   hak_lock(&hak_profile_lock);
   int error = write_locked(file_pattern(), why);
-  const char *words = words_of(error);
+  const char *words = words_of(error), *name = error == ENAMETOOLONG ? file_pattern() : latest_name;
   if (words) {
-    hak_text_say("hakmem: no profile %s (%s): %s\n", file_pattern(), why, words);
+    hak_text_say("hakmem: no profile %s (%s): %s\n", name, why, words);
   } else if (error) {
-    hak_text_say("hakmem: no profile %s (%s): error %zu\n", file_pattern(), why, (size_t)error);
+    hak_text_say("hakmem: no profile %s (%s): error %zu\n", name, why, (size_t)error);
   }
   hak_unlock(&hak_profile_lock);
 }

@@ -292,6 +292,8 @@ class Occasions(WithFolder):
     def test_what_cannot_be_written_is_told_once(self):
         done = self.run_subject("known", PROFILE_FILE="/no/such/folder/p.txt")
         self.assertRegex(done.stderr, r"^hakmem: no profile /no/such/folder/p\.txt \(at exit\): there is no such folder\n$")
+        done = self.run_subject("known", PROFILE_FILE="/no/such/folder/%p.%n.txt")
+        self.assertRegex(done.stderr, r"^hakmem: no profile /no/such/folder/\d+\.1\.txt \(at exit\)")
         done = self.run_subject("known", PROFILE_FILE="/dev/full.txt/x.txt")
         self.assertEqual(len(done.stderr.splitlines()), 1)
         done = self.run_subject("known", PROFILE_FILE="/dev/full")
