@@ -8,7 +8,6 @@ import math
 import re
 import shlex
 import shutil
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,14 +17,23 @@ import typer
 from hakmem_lab.cli.flags import FLAGS, option
 from hakmem_lab.cli.measure import expanded, measure
 from hakmem_lab.errors import LabError
+from hakmem_lab.plan.values import words_of
 
 OF_A_SHELL = re.compile(r"[|&;<>()$`*?\[\]~\n]")
 ANY_EXIT = ",".join(map(str, range(256)))
 OPTIONS: dict[str, Any] = {
-    "warmup": option(int | None, "-w", "--warmup", min=0, help="Commands: number of warm-up runs of each command"),
-    "runs": option(int | None, "-r", "--runs", min=1, help="Commands: number of runs of each command"),
-    "min_runs": option(int | None, "-m", "--min-runs", min=1, help="Commands: least number of runs of each command"),
-    "max_runs": option(int | None, "-M", "--max-runs", min=1, help="Commands: largest number of runs of each command"),
+    "warmup": option(
+        int | None, "-w", "--warmup", min=0, help="Commands: number of warm-up runs of each command [default: 0]"
+    ),
+    "runs": option(
+        int | None, "-r", "--runs", min=1, help="Commands: number of executions of each command, after a trial"
+    ),
+    "min_runs": option(
+        int | None, "-m", "--min-runs", min=1, help="Commands: least number of executions of each command"
+    ),
+    "max_runs": option(
+        int | None, "-M", "--max-runs", min=1, help="Commands: largest number of executions of each command"
+    ),
     "setup": option(str | None, "-s", "--setup", metavar="LINE", help=FLAGS["setup"].__metadata__[0].help),
     "prepare": option(str | None, "-p", "--prepare", metavar="LINE", help=FLAGS["prepare"].__metadata__[0].help),
     "cleanup": option(str | None, "-c", "--cleanup", metavar="LINE", help=FLAGS["cleanup"].__metadata__[0].help),
@@ -66,14 +74,15 @@ def _is_command(word: str) -> bool:
 
 def run(words: Sequence[str], own: dict[str, Any], params: dict[str, Any]) -> None:
     """Measure the commands and export the run."""
-    commands = expanded(words, own["parameter_list"]) if own["parameter_list"] else list(dict.fromkeys(words))
+    commands = expanded(words, own["parameter_list"] or [], "-L")
     every = [shlex.join(_direct(command, own["no_shell"])) for command in commands]
     several = len(every) > 1
     arms = {"words": None, "commands": every} if several else {
         "words": shlex.split(every[0]), "commands": None, "allocators": params["allocators"] or ["default", "hakmem"]
     }  # fmt: skip
     keys = {name: params.get(name) for name in ("set_", "seed", "store", "json", "format_", "require", "quiet")}
-    keys |= {name: own[name] for name in ("setup", "prepare", "cleanup")} | {"warm_up": own["warmup"]}
+    keys |= {name: own[name] for name in ("setup", "prepare", "cleanup")} | {"warm_up": own["warmup"] or 0}
+    keys |= {"parameters": [*commands.values()]}
     keys |= {"expect_exit": ANY_EXIT if own["ignore_failure"] else None, **_blocks(len(every) if several else 2, own)}
     try:
         measure("compare", keys | arms)
@@ -87,11 +96,16 @@ def _direct(command: str, no_shell: bool | None) -> list[str]:
     """The command's words; a command that needs a shell becomes `sh -c COMMAND`."""
     if not command.strip():
         raise LabError("a command is empty")
-    return shlex.split(command) if no_shell or not OF_A_SHELL.search(command) else ["sh", "-c", command]
+    if not no_shell and OF_A_SHELL.search(command):
+        return ["sh", "-c", command]
+    try:
+        return words_of(command)
+    except ValueError as error:
+        raise LabError(f"command: {error}: {command}") from None
 
 
 def _blocks(count: int, own: dict[str, Any]) -> dict[str, Any]:
-    """max_blocks and rare for the requested number of runs; at least as many blocks as a verdict needs."""
+    """The keys for the requested number of executions. Raises LabError for a number that gives no verdict."""
     from hakmem_lab.judge.statistics.plan import Plan
     from hakmem_lab.judge.unseen import RUNS_FOR_ONE
     from hakmem_lab.plan import schedule
@@ -101,9 +115,16 @@ def _blocks(count: int, own: dict[str, Any]) -> dict[str, Any]:
     least = max(n for n in range(1, 40) if n == 1 or Plan((n - 1,)).least_blocks(alpha) > n - 1)
     blocks = max(math.ceil(wanted / each), least)
     if (own["runs"] or own["max_runs"]) and blocks * each > wanted:
-        print(f"hak: a verdict needs {blocks * each} runs of each command, more than {wanted}", file=sys.stderr)
+        flag, few = "-r" if own["runs"] else "-M", wanted < least * each
+        why = f"at least {least * each} executions of each command" if few else "an even number, as two run in pairs"
+        raise LabError(f"{flag} {wanted}: a verdict needs {why}: {flag} {blocks * each}")
     fewest = own["runs"] or own["min_runs"]
-    return {"max_blocks": blocks, "rare": str(min(0.99, RUNS_FOR_ONE / fewest)) if fewest and fewest > 3 else None}
+    exact = any(own[name] for name in ("runs", "min_runs", "max_runs"))
+    return {
+        "max_blocks": blocks,
+        "rare": str(min(0.99, RUNS_FOR_ONE / fewest)) if fewest and fewest > 3 else None,
+        "repeat": "1" if exact else None,
+    }
 
 
 def _export(path: Path | None, store: Path | None) -> None:

@@ -65,7 +65,8 @@ def list_runs(store: StoreFolder = None, json: JsonFile = None) -> None:
     from hakmem_lab.store.runs import readable
 
     found, rows = _store(store), []
-    for file in readable(found.runs()):
+    files = sorted(readable(found.runs()), key=lambda file: str(file.header().get("created") or ""))
+    for file in files:
         header, result = file.header(), file.result()
         arms = " ".join(arm["name"] for arm in header["arms"])
         about = header["question"] or (header.get("spec") or {}).get("trace") or " ".join(header["command"]["argv"])

@@ -9,6 +9,7 @@ The runs of a scan share alpha, so a long scan is no likelier to give a wrong ve
 
 import contextlib
 import itertools
+import re
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -102,13 +103,15 @@ def measure(kind: str, params: dict[str, Any], below: Mapping[str, Any] = Mappin
 
     check_output(params["json"], params["format_"], params.get("require"))
     scans = params.get("scan_") or []
+    parameters = params.pop("parameters", [])
     if scans and (commands := params.get("commands")) and not (kind == "ab" and len(commands) == 2):
-        params, scans = params | {"commands": expanded(commands, scans)}, []
+        every = expanded(commands, scans)
+        params, scans, parameters = params | {"commands": [*every]}, [], [*every.values()]
     source, spec = spec_of(kind, params["words"] or [], {**below, **overrides(params)})
     if params.get("require") is not None:
         check_verdict(spec)
     context = Context(params["store"] or default_folder(), source, Progress(quiet=params["quiet"]))
-    context.progress.limits = limits(params, spec)
+    context.progress.limits, context.progress.parameters = limits(params, spec), parameters
     context.progress.server_flag = "--server COMMAND or " if "server" in params else ""
     results = []
     try:
@@ -117,6 +120,7 @@ def measure(kind: str, params: dict[str, Any], below: Mapping[str, Any] = Mappin
             for values, each in specs(_with_input(spec, context), scans):
                 if values:
                     context.progress.say(f"scan: {title(values)}")
+                    context.progress.parameters = [values]
                 results.append(kinds.module(kind).run(each, context) | ({"scan": values} if values else {}))
     except LabError as error:
         raise named(error, source) from None
@@ -280,16 +284,17 @@ SCANNED = ("command", "commands", "setup", "prepare", "cleanup", "env", "stdin",
 Values = dict[str, str]
 
 
-def combinations(scans: Sequence[str]) -> list[Values]:
-    """Every combination of the values of `NAME=V,V,...`. Raises LabError."""
+def combinations(scans: Sequence[str], flag: str = "--scan") -> list[Values]:
+    """Every combination of the values of `NAME=V,V,...`, where `\\,` is a comma in a value. Raises LabError."""
     found: dict[str, list[str]] = {}
     for text in scans:
         name, _, values = text.partition("=")
-        found[name] = [value.strip() for value in values.split(",")]
+        apart = re.sub(r"\\([\\,])|,", lambda found: found[1] or "\0", values)
+        found[name] = [value.strip() for value in apart.split("\0")]
         if not name.isidentifier() or not all(found[name]) or len(set(found[name])) < len(found[name]):
-            raise LabError(f"--scan: '{text}' is not NAME=VALUE,VALUE,... with every value once")
+            raise LabError(f"{flag}: '{text}' is not NAME=VALUE,VALUE,... with every value once")
         if name in ("seed", "port", "ops"):
-            raise LabError(f"--scan: {{{name}}} stands for something else already; choose another name")
+            raise LabError(f"{flag}: {{{name}}} stands for something else already; choose another name")
     return [dict(zip(found, values, strict=True)) for values in itertools.product(*found.values())]
 
 
@@ -308,9 +313,14 @@ def filled(written: Any, values: Mapping[str, str]) -> Any:
     return [filled(each, values) for each in written] if isinstance(written, list) else written
 
 
-def expanded(commands: Sequence[str], scans: Sequence[str]) -> list[str]:
-    """Every command with every combination of values, without duplicates; they become the arms of one run."""
-    return list(dict.fromkeys(filled(command, values) for command in commands for values in combinations(scans)))
+def expanded(commands: Sequence[str], scans: Sequence[str], flag: str = "--scan") -> dict[str, Values]:
+    """Every command with every combination of values -> the values that it uses; they become the arms of one run."""
+    found: dict[str, Values] = {}
+    for command in commands:
+        for values in combinations(scans, flag):
+            used = {name: value for name, value in values.items() if f"{{{name}}}" in command}
+            found.setdefault(filled(command, values), used)
+    return found
 
 
 def specs(spec: Any, scans: Sequence[str]) -> list[tuple[Values, Any]]:

@@ -8,7 +8,7 @@ RUNS_FOR_ONE = 3  # an event in 1 of N runs is missed by this many times N runs 
 
 def one_in(result: Record) -> int | None:
     """N: an event in fewer than 1 of N runs could have been missed. With a rate of 3 in n, n runs miss it with a
-    probability of 5 %. None if no verdict is GO or NEUTRAL, and no bar is reached."""
+    probability of 5 %. 1: so few runs exclude nothing. None if no verdict is GO or NEUTRAL, and no bar is reached."""
     rows = [row for row in result.get("comparisons") or [] if row.get("verdict") in ("GO", "NEUTRAL")]
     if rows:
         names = {name for row in rows for name in (row.get("control"), row.get("treatment"))}
@@ -22,4 +22,6 @@ def one_in(result: Record) -> int | None:
 
 def unseen(result: Record) -> list[str]:
     found = one_in(result)
+    if found == 1:
+        return ["So few runs may have missed even frequent slow or failing ones."]
     return [f"Slow or failing runs rarer than 1 in {found:,} would not have been seen."] if found else []

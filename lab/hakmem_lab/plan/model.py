@@ -60,7 +60,8 @@ def said(error: ErrorDetails) -> str:
     """The message for one mistake that the validator lists. Mistakes that our own checks raise have their message
     already."""
     limits = {name: _plain(value) for name, value in error.get("ctx", {}).items()}
-    percent = f": write {error['input']}%, if per cent are meant" if limits.get("lt") == "1" else ""
+    share = limits.get("lt") == "1" and not str(error["input"]).strip().endswith("%")
+    percent = f": write {error['input']}%, if per cent are meant" if share else ""
     try:
         return WORDS[error["type"]].format_map(limits) + percent
     except KeyError:

@@ -90,11 +90,9 @@ def libc() -> Library:
 @cache
 def built() -> dict[str, dict]:
     """Rows of build/peers/peers.json, by name; empty before `make peers`."""
-    top = project.root()
-    record = top / "build" / "peers" / "peers.json" if top else None
-    if record is None or not record.is_file():
-        return {}
-    return json.loads(record.read_text(encoding="utf-8"))["peers"]
+    every = (top / "build" / "peers" / "peers.json" for top in project.roots())
+    record = next((each for each in every if each.is_file()), None)
+    return json.loads(record.read_text(encoding="utf-8"))["peers"] if record else {}
 
 
 @cache
@@ -112,10 +110,9 @@ def names() -> list[str]:
 
 
 def hakmem_library() -> Library:
-    """This checkout's release build, else the installed one, else that of the wheel."""
-    top = project.root()
-    built_here = project.release_library(top) if top else None
-    places = (built_here, _installed(("libhakmem.so", "libhakmem.so.1", "libhakmem.so.0")), BROUGHT / "libhakmem.so")
+    """The release build of this checkout, else of the package's own, else the installed one, else that of the wheel."""
+    builds = map(project.release_library, project.roots())
+    places = (*builds, _installed(("libhakmem.so", "libhakmem.so.1", "libhakmem.so.0")), BROUGHT / "libhakmem.so")
     path = next((each for each in places if each and each.is_file()), None)
     if path is None:
         raise LabError("libhakmem.so is not there: run make in the checkout, or install it")

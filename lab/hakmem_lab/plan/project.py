@@ -64,13 +64,27 @@ SOURCES = ("src", "inspect", "include", "scripts/cmake", "CMakeLists.txt", "CMak
 GATE_PREFIX = "HAKMEM_"
 
 
-def root() -> Path | None:
-    """The nearest folder upwards that holds hakmem's sources; else the one that this package was installed from."""
-    for start in (Path.cwd(), Path(__file__).resolve().parent):
-        for folder in (start, *start.parents):
-            if (folder / "include" / "hakmem.h").is_file() and (folder / "src" / "fast.h").is_file():
-                return folder
+def _around(start: Path) -> Path | None:
+    """The nearest folder upwards that holds hakmem's sources."""
+    for folder in (start, *start.parents):
+        if (folder / "include" / "hakmem.h").is_file() and (folder / "src" / "fast.h").is_file():
+            return folder
     return None
+
+
+def own_root() -> Path | None:
+    """The checkout that this package was installed from."""
+    return _around(Path(__file__).resolve().parent)
+
+
+def root() -> Path | None:
+    """The checkout around the present folder, else the package's own."""
+    return _around(Path.cwd()) or own_root()
+
+
+def roots() -> list[Path]:
+    """Both of them, for what is not built in the first."""
+    return list(dict.fromkeys(top for top in (root(), own_root()) if top))
 
 
 def shown(path: Path | str) -> str:

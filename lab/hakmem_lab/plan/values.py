@@ -7,6 +7,7 @@ from typing import Any
 NUMBER = r"(?:\d+\.?\d*|\.\d+)"
 SHORTEST_TIMEOUT_S = 1e-3
 SHELL = ["/bin/sh", "-c"]
+UNFINISHED = {"No closing quotation": "a quotation mark is not closed", "No escaped character": "a backslash ends it"}
 UNITS_S = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -30,9 +31,17 @@ def parse_duration_s(value: Any) -> Any:
     return value
 
 
+def words_of(line: str) -> list[str]:
+    """The words of a line in the quoting of the shell. Raises ValueError where the line ends too early."""
+    try:
+        return shlex.split(line)
+    except ValueError as error:
+        raise ValueError(UNFINISHED.get(str(error), str(error))) from None
+
+
 def parse_command(value: Any) -> Any:
     """A list of words, or one string in the quoting of the shell."""
-    return shlex.split(value) if isinstance(value, str) else value
+    return words_of(value) if isinstance(value, str) else value
 
 
 def parse_step(value: Any) -> Any:

@@ -32,6 +32,7 @@ from hakmem_lab.system import signals
 from hakmem_lab.system.launcher import Launcher, Request
 
 PILOT_BLOCKS = 6
+ROUNDING = 1e-9  # of a quotient that may be a whole number of blocks
 
 
 def plan_rare(session: Session) -> None:
@@ -40,8 +41,8 @@ def plan_rare(session: Session) -> None:
     compared = 2 if KINDS[session.spec.kind].confirms else len(session.arms)
     rare, runs_of_a_block = session.spec.rare, schedule.runs_of_each(compared)
     if rare is not None and not events(session.records(), planning.MORE):
-        blocks = math.ceil(RUNS_FOR_ONE / rare / runs_of_a_block)
-        text = f"to see what happens to {rare * 100:g} % of the runs: {blocks} blocks at least"
+        blocks = math.ceil(RUNS_FOR_ONE / rare / runs_of_a_block - ROUNDING)
+        text = f"to see what happens to {rare * 100:.2g} % of the runs: {blocks} blocks at least"
         session.tell(planning.MORE, text, until=blocks, settled=True)
 
 
@@ -133,7 +134,7 @@ def _around(spec: BlockSpec, progress) -> Iterator[None]:
     finally:
         with signals.held():
             if spec.cleanup and (why := _done(spec, spec.cleanup)):
-                progress.say(f"warning: cleanup: {why}")
+                progress.warn(f"cleanup: {why}")
 
 
 def _done(spec: BlockSpec, command: Sequence[str]) -> str | None:

@@ -99,13 +99,19 @@ class Progress:
         self._reached, self._spoke = 0.0, False
         self.said_slow = False
         self.early: list[str] = []  # warnings to store in every run of the command
+        self.parameters: list[dict[str, str]] = []  # of each command, or one for all: what replaced {NAME}
         self.server_flag = ""  # names the command's flag for a server, if it has one
         self.limits: list[str] = []  # the flags and keys that limit the time of one execution
 
     def warn_early(self, text: str) -> None:
         """Shows a warning, and keeps it for the file of the run, which does not exist yet."""
         self.early.append(text)
-        self.say(f"warning: {text}")
+        self.warn(text)
+
+    def warn(self, text: str) -> None:
+        """A warning that stays. --quiet does not hide it."""
+        self._clear()
+        self._write(escaped(f"warning: {text}", but="\n") + "\n")
 
     def say(self, text: str) -> None:
         """A line that stays."""

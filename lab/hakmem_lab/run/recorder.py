@@ -306,6 +306,9 @@ class Recorder(Written, Generic[AnySpec]):
         arms, written = list(self.arms.values()), self.written_files()
         header = record_header(self.spec, arms, self.workload, source, self.seed, written) | more
         header = with_earlier(folder, header)
+        of_each = self.progress.parameters * (len(arms) if len(self.progress.parameters) == 1 else 1)
+        for of_arm, values in zip(header["arms"], of_each, strict=False):
+            of_arm.update({"parameters": values} if values else {})
         with signals.held():
             self.file = RunFile.create(folder, header["spec"]["kind"], header)
         for text in self.progress.early:
@@ -338,7 +341,7 @@ class Recorder(Written, Generic[AnySpec]):
     def warn(self, what: str, text: str) -> None:
         """Stores and shows a warning about the figures."""
         self.event(what, text)
-        self.progress.say(f"warning: {text}")
+        self.progress.warn(text)
 
     def warn_of_load(self, load: float) -> bool:
         """Warns if other programs keep the machine busy; returns whether it did. load: in processors."""

@@ -24,7 +24,8 @@ def _rows(header: dict[str, Any], records: Sequence[dict[str, Any]]) -> list[dic
         every = [each for run in runs_of(blocks, arm["name"]) for each in run.get("executions") or [run]]
         every = [each for each in every if each.get("wall_s") is not None]
         if every:
-            found.append(_row(arm["name"], every))
+            parameters = {"parameters": arm["parameters"]} if arm.get("parameters") else {}
+            found.append(_row(arm["name"], every) | parameters)
     return found
 
 

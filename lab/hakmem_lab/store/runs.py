@@ -94,7 +94,7 @@ class RunFile:
     @classmethod
     def _fresh(cls, folder: Path, kind: str) -> "RunFile":
         """A run with an empty file under a new name."""
-        stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
+        stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%d-%H%M%S")
         for draw in range(DRAWS):
             run = cls(folder / f"{stamp}-{kind}-{secrets.token_hex(2)}.jsonl")
             try:

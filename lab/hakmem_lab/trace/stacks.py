@@ -32,7 +32,8 @@ def by_stack(path: Path, process: int | None = None) -> tuple[dict[str, Any], He
     found = asked(path, "stacks", str(mean), *([] if process is None else [str(process)]))
     one = max(found["processes"], key=lambda each: len(each["by_stack"]), default=None)
     if one is None or not one["by_stack"]:
-        raise LabError(f"{path}: nothing that was allocated was sampled: record it with a smaller --rate")
+        sampled = "of what was allocated, nothing was sampled: record it with a smaller --rate"
+        raise LabError(f"{path}: {sampled if mean > 1 else 'nothing was allocated'}")
     places = _Places(path, texts_of(path, one["stacks"]))
     profile = HeapProfile(types=TYPES, period=mean, main=str(one["about"].get("executable", "")))
     stacks = [(places.stack(row[0]), row) for row in one["by_stack"]]

@@ -2,11 +2,15 @@
 
 import json
 import math
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
 from hakmem_lab.cli import hyperfine
+from hakmem_lab.cli.measure import expanded
 from hakmem_lab.errors import LabError
+from hakmem_lab.run import conduct
 
 SMALL = ("-r", "14", "--quiet")
 
@@ -36,11 +40,24 @@ def test_one_command_is_compared_on_hakmem(here, fakes):
 
 def test_values_prepare_and_failures(here, fakes, tmp_path, records):
     log = tmp_path / "log"
-    words = ("-L", "n", "1,3", "-i", "-p", f"echo x >> {log}", *SMALL, f"{fakes.program} exit {{n}}")
+    out, trial = tmp_path / "both.json", 1
+    words = (
+        "-L",
+        "n",
+        "1,3",
+        "-i",
+        "-p",
+        f"echo x >> {log}",
+        *SMALL,
+        "--export-json",
+        out,
+        f"{fakes.program} exit {{n}}",
+    )
     assert here("bench", *words).status == 0
     (header,) = records("header")
     assert header["spec"]["commands"] == [[str(fakes.program), "exit", n] for n in "13"]
-    assert len(log.read_text().split()) >= 28
+    assert len(log.read_text().split()) == 2 * (trial + 14)
+    assert [row["parameters"] for row in json.loads(out.read_text())["results"]] == [{"n": "1"}, {"n": "3"}]
 
 
 def test_a_shell_runs_only_what_is_written_for_one():
@@ -61,13 +78,46 @@ def test_commands_are_told_from_workloads(words, commands):
 
 @pytest.mark.parametrize(
     ("count", "own", "blocks", "rare"),
-    [(2, {}, 15, None), (2, {"runs": 20}, 10, "0.15"), (2, {"runs": 5}, 6, "0.6"), (3, {"max_runs": 40}, 40, None),
+    [(2, {}, 15, None), (2, {"runs": 20}, 10, "0.15"), (3, {"max_runs": 40}, 40, None),
      (2, {"min_runs": 60}, 30, "0.05")],
 )  # fmt: skip
-def test_runs_become_blocks(count, own, blocks, rare, capsys):
+def test_executions_become_blocks(count, own, blocks, rare):
     given = dict.fromkeys(("runs", "min_runs", "max_runs")) | own
-    assert hyperfine._blocks(count, given) == {"max_blocks": blocks, "rare": rare}
-    assert ("more than 5" in capsys.readouterr().err) == (own.get("runs") == 5)
+    assert hyperfine._blocks(count, given) == {"max_blocks": blocks, "rare": rare, "repeat": "1" if own else None}
+
+
+@pytest.mark.parametrize(
+    ("own", "said"),
+    [({"runs": 5}, "-r 5: a verdict needs at least 12 executions of each command: -r 12"),
+     ({"max_runs": 11}, "-M 11: a verdict needs at least 12 executions of each command: -M 12"),
+     ({"runs": 15}, "-r 15: a verdict needs an even number, as two run in pairs: -r 16")],
+)  # fmt: skip
+def test_a_number_without_a_verdict_is_refused(own, said):
+    with pytest.raises(LabError, match=f"^{said}$"):
+        hyperfine._blocks(2, dict.fromkeys(("runs", "min_runs", "max_runs")) | own)
+
+
+def test_all_executions_are_made():
+    for count in range(12, 400, 2):
+        found = hyperfine._blocks(2, {"runs": count, "min_runs": None, "max_runs": None})
+        session = SimpleNamespace(
+            spec=SimpleNamespace(kind="compare", rare=float(found["rare"])), arms="ab", records=list, tell=Mock()
+        )
+        conduct.plan_rare(session)
+        assert session.tell.call_args.kwargs["until"] * 2 == found["max_blocks"] * 2 == count
+
+
+@pytest.mark.parametrize("words", [("echo 'a", "true"), ("true", "echo a\\"), ("-N", "echo 'a | b", "true")])
+def test_an_unfinished_line_is_refused(here, words):
+    answer = here("bench", *words)
+    assert answer.status == 2 and len(answer.message().splitlines()) == 1
+    assert "quotation mark is not closed: echo 'a" in answer.message() or "backslash ends it" in answer.message()
+
+
+def test_a_comma_in_a_value():
+    assert [*expanded(["echo {n}"], [r"n=a\,b,c\\,d\e"], "-L")] == ["echo a,b", "echo c\\", "echo d\\e"]
+    with pytest.raises(LabError, match=r"^-L: 'n=a,,b'"):
+        expanded(["echo {n}"], ["n=a,,b"], "-L")
 
 
 def test_parameters_are_two_words():

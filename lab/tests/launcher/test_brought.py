@@ -34,9 +34,26 @@ def test_a_program_of_another_version_is_not_taken(brought, tmp_path, monkeypatc
 
 def test_the_library_of_the_wheel_serves_where_there_is_no_other(brought, monkeypatch):
     monkeypatch.setattr(peers, "BROUGHT", brought)
-    monkeypatch.setattr(project, "root", lambda: None)
+    monkeypatch.setattr(project, "roots", list)
     monkeypatch.setattr(peers, "_installed", lambda names: None)
     with pytest.raises(LabError, match=r"libhakmem\.so is not there"):
         peers.hakmem_library()
     (brought / "libhakmem.so").write_bytes(b"")
     assert peers.hakmem_library().path == brought / "libhakmem.so"
+
+
+def test_in_an_unbuilt_checkout_the_package_s_own_library_serves(tmp_path, monkeypatch):
+    own, other = tmp_path / "own", tmp_path / "other"
+    for folder in (own, other):
+        for name in ("include/hakmem.h", "src/fast.h"):
+            (folder / name).parent.mkdir(parents=True)
+            (folder / name).touch()
+    library = project.release_library(own)
+    library.parent.mkdir(parents=True)
+    library.touch()
+    monkeypatch.chdir(other)
+    monkeypatch.setattr(project, "__file__", str(own / "lab" / "project.py"))
+    assert project.root() == other and peers.hakmem_library().path == library
+    project.release_library(other).parent.mkdir(parents=True)
+    project.release_library(other).touch()
+    assert peers.hakmem_library().path == project.release_library(other)

@@ -66,6 +66,8 @@ def wanted(until, settled=True):
     [
         ("ab", 2, 0.1, 15, "10"),
         ("ab", 2, 0.07, 22, "7"),
+        ("ab", 2, 3 / 7, 4, "43"),
+        ("ab", 2, 3 / 94, 47, "3.2"),
         ("compare", 3, 0.1, 30, "10"),
         ("compare", 2, 0.1, 15, "10"),
         ("sweep", 4, 0.1, 15, "10"),
@@ -179,7 +181,7 @@ def test_a_failing_cleanup_is_a_warning_however_the_run_ended(conducted, step, t
     env = {"STATUS": "7", "LOG": str(tmp_path / "log")}
     spec = build(BlockSpec, {"kind": "ab", "command": ["true"], "cleanup": [str(step)], "env": env}, "test")
     try:
-        with conduct._around(spec, SimpleNamespace(say=said.append)):
+        with conduct._around(spec, SimpleNamespace(warn=said.append)):
             if fail:
                 raise fail
     except LabError as error:
@@ -187,7 +189,7 @@ def test_a_failing_cleanup_is_a_warning_however_the_run_ended(conducted, step, t
     else:
         assert fail is None
     (text,) = said
-    assert text.startswith("warning: cleanup: ") and "exit status 7" in text
+    assert text.startswith("cleanup: ") and "exit status 7" in text
 
 
 def test_a_step_that_is_no_program_says_which(conducted, tmp_path):

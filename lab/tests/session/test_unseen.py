@@ -20,6 +20,12 @@ def test_every_go_says_which_slow_runs_it_cannot_have_seen() -> None:
     assert none["verdict"] == "NO-GO" and "would not have been seen" not in explain.explain(none).more
 
 
+@pytest.mark.parametrize(("runs", "said"), [(4, "So few runs"), (5, "So few runs"), (6, "rarer than 1 in 2 ")])
+def test_few_runs_exclude_nothing(runs: int, said: str) -> None:
+    (text,) = unseen.unseen({"comparisons": [{"verdict": "GO", "runs_each": runs}]})
+    assert said in text and "1 in 1 " not in text
+
+
 @pytest.mark.parametrize("runs", [16, 60, 300, 1500])
 def test_what_is_said_to_be_seen_is_missed_in_at_most_alpha(runs: int) -> None:
     """An event happens to one in N runs, with N = runs / 3. Counts how many of 3,000 simulated arms miss it."""

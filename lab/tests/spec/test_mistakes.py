@@ -105,6 +105,7 @@ def test_a_missing_command_is_named(refused, kind):
         ("margin = 0", "margin", "more than 0"),
         ("margin = 1.5", "margin", "less than 1: write 1.5%"),
         ('guardrails = { rss = "10" }', "guardrails.rss", "less than 1: write 10%"),
+        ('margin = "200%"', "margin", "less than 1 (given: '200%')"),
         ("margin = -0.01", "margin", "more than 0"),
         ("margin = nan", "margin", ""),
         ("alpha = 0.5", "alpha", "less than 0.5"),

@@ -2,11 +2,12 @@
 
 import json
 import os
+import time
 
 import pytest
 
 from hakmem_lab.errors import LabError
-from hakmem_lab.store.runs import DESCRIBED, Store, default_folder
+from hakmem_lab.store.runs import DESCRIBED, RunFile, Store, default_folder
 
 NAMES = ("20260101-000000-ab-1111", "20260101-000000-ab-2222", "20260102-000000-aa-3333")
 
@@ -82,3 +83,25 @@ def test_the_default_folder_can_be_chosen(monkeypatch, tmp_path):
     assert default_folder() == tmp_path / ".local" / "share" / "hakmem-lab"
     monkeypatch.delenv("XDG_DATA_HOME")
     assert default_folder() == tmp_path / ".local" / "share" / "hakmem-lab"
+
+
+def test_runs_are_named_and_listed_by_universal_time(store, here, monkeypatch):
+    """The clock of the second run shows an hour less, as after the end of summer time."""
+    for at, zone in enumerate(("UTC-2", "UTC-1")):
+        monkeypatch.setenv("TZ", zone)
+        time.tzset()
+        RunFile.create(store, "ab", dict.fromkeys(DESCRIBED) | {"question": str(at)}).close()
+    monkeypatch.undo()
+    time.tzset()
+    first, second = (file.id[:15] for file in Store(store).runs())
+    assert abs(int(first[9:11]) - time.gmtime().tm_hour) <= 1 and second[:11] == first[:11]
+
+
+def test_a_list_is_sorted_by_the_time_of_creation(store, here):
+    store.mkdir()
+    for name, created in zip(NAMES, ("2026-01-01T03", "2026-01-01T01", "2026-01-01T02"), strict=True):
+        header = dict.fromkeys(DESCRIBED) | {"arms": [], "command": {"argv": []}, "question": "q", "created": created}
+        header |= {"type": "header", "schema": 1, "id": name, "kind": name[16:18]}
+        (store / f"{name}.jsonl").write_text(json.dumps(header) + "\n")
+    listed = here("list", "--json", "-").result()["runs"]
+    assert [row["run"] for row in listed] == [NAMES[1], NAMES[2], NAMES[0]]

@@ -175,3 +175,12 @@ def test_written_and_read_again(written, printed):
     lines = [f"o 0 0 {STACK} 0 0 5 0", f"o 0 0 {c.MALLOC} 8 0 0 0", f"o 0 0 {c.THREAD_END} 0 0 0 0"]
     read = [line for line in printed(written(lines)) if line.startswith("o ")]
     assert read == lines
+
+
+@pytest.mark.parametrize(("mean", "said"), [(b"1", "nothing was allocated"), (b"512", "a smaller --rate")])
+def test_an_empty_trace_gets_advice_that_can_be_followed(tmp_path, mean, said):
+    path = tmp_path / "crafted"
+    path.write_bytes(c.trace(c.chunk(c.INFO, b'{"stacks": ' + mean + b"}")))
+    with pytest.raises(LabError, match=said):
+        stacks.by_stack(path)
+    assert said in forms.headline(places.HeapProfile(period=int(mean)))

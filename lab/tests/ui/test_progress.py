@@ -2,10 +2,13 @@
 
 import io
 import re
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
 from hakmem_lab.run import endings as ui
+from hakmem_lab.run.recorder import Recorder
 
 
 class Terminal(io.StringIO):
@@ -80,3 +83,21 @@ def test_the_looks_of_an_ab_share_one_total(here, fakes, monkeypatch):
     blocks = [(done, total) for done, total, note in seen if note.startswith("blocks")]
     assert {total for _, total in blocks} == {18}
     assert [done for done, _ in blocks] == sorted(done for done, _ in blocks)
+
+
+def test_quiet_hides_progress_but_no_warning(clock):
+    stream = io.StringIO()
+    progress = ui.Progress(stream, quiet=True)
+    progress.say("run 1: at most 3 s")
+    progress.update(1, 1)
+    progress.warn("cleanup: exit status 7")
+    progress.warn_early("not compared")
+    assert stream.getvalue() == "warning: cleanup: exit status 7\nwarning: not compared\n"
+
+
+def test_quiet_shows_the_warnings_of_a_run():
+    stream = io.StringIO()
+    own = SimpleNamespace(progress=ui.Progress(stream, quiet=True), event=Mock())
+    Recorder.warn(own, "load", "other programs keep 2 processors busy")
+    Recorder.tell(own, "more", "12 blocks are planned")
+    assert stream.getvalue() == "warning: other programs keep 2 processors busy\n"

@@ -36,7 +36,10 @@ def headline(profile: HeapProfile) -> str:
     if profile.missing and in_use:
         return f"{in_use:,.0f} bytes in use, by size; {profile.missing}"
     if not allocated:
-        return "nothing that was allocated was sampled: a smaller --rate samples more, --seconds longer"
+        smaller = "a smaller --rate samples more, --seconds longer"
+        return (
+            f"of what was allocated, nothing was sampled: {smaller}" if profile.period != 1 else "nothing was allocated"
+        )
     count = len(profile.values.keys() - profile.rows)
     return f"{in_use:,.0f} bytes in use, {allocated:,.0f} allocated, {count:,} stack{'' if count == 1 else 's'}"
 

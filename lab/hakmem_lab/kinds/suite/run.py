@@ -241,7 +241,7 @@ class Suite(Recorder):
                 self.sessions[row.key].event("fitness", reason)
                 reasons[reason] = [*reasons.get(reason, ()), row.key]
         for reason, keys in reasons.items():
-            self.progress.say(f"warning: no verdict on {', '.join(keys)}: {reason}")
+            self.progress.warn(f"no verdict on {', '.join(keys)}: {reason}")
 
     def _attach(self) -> None:
         for position, session in enumerate(self.sessions.values()):
