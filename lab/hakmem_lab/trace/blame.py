@@ -90,7 +90,8 @@ def by_pages(path: Path, process: int | None, arm: Arm, without: str | None, at:
         groups = sorted((group for group in kept if kept[group][2] >= LEAST_KIB), key=lambda group: -kept[group][2])
         tested = [_tested(rows[group - 1]["frames"], kept[group], whole, replays.run(group)) for group in groups[:MOST]]
     return {"schema": SCHEMA, "process": counted["process"], "about": counted["about"], "allocator": arm.name,
-            "moment": moment, "settled_kib": whole["settled_kib"], "live_kib": whole["live_kib"], "tested": tested,
+            "others": counted["others"], "moment": moment, "settled_kib": whole["settled_kib"],
+            "live_kib": whole["live_kib"], "tested": tested,
             "untested": len(groups) - len(tested), "answer": answer(tested, moment)}  # fmt: skip
 
 

@@ -7,13 +7,15 @@ from typing import Any
 from hakmem_lab.errors import LabError
 from hakmem_lab.inside.profile.places import TYPES as HEAP_TYPES
 from hakmem_lab.inside.profile.places import UNKNOWN, HeapProfile, Place, Stack, resolve
-from hakmem_lab.trace.contents import asked, contents, texts_of
+from hakmem_lab.trace.contents import asked, contents, texts_of, words
 
 # TYPES: the values of a profile; VALUES: the same values in a row. Blocks that were never freed count as in use.
 TYPES = (*HEAP_TYPES[:4], ("peak_space", "bytes"), ("temporary_objects", "count"), ("temporary_space", "bytes"))
 VALUES = ("calls", "bytes", "kept", "kept_bytes", "peak_bytes", "temporaries", "temporary_bytes")
 SCHEMA = "hakmem-stacks 1"
 MEAN_MOST = 1 << 40
+BYTES = 3  # column of a row of `by_stack`
+MOST_NAMED = 5
 PLUMBING = ("operator new", "operator delete", "std::", "__gnu_cxx::", "void std::", "__libc_start", "_start")
 
 
@@ -26,12 +28,12 @@ def mean_bytes(path: Path) -> int:
 
 
 def by_stack(path: Path, process: int | None = None) -> tuple[dict[str, Any], HeapProfile]:
-    """(counts with `stacks`, the same as a profile for other tools) of one process, by default the one with the most
-    stacks. Stacks with the same functions form one row. Raises LabError."""
+    """(counts with `stacks`, the same as a profile for other tools) of one process, by default the one that allocated
+    most. `others` are the other processes. Stacks with the same functions form one row. Raises LabError."""
     mean = mean_bytes(path)
     found = asked(path, "stacks", str(mean), *([] if process is None else [str(process)]))
-    one = max(found["processes"], key=lambda each: len(each["by_stack"]), default=None)
-    if one is None or not one["by_stack"]:
+    ordered = sorted(found["processes"], key=_bytes, reverse=True)
+    if not ordered or not (one := ordered[0])["by_stack"]:
         sampled = "of what was allocated, nothing was sampled: record it with a smaller --rate"
         raise LabError(f"{path}: {sampled if mean > 1 else 'nothing was allocated'}")
     places = _Places(path, texts_of(path, one["stacks"]))
@@ -52,8 +54,40 @@ def by_stack(path: Path, process: int | None = None) -> tuple[dict[str, Any], He
     for row in rows.values():
         row["grown_bytes"] = row["live"][-1] - row["live"][len(row["live"]) // 2 - 1] if len(row["live"]) > 1 else 0.0
     kept = {key: value for key, value in one.items() if key not in ("by_stack", "stacks")}
-    profile.comments = [f"hak trace {path} --by stack: process {one['process']}"]
+    kept["others"] = [
+        {"process": each["process"], "program": program(each), "bytes": _bytes(each)}
+        for each in ordered[1:]
+        if each["by_stack"]
+    ]
+    profile.comments = [f"hak trace {path} --by stack: process {one['process']}, {program(one)}", *not_shown(kept)]
     return kept | {"mean_bytes": mean, "stacks": [*rows.values()], "partial": found["partial"]}, profile
+
+
+def _bytes(process: Mapping[str, Any]) -> float:
+    """Bytes that a process has allocated itself: blocks that it inherited have no stack there."""
+    return float(sum(row[BYTES] for row in process["by_stack"]))
+
+
+def program(process: Mapping[str, Any]) -> str:
+    """The name of a process's program."""
+    text = words(process["about"], "command") or words(process["about"], "executable") or "?"
+    return text.partition(" ")[0].rpartition("/")[2] or text
+
+
+def not_shown(result: Mapping[str, Any]) -> list[str]:
+    """A line about the processes whose stacks are not shown, the largest first; empty if there are none."""
+    found: dict[str, list[float]] = {}
+    for each in result.get("others", []):
+        found.setdefault(each["program"], []).append(each["bytes"])
+    if not found:
+        return []
+    most = sorted(found.items(), key=lambda row: -sum(row[1]))
+    told = [
+        f"{name} ({f'{len(own)} processes, ' if len(own) > 1 else ''}{sum(own):,.0f} bytes)"
+        for name, own in most[:MOST_NAMED]
+    ]
+    more = f" and {len(most) - MOST_NAMED} more programs" if len(most) > MOST_NAMED else ""
+    return [f"not shown here: {', '.join(told)}{more}; --process N shows one of them"]
 
 
 def _row(frames: list, points: int) -> dict[str, Any]:

@@ -39,7 +39,9 @@ def asked(monkeypatch):
     monkeypatch.setattr(blame.stacks, "mean_bytes", lambda path: 1)
     monkeypatch.setattr(blame.stacks, "without_plumbing", list)
     monkeypatch.setattr(
-        blame.stacks, "by_stack", lambda path, process: ({"process": 7, "about": {}, "stacks": STACKS}, None)
+        blame.stacks,
+        "by_stack",
+        lambda path, process: ({"process": 7, "about": {}, "others": [], "stacks": STACKS}, None),
     )
     monkeypatch.setattr(blame, "counts", lambda path, process: {"processes": [{"peak_time_ns": 12 * process}]})
 

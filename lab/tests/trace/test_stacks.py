@@ -184,3 +184,26 @@ def test_an_empty_trace_gets_advice_that_can_be_followed(tmp_path, mean, said):
     with pytest.raises(LabError, match=said):
         stacks.by_stack(path)
     assert said in forms.headline(places.HeapProfile(period=int(mean)))
+
+
+def test_of_a_wrapper_and_its_program_the_one_that_allocates_most_is_shown(here, tmp_path):
+    """Process 0 has two stacks with 200 bytes each, process 1 has one with 9,000."""
+    two = bytes([STACK, c.MALLOC | c.NEXT, STACK, c.MALLOC | c.NEXT, c.THREAD_END])
+    one = bytes([STACK, c.MALLOC | c.NEXT, c.THREAD_END])
+    path, parts = tmp_path / "both.trace", [INFO]
+    for number, (name, codes, sizes, nodes) in enumerate(
+        [("bash", two, c.leb(200) * 2, c.leb(1) + c.leb(2)), ("big", one, c.leb(9000), c.leb(2))]
+    ):
+        about = json.dumps({"command": f"/bin/{name} x"}).encode()
+        parts += [c.chunk(c.PROCESS, about, process=number), c.chunk(STACKS, json.dumps(TREE).encode(), process=number)]
+        parts += [c.thread(0, codes, sizes, b"", b"", nodes, slots=2, process=number)]
+    path.write_bytes(c.trace(*parts))
+    said = "not shown here: bash (400 bytes); --process N shows one of them"
+    found, profile = stacks.by_stack(path)
+    assert (found["process"], found["others"]) == (1, [{"process": 0, "program": "bash", "bytes": 400.0}])
+    assert said in profile.comments and "big" in profile.comments[0]
+    html = tmp_path / "x.html"
+    answer = here("trace", path, "--by", "stack", "--html", html, "-o", tmp_path / "x.txt")
+    assert "process 1: big x" in answer.out and said in answer.out
+    assert said in (tmp_path / "x.txt").read_text() and said[1:] in html.read_text()
+    assert stacks.by_stack(path, 0)[0]["process"] == 0

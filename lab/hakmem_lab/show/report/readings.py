@@ -14,7 +14,7 @@ from hakmem_lab.show.report.model import Table
 from hakmem_lab.show.report.page import reading
 from hakmem_lab.show.report.svg import SENTINELS, Picture, arm_colour, canvas, drawing, label
 from hakmem_lab.show.terminal import process, traced
-from hakmem_lab.trace.stacks import tree, without_plumbing
+from hakmem_lab.trace.stacks import not_shown, tree, without_plumbing
 
 ROW_IN = 0.3
 CHUNKS, PER_ROW = 512, 4  # drawn; to a line
@@ -151,7 +151,12 @@ def stacks(result: Mapping[str, Any]) -> str:
         headline=f"{traced.sampled(result)}.",
         pictures=pictures,
         tables=[_table(result)],
-        note="A frame is as wide as its share; hold the pointer over it for its figures. Callers are above.",
+        note=" ".join(
+            [
+                "A frame is as wide as its share; hold the pointer over it for its figures. Callers are above.",
+                *(f"{line[:1].upper()}{line[1:]}." for line in not_shown(result)),
+            ]
+        ),
     )
 
 

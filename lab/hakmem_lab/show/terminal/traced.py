@@ -8,7 +8,7 @@ from typing import Any
 from hakmem_lab.errors import one_line
 from hakmem_lab.show.terminal import number, output, table_of
 from hakmem_lab.trace.contents import left_out, words
-from hakmem_lab.trace.stacks import without_plumbing
+from hakmem_lab.trace.stacks import not_shown, without_plumbing
 
 BAR = 30
 PROCESSES, THREADS, SIZES = 12, 8, 8  # shown; --json has all
@@ -201,6 +201,8 @@ def show_stacks(result: Mapping[str, Any]) -> None:
     if result["partial"]:
         console.print(f"partial: {result['partial']}", style="bold yellow", soft_wrap=True)
     console.print(f"  {sampled(result)}", soft_wrap=True)
+    for line in not_shown(result):
+        console.print(f"  {line}", soft_wrap=True)
     stacks = without_plumbing(result["stacks"])
     for question, key, beside in QUESTIONS:
         rows = sorted((each for each in stacks if each[key] >= 1), key=lambda each: -each[key])
@@ -216,6 +218,8 @@ def show_pages(result: Mapping[str, Any]) -> None:
     console.print(f"{result['answer']}.", style="bold", soft_wrap=True)
     console.print(f"process {result['process']}: {name(result)}, replayed on {result['allocator']}; in all it holds "
                   f"{size(KIB * result['settled_kib'])} {result['moment']}", soft_wrap=True)  # fmt: skip
+    for line in not_shown(result):
+        console.print(line, soft_wrap=True)
     cells = []
     for row in result["tested"]:
         error = "" if row["error"] is None else f"{100 * row['error']:+.0f} %"
