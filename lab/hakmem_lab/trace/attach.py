@@ -10,7 +10,7 @@ import platform
 import shutil
 import struct
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from hakmem_lab.errors import LabError
@@ -18,7 +18,7 @@ from hakmem_lab.inside.links import Linked
 from hakmem_lab.inside.memory import Gone, Process, Unreadable
 from hakmem_lab.inside.ptrace import Calls, Thread, machine
 from hakmem_lab.system import files, signals
-from hakmem_lab.trace import reach, recorder
+from hakmem_lab.trace import named, reach, recorder, stacks
 from hakmem_lab.trace.reach import ATTACH, START, Reach, Refused
 from hakmem_lab.trace.record import Collector, Recorded, information, stopped_after, stopped_by_signals
 
@@ -55,7 +55,7 @@ def process(pid: int, output: Path, seconds: float | None = None, stack_bytes: i
     was_there = output.exists()
     info = information(files.words(f"/proc/{pid}/cmdline"), None, stack_bytes)
     info |= {"cwd": _folder(pid), "environment": {}, "stdin": None}
-    with Collector(output, info) as collector:
+    with _names_kept(pid, output, stack_bytes), Collector(output, info) as collector:
         if foreign:  # its user may have no access to our folders
             library = Path(shutil.copy(library, collector.socket.parent))
             library.chmod(0o755)
@@ -70,6 +70,20 @@ def process(pid: int, output: Path, seconds: float | None = None, stack_bytes: i
             collector.tell("exited 0 0 0 0")  # we started no command to wait for
             with stopped_after(collector, seconds):
                 return collector.wait()
+
+
+@contextlib.contextmanager
+def _names_kept(pid: int, trace: Path, stack_bytes: int) -> Iterator[None]:
+    """Afterwards, the names of the process's functions are in the trace, if its files are not ours."""
+    root = named.elsewhere(pid) if stack_bytes else None
+    try:
+        yield
+        if root is not None:
+            with contextlib.suppress(LabError):  # a damaged trace, which the reader reports
+                stacks.keep_names(trace, root)
+    finally:
+        if root is not None:
+            os.close(root)
 
 
 def _user(pid: int) -> int:

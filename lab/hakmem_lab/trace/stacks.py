@@ -6,7 +6,8 @@ from typing import Any
 
 from hakmem_lab.errors import LabError
 from hakmem_lab.inside.profile.places import TYPES as HEAP_TYPES
-from hakmem_lab.inside.profile.places import UNKNOWN, HeapProfile, Place, Stack, resolve
+from hakmem_lab.inside.profile.places import UNKNOWN, HeapProfile, Place, Stack
+from hakmem_lab.trace import named
 from hakmem_lab.trace.contents import asked, contents, texts_of, words
 
 # TYPES: the values of a profile; VALUES: the same values in a row. Blocks that were never freed count as in use.
@@ -41,7 +42,8 @@ def by_stack(path: Path, process: int | None = None) -> tuple[dict[str, Any], He
     stacks = [(places.stack(row[0]), row) for row in one["by_stack"]]
     for stack, row in stacks:
         profile.add(stack, row[2:9])
-    names = resolve(profile.places())
+    profile.named = named.stored(path)
+    names = profile.names()
     rows: dict[tuple[str, ...], dict[str, Any]] = {}
     for stack, (node, samples, *values, series) in stacks:
         frames = [name for place in stack for name in names.of(place)]
@@ -88,6 +90,17 @@ def not_shown(result: Mapping[str, Any]) -> list[str]:
     ]
     more = f" and {len(most) - MOST_NAMED} more programs" if len(most) > MOST_NAMED else ""
     return [f"not shown here: {', '.join(told)}{more}; --process N shows one of them"]
+
+
+def keep_names(path: Path, root: int) -> None:
+    """Add names from below another root to a trace, for its processes with stacks."""
+    found = asked(path, "stacks", str(mean_bytes(path)))
+    places = set[Place]()
+    for each in found["processes"]:
+        tree = _Places(path, texts_of(path, each["stacks"]))
+        stacks = [tree.stack(row[0]) for row in each["by_stack"]]
+        places |= {place for stack in stacks for place in stack if isinstance(place, Place)}
+    named.keep(path, places, root)
 
 
 def _row(frames: list, points: int) -> dict[str, Any]:

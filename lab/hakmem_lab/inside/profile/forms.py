@@ -23,7 +23,6 @@ from hakmem_lab.inside.profile.places import (
     Names,
     Place,
     Stack,
-    resolve,
 )
 from hakmem_lab.inside.profile.profile_pb2 import Profile
 from hakmem_lab.system import files
@@ -56,7 +55,7 @@ def check(path: Path) -> None:
 
 
 def write(profile: HeapProfile, path: Path) -> None:
-    names = resolve(profile.places(), profile.copies)
+    names = profile.names()
     if path.name.endswith(".pb.gz"):
         data = gzip.compress(encode(profile, names), mtime=0)
     else:
@@ -113,7 +112,7 @@ def changes(before: HeapProfile, after: HeapProfile) -> str:
     chance = max(before.period, after.period)
     rows: dict[tuple[str, ...], list[list[float]]] = {}
     for which, profile in enumerate((before, after)):
-        names = resolve(profile.places(), profile.copies)
+        names = profile.names()
         for stack, values in profile.values.items():
             row = rows.setdefault(tuple(name.function for name in _functions(stack, names)), [[0.0] * 4, [0.0] * 4])
             row[which] = [one + other for one, other in zip(row[which], values[:4], strict=True)]

@@ -60,6 +60,7 @@ class HeapProfile:
     comments: list[str] = field(default_factory=list)
     main: str = ""  # the program's own file
     copies: dict[str, list[str]] = field(default_factory=dict)  # file -> other paths to read it from
+    named: dict[Place, Sequence["Name"]] = field(default_factory=dict)  # places whose names are known already
     missing: str = ""  # what the profile lacks, and why
     rows: frozenset[Stack] = frozenset()  # keys of `values` that stand for the allocator's own memory
 
@@ -73,6 +74,11 @@ class HeapProfile:
 
     def places(self) -> set[Place]:
         return {place for stack in self.values for place in stack if isinstance(place, Place)}
+
+    def names(self) -> "Names":
+        """The names of all places. Raises nothing: what has no name gets its place as one."""
+        found = resolve(self.places() - self.named.keys(), self.copies)
+        return Names({**found.known, **self.named})
 
     def join(self, other: "HeapProfile") -> None:
         """Add another process's profile; equal stacks are counted together."""
