@@ -3,6 +3,7 @@
 
 #include "fast.h"
 #include "process.h"
+#include "retain.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -53,7 +54,7 @@ FORWARD_AS(__libc_pvalloc, void *, pvalloc, (size_t bytes), bytes)
 static int retain(int value) {
   int saved = errno;
   char text[24];
-  snprintf(text, sizeof text, "%lld", value < 0 ? 1LL << 40 : value);
+  snprintf(text, sizeof text, "%lld", value < 0 ? (long long)HAK_RETAIN_ALL : value);
   int failed = hak_option_set("RETAIN", text);
   errno = saved;
   return failed == 0;

@@ -99,13 +99,17 @@ size_t hak_retain_target_locked(void) {
   return larger(warm_pool(), smaller(allowed, larger(least, hak_option_slices(HAK_OPTION_RETAIN_MAX))));
 }
 
+bool hak_retain_keeps_all(void) {
+  return hak_option_size(HAK_OPTION_RETAIN) >= HAK_RETAIN_ALL;
+}
+
 static size_t beyond(size_t slices) {
   size_t free = hak_arena.dirty_slices, kept = slices + hak_arena.stuck_slices;
   return free > kept ? free - kept : 0;
 }
 
 size_t hak_retain_surplus_locked(void) {
-  return larger(beyond(hak_retain_target_locked()), smaller(hak_arena.retention.idle, beyond(warm_pool())));
+  return hak_retain_keeps_all() ? 0 : larger(beyond(hak_retain_target_locked()), smaller(hak_arena.retention.idle, beyond(warm_pool())));
 }
 
 size_t hak_retain_batch_locked(size_t surplus, size_t given) {

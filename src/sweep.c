@@ -5,6 +5,7 @@
 #include "freed.h"
 #include "os.h"
 #include "pagemap.h"
+#include "retain.h"
 
 /* Slabs of one step. A sweep of fewer slabs is not worth its calls. Nor is one of a smaller part of the memory in use
  * than the part that makes a slab sparse. */
@@ -152,7 +153,8 @@ static _Atomic int sweeping;
 
 static void begin_sweep(size_t full) {
   int none = 0;
-  if (atomic_compare_exchange_strong_explicit(&sweeping, &none, 1, memory_order_relaxed, memory_order_relaxed)) {
+  if (!hak_retain_keeps_all() &&
+      atomic_compare_exchange_strong_explicit(&sweeping, &none, 1, memory_order_relaxed, memory_order_relaxed)) {
     atomic_store_explicit(&most_full, full, memory_order_relaxed);
   }
 }
