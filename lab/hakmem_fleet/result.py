@@ -10,10 +10,10 @@ from hakmem_fleet.hosts import LEAST_HOSTS, Host
 from hakmem_lab.judge import failing, two_arms
 from hakmem_lab.judge.analysis import COMPARED, arm_rows, base_result, comparison, log_ratios, measured, metric_of
 from hakmem_lab.judge.explain import explained
-from hakmem_lab.judge.statistics import verdict
+from hakmem_lab.judge.statistics import further, verdict
 from hakmem_lab.judge.statistics.paired import Interval, as_log, as_ratio
 from hakmem_lab.judge.statistics.verdict import Guardrail, GuardrailStatus, Verdict
-from hakmem_lab.judge.words import MEAN_OF
+from hakmem_lab.judge.words import BESIDE, MEAN_OF
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.plan.spec import guardrails_of
 from hakmem_lab.store.query import Blocks, events
@@ -37,7 +37,7 @@ def analyse(header: dict, records: list[dict]) -> dict:
     result["arms"] = arm_rows(header, blocks, metric_of(header))
     result["fleet"] |= _differences(header, records, found)
     result |= _judged(header, by_host, found)
-    result["comparisons"] += _secondary(header, by_host, (first, second))
+    result["comparisons"] += _secondary(header, by_host, (first, second), result["verdict"] != Verdict.INCONCLUSIVE)
     planned, closed = header["spec"]["max-blocks"], bool(events(records, CLOSED))
     complete = closed or len(blocks) >= planned  # closed by --close: no more blocks will come
     if not complete:
@@ -79,6 +79,8 @@ def _judged(header: dict, by_host: Mapping[str, Blocks], found: Mapping[str, Hos
     if whole.hosts < LEAST_HOSTS or torn:
         checked = Verdict.INCONCLUSIVE
     row = comparison(interval, *pair, spec["metric"], str(checked), narrow)
+    unsupported = means is not None and not vetoed_by and verdict.unsupported(checked, means, as_log(spec["margin"]))
+    row["mean_open"] = unsupported
     rows_of_means = [] if means is None else [comparison(means, *pair, MEAN_OF + metric_of(header).label)]
     return {
         "verdict": str(checked),
@@ -111,15 +113,14 @@ def _guardrail(metric: Metric, limit: float, found: Mapping[str, Host], alpha: f
     return on_average
 
 
-def _secondary(header: dict, by_host: Mapping[str, Blocks], pair: Pair) -> list[dict]:
-    """Changes of other metrics on average over the fleet, for information."""
-    rows = []
-    for name in COMPARED:
-        found = _columns(by_host, pair, Metric(name)) if name != header["spec"]["metric"] else {}
-        if found:
-            interval = hosts.fleet(list(found.values())).interval(1 - header["spec"]["alpha"])
-            rows.append(comparison(interval, *pair, name))
-    return rows
+def _secondary(header: dict, by_host: Mapping[str, Blocks], pair: Pair, decided: bool) -> list[dict]:
+    """Changes of other metrics on average over the fleet, for information. The intervals hold at once."""
+    columns = {name: _columns(by_host, pair, Metric(name)) for name in COMPARED if name != header["spec"]["metric"]}
+    known = {name: found for name, found in columns.items() if found}
+    alphas = further.alphas(list(known), BESIDE, header["spec"]["alpha"], decided)
+    whole = {name: hosts.fleet(list(found.values())).interval(1 - alphas[name]) for name, found in known.items()}
+    level = 1 - header["spec"]["alpha"]
+    return [comparison(replace(interval, level=level), *pair, name) for name, interval in whole.items()]
 
 
 def kind_of(host: dict) -> str:

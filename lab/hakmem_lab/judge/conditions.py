@@ -4,13 +4,16 @@ A condition is a key of the spec, and also the phase of its blocks. The same ana
 verdict has the error rate of a separate run.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+from hakmem_lab.judge import words
+from hakmem_lab.judge.statistics.paired import Interval, as_log, difference
 
 Record = dict[str, Any]
 MEASURE = "measure"
 TITLES = {"beside-load": "beside two busy neighbours", "precondition": "on a used heap"}
-OPEN = "INCONCLUSIVE"
 
 
 def asked(spec: Mapping[str, Any]) -> list[str]:
@@ -25,28 +28,48 @@ def only(records: Sequence[Record], phase: str) -> list[Record]:
     return [record | {"phase": MEASURE} if record.get("phase") == phase else record for record in kept]
 
 
-def verdicts(result: Mapping[str, Any]) -> dict[str, str]:
-    """Arm -> its verdict; with two arms, the run's verdict."""
-    rows = [row for row in result.get("comparisons") or [] if row.get("verdict") and row.get("treatment")]
-    whole = {str(row["treatment"]): str(result["verdict"]) for row in rows[:1]} if result.get("verdict") else {}
-    return {str(row["treatment"]): str(row["verdict"]) for row in rows} | whole
-
-
 def sentences(result: Mapping[str, Any]) -> list[str]:
-    """Sentences with the finding under each condition, and whether a verdict depends on the condition."""
-    found, alone = [], verdicts(result)
+    """Sentences with the finding under each condition, and whether the effect depends on the condition."""
+    found = []
     for each in result.get("conditions") or []:
-        title, there = str(each["title"]), verdicts(each)
-        pairs = {name: (alone[name], there[name]) for name in alone if name in there}
-        apart = [f"{name}: {a} without, {b} {title}" for name, (a, b) in pairs.items() if a != b and OPEN not in (a, b)]
-        unknown = [name for name, pair in pairs.items() if OPEN in pair]
+        title = str(each["title"])
         found.append(f"{title[:1].upper()}{title[1:]}, by {each['blocks']} blocks: {each['headline']}.")
-        if "suite" in each:  # a suite's bars are judged under each condition
-            continue
-        if apart:
-            found.append(f"The verdict depends on it ({'; '.join(apart)}).")
-        elif unknown or not pairs:
-            found.append("Whether the verdict depends on it is open.")
-        else:
-            found.append("The verdict does not depend on it.")
+        if "suite" not in each:  # a suite's bars are judged under each condition
+            found.append(_dependence(result, each))
     return found
+
+
+def _dependence(result: Mapping[str, Any], there: Mapping[str, Any]) -> str:
+    """Whether the effects depend on the condition, by the intervals of the differences."""
+    alone, margin = _effects(result), words.finite(result.get("margin")) or 0.0
+    changes = {name: difference(alone[name], effect) for name, effect in _effects(there).items() if name in alone}
+    apart = {name: found for name, found in changes.items() if found.excludes_zero()}
+    if apart:
+        return f"The effect depends on it ({_further(result, apart)})."
+    within = (-as_log(margin) < found.low and found.high < as_log(margin) for found in changes.values())
+    if changes and all(within):
+        return f"The effect does not depend on it by the {100 * margin:g} % that matters."
+    return f"Whether the effect depends on it is open{f' ({said})' if (said := _further(result, changes)) else ''}."
+
+
+def _effects(result: Mapping[str, Any]) -> dict[str, Interval]:
+    """Arm -> its effect on the primary metric, in logs; unlimited where an end is unknown."""
+    rows = [row for row in result.get("comparisons") or [] if row.get("verdict") and row.get("treatment")]
+    found = {}
+    for row in rows:
+        estimate, low, high = (words.finite(row.get(key)) for key in ("estimate", "ci_low", "ci_high"))
+        if estimate is not None:
+            ends = (
+                as_log(low) if low is not None and low > -1 else -math.inf,
+                math.inf if high is None else as_log(high),
+            )
+            found[str(row["treatment"])] = Interval(as_log(estimate), *ends, row.get("level") or 0.0, 0)
+    return found
+
+
+def _further(result: Mapping[str, Any], changes: Mapping[str, Interval]) -> str:
+    """By how much each effect is larger under the condition: b: with it a further 2 to 4 % faster."""
+    metric = words.described(dict(result))
+    told = {name: words.change(found.ends(), metric) for name, found in changes.items()}
+    parts = [f"{name}: with it a further {each.between}" for name, each in told.items() if each and each.between]
+    return "; ".join(parts)

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 from hakmem_lab.judge import words
 from hakmem_lab.judge.analysis import log_ratios, metric_of
-from hakmem_lab.judge.explain import BESIDE
 from hakmem_lab.judge.statistics.paired import as_ratio, hodges_lehmann
 from hakmem_lab.judge.two_arms import shared
 from hakmem_lab.plan.metrics import Metric
@@ -43,7 +42,8 @@ def _sentence(header: dict, blocks: Blocks, pair: tuple[str, str], ratios: Seque
     assert change is not None
     text = words.sentence(treatment, control, change)
     text += f" ({change.between} in single blocks)" if change.between else ""
-    agreed = [found.text for name in BESIDE if name != metric.name and (found := _agreed(header, blocks, pair, name))]
+    others = [name for name in words.BESIDE if name != metric.name]
+    agreed = [found.text for name in others if (found := _agreed(header, blocks, pair, name))]
     return f"{text}; in every block {words.listed(agreed)}" if agreed else text
 
 

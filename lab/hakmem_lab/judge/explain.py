@@ -79,7 +79,7 @@ def explain(result: Record) -> Explanation:
     (word, tone), withheld = _word(result), str(result.get("withheld") or "")
     headline, reasons = (withheld, result.get("so_far") or []) if withheld else _said(result)
     reasons = [*reasons, *sentences(result)]
-    caveats = [] if withheld or torn(result) else unseen(result)
+    caveats = [*(result.get("by_chance") or []), *([] if torn(result) else unseen(result))] if not withheld else []
     headline = headline.removesuffix(".") or _LAST_WORDS[tone]
     return Explanation(str(result.get("verdict") or ""), word, tone, headline, tuple(reasons), tuple(caveats))
 
@@ -206,7 +206,7 @@ def _shown(result: Record, row: Record, found: Change, treatment: str, control: 
         f"of {words.metric_name(result, rail.get('metric'))} no more than {tolerated(result, rail)} is tolerated"
         for rail in failed
     ]
-    return said, parts
+    return said, parts + _by_the_mean(result, row)
 
 
 def _beyond(result: Record, row: Record) -> bool:
@@ -227,6 +227,7 @@ def _alike(result: Record, row: Record, found: Change, treatment: str, control: 
     like = f"as fast as {control}" if found.style.speed else f"level with {control} in {found.style.noun}"
     parts = [f"Any difference is smaller than the {margin_text(result)} that matters{_with(row.get('level'))}"]
     parts += [f"but {name} got worse by more than is tolerated" for name in _rail_names(result, row, "failed")]
+    parts += _by_the_mean(result, row)
     return _but(f"{treatment} is {like}, within {margin_text(result)}", beside(result, row), "surely "), parts
 
 
@@ -282,16 +283,13 @@ def tolerated(result: Record, guardrail: Record) -> str:
     return "" if limit is None else words.tolerated(limit, words.style_of(described))
 
 
-BESIDE = ("wall", "cpu", "tree-cpu", "rss", "pss", "tree-memory")  # may be mentioned in a headline
-
-
 def beside(result: Record, row: Record, side: int = 0) -> list[str]:
     """Sure changes of other metrics by at least the margin: 83 % more peak memory. side: 1 gains, -1 losses, 0 both."""
     margin, found = finite(result.get("margin")) or 0.0, []
     for other in result.get("comparisons") or []:
         own = other.get("treatment") == row.get("treatment") and not other.get("verdict")
         way, estimate = words.sure(other), finite(other.get("estimate"))
-        if not own or not way or estimate is None or other.get("metric") not in BESIDE or side not in (0, way):
+        if not own or not way or estimate is None or other.get("metric") not in words.BESIDE or side not in (0, way):
             continue
         if max(estimate, 1 / (1 + estimate) - 1) >= margin and (change := words.change(other, other["metric"])):
             found.append((-way, change.text))
@@ -318,6 +316,15 @@ def _mean_row(result: Record, row: Record) -> Record | None:
     """The comparison of the same arm by its mean."""
     others = (other for other in result.get("comparisons") or [] if other.get("treatment") == row.get("treatment"))
     return next((other for other in others if re.match(r"(service-)?mean( of|$)", str(other.get("metric")))), None)
+
+
+def _by_the_mean(result: Record, row: Record) -> list[str]:
+    """The change by the mean of all runs, if the mean does not support the verdict."""
+    if not row.get("mean_open"):
+        return []
+    mean = _mean_row(result, row)
+    change = change_of(result, mean) if mean else None
+    return [f"by the mean of all runs {change.told()}" if change else "the mean of all runs does not show it"]
 
 
 def _both_averages(result: Record, row: Record, typical: Change) -> list[str]:
@@ -357,7 +364,8 @@ def _several(result: Record, rows: Sequence[Record]) -> Said:
         parts += [f"{listed(plain)} {text}"] if plain else []
         parts += [_but(f"{name} {text}", besides, "surely ") for name, besides in chosen if besides]
     parts += map(str, failed.values())
-    return (about + "; ".join(parts) if parts else ""), _not_decided(result, kept)
+    means = [f"{row.get('treatment')}: {text}." for row in kept for text in _by_the_mean(result, row)]
+    return (about + "; ".join(parts) if parts else ""), [*means, *_not_decided(result, kept)]
 
 
 def _sized(result: Record, row: Record) -> str:

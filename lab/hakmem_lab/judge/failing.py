@@ -1,5 +1,6 @@
-"""Failures are an outcome of their own: an arm that failed more often than another is never called better or level,
-however fast its other runs were. Pure: records in.
+"""Failures are an outcome of their own: an arm that surely fails more often than another is never called better or
+level, however fast its other runs were. Fisher's exact test decides at the alpha of the verdict. Failures that chance
+explains are stated beside the verdict. Pure: records in.
 """
 
 import textwrap
@@ -24,16 +25,18 @@ def failures(records: Iterable[dict]) -> list[dict]:
     ]
 
 
-def failed_runs(records: Iterable[dict], arm: str | None = None) -> list[dict]:
-    """Failed runs of the phases that compare arms."""
+def compared_runs(records: Iterable[dict], arm: str | None = None) -> list[dict]:
+    """Runs of the phases that compare arms, the failed ones included."""
     return [
         record
         for record in records
-        if record["type"] == "run"
-        and not record["ok"]
-        and record.get("phase") in COMPARED_PHASES
-        and arm in (None, record["arm"])
+        if record["type"] == "run" and record.get("phase") in COMPARED_PHASES and arm in (None, record["arm"])
     ]
+
+
+def failed_runs(records: Iterable[dict], arm: str | None = None) -> list[dict]:
+    """Failed runs of the phases that compare arms."""
+    return [run for run in compared_runs(records, arm) if not run["ok"]]
 
 
 def gone(records: Iterable[dict]) -> dict[str, int]:
@@ -43,27 +46,40 @@ def gone(records: Iterable[dict]) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Failing:
-    """Two arms that failed at different rates: the worse arm; text: how often, and how its last failure ended."""
+    """Two arms that failed at different rates: the worse arm; text: how often, and how its last failure ended; sure:
+    chance does not explain the difference."""
 
     arm: str
     text: str
+    sure: bool
 
 
-def unequal(records: Sequence[dict], first: str, second: str) -> Failing | None:
+def differ(failed: tuple[int, int], runs: tuple[int, int], alpha: float) -> bool:
+    """Whether two sides fail at different rates, by Fisher's exact test. runs: of each side, the failed ones
+    included."""
+    from scipy.stats import fisher_exact  # slow to load, and needed only if runs failed
+
+    (a, b), (n, m) = failed, runs
+    return a != b and float(fisher_exact([[a, n - a], [b, m - b]]).pvalue) <= alpha
+
+
+def unequal(records: Sequence[dict], first: str, second: str, alpha: float) -> Failing | None:
     """The arm that failed more often in blocks that both arms began; None if both failed equally often."""
     apart = {
         _attempt(record)
         for record in records
         if record["type"] == "block" and not {first, second} <= set(record.get("order") or (first, second))
     }
-    shared = [run for run in failed_runs(records) if _attempt(run) not in apart]
-    runs = sorted(([run for run in shared if run["arm"] == name] for name in (second, first)), key=len)
-    if len(runs[0]) == len(runs[1]):
+    shared = [run for run in compared_runs(records) if _attempt(run) not in apart]
+    runs = {name: [run for run in shared if run["arm"] == name] for name in (second, first)}
+    lost = {name: [run for run in own if not run["ok"]] for name, own in runs.items()}
+    other, worse = sorted(lost, key=lambda name: len(lost[name]))
+    few, many = len(lost[other]), len(lost[worse])
+    if few == many:
         return None
-    last = runs[1][-1]
-    other = first if last["arm"] == second else second
-    why = textwrap.shorten(last["why"], WHY_CHARACTERS, placeholder=" …")  # another message has it in full
-    return Failing(last["arm"], f"{last['arm']} failed {times(len(runs[1]))} ({why}), {other} {times(len(runs[0]))}")
+    why = textwrap.shorten(lost[worse][-1]["why"], WHY_CHARACTERS, placeholder=" …")  # another message has it in full
+    text = f"{worse} failed {times(many)} ({why}), {other} {times(few)}"
+    return Failing(worse, text, differ((few, many), (len(runs[other]), len(runs[worse])), alpha))
 
 
 def _attempt(record: dict) -> tuple:
@@ -75,23 +91,29 @@ def times(count: int) -> str:
 
 
 def forbids(found: Failing | None, verdict: str | None, first: str, second: str) -> bool:
-    """Whether this verdict calls better, or level, the arm that failed more often."""
+    """Whether this verdict calls better, or level, the arm that surely fails more often."""
     praised = {"GO": (second,), "NO-GO": (first,), "NEUTRAL": (first, second)}
-    return found is not None and found.arm in praised.get(str(verdict), ())
+    return found is not None and found.sure and found.arm in praised.get(str(verdict), ())
+
+
+def by_chance(records: Sequence[dict], first: str, others: Iterable[str], alpha: float) -> dict[str, list[str]]:
+    """The key of a result with the failures of verdicts that stand although one arm failed more often."""
+    found = (unequal(records, first, name, alpha) for name in others)
+    return {"by_chance": [f"{each.text}: chance may explain it." for each in found if each and not each.sure]}
 
 
 def withheld_of(
-    decisions: Mapping, records: Sequence[dict], first: str, others: Sequence[str]
+    decisions: Mapping, records: Sequence[dict], first: str, others: Sequence[str], alpha: float
 ) -> tuple[dict, dict[str, str]]:
     """The decisions on several arms against the first one, INCONCLUSIVE in place of forbidden verdicts; and the arms
-    that get no verdict because of failures, theirs or the first arm's: arm -> text."""
+    that get no verdict because of failures, theirs or the first arm's: arm -> text. alpha: that of each arm."""
     failed: dict[str, str] = {}
     kept = dict(decisions)
     for name in others:
-        found, decision = unequal(records, first, name), decisions.get(name)
+        found, decision = unequal(records, first, name, alpha), decisions.get(name)
         if found is None or decision is None:
             failed |= {} if decision else {name: found.text if found else f"{name} finished no block"}
-        elif decision.verdict is Verdict.INCONCLUSIVE or forbids(found, decision.verdict, first, name):
+        elif found.sure and (decision.verdict is Verdict.INCONCLUSIVE or forbids(found, decision.verdict, first, name)):
             failed[name] = found.text
             kept[name] = replace(decision, verdict=Verdict.INCONCLUSIVE)
     return kept, failed
@@ -99,9 +121,9 @@ def withheld_of(
 
 def withheld(result: dict, records: Sequence[dict], first: str, second: str) -> dict:
     """The result without a forbidden verdict. It says which arm failed, and what the other runs show."""
-    found = unequal(records, first, second)
+    found = unequal(records, first, second, result["alpha"])
     if found is None or not forbids(found, result["verdict"], first, second):
-        return result
+        return result | by_chance(records, first, [second], result["alpha"])
     row: dict = next(iter(result["comparisons"]), {})
     change = words.change(row, words.described(result, row.get("metric")))
     ended = [f"Of the runs that ended well: {change.told()}."] if change else []

@@ -1,19 +1,18 @@
 """The parts that `hak ab`, `hak sweep` and `hak compare` share: a verdict after every block, the other average."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from hakmem_lab.judge.analysis import COMPARED, comparison, judged_ratios, log_ratios, metric_of, values
-from hakmem_lab.judge.statistics import verdict
+from hakmem_lab.judge.statistics import further, verdict
 from hakmem_lab.judge.statistics.means import Means, ratio_of_means
 from hakmem_lab.judge.statistics.paired import as_ratio, simultaneous_intervals
 from hakmem_lab.judge.statistics.plan import Plan
 from hakmem_lab.judge.statistics.verdict import Guardrail
-from hakmem_lab.judge.words import MEAN_OF
+from hakmem_lab.judge.words import BESIDE, MEAN_OF
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.plan.spec import guardrails_of
 from hakmem_lab.store.query import Blocks
-
-OF_TIME = ("wall", "cpu", "server-cpu")
 
 
 def shared(blocks: Blocks, control: str, treatment: str) -> Blocks:
@@ -42,8 +41,7 @@ def decide(header: dict, blocks: Blocks, pair: tuple[str, str], plan: Plan, comp
 def means_of(blocks: Blocks, pair: tuple[str, str], metric: Metric, level: float) -> Means | None:
     """The ratio of the means of two arms; None with too few blocks."""
     first, second = ([values(block[name], metric.name) or [] for block in blocks] for name in pair)
-    words = ("faster", "slower") if metric.name in OF_TIME else ("better", "worse")
-    return ratio_of_means(first, second, metric.higher_is_better, level, words)
+    return ratio_of_means(first, second, metric.higher_is_better, level)
 
 
 def judged_row(decision: verdict.Decision, pair: tuple[str, str], metric: str) -> dict:
@@ -55,6 +53,7 @@ def judged_row(decision: verdict.Decision, pair: tuple[str, str], metric: str) -
         "uncorrected": as_ratio(decision.plain),
         "at_least_margin": verdict.at_least_margin(decision),
         "torn": decision.torn,
+        "mean_open": decision.mean_open,
         "consistent": decision.consistent,
         "vetoed_by": list(decision.vetoed_by),
     }
@@ -63,20 +62,31 @@ def judged_row(decision: verdict.Decision, pair: tuple[str, str], metric: str) -
 def means_row(means: Means, pair: tuple[str, str], metric: Metric) -> dict:
     """The other average as a comparison, with the spread of the runs and how many were far off."""
     spread = {"runs": list(means.runs), "far_off": list(means.far), "spread": list(means.spreads)}
-    return comparison(means.ratio, *pair, MEAN_OF + metric.label) | spread
+    return comparison(means.lasting, *pair, MEAN_OF + metric.label) | spread
 
 
 def also_changed(
-    blocks: Blocks, first: str, others: Sequence[str], spec: dict, metrics: Sequence[str] = COMPARED
+    header: dict,
+    blocks: Blocks,
+    decisions: Mapping[str, verdict.Decision],
+    plan: Plan,
+    metrics: Sequence[str] = COMPARED,
+    share: float = 1.0,
 ) -> list[dict]:
-    """Changes of other metrics than the primary one, for information. The intervals hold for all arms at once."""
+    """Changes of other metrics than the primary one, of the arms with these decisions. All the intervals hold at once,
+    whenever the run ends; see `further`. Their level is that at which those of one side hold together. share: their
+    part of the alpha of all figures beside the verdicts."""
+    spec, first = header["spec"], header["arms"][0]["name"]
+    alpha, own = spec["alpha"] / (len(header["arms"]) - 1), further.plan_of(plan)
+    columns = {name: columns_of(blocks, first, list(decisions), Metric(name)) for name in metrics}
+    known = [name for name, found in columns.items() if found and name != spec["metric"]]
     rows = []
-    for name in metrics:
-        if name == spec["metric"]:
-            continue
-        columns = columns_of(blocks, first, others, Metric(name))
-        intervals = simultaneous_intervals(columns, 1 - spec["alpha"])
-        rows += [comparison(interval, first, other, name) for other, interval in intervals.items()]
+    for name in known:
+        for other, d in columns[name].items():
+            decided = decisions[other].verdict is not verdict.Verdict.INCONCLUSIVE
+            part = further.alphas(known, BESIDE, share * alpha, decided)[name]
+            interval = own.judged(d, part).interval
+            rows.append(comparison(replace(interval, level=1 - alpha), first, other, name))
     return rows
 
 

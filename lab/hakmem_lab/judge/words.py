@@ -22,6 +22,7 @@ NOTHING = "no measurable change"
 MEAN_OF = "mean of "
 UNKNOWN = "–"
 NAMED = 4
+BESIDE = ("wall", "cpu", "tree-cpu", "rss", "pss", "tree-memory")  # metrics that a headline on another one may mention
 
 Record = Mapping[str, Any]
 Described = str | Record | None  # a metric's name, or its record in a result: name, label, unit, higher_is_better

@@ -123,7 +123,9 @@ def analyse(header: dict, records: list[dict]) -> dict:
     found = decisions(header, blocks, plan)
     result["failed"] = {}
     if len(others) > 1:
-        found, result["failed"] = failing.withheld_of(found, records, first, others)
+        alpha = spec["alpha"] / len(others)
+        found, result["failed"] = failing.withheld_of(found, records, first, others, alpha)
+        result |= failing.by_chance(records, first, found, alpha)
     result["comparisons"] = [
         two_arms.judged_row(decision, (first, name), spec["metric"]) for name, decision in found.items()
     ]
@@ -132,7 +134,7 @@ def analyse(header: dict, records: list[dict]) -> dict:
         for name, d in found.items()
         if d.means is not None
     ]
-    result["comparisons"] += two_arms.also_changed(blocks, first, list(found), spec)
+    result["comparisons"] += two_arms.also_changed(header, blocks, found, plan)
     done = {*result["failed"], *failing.gone(records)}
     settled = all(d.verdict is not verdict.Verdict.INCONCLUSIVE or name in done for name, d in found.items())
     result |= planning.ending(header, records, len(blocks), settled)

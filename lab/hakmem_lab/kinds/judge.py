@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field
 from hakmem_lab.errors import LabError, nearest
 from hakmem_lab.judge.analysis import ARM_MEDIANS, begun, comparison
 from hakmem_lab.judge.explain import explained
-from hakmem_lab.judge.failing import times
+from hakmem_lab.judge.failing import differ, times
 from hakmem_lab.judge.statistics import unpaired, verdict
 from hakmem_lab.judge.statistics.paired import Interval, as_log, paired_interval
 from hakmem_lab.judge.statistics.verdict import Verdict
@@ -174,14 +174,17 @@ def _judged(spec: dict, names: tuple[str, str], runs: tuple[list, list], failed:
     means = unpaired.shift_of_means(*runs, 1 - alpha)
     sign = 1.0 if spec["higher-is-better"] else -1.0
     low, high = sorted((sign * means.low, sign * means.high))
-    torn = verdict.contradicts(word, replace(means, estimate=sign * means.estimate, low=low, high=high), delta)
+    means = replace(means, estimate=sign * means.estimate, low=low, high=high)
+    torn = verdict.contradicts(word, means, delta)
     torn = torn and (means.excludes_zero() or len(runs[0]) < MANY)
     praised = {Verdict.GO: failed[1] > failed[0], Verdict.NO_GO: failed[0] > failed[1]}
-    unequal = praised.get(word, word is Verdict.NEUTRAL and failed[0] != failed[1])
+    begun_runs = len(runs[0]) + failed[0], len(runs[1]) + failed[1]
+    unequal = praised.get(word, word is Verdict.NEUTRAL) and differ(failed, begun_runs, alpha)
     resemblance = 0.0 if spec["interleaved"] else unpaired.alike(*(_logs(values) for values in runs))
     drifting = resemblance > DRIFTING and word is not _despite_drift(runs, interval, equivalence, delta)
     shown = str(Verdict.INCONCLUSIVE if torn or unequal or drifting else word)
     row = comparison(interval, *names, spec["metric"], shown, equivalence)
+    row |= {"mean_open": verdict.unsupported(word, means, delta)}
     row |= {"torn": torn, "runs_each": min(map(len, runs)), "failed": list(failed)}
     return row | {
         "at_least_margin": max(interval.low, -interval.high) >= delta,
@@ -195,6 +198,11 @@ def _despite_drift(runs: tuple[list, list], interval: Interval, equivalence: Int
     reach = DRIFT_REACH * max(math.log(max(values)) - math.log(min(values)) for values in runs)
     wide, narrow = (replace(found, low=found.low - reach, high=found.high + reach) for found in (interval, equivalence))
     return verdict.judge(wide, narrow, delta)
+
+
+def _lost(row: dict, first: str) -> str:
+    """How often either side failed."""
+    return f"{row['treatment']} failed {times(row['failed'][1])}, {first} {times(row['failed'][0])}"
 
 
 def whole(verdicts: list[str]) -> str:
@@ -255,13 +263,13 @@ def analyse(header: dict, records: list[dict]) -> dict:
     needed = f"; at least {LEAST_RUNS} of each are needed" if few else ""
     withheld = f"No verdict: {'; '.join(_said(missing | few))}{needed}" if missing | few else ""
     if held := [row for row in rows if row["withheld"]]:
-        withheld = "No verdict: " + "; ".join(
-            f"{row['treatment']} failed {times(row['failed'][1])}, {first} {times(row['failed'][0])}" for row in held
-        )
+        withheld = "No verdict: " + "; ".join(_lost(row, first) for row in held)
     elif drifting := [f"{row['treatment']} ({row['drifting']:.2f})" for row in rows if row["drifting"]]:
         withheld = withheld or f"No verdict: {DRIFT.format(', '.join(drifting))}"
     if (word := whole(words)) == Verdict.NO_GO:
         withheld = ""
+    apart = [row for row in rows if row["failed"][0] != row["failed"][1] and not row["withheld"]]
+    by_chance = [f"{_lost(row, first)}: chance may explain it." for row in apart]
     counts = [{**arm, "n": sum(run["arm"] == arm["name"] for run in runs)} for arm in header["arms"]]
     return plain(begun(header, records) | {
         "verdict": word, "withheld": withheld, "final": True, "margin": spec["margin"], "alpha": spec["alpha"],
@@ -270,6 +278,7 @@ def analyse(header: dict, records: list[dict]) -> dict:
         "unjudged": [(f"{name} against {first}: {spec['metric']}", why) for name, why in
                      (missing | {name: f"too few: {why}" for name, why in few.items()}).items()],
         "watched": [], "blocks": len(runs), "max_blocks": len(runs), "earlier": [], "comparisons": rows,
+        "by_chance": by_chance,
         "arms": [arm | dict.fromkeys(ARM_MEDIANS) for arm in counts],
         "warnings": _warnings(header, runs, _said(few) if rows else []) + _said(missing),
     })  # fmt: skip

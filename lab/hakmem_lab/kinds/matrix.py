@@ -14,6 +14,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from hakmem_lab.errors import LabError
 from hakmem_lab.judge import failing, planning, two_arms, words
 from hakmem_lab.judge.analysis import base_result, measured, metric_of, unfinished, values
@@ -128,19 +130,27 @@ def _ending(found: Sequence[_Judged], count: int, header: dict, records: list[di
     return planning.ending(header, records, count, not still) | {"open": list(still)}
 
 
-def _failed(header: dict, records: Sequence[dict]) -> dict[str, float]:
-    """Effect -> contrast of the failed runs of its cells; above 0 if fewer runs failed with the factor."""
-    cells = [-float(len(failing.failed_runs(records, arm["name"]))) for arm in header["arms"]]
-    asked = factorial.questions([cells], list(header["spec"]["factors"]))
-    return {question.name: float(question.d[0]) for question in asked}
+def _failed(header: dict, records: Sequence[dict]) -> dict[str, int]:
+    """Effect -> 1 if surely fewer runs fail with the factor, -1 if more, else 0. All effects share alpha."""
+    names = [arm["name"] for arm in header["arms"]]
+    lost = np.array([len(failing.failed_runs(records, name)) for name in names])
+    begun = np.array([len(failing.compared_runs(records, name)) for name in names])
+    asked = factorial.questions(np.eye(len(names)).tolist(), list(header["spec"]["factors"]))
+    alpha, found = header["spec"]["alpha"] / len(asked), {}
+    for question in asked:
+        without, with_ = (np.asarray(question.d) * sign > 0 for sign in (-1, 1))
+        failed, runs = ((int(n[without].sum()), int(n[with_].sum())) for n in (lost, begun))
+        sure = failing.differ(failed, runs, alpha)
+        found[question.name] = int(np.sign(failed[0] * runs[1] - failed[1] * runs[0])) if sure else 0
+    return found
 
 
-def _forbidden(reading: object, fewer: float) -> bool:
-    """Whether the reading calls the setting that failed more often better or equal. Interactions are exempt."""
-    return bool(fewer) and (reading, fewer > 0) not in (("better", True), ("worse", False))
+def _forbidden(reading: object, fewer: int) -> bool:
+    """Whether the reading calls the setting that fails more often better or equal. Interactions are exempt."""
+    return bool(fewer) and (reading, fewer) not in (("better", 1), ("worse", -1))
 
 
-def _row(one: _Judged, failed: Mapping[str, float]) -> dict:
+def _row(one: _Judged, failed: Mapping[str, int]) -> dict:
     effect = one.effect
     row = {"name": effect.name, "kind": effect.kind, **effect.interval.ends(), "reading": _reading(one)}
     if one.decision is not None:

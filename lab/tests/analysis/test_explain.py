@@ -32,7 +32,7 @@ UNBOUND = interval(-INF, 1, INF, 6)
 def decision(verdict, shown, equivalence=None, **keys):
     given = {
         "final": True, "least": 6, "vetoed_by": (), "margin": 0.01, "guardrails": (), "plain": shown.estimate,
-        "means": None, "torn": False, "consistent": True,
+        "means": None, "torn": False, "mean_open": False, "consistent": True,
     }  # fmt: skip
     return Decision(verdict, shown, equivalence or interval(-0.5, 0.1, 0.25), **given | keys)
 
@@ -117,7 +117,7 @@ def test_builds_are_counted_as_builds():
     ],
 )
 def test_what_torn_runs_did(estimate, mean, far, headline, by_the_mean):
-    other = Means(interval(mean - 2, mean, mean + 2), (40, 44), far, (0.1, 0.1), ("faster", "slower"))
+    other = Means(*2 * (interval(mean - 2, mean, mean + 2),), (40, 44), far, (0.1, 0.1))
     given = decision(Verdict.INCONCLUSIVE, interval(estimate - 1, estimate, estimate + 1), means=other, torn=True)
     found = said(given)
     assert found[0] == headline
@@ -125,6 +125,26 @@ def test_what_torn_runs_did(estimate, mean, far, headline, by_the_mean):
         f"by the mean of the runs {by_the_mean}; {far[1]} of the 44 runs of t and {far[0]} of the 40 of c" in found[1]
     )
     assert found[1].endswith("Which of the two matters is not for a rule.")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "shown", "mean", "text"),
+    [
+        (Verdict.GO, BETTER, interval(-4, 1, 6), "no difference shown: 4 % slower to 6 % faster"),
+        (Verdict.NO_GO, WORSE, interval(-4, -1, 6), "no difference shown: 4 % slower to 6 % faster"),
+        (Verdict.NEUTRAL, OPEN, interval(-9, 3, 15), "no difference shown: 10 % slower to 15 % faster"),
+    ],
+)
+def test_a_verdict_that_the_mean_does_not_support_says_so(verdict, shown, mean, text):
+    other = Means(mean, mean, (40, 44), (0, 2), (0.1, 0.1))
+    given = decision(verdict, shown, means=other, mean_open=True)
+    assert f"by the mean of all runs {text}." in said(given)[1]
+    assert "by the mean" not in said(replace(given, mean_open=False))[1]
+    rows = [judged_row(given, ("c", name), "wall") for name in "tu"] + [
+        means_row(other, ("c", name), Metric("wall")) for name in "tu"
+    ]
+    several = explain({"verdict": None, "margin": 0.01, "metric": Metric("wall").record(), "comparisons": rows})
+    assert f"t: by the mean of all runs {text}." in several.reasons
 
 
 def test_what_is_withheld_is_all_that_is_said():

@@ -1,6 +1,7 @@
 """Verdicts repeated beside busy neighbours and on a used heap: the runs, the records and the sentences."""
 
 import contextlib
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -35,7 +36,7 @@ def test_the_verdict_is_repeated_under_each_condition(here, program, records, ki
     assert [each["verdict"] for each in (found, *found["conditions"])] == ["GO"] * 3
     assert found["final"] and all(each["blocks"] >= 7 for each in found["conditions"])
     assert {record["phase"] for record in records("block")} == {"measure", "beside-load", "precondition"}
-    assert found["reasons"].count("The verdict does not depend on it.") == 2
+    assert found["reasons"].count("The effect does not depend on it by the 1 % that matters.") == 2
     # The verdict uses only blocks of its own condition.
     assert found["blocks"] == len(records("block", phase="measure"))
     assert not neighbours()
@@ -100,23 +101,35 @@ def test_a_used_heap_is_used_on_every_allocator(name, fakes):
     assert resident[True] > resident[False] + SURVIVORS
 
 
-def _result(verdict, **more):
-    row = {"treatment": "b", "control": "a", "metric": "wall", "estimate": 0.2, "ci_low": 0.1, "ci_high": 0.3}
-    return {"verdict": verdict, "comparisons": [row | {"verdict": verdict}], "blocks": 9, "final": True} | more
+def _result(verdict, estimate=0.2, half=0.1, **more):
+    row = {"treatment": "b", "control": "a", "metric": "wall", "verdict": verdict, "estimate": estimate}
+    row |= {"ci_low": estimate - half, "ci_high": estimate + half}
+    return {"verdict": verdict, "comparisons": [row], "blocks": 9, "final": True, "margin": 0.01} | more
 
 
 @pytest.mark.parametrize(
     ("there", "said"),
     [
-        ("NO-GO", "The verdict depends on it (b: GO without, NO-GO beside two busy neighbours)."),
-        ("GO", "The verdict does not depend on it."),
-        ("INCONCLUSIVE", "Whether the verdict depends on it is open."),
+        (("NO-GO", -0.2, 0.1), "The effect depends on it (b: with it a further 30 to 75 % slower)."),
+        (("GO", 0.03, 0.01), "The effect depends on it (b: with it a further 7 to 26 % slower)."),
+        (
+            ("GO", 0.2, 0.1),
+            "Whether the effect depends on it is open (b: with it a further 13 % slower to 13 % faster).",
+        ),
+        (("INCONCLUSIVE", 0.2, math.inf), "Whether the effect depends on it is open."),
     ],
 )
-def test_whether_the_verdict_depends_on_the_condition_is_said(there, said):
-    each = _result(there, name="beside-load", title=conditions.TITLES["beside-load"], headline="x")
+def test_whether_the_effect_depends_on_the_condition_is_said(there, said):
+    """Two verdicts of the same word may rest on different effects, and two different words on the same effect."""
+    each = _result(*there, name="beside-load", title=conditions.TITLES["beside-load"], headline="x")
     found = explain(_result("GO", conditions=[each]))
     assert "Beside two busy neighbours, by 9 blocks: x." in found.reasons and said in found.reasons
+
+
+def test_effects_that_differ_by_less_than_the_margin_are_said_to_be_alike():
+    each = _result("GO", 0.2, 0.001, name="precondition", title=conditions.TITLES["precondition"], headline="x")
+    found = explain(_result("GO", 0.201, 0.001, conditions=[each]))
+    assert "The effect does not depend on it by the 1 % that matters." in found.reasons
 
 
 def test_builds_are_measured_alone(here, fakes):

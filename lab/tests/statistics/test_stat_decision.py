@@ -36,7 +36,7 @@ def symmetric(n=20, seed=1):
 
 
 def means(estimate, low=-1.0, high=1.0):
-    return Means(interval(low, high, estimate), (40, 40), (0, 0), (0.1, 0.1), ("better", "worse"))
+    return Means(*2 * (interval(low, high, estimate),), (40, 40), (0, 0), (0.1, 0.1))
 
 
 WIDE = interval(-1, 1)

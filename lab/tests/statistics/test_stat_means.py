@@ -29,7 +29,7 @@ def with_slow_runs(rng, count, factor, **keys):
 
 def judged(rng, **keys):
     control, treatment, d = arms(rng, 60, **keys)
-    means = ratio_of_means(control, treatment, words=("faster", "slower"))
+    means = ratio_of_means(control, treatment)
     return decide(d, plan=PLAN, means=means), means
 
 
@@ -48,7 +48,7 @@ def test_usually_faster_rarely_but_badly_slower_is_no_go_and_no_no_go():
 
 def test_a_verdict_that_rare_slow_runs_contradict_is_held_back():
     control, treatment, d = with_slow_runs(np.random.default_rng(2), 3, 20, gain=0.02)
-    means = ratio_of_means(control, treatment, words=("faster", "slower"))
+    means = ratio_of_means(control, treatment)
     decision = decide(d, plan=PLAN, means=means)
     assert decision.torn and means.far == (0, 3)
     assert decision.interval.low > 0 > means.ratio.estimate

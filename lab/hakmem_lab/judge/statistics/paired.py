@@ -100,6 +100,17 @@ class Interval:
         return self.low > 0 or self.high < 0
 
 
+def difference(first: Interval, second: Interval) -> Interval:
+    """How much larger the second effect is, from the intervals of two independent measurements at the same level.
+
+    Each end of an interval tells the variance on its side; the variances add (Zou and Donner 2008).
+    """
+    estimate = second.estimate - first.estimate
+    below = math.hypot(second.estimate - second.low, first.high - first.estimate)
+    above = math.hypot(second.high - second.estimate, first.estimate - first.low)
+    return Interval(estimate, estimate - below, estimate + above, first.level, min(first.n, second.n))
+
+
 def as_ratio(log_ratio: float) -> float:
     """Natural-log ratio to ratio minus one (0.0198 -> 0.02). A result too large for a float is the largest float."""
     return _raised(math.expm1, log_ratio)

@@ -61,7 +61,8 @@ class Decision:
     `interval` is at level 1 - alpha, `equivalence` is the narrower one that NEUTRAL needs (1 - 2 alpha); both in logs.
     `plain` is the estimate before the correction for an early stop. `final`: no more blocks are planned. `least`: the
     fewest blocks with which any verdict is possible. `means`: the other average, if the raw runs are known; `torn`: it
-    contradicts the verdict and holds it back; `consistent`: some effect explains all blocks.
+    contradicts the verdict and holds it back; `mean_open`: it does not support the verdict; `consistent`: some effect
+    explains all blocks.
     """
 
     verdict: Verdict
@@ -75,6 +76,7 @@ class Decision:
     plain: float
     means: Means | None
     torn: bool
+    mean_open: bool
     consistent: bool
 
 
@@ -138,6 +140,7 @@ def decide(
         plain=judged.interval.estimate,
         means=means,
         torn=torn,
+        mean_open=means is not None and not vetoed_by and unsupported(word, means.ratio, delta),
         consistent=judged.consistent,
     )
     if decision.verdict is Verdict.INCONCLUSIVE:
@@ -168,6 +171,20 @@ def contradicts(word: Verdict, ratio: Interval, delta: float, far: tuple[int, in
         case Verdict.NEUTRAL:
             more = (far[0] - far[1]) * ratio.estimate > 0
             return abs(ratio.estimate) >= delta and (more or ratio.excludes_zero())
+        case _:
+            return False
+
+
+def unsupported(word: Verdict, ratio: Interval, delta: float) -> bool:
+    """Whether the ratio of the means does not show the verdict's direction either, or, for NEUTRAL, is beyond the
+    margin. The verdict stands, but whoever reads it must know."""
+    match word:
+        case Verdict.GO:
+            return ratio.low <= 0
+        case Verdict.NO_GO:
+            return ratio.high >= 0
+        case Verdict.NEUTRAL:
+            return abs(ratio.estimate) >= delta
         case _:
             return False
 

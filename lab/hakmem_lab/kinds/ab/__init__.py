@@ -104,9 +104,8 @@ def look_rows(header: dict, blocks: Blocks, pair: tuple[str, str], plan: Plan) -
     return rows
 
 
-def verdict_parts(header: dict, blocks: Blocks, pair: tuple[str, str], plan: Plan) -> dict:
+def verdict_parts(header: dict, blocks: Blocks, pair: tuple[str, str], plan: Plan, decision: verdict.Decision) -> dict:
     """The result's keys with the verdict on two arms and its grounds."""
-    decision = two_arms.decide(header, blocks, pair, plan)
     rows = [two_arms.judged_row(decision, pair, header["spec"]["metric"])]
     rows += [] if decision.means is None else [two_arms.means_row(decision.means, pair, metric_of(header))]
     return {
@@ -140,7 +139,8 @@ def confirmation(header: dict, records: list[dict], pair: tuple[str, str], block
     blocks = looked_at(blocks, plan)
     if not blocks:
         return {}
-    parts = verdict_parts(of_pair(header, pair), blocks, pair, plan)
+    own = of_pair(header, pair)
+    parts = verdict_parts(own, blocks, pair, plan, two_arms.decide(own, blocks, pair, plan))
     return parts | planning.ending(header, records, len(blocks), parts["settled"])
 
 
@@ -150,8 +150,7 @@ def analyse(header: dict, records: list[dict]) -> dict:
     """The verdict from all present blocks; a run with only planned looks has none before the first look."""
     if builds.KEY in header:
         return builds.analyse(header, records, analyse)
-    spec, blocks = header["spec"], measured(records)
-    plan = planning.plan_of(header, records)
+    blocks, plan = measured(records), planning.plan_of(header, records)
     result = base_result(header, records, blocks) | {"comparisons": [], "guardrails": [], "looks": []}
     blocks = looked_at(blocks, plan)
     if not blocks:
@@ -163,9 +162,10 @@ def analyse(header: dict, records: list[dict]) -> dict:
         return early.ended(result | {"withheld": early.title(blocks)}, records)
     control, treatment = (arm["name"] for arm in header["arms"])
     pair = control, treatment
-    result |= verdict_parts(header, blocks, pair, plan)
+    decision = two_arms.decide(header, blocks, pair, plan)
+    result |= verdict_parts(header, blocks, pair, plan, decision)
     result["arms"] = arm_rows(header, blocks, metric_of(header))
-    result["comparisons"] += two_arms.also_changed(blocks, control, [treatment], spec)
+    result["comparisons"] += two_arms.also_changed(header, blocks, {treatment: decision}, plan)
     if result["settled"] or len(blocks) >= planning.most_blocks(header, records):
         result["final"] = len(blocks) >= planning.least_blocks(records)
     return blocked(failing.withheld(result, records, *pair), records)

@@ -11,11 +11,12 @@ import re
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from hakmem_lab.judge import failing, planning, two_arms
 from hakmem_lab.judge.analysis import arm_rows, base_result, comparison, measured, unfinished
 from hakmem_lab.judge.explain import explained
-from hakmem_lab.judge.statistics import verdict
+from hakmem_lab.judge.statistics import further, verdict
 from hakmem_lab.judge.statistics.drift import warmup_end
 from hakmem_lab.judge.statistics.pooled import MEAN
 from hakmem_lab.kinds.ab import blocked
@@ -188,7 +189,8 @@ def analyse(header: dict, records: list[dict]) -> dict:
     decisions = {name: decide(asked, pair) for name, pair in pairs.items()}
     result["failed"] = {}
     if len(others) > 1:
-        decisions, result["failed"] = failing.withheld_of(decisions, records, first, others)
+        decisions, result["failed"] = failing.withheld_of(decisions, records, first, others, asked.alpha)
+        result |= failing.by_chance(records, first, decisions, asked.alpha)
     still = {name: d for name, d in decisions.items() if name not in {*result["failed"], *failing.gone(records)}}
     settled = all(decision.verdict is not verdict.Verdict.INCONCLUSIVE for decision in still.values())
     result |= planning.ending(header, records, len(blocks), settled)
@@ -197,7 +199,7 @@ def analyse(header: dict, records: list[dict]) -> dict:
     result["comparisons"] = [
         two_arms.judged_row(decision, (first, name), spec["metric"]) for name, decision in decisions.items()
     ]
-    result["comparisons"] += _secondary(pairs, spec)
+    result["comparisons"] += _secondary(header, asked, pairs, decisions)
     result["guardrails"] = [
         each.row() | {"arm": name} for name, decision in decisions.items() for each in decision.guardrails
     ]
@@ -212,15 +214,19 @@ def _unlimited(decision: verdict.Decision) -> bool:
     return math.isinf(decision.interval.low) and math.isinf(decision.interval.high)
 
 
-def _secondary(pairs: dict[str, Pair], spec: dict) -> list[dict]:
-    """Every other percentile, the mean, CPU time and memory: for information, without a verdict."""
-    level = 1 - spec["alpha"] / len(pairs)
+def _secondary(
+    header: dict, asked: Asked, pairs: Mapping[str, Pair], decisions: Mapping[str, verdict.Decision]
+) -> list[dict]:
+    """Every other percentile, the mean, CPU time and memory: for information, without a verdict. All their intervals
+    hold at once: the percentiles share half of alpha, the rest is for the metrics of the runs."""
+    half = 0.5
+    known = [name for name in REPORTED if name != asked.metric and all(pair.known(name) for pair in pairs.values())]
     rows = []
-    for metric in REPORTED:
-        if metric == spec["metric"] or not all(pair.known(metric) for pair in pairs.values()):
-            continue
+    for metric in known:
         for name, pair in pairs.items():
-            (interval,) = pair.against(metric, [level])
+            decided = decisions[name].verdict is not verdict.Verdict.INCONCLUSIVE
+            alpha = further.alphas(known, known, half * asked.alpha, decided)[metric]
+            interval = replace(asked.rule.intervals(pair, metric, alpha)[0], level=1 - asked.alpha)
             rows.append(comparison(interval, pair.control, name, metric))
-    one = next(iter(pairs.values()))
-    return rows + two_arms.also_changed(one.pools.blocks, one.control, list(pairs), spec, ("cpu", "rss"))
+    blocks = next(iter(pairs.values())).pools.blocks
+    return rows + two_arms.also_changed(header, blocks, decisions, asked.rule.often, ("cpu", "rss"), half)

@@ -55,7 +55,8 @@ class Rule:
             pooled = pair.against(metric, [1 - alpha, 1 - 2 * alpha])
             return widened(pooled[0], judged.interval), widened(pooled[1], judged.equivalence)
         looked = self._looked(pair, metric, alpha)
-        return self._narrowed(pair, metric, alpha, looked) if self.seldom.share else looked
+        of_blocks = self.seldom.share and statistic(metric) != MEAN  # a block has no mean of its own
+        return self._narrowed(pair, metric, alpha, looked) if of_blocks else looked
 
     def _looked(self, pair: Pair, metric: str, alpha: float) -> tuple[Interval, Interval]:
         reached = [look for look in self.seldom.levels(alpha) if look[0] <= len(pair.blocks)]
@@ -186,7 +187,8 @@ def decide(asked: Asked, pair: Pair) -> Decision:
     shown = interval if word is Verdict.INCONCLUSIVE else _corrected(asked, pair, interval)
     return Decision(
         word, shown, equivalence, final=True, least=1, vetoed_by=vetoed_by, margin=asked.spec["margin"],
-        guardrails=watched, plain=interval.estimate, means=None, torn=contrary, consistent=True,
+        guardrails=watched, plain=interval.estimate, means=None, torn=contrary,
+        mean_open=not vetoed_by and verdict.unsupported(word, mean, delta), consistent=True,
     )  # fmt: skip
 
 

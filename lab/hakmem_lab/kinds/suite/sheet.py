@@ -132,7 +132,7 @@ class Sheet:
 
     @cache  # noqa: B019 - as long as the sheet lives
     def failing(self, first: str, second: str) -> failing.Failing | None:
-        return failing.unequal(self.records, first, second)
+        return failing.unequal(self.records, first, second, self.spec.alpha)
 
     def arms(self) -> list[str]:
         """Arms that took part in every block."""
@@ -200,11 +200,11 @@ class Sheet:
         return judged
 
     def _failed(self, arm: str | None) -> str:
-        """How the subject failed, if more often than this arm; without an arm, if it failed at all."""
+        """How the subject failed, if surely more often than this arm; without an arm, if it failed at all."""
         found = self.failing(arm, self.spec.subject) if arm else None
         if arm is None and (runs := failing.failed_runs(self.records, self.spec.subject)):
             return f"{self.spec.subject} failed {failing.times(len(runs))} ({runs[-1]['why']})"
-        return found.text if found and found.arm == self.spec.subject else ""
+        return found.text if found and found.sure and found.arm == self.spec.subject else ""
 
     def _judge_timed(self, bar: Bar, name: str) -> Judged | None:
         if bar.against:
