@@ -177,27 +177,30 @@ def _bound(process: Process) -> tuple[dict[str, set[str]], str | None]:
         return {}, error.strerror
     with memory.Process(process.pid) as found:
         bound = answers(found, process.maps, links.auxiliary(begun).get(links.BASE, 0))
-    own = readable(process.executable)
-    if own is None or any(own.defines(name) for name in MALLOC):
-        return bound, None
-    # In a program at a fixed address, a function's address may be its own jump slot; follow that slot.
-    itself = {path for path in binary.objects(process.maps) if process.root / path.lstrip("/") == process.executable}
-    return {path: left for path, targets in bound.items() if (left := targets - itself)}, None
+    return bound, None
 
 
 def answers(found: memory.Memory, maps: Sequence[Mapping], linker: int) -> dict[str, set[str]]:
     """Object -> the objects that its malloc, calloc, realloc and free lead to; what cannot be read is left out.
 
     linker: address of the dynamic linker, which fills each slot with the function that it chose. A slot that still
-    leads into its own object belongs to a function that has not been called yet. For 64-bit processes of our own byte
-    order.
+    leads into its own object belongs to a function that has not been called yet. In a program at a fixed address, a
+    function's address may be the program's own PLT entry; what the entry jumps to answers. A pointer among the data of
+    an object counts while it leads to a function of that name: the program may have stored another one there. For
+    64-bit processes of our own byte order.
     """
     bound: dict[str, set[str]] = {}
+    entries: dict[int, int] = {}  # PLT entry that stands for a function -> what it jumps to
     with contextlib.suppress(*UNTOLD):
-        for each in links.objects(found, linker) if linker else ():
-            path = _path_at(each.strings, maps)
-            for slot in each.slots(MALLOC):
-                target = _path_at(slot.value, maps)
+        objects = links.objects(found, linker) if linker else []
+        for each in objects:
+            path, slots = _path_at(each.strings, maps), each.slots(MALLOC)
+            entries |= {slot.stands: slot.value for slot in slots if slot.stands and slot.kind == links.SLOT}
+            for slot in slots:
+                leads = entries.get(slot.value, slot.value)
+                if slot.kind == links.POINTER and not any(leads == other.defined(slot.name) for other in objects):
+                    continue
+                target = _path_at(leads, maps)
                 if target not in ("", path):
                     bound.setdefault(path, set()).add(target)
     return bound

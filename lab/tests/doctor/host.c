@@ -6,6 +6,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+static void *own_pool(size_t bytes) {
+  return calloc(1, bytes);
+}
+
 int main(int count, char **words) {
   void *volatile own = malloc(100);
   if (count > 1) {
@@ -16,6 +20,7 @@ int main(int count, char **words) {
       return 1;
     }
     use();
+    *(void *(**)(size_t))dlsym(plugin, "chosen") = own_pool;
   }
   puts("ready");
   fflush(stdout);

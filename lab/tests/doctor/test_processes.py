@@ -101,6 +101,18 @@ def test_a_program_at_a_fixed_address(doctor, programs, running, preloaded, fake
     assert (found.status, found.verdict) == (0, f"served by {fakes.allocator}")
 
 
+def test_a_program_at_a_fixed_address_that_was_started_by_a_link(doctor, programs, running, preloaded, fakes, tmp_path):
+    """For example, Debian's python3 is a link to python3.11, which is linked for a fixed address."""
+    fixed = programs.made("fixed", "fixed.c", "-no-pie", "-fno-pic")
+    link = tmp_path / "python3"
+    link.symlink_to(fixed)
+    found = doctor(running(link, env=preloaded(PATH=f"{tmp_path}:{os.environ['PATH']}")))
+    assert (found.status, found.verdict) == (0, f"served by {fakes.allocator}")
+    assert "to another" in found.said("who serves malloc")
+    found = doctor(running(link))
+    assert found.status == 1 and "libc.so" in found.said("who serves malloc") and "fixed" not in found.verdict
+
+
 def test_a_library_that_was_replaced_since(doctor, programs, running, preloaded, hakmem, tmp_path):
     old = tmp_path / "libhakmem.so.0"
     old.write_bytes(hakmem.read_bytes())
