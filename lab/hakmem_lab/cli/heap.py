@@ -48,6 +48,7 @@ def explain(
     html: Annotated[Path | None, typer.Option("--html", help="Write the pictures to this HTML file")] = None,
 ) -> None:
     """Where the memory of a process went: every resident kilobyte by owner."""
+    from hakmem_lab.doctor import live
     from hakmem_lab.inside import explain
     from hakmem_lab.inside.explain import between
     from hakmem_lab.show import formats
@@ -60,6 +61,8 @@ def explain(
         return
     before = explain.load(diff, "--diff") if diff else None
     result = explain.take(subject, stop)
+    if subject.isdecimal():
+        explain.name_allocators(result, live.allocators_inside(int(subject)))
     if before is not None:
         result["diff"] = between(before, result)
     if html is not None:

@@ -21,14 +21,14 @@ MOST_SECTIONS, MOST_SEGMENTS, MOST_TAGS = 1 << 16, 1 << 12, 1 << 12
 TEXT_SECTIONS, COMMENT = (".rodata", ".data.rel.ro"), ".comment"
 MACHINES = {"EM_X86_64": "x86-64", "EM_386": "x86 (32 bit)", "EM_AARCH64": "aarch64", "EM_ARM": "arm (32 bit)",
             "EM_RISCV": "riscv", "EM_PPC64": "ppc64", "EM_S390": "s390", "EM_LOONGARCH": "loongarch"}  # fmt: skip
-SYMBOLIC_FLAG, STATIC_TLS_FLAG = 0x2, 0x10
+SYMBOLIC_FLAG, STATIC_TLS_FLAG, PIE_FLAG = 0x2, 0x10, 0x08000000
 
 
 @dataclass(frozen=True)
 class Binary:
     """interpreter: path of its dynamic linker; needed, search: names of libraries, and folders to find them in;
-    symbolic: linked with -Bsymbolic, so that its own functions come first; tls_bytes: size of its thread-local
-    variables; texts: allocators whose messages it contains."""
+    symbolic: linked with -Bsymbolic, so that its own functions come first; pie: marked as a program that runs at any
+    address; tls_bytes: size of its thread-local variables; texts: allocators whose messages it contains."""
 
     path: Path
     machine: str
@@ -39,6 +39,7 @@ class Binary:
     needed: tuple[str, ...] = ()
     search: tuple[str, ...] = ()
     symbolic: bool = False
+    pie: bool = False
     static_tls: bool = False
     tls_bytes: int = 0
     sections: frozenset[str] = frozenset()
@@ -52,6 +53,10 @@ class Binary:
 
     def defines(self, name: str) -> bool:
         return name in self.functions.exported or name in self.functions.kept
+
+    def is_library(self) -> bool:
+        """Whether it is a shared library. libc and a few others can be started as well; they name an interpreter."""
+        return self.kind == "dyn" and self.interpreter is None and not self.pie
 
     def musl(self) -> bool:
         """Whether it is linked to musl, and not to glibc."""
@@ -115,7 +120,7 @@ def _facts(elf: Any) -> dict:
 
 
 def _dynamic(segment: Any) -> dict:
-    needed, search, symbolic, static_tls = [], [], False, False
+    needed, search, symbolic, static_tls, pie = [], [], False, False, False
     for tag in islice(segment.iter_tags(), MOST_TAGS):
         kind, value = tag.entry.d_tag, tag.entry.d_val
         if kind == "DT_NEEDED":
@@ -129,7 +134,10 @@ def _dynamic(segment: Any) -> dict:
         elif kind == "DT_FLAGS":
             symbolic = symbolic or bool(value & SYMBOLIC_FLAG)
             static_tls = bool(value & STATIC_TLS_FLAG)
-    return {"needed": tuple(needed), "search": tuple(search), "symbolic": symbolic, "static_tls": static_tls}
+        elif kind == "DT_FLAGS_1":
+            pie = bool(value & PIE_FLAG)
+    found = {"needed": tuple(needed), "search": tuple(search), "symbolic": symbolic, "static_tls": static_tls}
+    return found | {"pie": pie}
 
 
 def _texts(file: Any, places: dict[str, tuple[int, int]]) -> tuple[frozenset[str], str]:

@@ -26,7 +26,7 @@ from hakmem_lab.doctor import (
     surroundings,
 )
 from hakmem_lab.doctor.binary import is_elf, readable
-from hakmem_lab.doctor.program import has_hakmem, library_name
+from hakmem_lab.doctor.program import embedded, has_hakmem, library_name
 from hakmem_lab.errors import LabError, nearest
 from hakmem_lab.inside import layout, links, memory
 from hakmem_lab.inside.memory import DELETED, Mapping, mappings
@@ -102,6 +102,14 @@ class Process:
         known = self.command and shutil.which(self.command[0])
         plain = known and len(words) <= LONGEST_COMMAND and words.isprintable()
         return f"start it by: hak run -- {words if plain else 'COMMAND'}"
+
+
+def allocators_inside(pid: int) -> dict[str, str]:
+    """Mapped file -> the allocator inside it that serves only that file. Empty where the process cannot be read."""
+    with contextlib.suppress(LabError):
+        process = Process.of(pid)
+        return embedded([found for path in process.files() if (found := readable(path))])
+    return {}
 
 
 def _root(folder: Path, root: Path) -> Path:

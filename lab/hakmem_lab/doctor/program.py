@@ -118,10 +118,17 @@ def checks(program: Program, allocator: Binary) -> list[Check]:
     file = program.file
     if file is None:
         return [Check("program", PROBLEM, f"{program.path}: {program.why}", served=NOTHING)]
+    if file.is_library():
+        return [_library(program.path), built_in(file)]
     found = [describe(program, file), privileges(program.path), architecture(file, allocator)]
     found += [c_library(file, allocator), linking(file), sanitizer(program, file), own_malloc(file), built_in(file)]
-    found += [other_allocators(program, allocator), language(program, file)]
+    found += [other_allocators(program, allocator), *inside_libraries(program), language(program, file)]
     return [*found, deep_binding(program, file, allocator), tls(program, file, allocator)]
+
+
+def _library(path: Path) -> Check:
+    found = f"{path} is a library: which allocator serves it is decided by the program that loads it"
+    return Check("program", PROBLEM, found, "hak doctor -- PROGRAM, or hak doctor PID", served=NOTHING)
 
 
 def describe(program: Program, file: Binary) -> Check:
@@ -301,6 +308,25 @@ def other_allocators(program: Program, allocator: Binary) -> Check:
         return Check(name, PROBLEM, found, allocators.ALLOCATORS[which].without, served=PART)
     found = f"{library.path.name} is linked; what is preloaded comes before it"
     return Check(name, NOTE, f"{found}, and its own statistics stay empty", None)
+
+
+def embedded(libraries: Sequence[Binary]) -> dict[str, str]:
+    """Library -> the allocator inside it, which it calls by names of its own: no other allocator can serve it. A
+    library that defines malloc is no such library."""
+    found: dict[str, str] = {}
+    for each in libraries:
+        own = each.path.name.startswith(SYSTEM_LIBRARIES) or any(each.defines(name) for name in allocators.MALLOC)
+        if not own and (inside := _brought(each)):
+            found[each.path.name] = next(iter(inside))
+    return found
+
+
+def inside_libraries(program: Program) -> list[Check]:
+    found = [f"{name} in {library}" for library, name in embedded(program.needed).items()]
+    if not found:
+        return []
+    said = f"{listed(found)}: it serves that library, whatever is preloaded"
+    return [Check("inside libraries", NOTE, said, "hak explain PID shows the memory that is not hakmem's", beside=True)]
 
 
 def language(program: Program, file: Binary) -> Check:

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from hakmem_lab.errors import LabError, decoded, refused
-from hakmem_lab.inside import blocks, layout, owners
+from hakmem_lab.inside import blocks, layout, owners, unserved
 from hakmem_lab.inside.core import Core
 from hakmem_lab.inside.heap import Reader
 from hakmem_lab.inside.layout import Heap, Layout
@@ -65,9 +65,13 @@ PAIRS = ("ghosts", "most_used")  # counters with two values: of this window, and
 
 
 def process(pid: int, stop: bool = False) -> dict:
-    """Read a process. Raises LabError if it does not exist, may not be read, or does not use the library."""
+    """Read a process. Of one that another allocator serves, only its mappings are known, and there are no counters.
+    Raises LabError if it does not exist, or may not be read."""
     with Process(pid) as memory:
-        found = layout.find(memory)
+        try:
+            found = layout.find(memory)
+        except layout.NotServed:
+            return {"schema": SCHEMA, "time": _now()} | unserved.reading(memory)
         started = time.monotonic()
         # After this block the process runs again; the rest is computed from what was read.
         with stopped(pid) if stop else nullcontext(), doubted(memory.name, "process"):
@@ -84,6 +88,10 @@ def process(pid: int, stop: bool = False) -> dict:
         result |= {"pid": pid, "stopped": stop, "counters": _compared(found, before, after)}
         result |= {"seconds": round(time.monotonic() - started, 3), "held_seconds": round(held, 3)}
         return result
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def core(file: Core) -> dict:
@@ -124,7 +132,7 @@ def _result(heap: Heap, reading: Reading, names: Mapping[int, str]) -> dict:
     threads = _threads(heap, names)
     result = {
         "schema": SCHEMA,
-        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        "time": _now(),
         "library": {"path": heap.layout.path, "version": heap.layout.version},
         "rss_kib": reading.rss // KIB,
         "sum_kib": sum(row["kib"] for row in rows),
@@ -290,6 +298,20 @@ def _outside(result: Mapping) -> Iterator[Waste]:
         yield (f"stacks, {stacks // threads} KiB a thread", stacks, "fewer threads, or less on their stacks")
     for row in result["others"][:3]:
         yield f"not the heap: {row['name']}", row["kib"], NOT_THE_HEAP
+
+
+def name_allocators(result: dict, found: Mapping[str, str]) -> None:
+    """Adds what the memory outside of the heap most likely is. found: library -> the allocator inside it."""
+    if not found:
+        return
+    result["allocators"] = [{"library": library, "allocator": name} for library, name in found.items()]
+    kib = next(row["kib"] for row in result["rows"] if row["owner"] == owners.ANONYMOUS)
+    named = " and ".join(f"{name} in {library}" for library, name in found.items())
+    share = f"{100 * kib / max(result['rss_kib'], 1):.0f} % of what is resident"
+    result["inside"] = f"{named}: {kib // KIB:,} MiB at most, {share}"
+    for row in result["wastes"]:
+        if row["remedy"] == NOT_THE_HEAP:
+            row["remedy"] = f"most likely of {named}, which no preloaded allocator serves"
 
 
 FIRST_BYTES = 64

@@ -176,6 +176,7 @@ def _add(
     result.resident_in[first : first + rows] = before[:, -1]
 
 
+ANONYMOUS = "other anonymous memory"
 OWNERS = (
     "live blocks",
     "rounding",
@@ -190,7 +191,7 @@ OWNERS = (
     "stacks",
     "code",
     "files",
-    "other anonymous memory",
+    ANONYMOUS,
     "changed meanwhile",
 )
 OPTIONAL = {"sampled blocks", "being changed", "changed meanwhile"}  # rows that are left out at 0
@@ -351,16 +352,16 @@ def _add_areas(reading: Reading, areas: Sequence[Area], known: Known, snapshot: 
         if covered == end - start or rest < 0:
             reading.unmatched += abs(rest)
         elif rest > 0:
-            owner = _owner(area.mapping, before, pointers, snapshot.programs)
-            reading.bytes[owner] += rest
-            if owner == "other anonymous memory":
+            name = owner(area.mapping, before, pointers, snapshot.programs)
+            reading.bytes[name] += rest
+            if name == ANONYMOUS:
                 reading.others[area.mapping.path or "[anon]"] += rest
         before = area.mapping
     # Not 0 only if the process ran during the reading; see Reading.unmatched.
     reading.bytes["changed meanwhile"] = reading.rss - reading.bytes.total()
 
 
-def _owner(mapping: Mapping, before: Mapping | None, pointers: Sequence[int], programs: set[str]) -> str:
+def owner(mapping: Mapping, before: Mapping | None, pointers: Sequence[int], programs: set[str]) -> str:
     """The owner of a mapping outside the heap. pointers: the threads' stack pointers, ascending."""
     at = bisect_left(pointers, mapping.start)
     if mapping.path == "[stack]" or (at < len(pointers) and pointers[at] < mapping.end):
@@ -371,4 +372,4 @@ def _owner(mapping: Mapping, before: Mapping | None, pointers: Sequence[int], pr
         return "files"
     if not mapping.path and before is not None and before.end == mapping.start and before.path in programs:
         return "code"  # zero-initialised data of a program or library
-    return "other anonymous memory"
+    return ANONYMOUS

@@ -128,8 +128,12 @@ class Subject:
         return explain.process(self.pid)
 
     def settings(self) -> list[Setting]:
+        """Empty where another allocator serves the process."""
         with Process(self.pid) as memory:
-            return changeable(memory, layout.find(memory))
+            try:
+                return changeable(memory, layout.find(memory))
+            except layout.NotServed:
+                return []
 
     def apply(self, setting: Setting) -> None:
         with Process(self.pid) as memory:

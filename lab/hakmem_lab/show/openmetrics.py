@@ -129,7 +129,14 @@ GAUGES = {
 
 
 def heap_text(result: Mapping) -> str:
+    """Of a process that another allocator serves: the resident memory by kind of mapping alone."""
     rows = {row["owner"]: row["kib"] * BYTES_PER_KIB for row in result["rows"]}
+    resident = "Resident memory by owner; the sum is that of the process."
+    owners = {f'{{owner="{escaped(owner)}"}}': size for owner, size in rows.items()}
+    by_owner = _family("hakmem_owner_resident_bytes", "gauge", "bytes", resident, owners)
+    if not result.get("served", True):
+        rss = {"": result["rss_kib"] * BYTES_PER_KIB}
+        return "".join([_family("hakmem_rss_bytes", "gauge", "bytes", GAUGES["rss"][1], rss), by_owner, "# EOF\n"])
     counters = {name: kib * BYTES_PER_KIB for name, kib in result["counters"].items()}
     values = rows | counters | {
         "_allocated": sum(row["live_bytes"] for row in result["classes"]),
@@ -141,13 +148,11 @@ def heap_text(result: Mapping) -> str:
         _family(f"hakmem_{name}_bytes", "gauge", "bytes", words, {"": values[key]})
         for name, (key, words) in GAUGES.items()
     )
-    owners = {f'{{owner="{escaped(owner)}"}}': size for owner, size in rows.items()}
-    resident = "Resident memory by owner; the sum is that of the process."
     sizes = "Blocks by size: handed out, in caches, free in slabs."
     threads = {"": len(result["threads"])}
     return "".join([
         *gauges,
-        _family("hakmem_owner_resident_bytes", "gauge", "bytes", resident, owners),
+        by_owner,
         _family("hakmem_block_size_bytes", "gaugehistogram", "bytes", sizes, dict(_heap_sizes(result))),
         _family("hakmem_threads", "gauge", "", "Threads that have a cache.", threads),
         "# EOF\n",

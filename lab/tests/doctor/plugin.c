@@ -1,4 +1,5 @@
-/* A plugin that allocates, and whose pointer to a function of malloc's kind is given another one, as Python's decimal does. */
+/* A plugin that allocates, and whose pointer to a function of malloc's kind is given another one, as Python's decimal
+ * does. */
 #include <stdlib.h>
 
 void *(*chosen)(size_t) = malloc;

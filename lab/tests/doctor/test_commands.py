@@ -95,6 +95,27 @@ def test_an_allocator_is_told_by_its_messages_where_symbols_are_stripped(doctor,
     assert "jemalloc is linked into it (its messages)" in doctor(bare).verdict
 
 
+@pytest.mark.parametrize("stripped", [False, True])
+def test_an_allocator_inside_a_library_is_named(doctor, programs, running, stripped):
+    """The library calls it by names of its own, as DuckDB's does with jemalloc."""
+    name = f"inside{'-stripped' if stripped else ''}"
+    library = programs.made(f"lib{name}.so", "brought.c", "-shared", "-fPIC", "-Dmain=used")
+    if stripped:
+        subprocess.run(["strip", str(library)], check=True)
+    words = (f"-L{library.parent}", "-Wl,--no-as-needed", f"-l{name}", f"-Wl,-rpath,{library.parent}")
+    host = programs.made(f"host-{name}", "host.c", "-ldl", *words)
+    for found in (doctor(host), doctor(running(host))):
+        assert found.said("inside libraries").startswith(f"jemalloc in lib{name}.so: it serves that library")
+        assert found.state("built-in allocator") == "ok"
+    assert "inside libraries" not in doctor(programs.host).checks
+
+
+def test_a_library_is_no_program(doctor, programs):
+    found = doctor(programs.plugin)
+    assert found.verdict.startswith(f"not served: {programs.plugin} is a library")
+    assert "hak doctor PID" in found.remedy("program") and "linking" not in found.checks
+
+
 def test_a_library_that_gives_way(doctor, programs):
     found = doctor(programs.linked_to())
     assert (found.status, found.state("other allocators")) == (0, "note")

@@ -1,6 +1,7 @@
 """Questions to hak explain: differences, pictures, and one line for every question that it cannot answer."""
 
 import ctypes
+import io
 import json
 import os
 import re
@@ -11,10 +12,13 @@ import time
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from hakmem_lab.inside import layout
 from hakmem_lab.inside.memory import Process
 from hakmem_lab.inside.ptrace import stopped
+from hakmem_lab.inside.watch import Subject, Watch
+from hakmem_lab.show.terminal import live
 
 HOLD = "from hakmem_lab.inside.ptrace import stopped\nwith stopped({}):\n print('held', flush=True)\n input()"
 
@@ -132,11 +136,34 @@ def test_a_kernel_that_cannot_scan_pages_tells_the_same(start, made):
         assert any(any(each) for each in scanned)
 
 
-def test_what_does_not_use_the_library(here, start):
+def test_of_what_does_not_use_the_library_the_mappings_are_shown(here, start):
+    """Another allocator serves it: memory by kind of mapping, and how to see who holds its blocks."""
     program = start("/bin/sh", "-c", "echo ready; read x", preload=False)
-    answer = here("explain", program.pid)
-    assert answer.status == 2
-    assert "does not use hakmem: hak doctor says why" in answer.message()
+    answer = here("explain", program.pid, "--json", "-")
+    assert answer.status == 0
+    result = answer.result()
+    rows = {row["owner"]: row["kib"] for row in result["rows"]}
+    assert result["library"] is None and result["rss_kib"] == pytest.approx(program.rss_kib(), abs=64)
+    assert sum(rows.values()) == pytest.approx(result["rss_kib"], abs=4) and rows["code"] > 0
+    shown = here("explain", program.pid).out
+    assert f"hak profile {program.pid}" in shown and "[heap]" in shown
+    text = here("metrics", program.pid).out
+    assert 'hakmem_owner_resident_bytes{owner="code"}' in text and text.endswith("# EOF\n")
+    watch = Watch(Subject(program.pid))
+    watch.read()
+    screen = Console(width=200, record=True, file=io.StringIO())
+    screen.print(live.screen(watch, 40))
+    assert "code" in (drawn := screen.export_text()) and f"hak profile {program.pid}" in drawn
+
+
+def test_a_library_with_an_allocator_inside_is_named_with_its_share(here, start, made, tmp_path):
+    """DuckDB's library has a jemalloc of its own, with renamed functions, in memory that hakmem does not serve."""
+    library = made("inside.c", "-shared", "-fPIC", name="libinside.so")
+    subprocess.run(["strip", str(library)], check=True)
+    host = made("loads.c", "-ldl")
+    for preload in (True, False):
+        answer = here("explain", start(host, library, preload=preload).pid)
+        assert "jemalloc in libinside.so: " in answer.out and "% of what is resident" in answer.out
 
 
 def test_a_process_that_is_not_there(here):

@@ -71,7 +71,7 @@ def split(data: str) -> Iterator[str]:
 
 def screen(watch: Watch, height: int) -> Group:
     reading = watch.reading
-    changed = reading["counters"]["difference_kib"]
+    changed = reading["counters"]["difference_kib"] if "counters" in reading else 0
     head = f"process {reading['pid']}: {kib(reading['rss_kib'])} KiB resident; read in {reading['seconds']:.2f} s"
     head += f", meanwhile its counters changed by {kib(changed)} KiB" if changed else ""
     table = {"classes": _classes, "threads": _threads, "options": _options}[watch.view]
@@ -132,6 +132,10 @@ def _line(watch: Watch) -> Text:
     if watch.typed is not None:
         typed = f"{watch.settings[watch.selected].name} = {watch.typed}_"
         return Text(f"{typed}  (enter: see what it does, escape: leave)", "bold")
+    if not watch.reading.get("served", True) and not watch.said:
+        return Text(
+            f"another allocator serves it: hak profile {watch.reading['pid']} shows which code holds its blocks"
+        )
     if watch.view == "options" and not watch.said:
         return Text("up and down choose, enter changes")
     return Text(one_line(watch.said))

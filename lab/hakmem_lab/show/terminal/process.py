@@ -59,13 +59,21 @@ def show_reading(result: Mapping) -> None:
     console.print(one_line(headline(result)), style="bold", soft_wrap=True)
     console.print()
     console.print(owners(result))
-    console.print(classes(result))
+    if result.get("inside"):
+        console.print(one_line(result["inside"]), soft_wrap=True)
+        console.print()
+    if not result.get("served", True):
+        rows = ((one_line(row["name"]), kib(row["kib"])) for row in result["others"])
+        console.print(table_of("anonymous memory by name", ("mapping", "KiB"), rows))
+    else:
+        console.print(classes(result))
     if result["threads"]:
         console.print(threads(result))
     if "counters" in result:
         console.print(free_memory(result["counters"]), soft_wrap=True)
         console.print()
-    _wastes(console, result)
+    if result.get("served", True):
+        _wastes(console, result)
     if "diff" in result:
         _difference(console, result["diff"])
 
@@ -73,6 +81,8 @@ def show_reading(result: Mapping) -> None:
 def headline(result: Mapping) -> str:
     what = f"process {result['pid']}" if "pid" in result else f"core {result['core']}"
     text = f"{what}: {kib(result['rss_kib'])} KiB resident, {kib(result['sum_kib'])} KiB by owner"
+    if not result.get("served", True):
+        return f"{text}; another allocator serves it: hak profile {result['pid']} shows which code holds its blocks"
     if "core" in result:
         return text + "; of a core, the pages that are not all zeros"
     if result["stopped"]:
