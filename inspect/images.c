@@ -9,55 +9,100 @@
 #include <string.h>
 #include <sys/auxv.h>
 
-enum { NAMES_BYTES = 64 << 10, HEADERS_MAX = 128, NOTES_BYTES = 1024 };
+enum { HEADERS_MAX = 128, NOTES_BYTES = 1024 };
 
-/* Made on first use: static data of the library would count against the limits of small programs. */
-static struct table {
-  size_t count, names_used;
-  hak_mapping_t image[HAK_IMAGES_MAX];
-  char names[NAMES_BYTES], rows[HAK_MAPS_BUFFER_BYTES];
-} *table;
+hak_lock_t hak_profile_lock = HAK_LOCK_INIT;
+
+hak_images_t *hak_images;
+
+static bool is_same(const hak_mapping_t *a, const hak_mapping_t *b) {
+  return a->start == b->start && a->end == b->end && a->offset == b->offset && strcmp(a->name, b->name) == 0;
+}
+
+static const char *kept_name(const char *name) {
+  size_t length = strlen(name) + 1;
+  for (size_t i = 0; i < hak_images->count; i++) {
+    if (strcmp(hak_images->image[i].name, name) == 0) {
+      return hak_images->image[i].name;
+    }
+  }
+  if (length > HAK_IMAGE_NAMES_BYTES - hak_images->names_used) {
+    return "";
+  }
+  char *kept = memcpy(hak_images->names + hak_images->names_used, name, length);
+  hak_images->names_used += length;
+  return kept;
+}
+
+/* Forget images whose addresses other code has now. Returns whether the mapping itself is known. */
+static bool make_room(const hak_mapping_t *mapping) {
+  for (size_t i = 0; i < hak_images->count;) {
+    hak_mapping_t *image = &hak_images->image[i];
+    if (is_same(image, mapping)) {
+      return true;
+    }
+    if (mapping->start < image->end && image->start < mapping->end) {
+      *image = hak_images->image[--hak_images->count];
+    } else {
+      i++;
+    }
+  }
+  return false;
+}
 
 static bool add(const hak_mapping_t *mapping, void *unused) {
-  size_t length = strlen(mapping->name) + 1;
   (void)unused;
-  if (!mapping->executable || table->count == HAK_IMAGES_MAX) {
+  if (!mapping->executable || make_room(mapping) || hak_images->count == HAK_IMAGES_MAX) {
     return true;
   }
-  hak_mapping_t *image = &table->image[table->count++];
+  const char *name = kept_name(mapping->name);
+  hak_mapping_t *image = &hak_images->image[hak_images->count++];
   *image = *mapping;
-  image->name = "";
-  if (length <= NAMES_BYTES - table->names_used) {
-    image->name = memcpy(table->names + table->names_used, mapping->name, length);
-    table->names_used += length;
-  }
-  if (hak_mapping_holds(image, hak_auxiliary(AT_ENTRY))) {
-    hak_mapping_t first = table->image[0];
-    table->image[0] = *image;
-    *image = first;
-  }
+  image->name = name;
   return true;
 }
 
+static void put_program_first(void) {
+  size_t own = hak_images_find(hak_auxiliary(AT_ENTRY));
+  if (own < hak_images->count) {
+    hak_mapping_t first = hak_images->image[0];
+    hak_images->image[0] = hak_images->image[own];
+    hak_images->image[own] = first;
+  }
+}
+
 void hak_images_look(void) {
-  table = table ? table : hak_meta_alloc(sizeof *table);
-  if (table) {
-    table->count = table->names_used = 0;
-    hak_modules_each(add, NULL, table->rows);
+  hak_images = hak_images ? hak_images : hak_meta_alloc(sizeof *hak_images);
+  if (hak_images) {
+    if (hak_images->count > HAK_IMAGES_MAX / 2 || hak_images->names_used > HAK_IMAGE_NAMES_BYTES / 2) {
+      hak_images->count = hak_images->names_used = 0; /* keeps room for the present images */
+    }
+    hak_modules_each(add, NULL, hak_images->rows);
+    put_program_first();
+  }
+}
+
+void hak_images_learn(void) {
+  static _Atomic uint32_t latest;
+  uint32_t version = hak_modules_version();
+  if (atomic_load_explicit(&latest, memory_order_relaxed) != version && hak_lock_try(&hak_profile_lock)) {
+    atomic_store_explicit(&latest, version, memory_order_relaxed);
+    hak_images_look();
+    hak_unlock(&hak_profile_lock);
   }
 }
 
 size_t hak_images_count(void) {
-  return table ? table->count : 0;
+  return hak_images ? hak_images->count : 0;
 }
 
 const hak_mapping_t *hak_images_at(size_t i) {
-  return &table->image[i];
+  return &hak_images->image[i];
 }
 
 size_t hak_images_find(uintptr_t address) {
   size_t i = 0, count = hak_images_count();
-  while (i < count && !hak_mapping_holds(&table->image[i], address)) {
+  while (i < count && !hak_mapping_holds(&hak_images->image[i], address)) {
     i++;
   }
   return i;

@@ -1,13 +1,25 @@
-/* Duty: the files whose code is mapped, by name and build id, for tools that read a profile on another machine. Data:
- * one table, for the profile that is being written; lock: that of profiles. Layers below: modules, file. */
+/* Duty: the files whose code is or was mapped, by name and build id, for tools that read a profile on another machine.
+ * An unloaded library stays known until other code takes its place. Data: one table; lock: that of profiles, which the
+ * writer of a profile holds. Layers below: modules, file. */
 #pragma once
 
 #include "modules.h"
 
-enum { HAK_IMAGES_MAX = 1024, HAK_BUILD_ID_MAX = 32 };
+enum { HAK_IMAGES_MAX = 1024, HAK_IMAGE_NAMES_BYTES = 64 << 10, HAK_BUILD_ID_MAX = 32 };
 
-/* Find all images; the program's own comes first. */
+typedef struct hak_images {
+  size_t count, names_used;
+  hak_mapping_t image[HAK_IMAGES_MAX];
+  char names[HAK_IMAGE_NAMES_BYTES], rows[HAK_MAPS_BUFFER_BYTES];
+} hak_images_t;
+/* For an external reader. NULL before the first look: static data would count against the limits of small programs. */
+extern hak_images_t *hak_images;
+extern hak_lock_t hak_profile_lock;
+
+/* Add all images; the program's own comes first. Call it under the lock. */
 void hak_images_look(void);
+/* The same if modules.c has read new ranges since the last call and the lock is free. */
+void hak_images_learn(void);
 size_t hak_images_count(void);
 const hak_mapping_t *hak_images_at(size_t i);
 /* Number of the image that holds the address; hak_images_count() if none does. */

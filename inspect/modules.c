@@ -151,6 +151,10 @@ static bool learn_locked(known_t *known) {
   return ok;
 }
 
+uint32_t hak_modules_version(void) {
+  return atomic_load_explicit(&code.version, memory_order_relaxed);
+}
+
 bool hak_modules_look(void) {
   uint64_t since_ns = hak_os_now_ns();
   if (!hak_lock_try(&hak_modules_lock)) {

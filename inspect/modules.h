@@ -29,6 +29,8 @@ bool hak_modules_find(uintptr_t address, hak_mapping_t *found, char buffer[HAK_M
 bool hak_modules_mapping_of(uintptr_t address, hak_mapping_t *mapping);
 /* Read the ranges anew. False: another thread is reading them, or they cannot be read. */
 bool hak_modules_look(void);
+/* It changes with every read of the ranges. */
+uint32_t hak_modules_version(void);
 /* Whether the known ranges hold the address. If not, and the last read was a while ago, it reads them anew. */
 bool hak_modules_is_code(uintptr_t address);
 /* The same for a return address, which is certainly code, perhaps of a library that was loaded just now. If the known

@@ -24,8 +24,6 @@
 enum { NAME_BYTES = 512, STACK_BYTES = 32 << 10 };
 _Static_assert((int)HAK_UNWIND_MAX <= (int)HAK_SITE_FRAMES_MAX, "a stack fits a site");
 
-hak_lock_t hak_profile_lock = HAK_LOCK_INIT;
-
 static _Atomic uint64_t started_ns;
 static _Atomic uint64_t next_growth; /* bytes in use at which a profile is due */
 static _Atomic bool signalled, limit_told;

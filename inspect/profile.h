@@ -6,9 +6,8 @@
  * sampled. */
 #pragma once
 
-#include "lock.h"
-
-extern hak_lock_t hak_profile_lock;
+#include <stdbool.h>
+#include <stddef.h>
 
 /* Write the profiles that are due. The sampler calls this now and then. */
 void hak_profile_write_due(void);

@@ -3,6 +3,7 @@
 
 #include "cache.h"
 #include "guard.h"
+#include "images.h"
 #include "large.h"
 #include "options.h"
 #include "os.h"
@@ -197,7 +198,12 @@ static bool is_due(hak_heap_t *heap, uint32_t cls, size_t bytes, uint64_t settin
 static hak_site_t *site_here(void) {
   uintptr_t pcs[HAK_UNWIND_MAX];
   hak_site_t *site = hak_site_known(pcs, hak_unwind_unchecked(pcs));
-  return HAK_LIKELY(site != NULL) ? site : hak_site_of(pcs, hak_unwind(pcs));
+  if (HAK_LIKELY(site != NULL)) {
+    return site;
+  }
+  size_t count = hak_unwind(pcs);
+  hak_images_learn(); /* the stack's library may be unloaded when a profile is written */
+  return hak_site_of(pcs, count);
 }
 
 /* Take a sample for the profile, as a guarded block, or both. `block` NULL: get a block for it. Returns NULL if there

@@ -5,6 +5,7 @@
 #include "foreign.h"
 #include "hardened.h"
 #include "heap.h"
+#include "images.h"
 #include "layout.h"
 #include "mapped.h"
 #include "meta.h"

@@ -114,6 +114,29 @@ static void images_begin_with_the_program(void) {
   CHECK(hak_images_build_id(hak_images_at(libc)->name, id) == 20); /* of SHA-1 */
 }
 
+/* The second mapping of the file stands at the same place, one page shorter. */
+static void an_image_is_known_until_another_takes_its_place(void) {
+  size_t page = hak_os_page_bytes();
+  char name[] = "/tmp/hak-modules-XXXXXX";
+  int fd = mkstemp(name);
+  CHECK(fd >= 0 && ftruncate(fd, (off_t)(2 * page)) == 0);
+  char *first = mmap(NULL, 2 * page, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+  CHECK(first != MAP_FAILED);
+  hak_images_look();
+  CHECK(munmap(first, 2 * page) == 0);
+  hak_images_look();
+  size_t at = hak_images_find((uintptr_t)first + page);
+  CHECK(at < hak_images_count() && strcmp(hak_images_at(at)->name, name) == 0);
+  CHECK(mmap(first, page, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED, fd, (off_t)page) == first);
+  hak_images_look();
+  at = hak_images_find((uintptr_t)first);
+  CHECK(at < hak_images_count() && hak_images_at(at)->offset == page);
+  CHECK(hak_images_find((uintptr_t)first + page) == hak_images_count());
+  size_t count = hak_images_count();
+  hak_images_look();
+  CHECK(hak_images_count() == count && close(fd) == 0 && unlink(name) == 0);
+}
+
 static void what_is_no_program_has_no_build_id(void) {
   unsigned char id[HAK_BUILD_ID_MAX];
   char name[] = "/tmp/hak-modules-XXXXXX";
@@ -134,6 +157,7 @@ int main(void) {
   child_succeeds(without_the_list_the_last_one_stands);
   child_succeeds(a_mapping_is_found_by_an_address);
   child_succeeds(images_begin_with_the_program);
+  child_succeeds(an_image_is_known_until_another_takes_its_place);
   child_succeeds(what_is_no_program_has_no_build_id);
   return 0;
 }

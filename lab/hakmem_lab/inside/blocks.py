@@ -13,7 +13,7 @@ from hakmem_lab.inside.core import Core
 from hakmem_lab.inside.heap import Reader
 from hakmem_lab.inside.layout import Heap, Layout
 from hakmem_lab.inside.memory import Memory, Process, Unreadable, doubted, word
-from hakmem_lab.inside.profile.places import Place, copies, places_of, resolve, return_addresses
+from hakmem_lab.inside.profile.places import Place, copies, places_of, resolve, return_addresses, unloaded
 from hakmem_lab.inside.ptrace import stopped
 
 AROUND = 3  # neighbours on each side
@@ -125,7 +125,7 @@ def of_site(memory: Memory, layout: Layout, site: int) -> list[str]:
         return []
     try:
         pcs = _return_addresses(memory, layout, site)
-        known = places_of(memory, pcs)
+        known = places_of(memory, pcs, unloaded(memory, layout))
     except (Unreadable, IndexError):
         return []
     names = resolve(known.values(), copies(memory))

@@ -4,6 +4,7 @@ Return addresses from a heap become places in files. Their names come from the f
 else from its symbol table. The process takes no part in this.
 """
 
+import os
 import shutil
 import struct
 import subprocess
@@ -97,6 +98,7 @@ NOTE = struct.Struct("<III")
 ELF64 = b"\x7fELF\x02\x01"
 PT_LOAD, PT_NOTE, NT_GNU_BUILD_ID = 1, 4, 3
 HEADERS_MAX, NOTES_MAX = 128, 4096
+IMAGE, IMAGES_MAX, NAME_BYTES = ("start", "end", "offset", "name"), 1 << 16, 4096
 
 
 def return_addresses(memory: Memory, found: Layout) -> np.ndarray:
@@ -114,9 +116,31 @@ def return_addresses(memory: Memory, found: Layout) -> np.ndarray:
     return np.concatenate(parts)
 
 
-def places_of(memory: Memory, pcs: Iterable[int]) -> dict[int, Place]:
-    """Places of the calls that return to these addresses; a call lies just before its return address."""
-    files = sorted(memory.files())
+def unloaded(memory: Memory, found: Layout) -> list[tuple[int, int, str, int]]:
+    """Mappings of files whose code the process had, as it remembers them: start, end, file, offset in the file."""
+    if "&hak_images" not in found or not (table := word(memory, found.root("hak_images"))):
+        return []
+    count = min(word(memory, table + found["hak_images_t.count"]), IMAGES_MAX)
+    size, at = found["size.hak_mapping_t"], {name: found[f"hak_mapping_t.{name}"] for name in IMAGE}
+    data = memory.read(table + found["hak_images_t.image"], count * size)
+    rows = [
+        [int.from_bytes(data[row + at[name] :][:8], "little") for name in IMAGE] for row in range(0, len(data), size)
+    ]
+    present = [(start, end) for start, end, *_ in memory.files()]
+    gone = [row for row in rows if not any(start < row[1] and row[0] < end for start, end in present)]
+    return [(start, end, name, offset) for start, end, offset, place in gone if (name := _text(memory, place))]
+
+
+def _text(memory: Memory, place: int) -> str:
+    data = memory.read(place, NAME_BYTES - place % NAME_BYTES)  # no string crosses a page that is not mapped
+    data += b"" if b"\0" in data else memory.read(place + len(data), NAME_BYTES)
+    return os.fsdecode(data.partition(b"\0")[0])
+
+
+def places_of(memory: Memory, pcs: Iterable[int], gone: Sequence[tuple[int, int, str, int]] = ()) -> dict[int, Place]:
+    """Places of the calls that return to these addresses; a call lies just before its return address. gone: what
+    `unloaded` returns."""
+    files = sorted([*memory.files(), *gone])
     starts, ids = [start for start, *_ in files], dict[int, str]()
     bases, latest = [], dict[str, int]()  # for each mapping, where its file's beginning is mapped
     for start, _, path, offset in files:

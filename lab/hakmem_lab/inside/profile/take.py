@@ -141,7 +141,7 @@ def _write(memory: Process, found: Layout, mean_bytes: int) -> None:
 def _read(memory: Process, found: Layout) -> HeapProfile:
     profile = HeapProfile()
     frames = places.return_addresses(memory, found).tolist()
-    known, stacks = places.places_of(memory, frames), dict[int, Stack]()
+    known, stacks = places.places_of(memory, frames, places.unloaded(memory, found)), dict[int, Stack]()
     for address, numbers, values in _sites(memory, found, len(frames)):
         stack: Stack = tuple(known[frames[each]] for each in numbers) or (UNKNOWN,)
         stacks[address] = stack
