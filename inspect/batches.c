@@ -185,10 +185,13 @@ void hak_hook_allocated(void *block, size_t bytes) {
   if (HAK_UNLIKELY(hak_probes_changed())) {
     follow_tracer();
   }
+  if (hak_hard.on) { /* its bins stay empty, and its large blocks are no samples */
+    return;
+  }
   if (hak_class_is_run(cls) || cls == HAK_CLASS_HUGE) {
     hak_heap_t *heap = hak_sample_catch_up(&setting);
     sample_if_due(heap, block, cls, bytes, hak_large_usable(block, cls), setting);
-  } else if (!hak_hard.on) { /* the bins of the hardened profile stay empty */
+  } else {
     grant_rest(hak_heap, hak_class_of(bytes));
   }
 }

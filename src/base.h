@@ -41,14 +41,28 @@ HAK_INLINE void hak_fork_fence(void) {
 
 /* The widest vector register that every supported machine has. */
 typedef uint64_t hak_vector_t __attribute__((vector_size(16), may_alias));
+/* At any address. */
+typedef uint64_t hak_loose_vector_t __attribute__((vector_size(16), may_alias, aligned(1)));
+
+/* Code of a function with this attribute may use registers of 32 bytes; call it only if the processor has them. */
+#ifdef __x86_64__
+#define HAK_WIDE __attribute__((target("avx2"), noinline))
+#define HAK_HAS_WIDE (__builtin_cpu_supports("avx2") != 0)
+#else
+#define HAK_WIDE __attribute__((noinline))
+#define HAK_HAS_WIDE false
+#endif
+typedef uint64_t hak_wide_vector_t __attribute__((vector_size(32), may_alias, aligned(1)));
 
 /* A read of an untouched page does not make it resident. */
 HAK_INLINE bool hak_is_zero(const void *at, size_t bytes) {
   const char *from = at;
   size_t done = 0;
-  for (uint64_t words[8]; bytes - done >= sizeof words; done += sizeof words) {
-    __builtin_memcpy(words, from + done, sizeof words);
-    if (words[0] | words[1] | words[2] | words[3] | words[4] | words[5] | words[6] | words[7]) {
+  for (; bytes - done >= 8 * sizeof(hak_vector_t); done += 8 * sizeof(hak_vector_t)) {
+    const hak_loose_vector_t *part = (const void *)(from + done);
+    hak_vector_t any = (part[0] | part[1]) | (part[2] | part[3]), more = (part[4] | part[5]) | (part[6] | part[7]);
+    any |= more;
+    if (any[0] | any[1]) {
       return false;
     }
   }

@@ -3,6 +3,7 @@
 
 #include "arena.h"
 #include "direct.h"
+#include "framed.h"
 #include "hakmem.h"
 #include "libc_chunk.h"
 #include "mapped.h"
@@ -18,8 +19,12 @@
 
 typedef _Atomic(hak_owner_t *) copies_t;
 
+static bool is_large(const void *block) {
+  return hak_framed_owns(block) || hak_mapped_owns(block);
+}
+
 static bool owns(const void *block) {
-  return hak_class_at(block) != HAK_CLASS_NONE || hak_zero_size_owns(block) || hak_mapped_owns(block);
+  return hak_class_at(block) != HAK_CLASS_NONE || hak_zero_size_owns(block) || is_large(block);
 }
 
 static hak_owner_t this_copy = {NULL, owns, hak_own_free, hak_own_realloc, hak_own_usable};
@@ -95,8 +100,8 @@ void hak_foreign_start(void) {
 }
 
 const hak_owner_t *hak_foreign_owner(const void *block, const char *function) {
-  if (hak_mapped_owns(block)) {
-    return &hak_mapped_owner;
+  if (is_large(block)) {
+    return &hak_hardened_owner;
   }
   const hak_owner_t *copy = atomic_load(copies);
   /* Skip the record of this copy, or of an old version whose function names resolve to this copy. */
@@ -105,7 +110,8 @@ const hak_owner_t *hak_foreign_owner(const void *block, const char *function) {
   }
   copy = copy ? copy : libc_owner(block);
   if (!copy) {
-    hak_misuse(function, hak_arena_why(block), block);
+    hak_misuse_t why = hak_mapped_why(block);
+    hak_misuse(function, why == HAK_MISUSE_INVALID ? hak_arena_why(block) : why, block);
   }
   return copy;
 }

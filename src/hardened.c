@@ -2,11 +2,12 @@
 #include "hardened.h"
 
 #include "arena.h"
+#include "chance.h"
 #include "fast.h"
-#include "foreign.h"
+#include "framed.h"
 #include "freed.h"
+#include "gap.h"
 #include "hook.h"
-#include "large.h"
 #include "mapped.h"
 #include "options.h"
 #include "page_attributes.h"
@@ -19,7 +20,6 @@
 enum {
   EXIT_BYTES_MAX = 64 << 20, /* of slabs, checked at exit */
   EVENTS_PER_ORPHAN = 64,
-  HEADROOM_PART = 8, /* of a block that grew, as addresses: a loop that grows one further seldom copies it */
 };
 
 static bool is_small(uint32_t cls) {
@@ -105,27 +105,15 @@ static void *take_small_of_any(uint32_t cls, size_t bytes, size_t align) {
   return block;
 }
 
-static void *take_large(size_t bytes, size_t align, bool *zeroed) {
-  void *block = hak_hard.delayed_regions > 0 ? hak_mapped_alloc(bytes, align, 0) : NULL;
-  if (block) {
-    *zeroed = true;
-    return block;
-  }
-  if (bytes <= HAK_CACHED_MAX && align <= HAK_CHUNK_BYTES) { /* no mapping is left: without guards */
-    return hak_run_take(hak_run_class_of(bytes > HAK_SMALL_MAX ? bytes : HAK_SMALL_MAX + 1), align, zeroed);
-  }
-  return hak_huge_alloc(bytes, align, zeroed);
-}
-
 void *hak_hardened_alloc(size_t bytes, size_t align, bool *zeroed) {
   bool small = bytes <= HAK_SEALED_MAX && align <= HAK_SMALL_MAX;
   size_t size = small ? hak_round_up(bytes + HAK_SEAL_BYTES, align) : 0;
   if (!small || size > HAK_SMALL_MAX) {
-    return take_large(bytes, align, zeroed);
+    return hak_hardened_alloc_large(bytes, align, zeroed);
   }
   void *block = take_small_of_any(hak_class_of(size), bytes, align);
   *zeroed = hak_hard.zero;
-  return block || align <= HAK_SLICE_BYTES ? block : take_large(bytes, align, zeroed);
+  return block || align <= HAK_SLICE_BYTES ? block : hak_hardened_alloc_large(bytes, align, zeroed);
 }
 
 HAK_INLINE void wipe(void *block, size_t size, uint64_t base, uint32_t asked) {
@@ -184,20 +172,17 @@ HAK_INLINE bool free_small(void *block, size_t named, const char *function) {
 }
 
 void hak_hardened_free(void *block) {
-  if (HAK_UNLIKELY(!free_small(block, HAK_UNSEALED, "free"))) {
+  if (HAK_UNLIKELY(!free_small(block, HAK_UNSEALED, "free") && !hak_hardened_free_large(block, HAK_UNSEALED, "free"))) {
     hak_free_any(block);
   }
 }
 
 void hak_hardened_free_sized(void *block, size_t bytes) {
   bool named = hak_hard.sizes && bytes > 0; /* a request of no bytes may have got a block with some */
-  if (HAK_LIKELY(free_small(block, named ? bytes : HAK_UNSEALED, "free_sized"))) {
-    return;
+  size_t size = named ? bytes : HAK_UNSEALED;
+  if (HAK_UNLIKELY(!free_small(block, size, "free_sized") && !hak_hardened_free_large(block, size, "free_sized"))) {
+    hak_free_any(block);
   }
-  if (named && hak_mapped_owns(block) && hak_mapped_usable(block, "free_sized") != bytes) {
-    hak_misuse("free_sized", HAK_MISUSE_WRONG_SIZE, block);
-  }
-  hak_free_any(block);
 }
 
 size_t hak_hardened_usable(const void *block, const char *function) {
@@ -264,45 +249,6 @@ bool hak_hardened_is_data(size_t token) {
   return token < half && (hak_hard.tokens > 0 || token != 1);
 }
 
-/* Large blocks. */
-
-static void free_mapped(void *block) {
-  hak_mapped_free(block, "free");
-}
-
-static size_t usable_mapped(const void *block) {
-  return hak_mapped_usable(block, "malloc_usable_size");
-}
-
-static void *realloc_mapped(void *block, size_t bytes) {
-  size_t asked = hak_mapped_usable(block, "realloc");
-  int saved = errno;
-  void *fresh = hak_mapped_resize(block, bytes, false) ? block : NULL;
-  if (!fresh) {
-    fresh = asked < bytes ? hak_mapped_alloc(bytes, HAK_BLOCK_MIN, bytes / HEADROOM_PART) : NULL;
-    fresh = fresh ? fresh : bytes <= PTRDIFF_MAX ? hak_fast_alloc(bytes) : hak_no_memory();
-  }
-  if (!fresh && hak_mapped_resize(block, bytes, true)) { /* no memory, but a shrunk block may stay */
-    fresh = block;
-  }
-  if (fresh && fresh != block) {
-    memcpy(fresh, block, asked < bytes ? asked : bytes);
-    hak_mapped_free(block, "realloc");
-  }
-  errno = fresh ? saved : ENOMEM;
-  return fresh;
-}
-
-const hak_owner_t hak_mapped_owner = {
-    .owns = hak_mapped_owns, .free = free_mapped, .realloc = realloc_mapped, .usable = usable_mapped};
-
-bool hak_hardened_release(size_t bytes) {
-  size_t swept = atomic_load_explicit(&hak_slabs_listed[HAK_SLABS_SWEPT], memory_order_relaxed);
-  bool any = hak_mapped_forget(bytes);
-  any |= hak_hard.regions && hak_slices_for(bytes) <= swept * HAK_SLAB_SLICES && hak_slab_release_empty();
-  return any;
-}
-
 /* The end of the process. */
 
 typedef struct search {
@@ -349,6 +295,7 @@ void hak_hardened_verify(const char *function) {
   search.found = hak_quarantine_find_damaged(hak_heap);
   if (!search.found && hak_caches_open() == 1) { /* nobody else changes blocks */
     hak_arena_each_slab(look_at_slab, &search);
+    search.found = search.found ? search.found : hak_framed_find_damaged(&search.reason);
     if (!search.found && (search.found = hak_mapped_find_damaged(&before))) {
       search.reason = before ? HAK_MISUSE_PAGE_START : HAK_MISUSE_PAGE_END;
     }
@@ -375,6 +322,8 @@ void hak_hardened_start(void) {
   }
   hak_heap_t *heap = hak_heap_mine();
   hak_heap_flush_mine("free");
+  hak_chance_renew();
+  hak_gap_start();
   hak_mapped_start();
   hak_hard = (hak_hard_t){.zero = is_on(HAK_OPTION_HARDENED_ZERO),
                           .neighbours = is_on(HAK_OPTION_HARDENED_NEIGHBOURS),

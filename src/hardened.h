@@ -21,6 +21,12 @@ HAK_NOINLINE void *hak_hardened_realloc(void *block, uint32_t cls, size_t bytes)
 #define HAK_UNSEALED SIZE_MAX
 HAK_NOINLINE size_t hak_hardened_usable(const void *block, const char *function);
 
+/* hardened_large.c: blocks above HAK_SEALED_MAX, or with a large alignment. `named` as for free_sized; HAK_UNSEALED:
+ * none. Free returns false if it is no such block. */
+void *hak_hardened_alloc_large(size_t bytes, size_t align, bool *zeroed);
+HAK_NOINLINE bool hak_hardened_free_large(void *block, size_t named, const char *function);
+HAK_NOINLINE bool hak_hardened_owns_large(const void *block);
+
 /* Allocation tokens. The first function says whether a token means a type without pointers. The second sets the kind of
  * type for which the thread allocates from here on, and returns the kind before. */
 bool hak_hardened_is_data(size_t token);

@@ -1,6 +1,8 @@
 /* Large blocks of the hardened profile: mappings between pages without access. hardened.c stands above, os.c below. */
 #include "mapped.h"
 
+#include "chance.h"
+#include "gap.h"
 #include "large.h"
 #include "purge.h"
 #include "seal.h"
@@ -24,7 +26,8 @@ typedef struct region {
   size_t total;
   char *block;
   size_t asked;
-  char *first, *last; /* the pages with access */
+  char *first, *last; /* the pages of the block; all have access if the region is filled */
+  bool filled;
 } region_t;
 
 /* Live blocks by a hash of their addresses, in open addressing. */
@@ -35,7 +38,6 @@ static struct {
 /* Freed regions, which have no access. */
 static region_t *waiting; /* REGIONS_MAX entries; NULL: no memory for them */
 static size_t waiting_bytes;
-static uint64_t random_state;
 
 void hak_mapped_start(void) {
   waiting = hak_os_map(NULL, REGIONS_MAX * sizeof *waiting);
@@ -106,28 +108,45 @@ static bool make_room(void) {
   }
 }
 
-static uint64_t next_random_locked(void) {
-  random_state = (random_state ? random_state : hak_hard.secrets[0] ^ hak_hard.secrets[1]) * 6364136223846793005U + 1;
-  return random_state >> 32;
+/* Mappings that a region adds: the pages with access split those without. */
+enum { MAPPINGS_EACH = 2 };
+
+static void unmap(const region_t *region) {
+  hak_os_unmap(region->base, region->total);
+  hak_gap_uncount(region->filled ? 0 : MAPPINGS_EACH);
 }
 
 /* Reserve the pages and give access to those of the block. */
-static bool map_region(region_t *region, size_t data, size_t align, size_t headroom, uint64_t random) {
-  size_t page = hak_os_page_bytes(), more = align > page ? align - page : 0;
-  size_t before = (1 + random % GUARD_PAGES_MAX) * page,
-         behind = (1 + random / GUARD_PAGES_MAX % GUARD_PAGES_MAX) * page + hak_round_up(headroom, page);
-  region->total = before + data + more + behind;
+static bool map_guarded(region_t *region, size_t before, size_t data, size_t align) {
+  if (!hak_gap_count(MAPPINGS_EACH)) {
+    return false;
+  }
   region->base = hak_os_reserve(region->total);
-  if (!region->base) {
-    return false;
+  region->first = (char *)hak_round_up((uintptr_t)region->base + before, align);
+  if (region->base && hak_os_make_writable(region->first, data)) {
+    return true;
   }
-  region->first = (char *)hak_round_up((uintptr_t)region->base + before, align > page ? align : page);
-  region->last = region->first + data;
-  if (!hak_os_make_writable(region->first, data)) {
+  if (region->base) {
     hak_os_unmap_unused(region->base, region->total);
+  }
+  hak_gap_uncount(MAPPINGS_EACH);
+  return false;
+}
+
+static bool map_region(region_t *region, size_t data, size_t align, size_t headroom) {
+  size_t page = hak_os_page_bytes(), more = align > page ? align - page : 0;
+  size_t before = (1 + hak_chance(GUARD_PAGES_MAX)) * page,
+         behind = (1 + hak_chance(GUARD_PAGES_MAX)) * page + hak_round_up(headroom, page);
+  align = align > page ? align : page;
+  region->total = before + data + more + behind;
+  if (region->filled) {
+    region->base = hak_os_map(NULL, region->total);
+    region->first = (char *)hak_round_up((uintptr_t)region->base + before, align);
+  } else if (!map_guarded(region, before, data, align)) {
     return false;
   }
-  return true;
+  region->last = region->first + data;
+  return region->base != NULL;
 }
 
 static void count(size_t bytes, bool up) {
@@ -138,7 +157,8 @@ static void count(size_t bytes, bool up) {
 }
 
 static size_t checked_behind(const region_t *region) {
-  size_t behind = (size_t)(region->last - region->block) - region->asked;
+  const char *limit = region->filled ? region->base + region->total : region->last;
+  size_t behind = (size_t)(limit - region->block) - region->asked;
   return behind < CHECKED_BEHIND ? behind : CHECKED_BEHIND;
 }
 
@@ -146,8 +166,8 @@ static size_t slices_of(const region_t *region) {
   return hak_slices_for((size_t)(region->last - region->first));
 }
 
-void *hak_mapped_alloc(size_t bytes, size_t align, size_t headroom) {
-  region_t region = {.asked = bytes};
+void *hak_mapped_alloc(size_t bytes, size_t align, size_t headroom, hak_mapped_kind_t kind) {
+  region_t region = {.asked = bytes, .filled = kind == HAK_MAPPED_FILLED};
   size_t page = hak_os_page_bytes();
   if (bytes > PTRDIFF_MAX / 2 || align > PTRDIFF_MAX / 4) {
     return NULL;
@@ -156,10 +176,7 @@ void *hak_mapped_alloc(size_t bytes, size_t align, size_t headroom) {
   if (!make_room() || !hak_limit_reserve(slices)) {
     return NULL;
   }
-  hak_lock(&hak_mapped_lock);
-  uint64_t random = next_random_locked();
-  hak_unlock(&hak_mapped_lock);
-  if (!map_region(&region, data, align, headroom, random)) {
+  if (!map_region(&region, data, align, headroom)) {
     hak_limit_unreserve(slices);
     return NULL;
   }
@@ -167,7 +184,7 @@ void *hak_mapped_alloc(size_t bytes, size_t align, size_t headroom) {
   region.block = region.first + (align > page ? 0 : spare & -grain);
   memset(region.block + bytes, FILL, checked_behind(&region));
   if (!make_room()) { /* other threads may have taken the room */
-    hak_os_unmap(region.base, region.total);
+    unmap(&region);
     hak_limit_unreserve(slices);
     return NULL;
   }
@@ -188,7 +205,7 @@ static bool is_filled(const char *from, size_t bytes, unsigned char with) {
 }
 
 static bool is_whole_before(const region_t *region) {
-  size_t before = (size_t)(region->block - region->first);
+  size_t before = (size_t)(region->block - (region->filled ? region->base : region->first));
   before = before < CHECKED_BEFORE ? before : CHECKED_BEFORE;
   return is_filled(region->block - before, before, 0);
 }
@@ -238,9 +255,16 @@ bool hak_mapped_owns(const void *address) {
     return false;
   }
   hak_lock(&hak_mapped_lock);
-  bool owns = find_locked(address) || why_locked(address) != HAK_MISUSE_INVALID;
+  bool owns = find_locked(address) != NULL;
   hak_unlock(&hak_mapped_lock);
   return owns;
+}
+
+hak_misuse_t hak_mapped_why(const void *address) {
+  hak_lock(&hak_mapped_lock);
+  hak_misuse_t why = why_locked(address);
+  hak_unlock(&hak_mapped_lock);
+  return why;
 }
 
 /* Copy a live block's entry, and perhaps take it out; aborts if there is none. */
@@ -274,7 +298,7 @@ static bool extend(region_t *region, size_t bytes) {
   if (more + page > (size_t)(region->base + region->total - region->last) || !hak_limit_reserve(slices)) {
     return false;
   }
-  if (!hak_os_make_writable(region->last, more)) {
+  if (!region->filled && !hak_os_make_writable(region->last, more)) {
     hak_limit_unreserve(slices);
     return false;
   }
@@ -302,20 +326,22 @@ bool hak_mapped_resize(void *block, size_t bytes, bool shrinks) {
   return true;
 }
 
-/* Keep a freed region without access until later ones have taken its place. */
+/* Keep a freed region without access until later ones have taken its place. One that was filled does not wait: it would
+ * split its neighbours' mapping. */
 static void let_wait(region_t region) {
   uint32_t places = hak_hard.delayed_regions < REGIONS_MAX ? hak_hard.delayed_regions : REGIONS_MAX;
   region_t older = region;
-  if (waiting && places > 0 && hak_os_withdraw(region.first, (size_t)(region.last - region.first))) {
+  if (waiting && places > 0 && !region.filled && hak_os_withdraw(region.base, region.total)) {
+    uint32_t at = hak_chance(places);
     hak_lock(&hak_mapped_lock);
-    region_t *place = &waiting[next_random_locked() % places];
+    region_t *place = &waiting[at];
     older = *place;
     *place = region;
     waiting_bytes += region.total - older.total;
     hak_unlock(&hak_mapped_lock);
   }
   if (older.base) {
-    hak_os_unmap(older.base, older.total);
+    unmap(&older);
   }
 }
 
@@ -330,7 +356,7 @@ bool hak_mapped_forget(size_t bytes) {
     waiting_bytes -= region.total;
     hak_unlock(&hak_mapped_lock);
     if (region.base) {
-      hak_os_unmap(region.base, region.total);
+      unmap(&region);
     }
   }
   return helps;

@@ -1,7 +1,8 @@
 /* Duty: large blocks of the hardened profile. Each has a mapping of its own between pages without access. The block
- * ends at the end of its last page, as far as its alignment allows.
+ * ends at the end of its last page, as far as its alignment allows. Once the profile has made its share of mappings
+ * (gap.h), the pages around the block are filled instead: then neighbours are one mapping.
  * Data: the table of live blocks and the freed regions whose addresses wait; lock: hak_mapped_lock. No system call
- * happens under it. Layers below: seal, arena, os.
+ * happens under it. Layers below: seal, gap, arena, os.
  *
  *   [ no access ][ bytes before: 0 | the block | bytes behind ][ no access ]
  *                └─────────── whole pages ────────────────────┘
@@ -13,11 +14,16 @@
 /* Start-up, if the options ask for the profile. */
 void hak_mapped_start(void);
 
+/* What is around a block: pages without access, or else pages that are filled, and checked when the block is freed. */
+typedef enum hak_mapped_kind { HAK_MAPPED_GUARDED, HAK_MAPPED_FILLED } hak_mapped_kind_t;
+
 /* `align` is a power of two. The block reads as zeros. headroom: bytes of addresses for it to grow in place. NULL: no
- * memory. */
-void *hak_mapped_alloc(size_t bytes, size_t align, size_t headroom);
-/* Whether the address lies in such a block, or in one that was freed a while ago. */
+ * memory, or for a GUARDED block too many mappings. */
+void *hak_mapped_alloc(size_t bytes, size_t align, size_t headroom, hak_mapped_kind_t kind);
+/* Whether a live block begins at the address. */
 bool hak_mapped_owns(const void *address);
+/* Why none begins there. INVALID: the address was never in one. Searches everything. */
+hak_misuse_t hak_mapped_why(const void *address);
 /* The bytes that were asked for; aborts on anything but a live block. */
 size_t hak_mapped_usable(const void *block, const char *function);
 /* Resize the block in place. False: it does not fit, or would leave half of it unused though `shrinks` is false. */
@@ -25,9 +31,6 @@ bool hak_mapped_resize(void *block, size_t bytes, bool shrinks);
 void hak_mapped_free(void *block, const char *function);
 /* Memory is short: unmap the freed regions whose addresses wait, if they have as many bytes. True: there were some. */
 bool hak_mapped_forget(size_t bytes);
-/* The functions for such blocks (hardened.c). */
-extern const struct hak_owner hak_mapped_owner;
-
 /* The first live block that was written to outside its bytes. NULL: there is none, or another thread has the lock. */
 const void *hak_mapped_find_damaged(bool *before);
 

@@ -18,6 +18,9 @@
 #ifndef MADV_DONTNEED_LOCKED
 #define MADV_DONTNEED_LOCKED 24
 #endif
+#ifndef MADV_GUARD_INSTALL
+#define MADV_GUARD_INSTALL 102
+#endif
 #ifndef MADV_GUARD_REMOVE
 #define MADV_GUARD_REMOVE 103
 #endif
@@ -154,21 +157,30 @@ static bool protect(void *at, size_t bytes, long protection) {
   return with_errno(hak_direct(SYS_mprotect, (long)at, (long)bytes, protection)) == 0;
 }
 
-/* Uses direct system calls, since another thread may wait for the result. The pages lose no content. */
-bool hak_os_make_writable(void *at, size_t bytes) {
+static bool map_anew(void *at, size_t bytes) {
   const long access = PROT_READ | PROT_WRITE, flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
-  count(&counters.mprotect, 1);
-  if (succeeded(protect(at, bytes, access))) {
-    return true;
-  }
   count(&counters.mmap, 1);
   return succeeded(with_errno(hak_direct(SYS_mmap, (long)at, (long)bytes, access, flags, -1)) == (long)at);
+}
+
+/* Uses direct system calls, since another thread may wait for the result. The pages lose no content. */
+bool hak_os_make_writable(void *at, size_t bytes) {
+  count(&counters.mprotect, 1);
+  return succeeded(protect(at, bytes, PROT_READ | PROT_WRITE)) || map_anew(at, bytes);
 }
 
 bool hak_os_close(void *at, size_t bytes) {
   hak_os_discard(at, bytes);
   count(&counters.mprotect, 1);
   return protect(at, bytes, PROT_NONE);
+}
+
+bool hak_os_guard(void *at, size_t bytes) {
+  return !hak_os_is_filtered() && hak_os_advise_quietly(at, bytes, MADV_GUARD_INSTALL);
+}
+
+bool hak_os_unguard(void *at, size_t bytes) {
+  return (!hak_os_is_filtered() && hak_os_advise_quietly(at, bytes, MADV_GUARD_REMOVE)) || map_anew(at, bytes);
 }
 
 bool hak_os_seal(void *at, size_t bytes) {

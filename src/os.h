@@ -35,6 +35,10 @@ bool hak_os_make_writable(void *at, size_t bytes);
 
 /* Discard pages and take their access away; hak_os_make_writable gives it back. */
 bool hak_os_close(void *at, size_t bytes);
+/* Discard pages and take their access away by advice, without splitting the mapping. False: the kernel has no such
+ * advice, or a filter may not allow it. hak_os_unguard gives the access back. */
+bool hak_os_guard(void *at, size_t bytes);
+bool hak_os_unguard(void *at, size_t bytes);
 /* Make whole pages read-only: for good if the kernel can seal them, else until a call makes them writable. */
 bool hak_os_seal(void *at, size_t bytes);
 

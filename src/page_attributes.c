@@ -57,15 +57,13 @@ void hak_page_attributes_note(const void *address, size_t bytes, hak_os_attribut
   hak_heap_force_slow(classes);
 }
 
-bool hak_page_attributes_restore(void *block, uint32_t cls, const char *function) {
+bool hak_page_attributes_restore_range(char *from, const char *to) {
+  uintptr_t page = hak_os_page_bytes(), first = hak_round_up((uintptr_t)from, page), last = (uintptr_t)to & -page;
+  uint64_t attributes = 0;
+  part_t part;
   if (!hak_page_attributes_any()) {
     return true;
   }
-  size_t usable = cls == HAK_CLASS_SAMPLED ? hak_hook_usable(block, function) : hak_large_usable(block, cls);
-  uintptr_t page = hak_os_page_bytes(), first = hak_round_up((uintptr_t)block, page);
-  uintptr_t last = ((uintptr_t)block + usable) & -page;
-  uint64_t attributes = 0;
-  part_t part;
   for (uintptr_t at = first & -(uintptr_t)HAK_SLICE_BYTES; at < last; at = part.end) {
     part = part_of(at, first, last);
     if (atomic_load_explicit(part.word, memory_order_relaxed) & part.bits) {
@@ -74,4 +72,12 @@ bool hak_page_attributes_restore(void *block, uint32_t cls, const char *function
   }
   return attributes == 0 || hak_os_make_ordinary((void *)first, last - first,
                                                  atomic_load_explicit(&hak_page_attributes_ways, memory_order_relaxed));
+}
+
+bool hak_page_attributes_restore(void *block, uint32_t cls, const char *function) {
+  if (!hak_page_attributes_any()) {
+    return true;
+  }
+  size_t usable = cls == HAK_CLASS_SAMPLED ? hak_hook_usable(block, function) : hak_large_usable(block, cls);
+  return hak_page_attributes_restore_range(block, (char *)block + usable);
 }

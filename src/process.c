@@ -3,6 +3,7 @@
 #include "background.h"
 #include "depot.h"
 #include "foreign.h"
+#include "framed.h"
 #include "hardened.h"
 #include "heap.h"
 #include "images.h"
@@ -43,6 +44,7 @@ static void each_lock(void (*visit)(hak_lock_t *lock, bool flag), bool flag) {
   visit(&hak_options_lock, flag);
   visit(&hak_samples_lock, flag);
   visit(&hak_mapped_lock, flag);
+  visit(&hak_framed_lock, flag);
   for (uint32_t i = 0; i < hak_depots_open(); i++) {
     visit(&hak_depots[i].lock, flag);
   }

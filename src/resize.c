@@ -181,12 +181,17 @@ static void *resize_empty(void *block, size_t bytes) {
   return fresh;
 }
 
+/* A framed run of the hardened profile may begin in the slice that shows its class. */
+static bool is_hardened_large(const void *block, uint32_t cls) {
+  return hak_hard.on && hak_class_is_run(cls) && hak_hardened_owns_large(block);
+}
+
 HAK_NOINLINE static void *resize_other(void *block, uint32_t cls, size_t bytes) {
   if (bytes == 0) {
     hak_fast_free(block);
     return NULL;
   }
-  if (HAK_UNLIKELY(cls == HAK_CLASS_NONE)) {
+  if (HAK_UNLIKELY(cls == HAK_CLASS_NONE || is_hardened_large(block, cls))) {
     if (hak_zero_size_owns(block)) {
       return resize_empty(block, bytes);
     }
@@ -230,7 +235,7 @@ size_t hak_malloc_usable_size(const void *block) {
     hak_zero_size_check(block, "malloc_usable_size");
     return 0;
   }
-  if (cls == HAK_CLASS_NONE) {
+  if (cls == HAK_CLASS_NONE || is_hardened_large(block, cls)) {
     return hak_foreign_owner(block, "malloc_usable_size")->usable(block);
   }
   return checked_usable(block, cls, "malloc_usable_size");

@@ -98,7 +98,7 @@ static void settle_and_unlock(hak_slab_t *slab, hak_slab_class_t *class, hak_sla
     /* under the class's lock, so that a concurrent return finds the slab gone */
     atomic_store_explicit(&slab->cls, HAK_CLASS_NONE, memory_order_relaxed);
     hak_unlock(&class->lock);
-    slices += HAK_UNLIKELY(guarded) && hak_gap_open(base, slices) ? 1 : 0;
+    slices += HAK_UNLIKELY(guarded) && hak_gap_open_behind(base, slices) ? 1 : 0;
     rest->slices += hak_arena_put(base, slices) ? slices : 0;
     return;
   }
@@ -114,7 +114,7 @@ static hak_slab_t *make_slab(uint32_t kind) {
   bool low = hak_arena_is_low_on_memory(), divides = HAK_SLICE_BYTES % hak_class_sizes[cls] == 0;
   size_t slices = low && divides ? 1 : hak_slab_slices(cls);
   bool power_of_two = (hak_class_sizes[cls] & (hak_class_sizes[cls] - 1)) == 0;
-  char *base = HAK_UNLIKELY(hak_hard.guards > 0) && !low ? hak_gap_take(slices, &zeroed) : NULL;
+  char *base = HAK_UNLIKELY(hak_hard.guards > 0) && !low ? hak_gap_take_slab(slices, &zeroed) : NULL;
   bool guarded = base != NULL;
   if (!base && (!low || power_of_two)) {
     base = hak_arena_take(slices, HAK_SLAB_SLICES, &zeroed);

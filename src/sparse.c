@@ -6,14 +6,34 @@
 #include <errno.h>
 #include <string.h>
 
+enum { STEP = 8 * sizeof(hak_wide_vector_t) };
+
+/* Whole steps. */
+HAK_WIDE static bool is_zero_wide(const char *from, size_t bytes) {
+  for (const char *end = from + bytes; from < end; from += STEP) {
+    const hak_wide_vector_t *part = (const void *)from;
+    hak_wide_vector_t any = (part[0] | part[1]) | (part[2] | part[3]), more = (part[4] | part[5]) | (part[6] | part[7]);
+    any |= more;
+    if ((any[0] | any[1]) | (any[2] | any[3])) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool hak_sparse_is_zero(const void *at, size_t bytes) {
+  size_t done = HAK_HAS_WIDE ? bytes / STEP * STEP : 0;
+  return (done == 0 || is_zero_wide(at, done)) && hak_is_zero((const char *)at + done, bytes - done);
+}
+
 void hak_sparse_copy(void *to, const void *from, size_t bytes, bool zeroed) {
   size_t page = hak_os_page_bytes(), done = 0;
   for (size_t part, at = 0; at < bytes; at += part) {
     part = bytes - at < page ? bytes - at : page;
-    if (hak_is_zero((const char *)from + at, part)) {
+    if (hak_sparse_is_zero((const char *)from + at, part)) {
       memcpy((char *)to + done, (const char *)from + done, at - done);
       done = at + part;
-      if (!zeroed && !hak_is_zero((char *)to + at, part)) {
+      if (!zeroed && !hak_sparse_is_zero((char *)to + at, part)) {
         memset((char *)to + at, 0, part);
       }
     }
@@ -32,7 +52,7 @@ void hak_sparse_zero(void *at, size_t bytes) {
   errno = saved;
   for (size_t part, done = 0; done < bytes; done += part) {
     part = bytes - done < page ? bytes - done : page;
-    if (!hak_is_zero((char *)at + done, part)) {
+    if (!hak_sparse_is_zero((char *)at + done, part)) {
       memset((char *)at + done, 0, part);
     }
   }

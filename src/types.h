@@ -70,7 +70,11 @@ typedef struct hak_slab {
   _Atomic uint32_t bump; /* bump index; written only by the slab's current owner */
   uint32_t blocks;
   char *base;
-  struct hak_slab *next, *prev; /* neighbours in its list; lock: the class's */
+  union {
+    struct hak_slab *next; /* neighbours in its list; lock: the class's */
+    char *framed;          /* hardened profile: no slab is here, but this block of a framed run; its owner writes it */
+  };
+  struct hak_slab *prev;
   _Atomic uint32_t sparse_from; /* the slab is sparse from this count of free blocks on; lock to write: the class's */
   _Alignas(HAK_CACHE_LINE) _Atomic uint64_t bits[HAK_BITS_WORDS]; /* bit i: block i is free in the slab */
 } hak_slab_t;
