@@ -25,7 +25,7 @@ static size_t read_all(int file, char *buffer, size_t capacity) {
   return length;
 }
 
-void child_run(void (*body)(void), ChildResult *result) {
+static void run(void (*body)(void), bool verbose, ChildResult *result) {
   int ends[2];
   CHECK(pipe(ends) == 0);
   pid_t child = fork();
@@ -33,7 +33,9 @@ void child_run(void (*body)(void), ChildResult *result) {
   if (child == 0) {
     CHECK(dup2(ends[1], STDERR_FILENO) == STDERR_FILENO);
     CHECK(close(ends[0]) == 0 && close(ends[1]) == 0);
-    hak_option_values[HAK_OPTION_VERBOSE] = 1; /* messages name the address */
+    if (verbose) {
+      hak_option_values[HAK_OPTION_VERBOSE] = 1; /* messages name the address */
+    }
     body();
     exit(0);
   }
@@ -41,6 +43,10 @@ void child_run(void (*body)(void), ChildResult *result) {
   result->length = read_all(ends[0], result->errors, sizeof result->errors);
   CHECK(close(ends[0]) == 0);
   CHECK(waitpid(child, &result->status, 0) == child);
+}
+
+void child_run(void (*body)(void), ChildResult *result) {
+  run(body, true, result);
 }
 
 static void require(bool condition, const ChildResult *result, const char *expected) {
@@ -53,7 +59,7 @@ static void require(bool condition, const ChildResult *result, const char *expec
 
 void child_succeeds(void (*body)(void)) {
   ChildResult result;
-  child_run(body, &result);
+  run(body, false, &result);
   require(WIFEXITED(result.status) && WEXITSTATUS(result.status) == 0, &result, "end well");
 }
 
