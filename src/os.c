@@ -107,8 +107,8 @@ static void *map(void *at, size_t bytes, int protection, int flags) {
   return p;
 }
 
-/* A sandbox may kill the process for advice that glibc's malloc never gives. A program that enters a sandbox announces
- * it by prctl, which this library intercepts; any other test might itself be the fatal call. Filters that exist at
+/* A sandbox may kill the process for advice that glibc's malloc never gives. This library intercepts the calls that set
+ * a filter; any other test might itself be the fatal call. Filters that exist at
  * start do not count: they let whole programs start, and the common ones (containers, services) do not check advice. If
  * they counted, each small program in a container would get a 2 MiB page. */
 static _Atomic bool filtered;

@@ -70,9 +70,11 @@ hak_os_huge_t hak_os_huge_mode(void);
 bool hak_os_set_huge(void *at, size_t bytes, bool wanted);
 /* Ask for no huge pages in the range, if the system makes them by itself. */
 void hak_os_decline_huge(void *at, size_t bytes);
-/* Whether the process is about to come under a filter, which may kill it for an unusual call. */
+/* Whether the process set a filter, or is about to, which may kill it for an unusual call. */
 bool hak_os_is_filtered(void);
 void hak_os_expect_filter(void);
+/* Whether the process is a child of vfork, so that its memory is its parent's. False where a filter exists. */
+bool hak_os_shares_memory(void);
 /* Give advice that takes no memory away, by direct system call. */
 bool hak_os_advise_quietly(void *at, size_t bytes, int advice);
 /* Which pages of a range are resident: bit 0 of one byte each. False: part of the range is unmapped, or a filter

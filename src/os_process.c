@@ -119,6 +119,12 @@ bool hak_os_is_last_thread(void) {
   return at && strncmp(at, " 2 ", 3) == 0;
 }
 
+bool hak_os_shares_memory(void) {
+  enum { KCMP_VM = 1 };
+  long filter = hak_direct(SYS_prctl, PR_GET_SECCOMP);
+  return filter == 0 && hak_direct(SYS_kcmp, hak_direct(SYS_getpid), hak_direct(SYS_getppid), KCMP_VM) == 0;
+}
+
 void hak_os_name_thread(const char *name) {
   hak_direct(SYS_prctl, PR_SET_NAME, (long)name);
 }

@@ -1,12 +1,13 @@
 /* Intercepts calls that change attributes of pages, since the program may free a block with such pages, and calls that
- * announce a sandbox. Direct system calls escape it. Each call goes on to the next function of its name, since other
- * libraries may intercept it too. The heap's own calls also pass here. */
+ * set a filter of system calls. System calls without libc escape it. Each call goes on to the next function of its
+ * name, since other libraries may intercept it too. The heap's own calls also pass here. */
 #include "direct.h"
 #include "hakmem.h"
 #include "page_attributes.h"
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <linux/seccomp.h>
 #include <stdarg.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -49,11 +50,44 @@ static call_t find(next_t *next, const char *name, call_t direct) {
 }
 #define NEXT(call) find(&next_##call, #call, direct_##call)
 
+/* libc's syscall, with the arguments that are in registers. On x86-64 a last one stays in place on the stack. */
+#ifdef __x86_64__
+#define LAST(argument)
+#else
+#define LAST(argument) , argument
+#endif
+typedef long syscall_t(long number, long a, long b, long c, long d, long e LAST(long f));
+syscall_t hak_syscall __asm__("syscall");
+
+static long direct_syscall(long number, long a, long b, long c, long d, long e, long f) {
+  long result = hak_direct(number, a, b, c, d, e, f);
+  errno = result < 0 && result > -4096 ? (int)-result : errno;
+  return result < 0 && result > -4096 ? -1 : result;
+}
+
+static HAK_NOINLINE syscall_t *find_syscall(void) {
+  static _Atomic(syscall_t *) next;
+  syscall_t *found = atomic_load_explicit(&next, memory_order_relaxed);
+  if (HAK_UNLIKELY(!found)) {
+    if (hak_os_is_calling()) {
+      return (syscall_t *)(void *)direct_syscall;
+    }
+    *(void **)&found = dlsym(RTLD_NEXT, "syscall");
+    if (!found) {
+      dlerror();
+      found = (syscall_t *)(void *)direct_syscall;
+    }
+    atomic_store_explicit(&next, found, memory_order_relaxed);
+  }
+  return found;
+}
+
 __attribute__((constructor(101))) static void find_all(void) {
   (void)NEXT(mprotect);
   (void)NEXT(pkey_mprotect);
   (void)NEXT(madvise);
   (void)NEXT(prctl);
+  (void)find_syscall();
 }
 
 HAK_EXPORT int mprotect(void *at, size_t bytes, int protection) {
@@ -75,7 +109,6 @@ HAK_EXPORT int madvise(void *at, size_t bytes, int advice) {
   return (int)NEXT(madvise)((long)at, (long)bytes, advice, 0, 0);
 }
 
-/* A program sets a filter by one of these calls. Only a privileged process can do it by seccomp alone. */
 HAK_EXPORT int prctl(int option, ...) {
   long argument[4];
   va_list arguments;
@@ -84,8 +117,27 @@ HAK_EXPORT int prctl(int option, ...) {
     argument[i] = va_arg(arguments, long);
   }
   va_end(arguments);
-  if (option == PR_SET_NO_NEW_PRIVS || option == PR_SET_SECCOMP) {
+  bool filters = option == PR_SET_SECCOMP && !hak_os_shares_memory();
+  int result = (int)NEXT(prctl)(option, argument[0], argument[1], argument[2], argument[3]);
+  if (filters && result == 0) {
     hak_os_expect_filter();
   }
-  return (int)NEXT(prctl)(option, argument[0], argument[1], argument[2], argument[3]);
+  return result;
+}
+
+/* Libc has no function for seccomp. The filter may hold for all threads once the call returns, so it is expected
+ * before. Without rules the call only asks whether the kernel knows its flags. */
+static HAK_NOINLINE void before_seccomp(long operation, long rules) {
+  bool sets = operation == SECCOMP_SET_MODE_STRICT || (operation == SECCOMP_SET_MODE_FILTER && rules != 0);
+  if (sets && !hak_os_shares_memory()) {
+    hak_os_expect_filter();
+  }
+}
+
+/* Jumps to the next function, because a call of vfork returns twice. */
+HAK_EXPORT HAK_TAIL_CALL long hak_syscall(long number, long a, long b, long c, long d, long e LAST(long f)) {
+  if (HAK_UNLIKELY(number == SYS_seccomp)) {
+    before_seccomp(a, c);
+  }
+  return find_syscall()(number, a, b, c, d, e LAST(f));
 }
