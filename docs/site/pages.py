@@ -47,6 +47,7 @@ NAVIGATION = {
             "Suites": "docs/lab/howto-suite.md",
             "Automate": "docs/lab/howto-automate.md",
             "Method": "docs/lab/method.md",
+            "Schedules": "docs/lab/schedules.md",
             "Reference": "docs/lab/reference.md",
         },
     },

@@ -127,6 +127,12 @@ FLAGS: Mapping[str, Any] = {
     ),
     "duet": option(bool | None, "--duet", hidden=True),
     "also": option(list[str] | None, metavar="METRIC", help="A further metric, measured but not judged; repeatable"),
+    "schedule": option(
+        str | None,
+        metavar="NAME",
+        help="together: all sides at once on one processor; one-by-one; auto: together where it can be (default)",
+        autocompletion=lambda incomplete: beginning(incomplete, ("auto", "together", "one-by-one")),
+    ),
     "seed": option(int | None, help="Seed of the schedule"),
     "guardrail": option(
         list[str] | None,

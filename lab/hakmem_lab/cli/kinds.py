@@ -20,13 +20,14 @@ COMMANDS = {
     "compare": (
         "Several allocators on one program: time, memory, faults, each against a baseline.",
         f"words allocators baseline {METRIC} server quick beside_load precondition history detect rare max_blocks "
-        f"warm_up repeat pin input_ timeout expect_exit seed guardrail env question commands scan_ {STEPS} {RESULT}",
+        f"schedule warm_up repeat pin input_ timeout expect_exit seed guardrail env question commands scan_ {STEPS} "
+        f"{RESULT}",
     ),
     "ab": (
         "Is the treatment better than the control? GO, NEUTRAL, NO-GO or INCONCLUSIVE, with the interval.",
         f"words control treatment {METRIC} looks server quick beside_load precondition history detect rare max_blocks "
-        f"warm_up repeat pin duet also input_ timeout expect_exit seed builds guardrail env question callgrind ops "
-        f"commands scan_ {STEPS} {RESULT}",
+        "schedule warm_up repeat pin duet also input_ timeout expect_exit seed builds guardrail env question callgrind "
+        f"ops commands scan_ {STEPS} {RESULT}",
     ),
     "matrix": (
         "A 2x2 or 2^k design: main effects and interactions, each with its interval.",
@@ -44,7 +45,7 @@ COMMANDS = {
     ),
     "aa": (
         "Is this machine fit to measure? One side against itself.",
-        f"words allocator {METRIC} max_blocks repeat pin duet input_ seed {STEPS} store json format_ quiet",
+        f"words allocator {METRIC} max_blocks repeat pin schedule duet input_ seed {STEPS} store json format_ quiet",
     ),
     "tune": (
         "Search allocators and their options, confirm the best one; ends with the line for the service file.",

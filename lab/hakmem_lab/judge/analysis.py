@@ -10,7 +10,7 @@ from hakmem_lab.judge.statistics.paired import Interval, block_log_ratio, median
 from hakmem_lab.plan.kinds import KINDS
 from hakmem_lab.plan.metrics import COUNTERS, FIELDS, PSS, TREE, Metric, pattern_name
 from hakmem_lab.plan.spec import guardrails_of, primary_of
-from hakmem_lab.store.query import Blocks, finished_blocks, sentence
+from hakmem_lab.store.query import SCHEDULE, Blocks, events, finished_blocks, sentence
 
 ARM_MEDIANS = ("wall_s", "cpu_s", "rss_peak_kib", "rss_mean_kib", "rss_area_kib_s", "minor_faults", "major_faults")
 COMPARED = ("wall", "cpu", "rss", "rss-mean", "faults", *PSS, *TREE, *COUNTERS)
@@ -154,9 +154,16 @@ def warnings(header: dict, records: Sequence[dict]) -> list[str]:
     return list(dict.fromkeys(texts))
 
 
+def schedule_of(records: Iterable[dict]) -> str | None:
+    """The schedule of the blocks; None where the records do not say it."""
+    found = events(records, SCHEDULE)
+    return found[-1]["schedule"] if found else None
+
+
 def begun(header: dict, records: Sequence[dict]) -> dict:
     kept = {key: header[key] for key in ("kind", "id", "question")}
     kept |= {"verdict": None, "final": False, "margin": None, "arms": []}
+    kept["schedule"] = schedule_of(records)
     return kept | {"failures": failures(records), "warnings": warnings(header, records)}
 
 

@@ -68,6 +68,8 @@ def explained(analyse: Callable[..., Record]) -> Callable[..., Record]:
     @wraps(analyse)
     def complete(*args: Any) -> Record:
         result = analyse(*args)
+        for row in result.get("comparisons") or []:
+            row.setdefault("schedule", result.get("schedule"))
         return result | explain(result).record()
 
     return complete

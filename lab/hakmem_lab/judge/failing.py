@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 
 from hakmem_lab.judge import words
 from hakmem_lab.judge.statistics.verdict import Verdict
+from hakmem_lab.plan.schedule import ONE_BY_ONE, TOGETHER
+from hakmem_lab.store.query import SCHEDULE, events
 
 GONE = "gone"
 COMPARED_PHASES = ("warm-up", "select", "measure", "confirm")
@@ -25,16 +27,21 @@ def failures(records: Iterable[dict]) -> list[dict]:
     ]
 
 
-def compared_runs(records: Iterable[dict], arm: str | None = None) -> list[dict]:
-    """Runs of the phases that compare arms, the failed ones included."""
+def compared_runs(records: Sequence[dict], arm: str | None = None) -> list[dict]:
+    """Runs of the phases that compare arms, the failed ones included. Where the arms could not run together, and went
+    on one by one, those that ran together are left out."""
+    parted = any(event["schedule"] == ONE_BY_ONE for event in events(records, SCHEDULE)[1:])
     return [
         record
         for record in records
-        if record["type"] == "run" and record.get("phase") in COMPARED_PHASES and arm in (None, record["arm"])
+        if record["type"] == "run"
+        and record.get("phase") in COMPARED_PHASES
+        and arm in (None, record["arm"])
+        and not (parted and record.get("schedule") == TOGETHER)
     ]
 
 
-def failed_runs(records: Iterable[dict], arm: str | None = None) -> list[dict]:
+def failed_runs(records: Sequence[dict], arm: str | None = None) -> list[dict]:
     """Failed runs of the phases that compare arms."""
     return [run for run in compared_runs(records, arm) if not run["ok"]]
 

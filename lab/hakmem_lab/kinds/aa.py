@@ -87,6 +87,8 @@ def _in_order(blocks: Blocks) -> tuple[list[list[float]], list[bool]]:
     rows, abba = [], []
     for block in blocks:
         runs = sorted((run["position"], run["value"], name) for name in SIDES for run in block[name])
+        if runs[0][2] != runs[-1][2]:  # rounds that ran together have no order between them
+            runs[2:] = reversed(runs[2:])
         rows.append([math.log(value) for _, value, _ in runs])
         abba.append(runs[0][2] == "A")
     return rows, abba

@@ -22,6 +22,7 @@ class Kind:
     pictures: its own pictures in a report, as module.function, the leading one first.
     only_in_files: keys without a flag; None: --set takes every key that is no table.
     own_spec: the checkout has a spec of this kind, so a command needs none.
+    together: its arms may run at the same time.
     package: the package of its modules, if it is not this one.
     flags: keys that its command has as flags besides those of every spec.
     """
@@ -43,5 +44,6 @@ class Kind:
     pictures: Collection[str] = ()
     only_in_files: Collection[str] | None = None
     own_spec: bool = False
+    together: bool = False
     package: str = ""
     flags: Collection[str] = ()

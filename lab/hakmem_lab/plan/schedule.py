@@ -1,13 +1,16 @@
 """Which arm runs when. Pure: the same seed gives the same schedule, so that an interrupted run continues as planned.
 
 Two arms: ABBA or BAAB by the toss of a coin, so that a drift that is linear over a block cancels in it. More arms:
-rows of randomised Latin squares, so that every arm stands equally often at every position.
+rows of randomised Latin squares, so that every arm stands equally often at every position. Arms that run together:
+two rounds a block, each with every arm once, started in random order.
 """
 
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+TOGETHER, ONE_BY_ONE = "together", "one-by-one"
+ROUNDS = 2  # of a block whose arms run together
 PAD_BYTES = 4096
 WORKLOAD_SEED_BITS = 31
 
@@ -47,9 +50,15 @@ def row_block(arms: Sequence[str], seed: int, index: int) -> Block:
     return _with_pads(index, order, random.Random(f"row {seed} {index}"))
 
 
-def runs_of_each(arms: int) -> int:
+def together_block(arms: Sequence[str], seed: int, index: int) -> Block:
+    """The index-th block of arms that run at the same time: its order is that of the first round, then the second."""
+    rng = random.Random(f"together {seed} {index}")
+    return _with_pads(index, [name for _ in range(ROUNDS) for name in rng.sample(arms, len(arms))], rng)
+
+
+def runs_of_each(arms: int, name: str = ONE_BY_ONE) -> int:
     """Runs of each arm in a block with this number of arms."""
-    return 2 if arms == 2 else 1
+    return ROUNDS if name == TOGETHER else 2 if arms == 2 else 1
 
 
 def workload_seed(seed: int, phase: str, index: int) -> int:
@@ -57,8 +66,10 @@ def workload_seed(seed: int, phase: str, index: int) -> int:
     return random.Random(f"workload {seed} {phase} {index}").getrandbits(WORKLOAD_SEED_BITS)
 
 
-def block(arms: Sequence[str], seed: int, index: int) -> Block:
-    """The index-th block: the first arm is the control, or the baseline."""
+def block(arms: Sequence[str], seed: int, index: int, name: str = ONE_BY_ONE) -> Block:
+    """The index-th block of the schedule `name`: the first arm is the control, or the baseline."""
     if len(set(arms)) != len(arms) or len(arms) < 2:
         raise ValueError("a schedule needs two or more different sides")
+    if name == TOGETHER:
+        return together_block(arms, seed, index)
     return pair_block(arms[0], arms[1], seed, index) if len(arms) == 2 else row_block(arms, seed, index)

@@ -25,6 +25,7 @@ from hakmem_lab.plan import model
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.plan.model import Model
 from hakmem_lab.plan.project import find_program
+from hakmem_lab.plan.schedule import ONE_BY_ONE, TOGETHER
 from hakmem_lab.plan.values import (
     check_environment,
     check_text,
@@ -45,6 +46,7 @@ NAMING = ("label", "unit")  # only names: a run with other names measures the sa
 COUNTED_METRICS = ("instructions", "cycles", "cache-misses", "dtlb-misses")
 BUILT_IN_METRICS = ("wall", "cpu", "rss", "rss-mean", "faults", "pss", "pss-mean", "tree-memory", "tree-cpu",
                     *COUNTED_METRICS)  # fmt: skip
+TOGETHER_METRICS = ("cpu", "rss", "faults", "instructions")
 SERVER_METRICS = ("server-cpu", "server-rss", "server-rss-mean")
 
 
@@ -147,11 +149,14 @@ class CommonSpec(Model):
 class BlockSpec(CommonSpec):
     """The keys of the kinds that run arms in blocks. label, unit: name and unit of the metric. setup: command that is
     run once before the first run; cleanup: after the last one; prepare: before every execution. None of these is
-    measured. expect_exit: the exit codes of a successful run.
+    measured. expect_exit: the exit codes of a successful run. schedule: whether the arms of a block run at the same
+    time; auto: where the metrics and the program allow it.
     """
 
     # Stored only where they are given, so that the hash of a spec without them stays stable.
-    ONLY_IF_GIVEN: ClassVar[tuple[str, ...]] = (*NAMING, "rare", "expect_exit", "setup", "prepare", "cleanup")
+    ONLY_IF_GIVEN: ClassVar[tuple[str, ...]] = (
+        *NAMING, "rare", "expect_exit", "setup", "prepare", "cleanup", "schedule",
+    )  # fmt: skip
     metric: MetricName = "wall"
     label: Title = ""
     unit: Title = ""
@@ -163,6 +168,7 @@ class BlockSpec(CommonSpec):
     rare: Ratio | None = None
     expect_exit: Annotated[list[Annotated[int, Field(ge=0, le=255)]], Field(min_length=1)] = [0]
     warm_up: Annotated[int, Field(ge=0, le=100)] = 1
+    schedule: Literal["auto", "together", "one-by-one"] = "auto"
     repeat: Annotated[int, Field(ge=1, le=1000)] | Literal["auto"] = "auto"
     guardrails: Guardrails = {}
     also: list[MetricName] = []
@@ -180,6 +186,21 @@ class BlockSpec(CommonSpec):
         if self.server is not None and (used := [name for name in asked if name in ("faults", *COUNTED_METRICS)]):
             raise ValueError(f"the metric '{used[0]}' is not counted for a [server]")
         return self
+
+    @model_validator(mode="after")
+    def _together(self) -> "BlockSpec":
+        if self.schedule == TOGETHER and self.server is not None:
+            raise ValueError("a [server] and its client take turns with those of the other sides, not 'together'")
+        if self.schedule == TOGETHER and self.prepare:
+            raise ValueError("'prepare' runs before each execution of a side, and 'together' they run at once")
+        if self.schedule == TOGETHER and (others := self.not_together()):
+            raise ValueError(f"'{others[0]}' cannot be measured while the other sides run: schedule = '{ONE_BY_ONE}'")
+        return self
+
+    def not_together(self) -> list[str]:
+        """The metrics asked for that have no meaning while the other arms run on the same processor."""
+        asked = dict.fromkeys((self.metric, *self.guardrails, *self.also))
+        return [name for name in asked if name not in TOGETHER_METRICS]
 
     @model_serializer(mode="wrap")
     def _without_defaults(self, handler: SerializerFunctionWrapHandler) -> dict:

@@ -16,7 +16,7 @@ from hakmem_lab.judge import fitness, planning
 from hakmem_lab.judge.analysis import judged_ratios, metric_of
 from hakmem_lab.judge.statistics import power
 from hakmem_lab.judge.unseen import RUNS_FOR_ONE
-from hakmem_lab.plan import project, schedule
+from hakmem_lab.plan import project
 from hakmem_lab.plan.arms import Arm, callers_environment
 from hakmem_lab.plan.kinds import KINDS
 from hakmem_lab.plan.project import find_program
@@ -39,7 +39,7 @@ def plan_rare(session: Session) -> None:
     """Plans enough blocks to see an event that affects the share `rare` of the runs, even where the verdict comes
     earlier."""
     compared = 2 if KINDS[session.spec.kind].confirms else len(session.arms)
-    rare, runs_of_a_block = session.spec.rare, schedule.runs_of_each(compared)
+    rare, runs_of_a_block = session.spec.rare, session.runs_of_each(compared)
     if rare is not None and not events(session.records(), planning.MORE):
         blocks = math.ceil(RUNS_FOR_ONE / rare / runs_of_a_block - ROUNDING)
         text = f"to see what happens to {rare * 100:.2g} % of the runs: {blocks} blocks at least"
@@ -81,7 +81,7 @@ def _fix_plan(
     needed = power.planned_to_detect(sigma, detect, spec.alpha / comparisons, looks, share)
     limit = spec.max_blocks if "max_blocks" in spec.model_fields_set else power.MOST_BLOCKS
     blocks = min(max(needed or power.MOST_BLOCKS, PILOT_BLOCKS), limit)
-    runs = blocks * len(names) * schedule.runs_of_each(len(names))
+    runs = blocks * len(names) * session.runs_of_each(len(names))
     text = f"to show {detect * 100:g} %: {blocks} blocks at most, by {source}"
     text += f", about {endings.duration(runs * session.run_s)}" if session.run_s else ""
     if needed is None or needed > blocks:

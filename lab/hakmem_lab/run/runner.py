@@ -13,6 +13,7 @@ from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.metrics import COUNTERS, PEAKS, PSS, TREE, Metric, MetricMissing, Thousands
 from hakmem_lab.plan.spec import Server
 from hakmem_lab.run import served
+from hakmem_lab.run.demand import Demand
 from hakmem_lab.run.workload import (
     DAEMON,
     SEED,
@@ -25,7 +26,7 @@ from hakmem_lab.run.workload import (
     with_port,
 )
 from hakmem_lab.system import follower, machine, usage
-from hakmem_lab.system.launcher import Launcher, Outcome, Request, Running, wait_for_port
+from hakmem_lab.system.launcher import Launcher, Outcome, Request, wait_for_port
 
 SAMPLE_MS = 10
 PSS_MS = 50
@@ -55,6 +56,7 @@ class Runner:
     def __init__(self, workload: Workload, metrics: Sequence[Metric]):
         self.workload, self.metrics = workload, metrics
         self._seed = TRIAL_SEED
+        self._probed = False  # measure how many processors an execution would use
         self._report: follower.Report | None = None  # report on an execution that is followed
         self._workers: dict[str, str | None] = {}  # arm -> the program that did the work in its trial
         self._launchers = [Launcher() for _ in range(2 if workload.server else 1)]
@@ -81,17 +83,23 @@ class Runner:
 
         seed: the value of {seed} in the commands.
         """
-        self._seed = seed
-        record: dict = {"arm": arm.name, "started": time.time(), "repeat": repeat, "pad_bytes": pad_bytes}
-        record |= {"ok": True, "why": None}
-        if self.workload.seeded():
-            record["workload_seed"] = seed
-        parts: list[dict] = []
+        self.draw(seed)
+        started, parts = time.time(), []
         for _ in range(repeat):
-            part = self._execute(arm, pad_bytes)
-            parts.append(part)
-            if part["why"]:
+            parts.append(self._execute(arm, pad_bytes))
+            if parts[-1]["why"]:
                 break
+        return self.record(arm, pad_bytes, repeat, started, parts)
+
+    def draw(self, seed: int) -> None:
+        """Sets the value of {seed} in the commands of the next executions."""
+        self._seed = seed
+
+    def record(self, arm: Arm, pad_bytes: int, repeat: int, started: float, parts: Sequence[dict]) -> dict:
+        """The record of a run from its executions."""
+        record: dict = {"arm": arm.name, "started": started, "repeat": repeat, "pad_bytes": pad_bytes}
+        if self.workload.seeded():
+            record["workload_seed"] = self._seed
         record |= _combined(parts)
         if len(parts) > 1:
             record["executions"] = [{key: part[key] for key in EXECUTION_KEYS} for part in parts]
@@ -105,6 +113,13 @@ class Runner:
         """A run whose figures do not count; every program that it starts is followed. If the arm's allocator does not
         serve the program that does the work, the trial fails with `lost`. `unserved`: a warning to print with the
         figures. If the run fails while it is followed, it is repeated without."""
+        self._probed = True
+        try:
+            return self._trial(arm)
+        finally:
+            self._probed = False
+
+    def _trial(self, arm: Arm) -> dict:
         library = arm.library.path
         if library is None:
             return self.run(arm, 0)
@@ -125,7 +140,15 @@ class Runner:
             if not self.workload.prepare or (why := self._client(self.workload.prepare, None, "prepare")[1]) is None:
                 return self._measured(arm, pad_bytes)
         except OSError as error:
-            why = f"cannot be started: {error.strerror}"
+            return self.unstarted(error)
+        return self._without_figures(why)
+
+    def unstarted(self, error: OSError) -> dict:
+        """The execution of a program that could not be started."""
+        return self._without_figures(f"cannot be started: {error.strerror}")
+
+    @staticmethod
+    def _without_figures(why: str) -> dict:
         return dict.fromkeys(KEPT) | {"timed_out": False, "metrics": {}, "why": why}
 
     def _measured(self, arm: Arm, pad_bytes: int) -> dict:
@@ -134,12 +157,17 @@ class Runner:
         environment = arm.environment(self.workload.env, pad_bytes)
         with self._new_group() as group:
             launcher, w = self._launchers[0], self.workload
-            argv = self._filled_in(w.on(arm).argv)
-            outcome = self._start(launcher, argv, environment, arm, group=group, stdin=w.stdin).wait()
-            outcome = replace(outcome, tree=group.read() if group else None)
+            argv = self.filled_in(w.on(arm).argv)
+            running = launcher.start(self.request(argv, environment, arm, group=group, stdin=w.stdin))
+            with Demand(running.pid) if self._probed else contextlib.nullcontext() as demand:
+                outcome = replace(running.wait(), tree=group.read() if group else None)
+        return self.part(outcome) | ({"processors": demand.processors(outcome)} if demand else {})
+
+    def part(self, outcome: Outcome) -> dict:
+        """The execution of a program that is no server."""
         return self._part(outcome, None, _failed(outcome, self.workload.expect_exit))
 
-    def _filled_in(self, words: Sequence[str], port: int | None = None) -> list[str]:
+    def filled_in(self, words: Sequence[str], port: int | None = None) -> list[str]:
         """The words of a command with the values of {seed} and {port}."""
         words = [word.replace(SEED, str(self._seed)) for word in words]
         return words if port is None else with_port(words, port)
@@ -154,16 +182,16 @@ class Runner:
             if group:
                 group.close()
 
-    def _start(
+    def request(
         self,
-        launcher: Launcher,
         argv: Sequence[str],
         env: dict,
         arm: Arm,
         pin: Sequence[int] = (),
         group: usage.Group | None = None,
         stdin: str | None = None,
-    ) -> Running:
+    ) -> Request:
+        """The request to start the program on this arm, with all that is to be measured."""
         w, library = self.workload, arm.library.path
         expect, groups = str(library.resolve()) if library else None, group.processes() if group else ()
         if self._report and library:
@@ -171,7 +199,7 @@ class Runner:
         counters = [COUNTERS[name] for name in self._counted]
         request = Request(argv, env, w.cwd, pin or w.pin, w.timeout_s, SAMPLE_MS, expect, stdin=stdin)
         request = replace(request, worker=None if self._report else self._workers.get(arm.name))
-        return launcher.start(replace(request, pss_ms=self._pss_ms, counters=counters, groups=groups))
+        return replace(request, pss_ms=self._pss_ms, counters=counters, groups=groups)
 
     def _part(self, outcome: Outcome, server: dict | None, why: str | None) -> dict:
         part = {name: getattr(outcome, name) for name in KEPT} | {"metrics": {}, "why": why}
@@ -199,13 +227,13 @@ class Runner:
     def _with_server(self, server: Server, arm: Arm, pad_bytes: int) -> dict:
         w = self.workload
         port = choose_port(server)
-        argv = self._filled_in(w.subject(), port)
+        argv = self.filled_in(w.subject(), port)
         environment = arm.environment(w.env, pad_bytes)
         client: Outcome | None = None
         used: dict = {}
         why: str | None = f"the server did not listen on port {port} within {server.ready_timeout:g} s"
         with self._new_group() as group:
-            running = self._start(self._launchers[1], argv, environment, arm, server.pin, group)
+            running = self._launchers[1].start(self.request(argv, environment, arm, server.pin, group))
             meter = ServerMeter(running.pid, group)
             try:
                 if wait_for_port(port, running, server.ready_timeout):
@@ -232,7 +260,7 @@ class Runner:
     def _client(
         self, command: Sequence[str], port: int | None, what: str, stdin: str | None = None
     ) -> tuple[Outcome, str | None]:
-        request = client_request(self.workload, self._filled_in(command), port)
+        request = client_request(self.workload, self.filled_in(command), port)
         try:
             outcome = self._launchers[0].run(replace(request, sample_ms=SAMPLE_MS, stdin=stdin))
         except OSError as error:

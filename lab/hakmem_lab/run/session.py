@@ -4,6 +4,7 @@ Each kind decides what it does with the blocks.
 """
 
 import math
+import os
 import statistics
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -23,8 +24,9 @@ from hakmem_lab.plan.spec import BlockSpec, normalised
 from hakmem_lab.run import endings
 from hakmem_lab.run.recorder import Recorder, Watch, files_under_test
 from hakmem_lab.run.runner import Runner
+from hakmem_lab.run.together import MOVED, Chosen, Together, choose
 from hakmem_lab.run.workload import TRIAL_SEED, Workload
-from hakmem_lab.store.query import Blocks, attempts_made, events, finished_blocks
+from hakmem_lab.store.query import SCHEDULE, Blocks, attempts_made, events, finished_blocks
 from hakmem_lab.store.runs import RunFile
 from hakmem_lab.system import machine
 
@@ -71,10 +73,24 @@ class Session(Recorder[AnyBlockSpec]):
         self.repeat = 1
         self.once_s = self.run_s = 0.0  # an execution; a run
         self.runner = self.runner_type(self.workload, self.metrics)
+        self.chosen = Chosen(schedule.ONE_BY_ONE)
+        self._together: Together | None = None
+        self._proven = False  # a block has ended well on this schedule
         self.watch(arms)
 
     def release(self) -> None:
+        self.follow(self.chosen)
         self.runner.close()
+
+    def follow(self, chosen: Chosen) -> None:
+        """Sets the schedule of the next blocks."""
+        if self._together is not None:
+            self._together.close()
+        self.chosen, self._together = chosen, None
+
+    def runs_of_each(self, arms: int) -> int:
+        """Runs of each arm in a block with this number of arms."""
+        return schedule.runs_of_each(arms, self.chosen.name)
 
     def watch(self, arms: Sequence[Arm]) -> None:
         """Starts to watch the files of these arms for changes."""
@@ -89,7 +105,9 @@ class Session(Recorder[AnyBlockSpec]):
         longest_s = statistics.fmean(trial["wall_s"] for trial in trials)
         self.create(folder, source, repeat=self.repeat)
         self.keep_trials(trials)
-        self.once_s, self.run_s = longest_s, longest_s * self.repeat
+        self.keep_schedule()
+        at_once = max(1, len(self.chosen.processors))
+        self.once_s, self.run_s = longest_s, longest_s * self.repeat / at_once
         most, soonest = (self.runs_until(count) for count in blocks)
         self._announce(most, soonest)
         self._tell_of_groups()
@@ -99,7 +117,7 @@ class Session(Recorder[AnyBlockSpec]):
         """Number of runs in this number of blocks with all arms, including warm-ups."""
         count = len(self.arms)
         rounds = 1 + len(conditions.asked(normalised(self.spec)))
-        return count * (rounds * blocks * schedule.runs_of_each(count) + self.spec.warm_up)
+        return count * (rounds * blocks * self.runs_of_each(count) + self._warm_ups())
 
     def try_arms(self) -> list[dict]:
         """Preflight and one run of every arm, which decides how many executions make up a run. Raises LabError.
@@ -128,6 +146,8 @@ class Session(Recorder[AnyBlockSpec]):
         if failed and len(trials) < 2:
             raise LabError(failed)
         self.repeat = self._repeats(min(trial["wall_s"] for trial in trials))
+        possible = KINDS[self.spec.kind].together and type(self.runner) is Runner
+        self.follow(choose(self.spec, trials, sorted(os.sched_getaffinity(0)), self.written_files(), possible))
         return trials
 
     def keep_trials(self, trials: Sequence[dict]) -> None:
@@ -137,14 +157,30 @@ class Session(Recorder[AnyBlockSpec]):
                 self.warn("unserved", trial["unserved"])
             self.append({"type": "run", "block": -1, "attempt": 0, "position": position, "phase": "calibrate"} | trial)
 
+    def keep_schedule(self) -> None:
+        """Stores the schedule, and says why it was chosen where that is not plain."""
+        chosen = self.chosen
+        text = f"schedule: {chosen.name}" + f" ({chosen.why})" * bool(chosen.why)
+        say = self.tell if chosen.why else self.event
+        say(SCHEDULE, text, schedule=chosen.name, processors=list(chosen.processors))
+
     def resume(self, file: RunFile, header: dict) -> None:
         """Continues a stored run. Raises LabError where the program or another dependency has changed."""
         self.reopen(file, header)
         self.repeat = header["repeat"]
+        self.recall_schedule()
         tried = {record["arm"] for record in self.records() if record.get("phase") == "calibrate"}
         self.keep_trials([self.runner.trial(arm) for arm in self.arms.values() if tried and arm.name not in tried])
         if not any(record["type"] == "block" for record in self.records()):
             self.warm_up()
+
+    def recall_schedule(self) -> None:
+        """Goes on with the stored schedule, on processors of today."""
+        own = [event for event in events(self.records(), SCHEDULE) if self.tag.items() <= event.items()]
+        if own and own[-1]["schedule"] == schedule.TOGETHER:
+            allowed = self.spec.pin or sorted(os.sched_getaffinity(0))
+            processors = machine.separate_processors(allowed, len(own[-1]["processors"]))
+            self.follow(Chosen(schedule.TOGETHER, "", tuple(processors)))
 
     def _repeats(self, wall_s: float) -> int:
         """Number of executions in a run, by the spec; by default so many that a run takes at least 100 ms."""
@@ -182,9 +218,14 @@ class Session(Recorder[AnyBlockSpec]):
 
     def warm_up(self) -> None:
         """Makes runs whose figures do not count. They fill the file system's caches and raise the processor's clock."""
-        for index in range(self.spec.warm_up):
+        for index in range(self._warm_ups()):
             for position, arm in enumerate(self.arms.values()):
                 self._keep("warm-up", index, 0, position, self.runner.run(arm, 0, self.repeat, TRIAL_SEED))
+
+    def _warm_ups(self) -> int:
+        """Together, every arm meets the same caches and clock, and the trials have read the files."""
+        asked = "warm_up" in self.spec.model_fields_set or self.chosen.name != schedule.TOGETHER
+        return self.spec.warm_up if asked else 0
 
     def arm_in(self, name: str, index: int) -> Arm:
         """The arm for the index-th block; kinds with builds choose one here."""
@@ -243,15 +284,18 @@ class Session(Recorder[AnyBlockSpec]):
 
     def block(self, phase: str, names: Sequence[str], index: int, attempt: int) -> dict[str, list[dict]]:
         """Runs one block; if a run fails, the block starts again from its beginning."""
-        plan = schedule.block(names, self.seed, index)
+        plan = schedule.block(names, self.seed, index, self.chosen.name)
         failed: list[dict] = []
         for again in range(attempt, attempt + ATTEMPTS):
             runs, why = self._attempt(plan, phase, again)
             if why is None:
+                self._proven = True
                 self._look_for_load(runs)
                 return runs
             failed.append(why)
             self.progress.say(f"block {index}: {why['arm']}: {why['why']}; the block is run again")
+            if self._must_part(why, len(failed)):
+                return self.block(phase, names, index, again + 1)
         arm = statistics.mode(each["arm"] for each in failed)
         count, last = sum(each["arm"] == arm for each in failed), [each for each in failed if each["arm"] == arm][-1]
         raise ArmFailed(
@@ -268,14 +312,12 @@ class Session(Recorder[AnyBlockSpec]):
         key = {"block": plan.index, "attempt": attempt, "phase": phase} | own
         failed: dict | None = None
         disturbed, drawn = None, schedule.workload_seed(self.seed, phase, plan.index)
-        for position, (name, pad) in enumerate(zip(plan.order, plan.pads, strict=True)):
-            record = self.runner.run(self.arm_in(name, plan.index), pad, self.repeat, drawn)
+        for position, record in enumerate(self._executed(plan, drawn)):
+            name = record["arm"]
             self._keep(phase, plan.index, attempt, position, record | own)
             runs.setdefault(name, []).append(record | own | {"position": position})
             disturbed = disturbed or machine.disturbance(0.0, record["steal_percent"])
-            if not record["ok"]:
-                failed = record
-                break
+            failed = failed if record["ok"] else record
         changed = self._watch.changed()
         gone = f"{changed} changed during the run" if changed else None
         why = gone or (failed["why"] if failed else None)
@@ -286,6 +328,29 @@ class Session(Recorder[AnyBlockSpec]):
             kept = "its blocks so far are kept, start a new run"
             raise Stopped(f"{self._place()}{changed} changed during run {self.file.id}; {kept}")
         return runs, failed
+
+    def _executed(self, plan: schedule.Block, drawn: int) -> Iterator[dict]:
+        """The records of a block's runs, in its order. One by one, a failure ends the block."""
+        arms = [self.arm_in(name, plan.index) for name in plan.order]
+        if self.chosen.name == schedule.TOGETHER:
+            self._together = self._together or Together(self.runner, self.chosen.processors)
+            yield from self._together.block(arms, plan.pads, self.repeat, drawn)
+            return
+        for arm, pad in zip(arms, plan.pads, strict=True):
+            record = self.runner.run(arm, pad, self.repeat, drawn)
+            yield record
+            if not record["ok"]:
+                return
+
+    def _must_part(self, failed: dict, times: int) -> bool:
+        """Goes on one by one where the arms cannot run together, although each of them could run alone: they write the
+        same file, use the same port, or choose their processors."""
+        cannot = failed["why"] == MOVED or times == ATTEMPTS
+        if self._proven or self.chosen.name != schedule.TOGETHER or self.spec.schedule != "auto" or not cannot:
+            return False
+        self.follow(Chosen(schedule.ONE_BY_ONE, f"together, {failed['arm']} failed: {failed['why']}"))
+        self.keep_schedule()
+        return True
 
     def said_of(self, arm: Arm) -> str:
         """The arm's command, for messages."""
@@ -299,7 +364,8 @@ class Session(Recorder[AnyBlockSpec]):
         """Warns, once a run, of load by other programs. The load average includes our own programs, which are
         subtracted."""
         if not self.warned_of_load:
-            shares = [run["cpu_s"] / run["wall_s"] for entries in runs.values() for run in entries]
+            timed = [run for entries in runs.values() for run in entries if run["wall_s"]]
+            shares = [run["cpu_s"] / run["wall_s"] for run in timed] or [len(self.chosen.processors)]
             self.warned_of_load = self.warn_of_load(machine.load_1m() - statistics.fmean(shares))
 
 

@@ -7,6 +7,7 @@ from hakmem_lab.judge import words
 from hakmem_lab.judge.explain import change_of
 from hakmem_lab.judge.words import Change
 from hakmem_lab.plan.metrics import PATTERN
+from hakmem_lab.plan.schedule import TOGETHER
 from hakmem_lab.show import numbers
 from hakmem_lab.show.numbers import finite
 
@@ -39,9 +40,19 @@ def cells(result: Record, row: Record) -> list[str]:
 def arms_table(result: Record) -> tuple[list[str], list[Record]]:
     """(columns of figures, after the arm's name; the arms that have figures). If the judged metric is printed by the
     program, it comes first."""
-    rows = [arm for arm in result.get("arms") or [] if arm.get("n") and arm.get("wall_s") is not None]
+    rows = [
+        arm
+        for arm in result.get("arms") or []
+        if arm.get("n") and (arm.get("wall_s") is not None or arm.get("cpu_s") is not None)
+    ]
     own = [metric(result)] if _own_figure(result) else []
     return [*own, "wall", "CPU", "peak RSS", "mean RSS", "faults", "runs"], rows
+
+
+def schedules(result: Record) -> list[str]:
+    """The schedule of each comparison's blocks; empty texts if sides ran together in none of them."""
+    found = [str(row.get("schedule") or "") for row in result.get("comparisons") or []]
+    return found if TOGETHER in found else [""] * len(found)
 
 
 def arm_figures(result: Record, arm: Record, written: Writer, written_own: Writer) -> list[str]:

@@ -22,7 +22,7 @@ from hakmem_lab.show.kinds import tune
 from hakmem_lab.store import runs
 from hakmem_lab.system import files
 
-SUMMARY_KEYS = ("verdict", "final", "margin", "alpha", "blocks", "metric", "question", "kind")
+SUMMARY_KEYS = ("verdict", "final", "margin", "alpha", "blocks", "metric", "schedule", "question", "kind")
 PARTS = [kind.part for kind in KINDS.values() if kind.part]
 DETAIL_KEYS = ("comparisons", "conditions", "guardrails", "looks", "builds", "hidden", "selection", *PARTS, "scan",
                "earlier", "failures", "warnings")  # fmt: skip

@@ -57,6 +57,7 @@ def sentence(runs: list[dict], prolonged: bool) -> str | None:
 
 
 Blocks = list[dict[str, list[dict]]]
+SCHEDULE = "schedule"  # event: the schedule of the blocks, chosen after the trials or changed after a failure
 
 
 def events(records: Iterable[dict], what: str) -> list[dict]:
@@ -109,7 +110,7 @@ COLUMNS = {
         "system_s": REAL, "rss_peak_kib": REAL, "rss_mean_kib": REAL, "pss_peak_kib": REAL,
         "pss_mean_kib": REAL, "minor_faults": REAL, "major_faults": REAL,
         "voluntary_switches": REAL, "involuntary_switches": REAL, "value": REAL, "mapped": TRUTH, "pad_bytes": INTEGER,
-        "load_1m": REAL, "steal_percent": REAL, "workload_seed": INTEGER, "build": INTEGER,
+        "load_1m": REAL, "steal_percent": REAL, "workload_seed": INTEGER, "build": INTEGER, "schedule": TEXT,
         "metrics": TEXT, "server": TEXT, "calls": TEXT, "side": INTEGER, "tree": TEXT, "host": TEXT,
     },
     "blocks": {

@@ -26,6 +26,7 @@ OUTPUT_LIMIT_BYTES = 64 << 20
 GRACE_S = 5.0
 SLOW_S = 10.0
 TAIL_CHARACTERS = 400
+GO = b"go\n"
 NOT_LOADED = "the allocator was not loaded: its library is not mapped in the process"
 NOT_OPENED = "the allocator was not loaded: nothing has opened its library since the program that does the work began"
 UNSERVED_SHARE = 0.25  # programs with at least this share of the processor time count as doing the work
@@ -44,7 +45,7 @@ class Request:
     the program is killed. pss_ms: interval of readings of the whole tree's proportional memory; 0 = never. counters:
     (type, config) of events, as for perf_event_open. groups: cgroup.procs files of the groups that the program joins.
     stdin: a file that it reads from its beginning; None = nothing to read. worker: the program that does the work; it
-    must open the library after its own start.
+    must open the library after its own start. held: it waits before its first instruction until `Running.go`.
     """
 
     argv: Sequence[str]
@@ -60,6 +61,7 @@ class Request:
     groups: Sequence[str] = ()
     stdin: str | None = None
     worker: str | None = None
+    held: bool = False
 
     def payload(self, stdout: str, stderr: str) -> bytes:
         strings = [
@@ -81,6 +83,7 @@ class Request:
             str(len(self.groups)),
             *self.groups,
             self.worker or "",
+            "held" if self.held else "",
         ]
         if any("\0" in string for string in strings):
             raise ValueError("an argument or a variable holds a NUL character")
@@ -97,7 +100,8 @@ class Outcome:
     the mean of the samples until the next point. mapped: whether the library was mapped; None where the program ended
     or hung before that was known. opened: how often the library's file was opened since the worker's start; None where
     the kernel does not report it. unserved_s: processor time that programs used without the library, as far as seen.
-    unserved: the program that used most of it. tree: the figures of the run's cgroup, if there is one.
+    unserved: the program that used most of it. tree: the figures of the run's cgroup, if there is one. moved: the
+    program itself chose other processors than those of the request.
     """
 
     exit: int | None
@@ -124,6 +128,7 @@ class Outcome:
     unserved_s: float = 0.0
     unserved: str = ""
     tree: dict | None = None
+    moved: bool = False
     stdout: str = field(repr=False, default="")
     stderr: str = field(repr=False, default="")
 
@@ -190,9 +195,17 @@ class Running:
         self.pid, self._launcher, self._outputs = pid, launcher, (stdout, stderr)
         self._outcome: Outcome | None = None
 
+    def go(self) -> None:
+        """Lets a held program begin. If it cannot be started, `wait` raises OSError."""
+        self._launcher.write(GO)
+
     def output(self, start_offset: int = 0) -> bytes:
         """Standard output so far, from this byte on. Call it only before `wait`."""
         return _read_from(self._outputs[0], start_offset)
+
+    def fileno(self) -> int:
+        """The descriptor that becomes readable at the end, for `select`."""
+        return self._launcher.fileno()
 
     def ended(self, timeout_s: float = 0.0) -> bool:
         return self._outcome is not None or self._launcher.readable(timeout_s)
@@ -201,7 +214,12 @@ class Running:
         if self._outcome is None:
             if Launcher.when_slow and not self.ended(SLOW_S):
                 Launcher.when_slow()
-            fields = self._launcher.expect_line("ended ")
+            try:
+                fields = self._launcher.expect_line("ended ")
+            except OSError:
+                for fd in self._outputs:
+                    os.close(fd)
+                raise
             stdout, stderr = (_read_from(fd, 0).decode(errors="replace") for fd in self._outputs)
             for fd in self._outputs:
                 os.close(fd)
@@ -261,8 +279,8 @@ class Launcher:
         outputs = [os.memfd_create(name) for name in ("stdout", "stderr")]
         payload = request.payload(*(f"/proc/{os.getpid()}/fd/{fd}" for fd in outputs))
         try:
-            self._write(b"run %d\n" % len(payload) + payload)
-            pid = int(self.expect_line("started "))
+            self.write(b"run %d\n" % len(payload) + payload)
+            pid = int(self.expect_line("held " if request.held else "started "))
         except BaseException:
             for fd in outputs:
                 os.close(fd)
@@ -272,12 +290,15 @@ class Launcher:
     def run(self, request: Request) -> Outcome:
         return self.start(request).wait()
 
+    def fileno(self) -> int:
+        return self._answers.fileno()
+
     def readable(self, timeout_s: float) -> bool:
         if b"\n" in self._buffer:
             return True
         return bool(select.select([self._answers], [], [], timeout_s)[0])
 
-    def _write(self, data: bytes) -> None:
+    def write(self, data: bytes) -> None:
         view = memoryview(data)
         try:
             while view:
@@ -344,6 +365,7 @@ def _parse_outcome(line: str, stdout: str, stderr: str) -> Outcome:
         opened=int(raw["opened"]) if int(raw["opened"]) >= 0 else None,
         unserved_s=float(raw["unserved_s"]),
         unserved=raw["unserved"],
+        moved=raw["moved"] == "1",
         **numbers,
         counts=tuple(_known(count) for count in raw["counters"].split(",") if count),
         rss_series=_series(raw["rss_series"]),

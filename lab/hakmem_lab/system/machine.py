@@ -3,6 +3,7 @@
 import os
 import platform
 import time
+from collections.abc import Sequence
 
 from hakmem_lab.system.files import rows, text
 
@@ -68,6 +69,20 @@ def busy_processors() -> float:
     time.sleep(WINDOW_S)
     spent = [now - then for now, then in zip(_ticks(), first, strict=True)]
     return (os.cpu_count() or 1) * (1 - sum(spent[3:5]) / sum(spent)) if sum(spent) else 0.0
+
+
+def separate_processors(allowed: Sequence[int], count: int) -> list[int]:
+    """Up to `count` of these processors, no two of them hyperthreads of one core."""
+    found: dict[str, int] = {}
+    for cpu in sorted(allowed):
+        core = text(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list") or str(cpu)
+        found.setdefault(core, cpu)
+    return list(found.values())[:count]
+
+
+def available_kib() -> int:
+    """Memory that programs may still use without swapping."""
+    return int(rows("/proc/meminfo").get("MemAvailable", "0").split()[0])
 
 
 def disturbance(busy: float, steal_percent: float) -> str | None:

@@ -200,7 +200,7 @@ def test_what_every_result_begins_with() -> None:
         "watched": [], "margin": 0.02, "alpha": 0.04, "blocks": 1,
         "max_blocks": 20, "earlier": [{"id": "r0", "verdict": "GO"}],
         "arms": analysis.arm_rows(head, blocks, WALL), "failures": analysis.failures(records),
-        "warnings": analysis.warnings(head, records),
+        "warnings": analysis.warnings(head, records), "schedule": None,
     }  # fmt: skip
     assert analysis.base_result(header(), [], [])["earlier"] == []
 

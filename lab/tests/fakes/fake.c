@@ -124,6 +124,13 @@ static void write_bytes(size_t bytes) {
   }
 }
 
+/* Chooses all processors for itself. */
+static void move(void) {
+  cpu_set_t set;
+  memset(&set, 0xff, sizeof set);
+  sched_setaffinity(0, sizeof set, &set);
+}
+
 static int show(const char *mode, int argc, char **argv) {
   if (!strcmp(mode, "env")) {
     print_environment();
@@ -162,6 +169,9 @@ static int act(const char *mode, const char *argument, int argc, char **argv) {
     signal(SIGTERM, SIG_IGN);
     pause_ms(atol(argument));
   } else if (!strcmp(mode, "burn")) {
+    burn(atof(argument));
+  } else if (!strcmp(mode, "move")) {
+    move();
     burn(atof(argument));
   } else if (!strcmp(mode, "fill")) {
     fill((size_t)atol(argument));

@@ -39,7 +39,7 @@ SAMPLES: dict[str, Any] = {
     "max-blocks": 44, "warm-up": 3, "repeat": 5, "guardrails": {"rss": 0.05, "cpu": 0.07}, "also": ["faults", "pss"],
     "server": {"command": ["serve"]}, "control": "jemalloc", "treatment": "hakmem,X=1", "detect": 0.02,
     "rare": 0.01, "setup": "make > /dev/null", "prepare": ["rm", "a b"], "cleanup": "make clean",
-    "commands": [["prog", "a b"], ["prog", "2"]], "quick": True, "beside-load": True,
+    "commands": [["prog", "a b"], ["prog", "2"]], "quick": True, "beside-load": True, "schedule": "one-by-one",
     "precondition": True, "history": __file__,
     "builds": 6, "allocators": ["hakmem,A=1", "glibc"], "baseline": "hakmem,A=1", "base": "hakmem,Z=1",
     "factors": {"A": "X=1", "C": "Z=1"}, "default": "glibc", "candidates": {"b": "hakmem,Y=1"}, "select-blocks": 5,

@@ -130,3 +130,22 @@ def test_different_seeds_give_different_schedules():
 def test_fewer_than_two_different_arms_are_refused(arms):
     with pytest.raises(ValueError, match="two or more"):
         schedule.block(arms, 1, 0)
+
+
+@given(ARMS, SEEDS, INDEXES)
+def test_a_block_of_arms_together_is_two_rounds_of_every_arm(arms, seed, index):
+    block = schedule.block(arms, seed, index, schedule.TOGETHER)
+    first, second = block.order[: len(arms)], block.order[len(arms) :]
+    assert sorted(first) == sorted(second) == sorted(arms)
+    assert len(block.pads) == len(block.order) == len(arms) * schedule.runs_of_each(len(arms), schedule.TOGETHER)
+    assert block == schedule.block(arms, seed, index, schedule.TOGETHER)
+
+
+def test_every_arm_is_started_equally_often_at_every_place_together():
+    blocks = 3000
+    at = Counter()
+    for index in range(blocks):
+        order = schedule.block("abc", 7, index, schedule.TOGETHER).order
+        at.update((name, place % 3) for place, name in enumerate(order))
+    assert len(at) == 9
+    assert all(inside_binomial(count, 2 * blocks, 1 / 3) for count in at.values())

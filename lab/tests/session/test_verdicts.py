@@ -67,16 +67,19 @@ def test_without_require_the_status_is_0_whatever_the_verdict(compare_two):
     assert compare_two("glibc,RATE=500", "--higher-is-better").status == 0
 
 
+@pytest.mark.parametrize("schedule", ["together", "one-by-one"])
 @pytest.mark.parametrize(("slow", "verdict"), [("control", "GO"), ("treatment", "NO-GO")])
-def test_a_really_slower_allocator(here, fakes, slow, verdict):
+def test_a_really_slower_allocator(here, fakes, slow, verdict, schedule):
     """A preloaded library that wastes 15 ms of processor time, against the same library that does not."""
     arms = {"control": str(fakes.allocator), "treatment": str(fakes.allocator)}
     arms[slow] += ",FAKE_SPIN=15"
     flags = [word for name, arm in arms.items() for word in (f"--{name}", arm)]
-    result = here("ab", *flags, "--metric", "cpu", *FAST, "--", fakes.program, "burn", "10").result()
-    assert result["verdict"] == verdict
-    wall = next(row for row in result["comparisons"] if row["metric"] == "wall")
-    assert (wall["estimate"] > 0) == (result["estimate"] > 0) == (slow == "control")
+    flags += ["--metric", "cpu", "--schedule", schedule]
+    result = here("ab", *flags, *FAST, "--", fakes.program, "burn", "10").result()
+    assert (result["verdict"], result["schedule"]) == (verdict, schedule)
+    beside = "wall" if schedule == "one-by-one" else "faults"
+    assert beside in {row["metric"] for row in result["comparisons"]}
+    assert (result["estimate"] > 0) == (slow == "control")
     assert abs(result["estimate"]) > 0.2
 
 

@@ -57,7 +57,7 @@ def test_a_server_and_its_clients_get_the_seed(fakes):
     assert workload.seeded()
     with Runner(workload, []) as runner:
         runner._seed = 42
-        assert runner._filled_in(server["command"], 80) == ["true", "42", "80"]
+        assert runner.filled_in(server["command"], 80) == ["true", "42", "80"]
 
 
 def test_a_soak_has_no_blocks_and_refuses_it(here):

@@ -189,6 +189,7 @@ class Suite(Recorder):
             self.append({"type": "history", "entries": earlier})
         for key, session in self.sessions.items():
             session.keep_trials(trials[key])
+            session.keep_schedule()
         self._announce(trials)
         self._check_fitness()
 
@@ -215,6 +216,8 @@ class Suite(Recorder):
         file.continue_writing()
         self.file, self.seed = file, header["seed"]
         self._attach()
+        for session in self.sessions.values():
+            session.recall_schedule()
         self.event("resumed", "resumed")
         self._check_fitness()
 

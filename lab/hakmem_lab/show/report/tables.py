@@ -16,10 +16,11 @@ _STATUS = {"held": ("✓ held", "go"), "failed": ("✕ failed", "no-go"), "open"
 def _comparisons(result: Record) -> Table:
     rows = [
         [figures.comparison_name(c), figures.metric(result, c), *figures.cells(result, c),
-         numbers.percent(c.get("level")), verdict_cell(c.get("verdict")), text_of(c.get("note"))]
-        for c in result.get("comparisons") or []
+         numbers.percent(c.get("level")), verdict_cell(c.get("verdict")), text_of(schedule or None),
+         text_of(c.get("note"))]
+        for c, schedule in zip(result.get("comparisons") or [], figures.schedules(result), strict=True)
     ]  # fmt: skip
-    columns = ["Comparison", "Metric", "Change", "Interval", "Level", "Verdict", "Note"]
+    columns = ["Comparison", "Metric", "Change", "Interval", "Level", "Verdict", "Schedule", "Note"]
     return _known(Table("Comparisons", columns, rows))
 
 

@@ -41,10 +41,13 @@ def _tables(result: dict) -> Iterator:
     if more:
         yield more
     if rows := result.get("comparisons"):
+        schedules = figures.schedules(result)
         heads = ["side", "metric", f"effect [{100 * rows[0]['level']:.3g} % interval]", "verdict"]
+        heads += ["schedule"] if any(schedules) else []
         cells = (
             [row["treatment"], figures.metric(result, row), figures.told(result, row), row.get("verdict") or ""]
-            for row in rows
+            + ([schedule] if any(schedules) else [])
+            for row, schedule in zip(rows, schedules, strict=True)
         )
         yield from filled(f"Against {rows[0]['control']}", heads, cells)
     yield from filled(conditions.TITLE, *conditions.table(result))

@@ -4,10 +4,11 @@
  *
  * stdin: requests. "run BYTES\n", then BYTES of strings that each end in NUL:
  *     timeout_ms sample_ms output_limit_bytes expected_library stdin_path stdout_path stderr_path directory processors
- *     argument_count argument... variable_count variable... pss_ms counters group_count group... worker
+ *     argument_count argument... variable_count variable... pss_ms counters group_count group... worker held
  *     (an empty string: not wanted; processors: "0,2"; counters: see counters.c; group: a cgroup's list of
- *      processes; worker: see served_open())
- * stdout: "started PID\n", and at the end of that program one line "ended name=value...\n"; or "failed ERRNO WHAT\n".
+ *      processes; worker: see served_open(); held: not empty = the program waits for the line "go" before its exec)
+ * stdout: "started PID\n" (a held program: "held PID\n", before it waits), and at the end of that program one line
+ * "ended name=value...\n"; or "failed ERRNO WHAT\n".
  * When stdin closes, it kills the program and everything that the program started, so that no process outlives hak. */
 #include "launcher.h"
 
@@ -15,7 +16,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,10 +33,11 @@ typedef struct request {
   int64_t timeout_ms, sample_ms, output_limit_bytes, pss_ms;
   const char *expected_library, *stdin_path, *stdout_path, *stderr_path, *directory, *processors, *counters, *worker;
   char **arguments, **variables, **groups;
+  bool held;
 } request_t;
 
 typedef struct usage {
-  int64_t found, absent, timed_out, too_much_output;
+  int64_t found, absent, timed_out, too_much_output, moved;
   memory_t memory;
   served_t *served;
 } usage_t;
@@ -83,18 +84,8 @@ static request_t parse_request(char *payload) {
   request.counters = next_string(&at);
   request.groups = next_list(&at);
   request.worker = next_string(&at);
+  request.held = *next_string(&at);
   return request;
-}
-
-static int pin(const char *processors) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  for (const char *p = processors; *p; p += strspn(p, ",")) {
-    char *end;
-    CPU_SET(strtoul(p, &end, 10), &set);
-    p = end;
-  }
-  return sched_setaffinity(0, sizeof set, &set);
 }
 
 static int redirect(const char *path, int flags, int target) {
@@ -124,7 +115,11 @@ static int become(const request_t *request, const char **what, volatile double *
     }
   }
   *what = "processors";
-  if (*request->processors && pin(request->processors) < 0) {
+  if (*request->processors && start_pin(request->processors) < 0) {
+    return errno;
+  }
+  *what = "go";
+  if (request->held && start_wait_for_go() < 0) {
     return errno;
   }
   *what = "standard input";
@@ -189,6 +184,7 @@ static void look_for(const char *library, pid_t pid, usage_t *usage) {
 }
 
 static void sample(pid_t pid, const request_t *request, int statm, double elapsed_s, double age_s, usage_t *usage) {
+  usage->moved |= *request->processors && start_has_moved(pid, request->processors);
   bool read = memory_sample_resident(&usage->memory, statm, elapsed_s, age_s);
   if (read && *request->expected_library && !usage->found) {
     look_for(request->expected_library, pid, usage);
@@ -277,12 +273,12 @@ static double seconds(struct timeval t) {
 static void print_end(int status, const struct rusage *used, double wall_s, int mapped, const usage_t *usage) {
   printf("ended exit=%d signal=%d timed_out=%d too_much_output=%d wall_s=%.9f user_s=%.6f system_s=%.6f"
          " rss_peak_kib=%" PRId64
-         " minor_faults=%ld major_faults=%ld voluntary_switches=%ld involuntary_switches=%ld mapped=%d",
+         " minor_faults=%ld major_faults=%ld voluntary_switches=%ld involuntary_switches=%ld mapped=%d moved=%d",
          WIFEXITED(status) ? WEXITSTATUS(status) : -1, WIFSIGNALED(status) ? WTERMSIG(status) : 0,
          (int)usage->timed_out, (int)usage->too_much_output, wall_s, seconds(used->ru_utime), seconds(used->ru_stime),
          /* The kernel counts pages in batches, so its own peak may be lower than a sample. */
          used->ru_maxrss > usage->memory.peak_kib ? (int64_t)used->ru_maxrss : usage->memory.peak_kib, used->ru_minflt,
-         used->ru_majflt, used->ru_nvcsw, used->ru_nivcsw, mapped);
+         used->ru_majflt, used->ru_nvcsw, used->ru_nivcsw, mapped, (int)usage->moved);
   memory_print(&usage->memory);
   served_print(usage->served);
 }
@@ -301,8 +297,10 @@ static void serve(const request_t *request) {
     printf("failed %d %s\n", error, what);
     return;
   }
-  printf("started %d\n", (int)pid);
-  fflush(stdout);
+  if (!request->held) {
+    printf("started %d\n", (int)pid);
+    fflush(stdout);
+  }
   int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
   watch(pid, pidfd, request, start_s, &usage);
   if (pidfd >= 0) {

@@ -59,4 +59,11 @@ counters_t counters_open(const char *wanted);
 void counters_print(const counters_t *counters);
 void counters_close(counters_t *counters);
 
+/* All three run in the launcher or in its child before exec. processors: "0,2". */
+int start_pin(const char *processors);
+/* Whether the program itself has chosen other processors than these. */
+bool start_has_moved(pid_t pid, const char *processors);
+/* Reports the program as held and waits for "go". Called in the child of vfork, whose parent cannot read meanwhile. */
+int start_wait_for_go(void);
+
 #endif

@@ -1,0 +1,186 @@
+"""All sides of a block at the same time: each round on one processor, where the scheduler alternates its sides every
+few milliseconds. They all meet the same speeds of the processor, so the ratio of their processor times is steady even
+where the speed is not.
+
+A side that ends before the others is started again, and that execution does not count: the others keep the same
+neighbours to their end.
+"""
+
+import contextlib
+import select
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from hakmem_lab.errors import LabError
+from hakmem_lab.plan import schedule
+from hakmem_lab.plan.arms import Arm
+from hakmem_lab.plan.spec import BlockSpec
+from hakmem_lab.run.runner import SAMPLE_MS, Runner
+from hakmem_lab.system import machine
+from hakmem_lab.system.launcher import Launcher, Request, Running
+
+BUSY = 1.1  # processors that a program with one busy thread uses at most
+FILL_AFTER_S = 0.01  # sides of equal length end closer together than this
+GRACE_S = 0.5  # for an uncounted execution to end
+MEMORY_SHARE = 0.5  # of the available memory, for all sides at once
+# Figures that depend on how long a side took while it shared its processor.
+TIMED = ("wall_s", "rss_mean_kib", "pss_peak_kib", "pss_mean_kib")
+MOVED = "it chose its processors itself, so it did not share one with the other sides: --schedule one-by-one"
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """name: the schedule; why: a clause on what decided it, empty where nobody needs to know; processors: on which the
+    rounds of a block run."""
+
+    name: str
+    why: str = ""
+    processors: tuple[int, ...] = ()
+
+
+def choose(
+    spec: BlockSpec, trials: Sequence[Mapping], allowed: Sequence[int], written: Sequence[object], possible: bool = True
+) -> Chosen:
+    """The schedule for a spec, from the trials of its arms. written: files named by the command that a trial changed;
+    possible: the kind and its runner can run arms together. Raises LabError where what is asked for cannot be."""
+    if spec.schedule == schedule.TOGETHER and not possible:
+        raise LabError(f"schedule: the sides of hak {spec.kind} cannot run together")
+    if spec.schedule == schedule.ONE_BY_ONE or not possible:
+        return Chosen(schedule.ONE_BY_ONE)
+    peaks_kib = sum(trial["rss_peak_kib"] or 0 for trial in trials)
+    room_kib = MEMORY_SHARE * machine.available_kib()
+    rounds = schedule.ROUNDS if schedule.ROUNDS * peaks_kib < room_kib else 1
+    processors = tuple(machine.separate_processors(spec.pin or allowed, rounds))
+    if spec.schedule == schedule.TOGETHER:
+        return Chosen(schedule.TOGETHER, "as asked", processors)
+    if spec.server is not None or spec.not_together():
+        return Chosen(schedule.ONE_BY_ONE)
+    if why := _obstacle(spec, trials, written, peaks_kib > room_kib):
+        return Chosen(schedule.ONE_BY_ONE, why)
+    return Chosen(schedule.TOGETHER, "one busy thread a side", processors)
+
+
+def _obstacle(spec: BlockSpec, trials: Sequence[Mapping], written: Sequence[object], short: bool) -> str:
+    """Why these arms should not run at the same time; empty if they may."""
+    busiest = max(trials, key=lambda trial: trial.get("processors") or 0.0)
+    if (used := busiest.get("processors") or 0.0) > BUSY:
+        return f"{busiest['arm']} keeps {used:.1f} processors busy"
+    if spec.prepare:
+        return "'prepare' runs before each execution"
+    if written:
+        return f"the program writes {written[0]}"
+    return "there is too little memory for all sides at once" if short else ""
+
+
+@dataclass
+class _Side:
+    """One side of one round. parts: its executions so far."""
+
+    arm: Arm
+    pad: int
+    launcher: Launcher
+    processor: int
+    started: float
+    parts: list[dict]
+    request: Request | None = None
+
+
+class Together:
+    """Runs blocks of a runner's workload. Close it after use."""
+
+    def __init__(self, runner: Runner, processors: Sequence[int]):
+        self._runner, self._processors = runner, processors
+        self._launchers: list[Launcher] = []
+
+    def close(self) -> None:
+        for launcher in self._launchers:
+            launcher.close()
+
+    def block(self, arms: Sequence[Arm], pads: Sequence[int], repeat: int, seed: int) -> list[dict]:
+        """The records of a block's runs in its order: two rounds, side by side if there are two processors. Where runs
+        fail, they come last."""
+        size, records = len(arms) // schedule.ROUNDS, []
+        rounds = [list(zip(arms, pads, strict=True))[at : at + size] for at in range(0, len(arms), size)]
+        width = len(self._processors)
+        for at in range(0, len(rounds), width):
+            records += self._rounds(rounds[at : at + width], repeat, seed)
+            if not all(record["ok"] for record in records):
+                break
+        return records
+
+    def _rounds(self, rounds: Sequence[Sequence[tuple[Arm, int]]], repeat: int, seed: int) -> list[dict]:
+        """Rounds at the same time, each on its own processor."""
+        self._runner.draw(seed)
+        while len(self._launchers) < sum(map(len, rounds)):
+            self._launchers.append(Launcher())
+        free, now = iter(self._launchers), time.time()
+        sides = [
+            _Side(arm, pad, next(free), processor, now, [])
+            for processor, each in zip(self._processors, rounds, strict=False)
+            for arm, pad in each
+        ]
+        for _ in range(repeat):
+            if not self._execute(sides, len(rounds[0])):
+                break
+        ended = [side for side in sides if side.parts]
+        records = [self._runner.record(s.arm, s.pad, len(s.parts), s.started, s.parts) for s in ended]
+        failed = [record for record in records if not record["ok"]]
+        whole = [record for record in records if record["ok"] and record["repeat"] == repeat]
+        return [record | {"schedule": schedule.TOGETHER} for record in (*whole, *failed)]
+
+    def _execute(self, sides: Sequence[_Side], size: int) -> bool:
+        """Executes every side once. Returns whether all ended well."""
+        held: dict[Running, _Side] = {}
+        try:
+            for side in sides:
+                side.request = self._request(side, size)
+                try:
+                    held[side.launcher.start(side.request)] = side
+                except OSError as error:
+                    side.parts.append(self._runner.unstarted(error))
+                    return False
+            for running in held:
+                running.go()
+            return self._until_all_ended(held)
+        finally:
+            for running in held:
+                with contextlib.suppress(OSError):
+                    running.terminate(GRACE_S)
+
+    def _request(self, side: _Side, size: int) -> Request:
+        runner, w = self._runner, self._runner.workload
+        environment = side.arm.environment(w.env, side.pad)
+        argv = runner.filled_in(w.on(side.arm).argv)
+        asked = runner.request(argv, environment, side.arm, (side.processor,), stdin=w.stdin)
+        return replace(asked, held=True, timeout_s=w.timeout_s * size, sample_ms=SAMPLE_MS * size)
+
+    def _until_all_ended(self, running: dict[Running, _Side]) -> bool:
+        """Waits for the counted execution of every side. A side that has ended runs again meanwhile, uncounted, unless
+        one has failed."""
+        counted, well = dict(running), True
+        idle: list[tuple[float, _Side]] = []  # when a side that has ended is to run again
+        while counted:
+            due_s = max(0.0, idle[0][0] - time.monotonic()) if idle and well else None
+            for each in select.select(list(running), [], [], due_s)[0]:
+                side = running.pop(each)
+                part = self._part(each)
+                if counted.pop(each, None):
+                    side.parts.append(part)
+                    well = well and not part["why"]
+                idle.append((time.monotonic() + FILL_AFTER_S, side))
+            while counted and well and idle and idle[0][0] <= time.monotonic():
+                side = idle.pop(0)[1]
+                assert side.request is not None
+                running[side.launcher.start(replace(side.request, held=False))] = side
+        return well
+
+    def _part(self, running: Running) -> dict:
+        try:
+            outcome = running.wait()
+        except OSError as error:
+            return self._runner.unstarted(error)
+        part = self._runner.part(outcome)
+        if outcome.moved and not part["why"]:
+            part["why"] = MOVED
+        return part | dict.fromkeys(TIMED) | {"elapsed_s": outcome.wall_s}
