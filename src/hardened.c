@@ -116,23 +116,30 @@ void *hak_hardened_alloc(size_t bytes, size_t align, bool *zeroed) {
   return block || align <= HAK_SLICE_BYTES ? block : hak_hardened_alloc_large(bytes, align, zeroed);
 }
 
-HAK_INLINE void wipe(void *block, size_t size, uint64_t base, uint32_t asked) {
-  hak_seal_store(block, size, hak_seal_of(base, HAK_SEAL_FREED));
+/* Make the seal that of a free block. Of two threads that free one block at once, the second one reports it. A process
+ * with one cache is spared the atomic operation; another thread has none only at its first free, which takes it. */
+HAK_INLINE void wipe(void *block, size_t size, uint64_t base, hak_sealed_t sealed, bool shared, const char *function) {
+  uint64_t freed = hak_seal_of(base, HAK_SEAL_FREED);
+  if (!shared) {
+    hak_seal_store(block, size, freed);
+  } else if (HAK_UNLIKELY(!hak_seal_free_shared(block, size, sealed.seal, freed))) {
+    hak_misuse(function, HAK_MISUSE_DOUBLE_FREE, block);
+  }
   if (HAK_LIKELY(hak_hard.zero)) {
-    memset(block, 0, hak_seal_end(size, asked) * sizeof(uint64_t));
+    memset(block, 0, hak_seal_end(size, sealed.asked) * sizeof(uint64_t));
   }
 }
 
-HAK_INLINE void free_sealed(void *block, uint32_t cls, uint64_t base, hak_sealed_t sealed) {
+HAK_INLINE void free_sealed(void *block, uint32_t cls, uint64_t base, hak_sealed_t sealed, const char *function) {
   hak_quarantine_t *quarantine = hak_heap->quarantine;
   if (HAK_LIKELY(quarantine != NULL)) {
     hak_set_inside(quarantine, true);
-    wipe(block, hak_class_sizes[cls], base, sealed.asked);
+    wipe(block, hak_class_sizes[cls], base, sealed, hak_caches_open() > 1, function);
     hak_quarantine_put(quarantine, hak_slab_kind(cls, sealed.data), block);
     hak_set_inside(quarantine, false);
   } else {
     int saved = errno;
-    wipe(block, hak_class_sizes[cls], base, sealed.asked);
+    wipe(block, hak_class_sizes[cls], base, sealed, true, function);
     hak_quarantine_put_first(hak_heap_mine(), cls, block);
     errno = saved;
   }
@@ -162,7 +169,7 @@ HAK_INLINE bool free_small(void *block, size_t named, const char *function) {
     return true;
   }
   if (HAK_LIKELY(is_sealed)) {
-    free_sealed(block, cls, base, sealed);
+    free_sealed(block, cls, base, sealed, function);
   } else {
     int saved = errno;
     hak_cache_return_one(cls, block);

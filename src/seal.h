@@ -84,6 +84,7 @@ HAK_INLINE uint32_t hak_seal_code(uint64_t base, uint64_t seal) {
 
 /* The contents of a live block's seal. */
 typedef struct hak_sealed {
+  uint64_t seal;
   uint32_t asked;
   bool data; /* of a type without pointers */
 } hak_sealed_t;
@@ -92,10 +93,17 @@ typedef struct hak_sealed {
 HAK_INLINE bool hak_seal_read(const void *block, size_t size, uint64_t base, hak_sealed_t *sealed) {
   uint64_t seal = hak_seal_load(block, size);
   uint32_t code = hak_seal_code(base, seal);
+  sealed->seal = seal;
   sealed->data = code >= HAK_SEAL_DATA;
   sealed->asked = sealed->data ? code - HAK_SEAL_DATA : code;
   bool fits = sealed->asked <= size - HAK_SEAL_BYTES && code != HAK_SEAL_FREED;
   return HAK_LIKELY(fits && seal == hak_seal_of(base, code));
+}
+
+/* Exchange the seal of a live block for that of a free one. False: another thread was first. */
+HAK_INLINE bool hak_seal_free_shared(void *block, size_t size, uint64_t seal, uint64_t freed) {
+  return atomic_compare_exchange_strong_explicit(hak_seal_at(block, size), &seal, freed, memory_order_acq_rel,
+                                                 memory_order_relaxed);
 }
 
 HAK_INLINE bool hak_seal_is_freed(const void *block, size_t size) {
