@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Programs close standard error before they end, and the report appears all the same: report_at_exit.sh LIBRARY CLOSES_ALL
+# Programs close standard error before they end, and the report appears all the same: report_at_exit.sh LIBRARY
 set -eu
-library=$1 closes_all=$2
+library=$1
 folder=$(mktemp -d)
 trap 'rm -r "$folder"' EXIT
 
@@ -29,18 +29,4 @@ for program in ls "sort /dev/null"; do
   }
 done
 
-# others close all that they find
-for way in closefrom loop; do
-  HAKMEM_STATS=1 LD_PRELOAD=$library "$closes_all" $way 2>"$folder/file"
-  expect "$way, file" "$(cat "$folder/file")" "hakmem statistics"
-  # a pipe into which the shell may write, too: its reader sees no end meanwhile
-  text=$(bash -c 'HAKMEM_STATS=1 LD_PRELOAD=$1 "$2" "$3"; true' shell "$library" "$closes_all" $way 2>&1)
-  expect "$way, pipe of the shell" "$text" "hakmem statistics"
-  text=$(bash -c 'HAKMEM_PROFILE_FILE=$4/none/p LD_PRELOAD=$1 "$2" "$3"; true' shell "$library" "$closes_all" $way "$folder" 2>&1)
-  expect "$way, no folder" "$text" "hakmem: no profile $folder/none/p"
-  if command -v script >/dev/null; then # on a terminal
-    text=$(HAKMEM_STATS=1 script -qec "env LD_PRELOAD=$library $closes_all $way" /dev/null </dev/null)
-    expect "$way, terminal" "$text" "hakmem statistics"
-  fi
-done
 # a file of the program's that has the number of standard error by then gets nothing: tests/traps/stderr_reused.c
