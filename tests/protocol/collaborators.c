@@ -142,12 +142,12 @@ void hak_arena_fill(void *base, size_t slices, size_t every) {
 }
 
 /* No slab here has a guard. */
-char *hak_gap_take(size_t slices, bool *zeroed) {
+char *hak_gap_take_slab(size_t slices, bool *zeroed) {
   (void)slices, (void)zeroed;
   return NULL;
 }
 
-bool hak_gap_open(char *base, size_t slices) {
+bool hak_gap_open_behind(char *base, size_t slices) {
   return base != NULL && slices == 0;
 }
 
