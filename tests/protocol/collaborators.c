@@ -141,6 +141,15 @@ void hak_arena_fill(void *base, size_t slices, size_t every) {
   EXPECT(base && slices == 0 && every >= HAK_BLOCK_MIN);
 }
 
+bool hak_retain_keeps_all(void) {
+  return false;
+}
+
+/* Only the hardened profile asks. */
+bool hak_sparse_is_zero(const void *at, size_t bytes) {
+  return at != NULL && bytes == 0;
+}
+
 /* No slab here has a guard. */
 char *hak_gap_take_slab(size_t slices, bool *zeroed) {
   (void)slices, (void)zeroed;
