@@ -54,6 +54,9 @@ void hak_gap_uncount(size_t less) {
 }
 
 bool hak_gap_close(void *at, size_t bytes) {
+  if (hak_os_is_strict()) {
+    return false;
+  }
   if (has_advice) {
     return hak_os_guard(at, bytes);
   }
@@ -65,6 +68,9 @@ bool hak_gap_close(void *at, size_t bytes) {
 }
 
 bool hak_gap_open(void *at, size_t bytes) {
+  if (hak_os_is_strict()) {
+    return false;
+  }
   if (has_advice) {
     return hak_os_unguard(at, bytes);
   }

@@ -331,6 +331,9 @@ bool hak_mapped_resize(void *block, size_t bytes, bool shrinks) {
 static void let_wait(region_t region) {
   uint32_t places = hak_hard.delayed_regions < REGIONS_MAX ? hak_hard.delayed_regions : REGIONS_MAX;
   region_t older = region;
+  if (hak_os_is_strict()) {
+    return; /* it stays mapped, and unused */
+  }
   if (waiting && places > 0 && !region.filled && hak_os_withdraw(region.base, region.total)) {
     uint32_t at = hak_chance(places);
     hak_lock(&hak_mapped_lock);

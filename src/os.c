@@ -108,10 +108,10 @@ static void *map(void *at, size_t bytes, int protection, int flags) {
 }
 
 /* A sandbox may kill the process for advice that glibc's malloc never gives. This library intercepts the calls that set
- * a filter; any other test might itself be the fatal call. Filters that exist at
- * start do not count: they let whole programs start, and the common ones (containers, services) do not check advice. If
- * they counted, each small program in a container would get a 2 MiB page. */
-static _Atomic bool filtered;
+ * a filter; any other test might itself be the fatal call. Filters that exist at start do not count: they let whole
+ * programs start, and the common ones (containers, services) do not check advice. If they counted, each small program
+ * in a container would get a 2 MiB page. */
+static _Atomic bool filtered, strict;
 
 bool hak_os_is_filtered(void) {
   return atomic_load_explicit(&filtered, memory_order_relaxed);
@@ -123,8 +123,13 @@ void hak_os_name_mappings(bool wanted) {
   atomic_store_explicit(&names, wanted, memory_order_relaxed);
 }
 
-void hak_os_expect_filter(void) {
+bool hak_os_is_strict(void) {
+  return HAK_UNLIKELY(atomic_load_explicit(&strict, memory_order_relaxed));
+}
+
+void hak_os_expect_filter(bool is_strict) {
   atomic_store_explicit(&filtered, true, memory_order_relaxed);
+  atomic_store_explicit(&strict, is_strict, memory_order_relaxed);
   hak_os_name_mappings(false);
 }
 

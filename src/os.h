@@ -72,7 +72,10 @@ bool hak_os_set_huge(void *at, size_t bytes, bool wanted);
 void hak_os_decline_huge(void *at, size_t bytes);
 /* Whether the process set a filter, or is about to, which may kill it for an unusual call. */
 bool hak_os_is_filtered(void);
-void hak_os_expect_filter(void);
+void hak_os_expect_filter(bool strict);
+/* Whether strict seccomp is in force, which allows no call of the heap. It then gives nothing back, and changes no
+ * access. */
+bool hak_os_is_strict(void);
 /* Whether the process is a child of vfork, so that its memory is its parent's. False where a filter exists. */
 bool hak_os_shares_memory(void);
 /* Give advice that takes no memory away, by direct system call. */

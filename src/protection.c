@@ -120,7 +120,7 @@ HAK_EXPORT int prctl(int option, ...) {
   bool filters = option == PR_SET_SECCOMP && !hak_os_shares_memory();
   int result = (int)NEXT(prctl)(option, argument[0], argument[1], argument[2], argument[3]);
   if (filters && result == 0) {
-    hak_os_expect_filter();
+    hak_os_expect_filter(argument[0] == SECCOMP_MODE_STRICT);
   }
   return result;
 }
@@ -130,7 +130,7 @@ HAK_EXPORT int prctl(int option, ...) {
 static HAK_NOINLINE void before_seccomp(long operation, long rules) {
   bool sets = operation == SECCOMP_SET_MODE_STRICT || (operation == SECCOMP_SET_MODE_FILTER && rules != 0);
   if (sets && !hak_os_shares_memory()) {
-    hak_os_expect_filter();
+    hak_os_expect_filter(operation == SECCOMP_SET_MODE_STRICT);
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include "arena.h"
 #include "options.h"
+#include "os.h"
 
 enum {
   PEAK_PART = 2, /* use and free memory together stay below the recent peak of use plus this part */
@@ -100,7 +101,7 @@ size_t hak_retain_target_locked(void) {
 }
 
 bool hak_retain_keeps_all(void) {
-  return hak_option_size(HAK_OPTION_RETAIN) >= HAK_RETAIN_ALL;
+  return hak_option_size(HAK_OPTION_RETAIN) >= HAK_RETAIN_ALL || hak_os_is_strict();
 }
 
 static size_t beyond(size_t slices) {

@@ -54,7 +54,8 @@ bool hak_retain_tick_locked(uint64_t now_ms);
 size_t hak_retain_target_locked(void);
 /* Surplus: number of resident free slices beyond the target. */
 size_t hak_retain_surplus_locked(void);
-/* Whether the option RETAIN says that all free memory stays for good, until a program asks for its return. */
+/* Whether all free memory stays for good, until a program asks for its return: the option RETAIN says so, or no call
+ * is allowed. */
 enum { HAK_RETAIN_ALL = 1LL << 40 };
 bool hak_retain_keeps_all(void);
 /* Number of slices to purge for a surplus after `given` became free. Small frees are batched; one large free releases

@@ -49,7 +49,7 @@ static void shut(void) {
 static void a_place_is_mapped_by_a_hint(void) {
   char *place = hak_os_map(NULL, 2 * page);
   CHECK(place != NULL && hak_os_unmap(place, 2 * page));
-  hak_os_expect_filter();
+  hak_os_expect_filter(false);
   shut();
   CHECK(hak_os_map_at(place, page) == HAK_OS_MAPPED);
   place[0] = 1;
@@ -58,7 +58,7 @@ static void a_place_is_mapped_by_a_hint(void) {
 
 static void mappings_have_no_names(void) {
   hak_os_name_mappings(true);
-  hak_os_expect_filter();
+  hak_os_expect_filter(false);
   shut();
   CHECK(hak_os_map(NULL, page) != NULL);
 }
@@ -69,7 +69,7 @@ static void nothing_is_known_to_be_resident(void) {
   CHECK(pages != NULL);
   pages[0] = 1;
   CHECK(hak_os_residency(pages, page, &resident) && resident == 1);
-  hak_os_expect_filter();
+  hak_os_expect_filter(false);
   shut();
   CHECK(!hak_os_residency(pages, page, &resident) && resident == 0);
 }
@@ -79,7 +79,7 @@ static void pages_are_shut_by_protection(void) {
   CHECK(pages != NULL);
   pages[0] = 1;
   CHECK(hak_pages_read((uintptr_t)pages, &byte, 1) && byte == 1);
-  hak_os_expect_filter();
+  hak_os_expect_filter(false);
   shut();
   CHECK(hak_pages_shut(pages, page) == HAK_PAGES_PROTECTED);
   CHECK(hak_pages_open(pages, page, HAK_PAGES_PROTECTED) && pages[0] == 0);
