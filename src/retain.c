@@ -110,7 +110,9 @@ static size_t beyond(size_t slices) {
 }
 
 size_t hak_retain_surplus_locked(void) {
-  return hak_retain_keeps_all() ? 0 : larger(beyond(hak_retain_target_locked()), smaller(hak_arena.retention.idle, beyond(warm_pool())));
+  return hak_retain_keeps_all()
+             ? 0
+             : larger(beyond(hak_retain_target_locked()), smaller(hak_arena.retention.idle, beyond(warm_pool())));
 }
 
 size_t hak_retain_batch_locked(size_t surplus, size_t given) {

@@ -86,14 +86,16 @@ static uint64_t dynamic_place(const binary_t *file, int64_t tag) {
   return file->size;
 }
 
-/* Searches the dynamic symbols. The table ends where the string table begins: every linker puts them in this order.
- * wanted: also accept symbols that another file must define. */
-static bool has_symbol(const binary_t *file, const char *name, bool wanted) {
+typedef enum { DEFINED = 1, IMPORTED = 2 } kind_t; /* a file defines a symbol, or another file must define it */
+
+/* Searches the dynamic symbols. The table ends where the string table begins: every linker puts them in this order. */
+static bool has_symbol(const binary_t *file, const char *name, unsigned kinds) {
   uint64_t table = dynamic_place(file, DT_SYMTAB), names = dynamic_place(file, DT_STRTAB);
   size_t count = names > table ? (size_t)(names - table) / sizeof(symbol_t) : 0;
   const symbol_t *symbol = count ? part(file, table, count * sizeof *symbol) : NULL;
   for (size_t i = 0; symbol && i < count; i++) {
-    const char *its = wanted || symbol[i].st_shndx != SHN_UNDEF ? text(file, names + symbol[i].st_name) : NULL;
+    kind_t kind = symbol[i].st_shndx != SHN_UNDEF ? DEFINED : IMPORTED;
+    const char *its = kind & kinds ? text(file, names + symbol[i].st_name) : NULL;
     if (its && *its && strcmp(its, name) == 0) {
       return true;
     }
@@ -139,7 +141,7 @@ const char *binary_open(const char *path, binary_t *file) {
     const segment_t *interpreter = segment_of(file, PT_INTERP);
     file->machine = ((const header_t *)(const void *)file->bytes)->e_machine;
     file->interpreter = interpreter ? text(file, interpreter->p_offset) : NULL;
-    file->exports_malloc = has_symbol(file, "malloc", false);
+    file->exports_malloc = has_symbol(file, "malloc", DEFINED);
   }
   return NULL;
 }
@@ -167,9 +169,20 @@ const char *binary_sanitizer(const binary_t *file) {
                                             {"", "\0LeakSanitizer", "leak"}};
   for (size_t i = 0; i < sizeof runtimes / sizeof *runtimes; i++) {
     const char *name = runtimes[i][1];
-    if (has_symbol(file, runtimes[i][0], true) ||
+    if (has_symbol(file, runtimes[i][0], DEFINED | IMPORTED) ||
         (file->exports_malloc && memmem(file->bytes, file->size, name, 1 + strlen(name + 1) + 1))) {
       return runtimes[i][2];
+    }
+  }
+  return NULL;
+}
+
+const char *binary_other_malloc(const binary_t *file) {
+  static const char *const names[] = {"mi_malloc", "mi_calloc", "mi_new",    "mi_realloc", "tc_malloc",
+                                      "tc_calloc", "tc_new",    "je_malloc", "rpmalloc"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    if (has_symbol(file, names[i], IMPORTED)) {
+      return names[i];
     }
   }
   return NULL;

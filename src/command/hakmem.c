@@ -158,6 +158,11 @@ static void check_program(const char *name, char library[PATH_MAX]) {
     refuse(EXIT_REFUSED, "%s is statically linked, so nothing can be preloaded: " LINK, path);
   } else if (file.exports_malloc) {
     refuse(EXIT_REFUSED, "%s has a malloc of its own, which comes before every library's: build it without", path);
+  } else if (binary_other_malloc(&file)) {
+    refuse(
+        EXIT_REFUSED,
+        "%s calls %s of another allocator beside malloc, so blocks of two heaps would meet in free: build it without",
+        path, binary_other_malloc(&file));
   }
   binary_close(&file);
 }

@@ -132,7 +132,10 @@ SANITIZED = {each.function: (name, each.option) for name, each in SANITIZERS.ite
 # NAMES adds these to the functions above; one pass over the symbol tables looks up all of them.
 LOADERS = ("dlopen", "dlmopen")
 # Programs may pass blocks from these functions to free, even where another allocator serves it.
-BESIDE_MALLOC = ("je_malloc", "tc_malloc", "mi_malloc", "rpmalloc")
+BESIDE_MALLOC = (
+    *("mi_malloc", "mi_calloc", "mi_new", "mi_realloc", "tc_malloc", "tc_calloc", "tc_new"),
+    *("je_malloc", "rpmalloc"),
+)
 _SIGNS = [*(signs.functions for signs in ALLOCATORS.values()), *(each.functions for each in LANGUAGES.values())]
 NAMES = tuple(
     dict.fromkeys((*MALLOC, *LOADERS, *BESIDE_MALLOC, *SANITIZED, *(name for names in _SIGNS for name in names)))
