@@ -64,8 +64,8 @@ HAK_EXPORT const hak_layout_t hak_layout = {
     .rows =
         {
             ROOTS(hak_leaves, hak_heaps_all, hak_depots, hak_arena, hak_meta_pieces, hak_no_block),
+            ROOTS(hak_images),
             ROOTS(hak_option_values, hak_option_given, hak_records, hak_sites, hak_sample_request, hak_class_codes),
-            ROW("&hak_images", &hak_images),
 
             CONSTANTS(HAK_SLICE_SHIFT, HAK_CHUNK_SHIFT, HAK_SLAB_SHIFT, HAK_CLASS_COUNT, HAK_CLASS_HUGE, HAK_DEPOTS),
             CONSTANTS(HAK_CLASS_SAMPLED, HAK_BIN_WORDS, HAK_CODE_HUGE, HAK_BINS_AT, HAK_RUN_FIRST),
@@ -98,9 +98,9 @@ HAK_EXPORT const hak_layout_t hak_layout = {
             FIELDS(hak_records_t, next, sample),
             OBJECT(hak_sample_t, block, asked, bytes, weight_bytes, cls, thread, site, live),
             FIELDS(hak_sites_t, latest, frame_count, frames),
-            OBJECT(hak_site_t, older, objects, bytes, freed_objects, freed_bytes, frame_count, frame),
+            OBJECT(hak_site_t, older, objects, bytes, freed_objects, freed_bytes, inherited, frame_count, frame),
             OBJECT(hak_frame_t, pc),
-            FIELDS(hak_images_t, count, image),
+            OBJECT(hak_images_t, count, image),
             OBJECT(hak_mapping_t, start, end, offset, name),
             OBJECT(hak_meta_piece_t, before, bytes),
         },

@@ -179,6 +179,12 @@ static void write_head(writer_t *writer, const hak_profile_facts_t *facts) {
   hak_text_put(&text, "hakmem %zu; written: %s; samples taken: %zu, live: %zu, dropped: %zu", (size_t)HAKMEM_VERSION,
                facts->why, facts->taken, facts->live, facts->dropped);
   write_number(writer, PROFILE_COMMENT, write_string(writer, line));
+  size_t inherited = hak_rounded(hak_sites_inherited());
+  if (inherited > 0) {
+    text = hak_text_on(line, sizeof line);
+    hak_text_put(&text, "inherited over fork: %zu bytes of those in use", inherited);
+    write_number(writer, PROFILE_COMMENT, write_string(writer, line));
+  }
 }
 
 void hak_pprof_write(hak_sink_t *sink, const hak_profile_facts_t *facts) {
@@ -212,7 +218,7 @@ void hak_pprof_write(hak_sink_t *sink, const hak_profile_facts_t *facts) {
     hak_site_counts_t n = hak_site_counts(site);
     const double values[VALUES] = {n.objects, n.bytes, n.in_use_objects, n.in_use_bytes, site->resident_bytes};
     bool known = site->frame_count > 0;
-    if (n.bytes > 0) {
+    if (n.bytes > 0 || n.in_use_bytes > 0) {
       write_sample(&writer, known ? site->frame : &unknown, known ? site->frame_count : 1, values);
     }
   }

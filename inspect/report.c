@@ -98,6 +98,7 @@ static void write_totals(hak_sink_t *sink, const hak_profile_facts_t *facts) {
   for (const hak_site_t *site = NULL; (site = hak_site_next(site));) {
     hak_site_counts_t n = hak_site_counts(site);
     all.objects += n.objects;
+    all.bytes += n.bytes;
     all.in_use_objects += n.in_use_objects;
   }
   double resident = facts->resident.sites;
@@ -107,10 +108,10 @@ static void write_totals(hak_sink_t *sink, const hak_profile_facts_t *facts) {
   say(sink, "hakmem: heap profile, written: %s\n", facts->why);
   say(sink, "samples taken %zu, live %zu, dropped %zu; mean distance %zu bytes: %s\n", facts->taken, facts->live,
       facts->dropped, facts->mean_bytes, facts->mean_bytes == 1 ? "every block was counted" : "estimated");
-  say(sink, "%-20s%16zu bytes in %zu blocks\n", "allocated", hak_rounded(hak_sites_allocated()),
-      hak_rounded(all.objects));
+  say(sink, "%-20s%16zu bytes in %zu blocks\n", "allocated", hak_rounded(all.bytes), hak_rounded(all.objects));
   say(sink, "%-20s%16zu bytes in %zu blocks\n", "in use", hak_rounded(hak_sites_in_use()),
       hak_rounded(all.in_use_objects));
+  say(sink, "  %-18s%16zu\n", "inherited over fork", hak_rounded(hak_sites_inherited()));
   say(sink, "%-20s%16zu bytes, of these\n", "resident", hak_rounded(resident));
   say(sink, "  %-18s%16zu\n", "of the places below", hak_rounded(facts->resident.sites));
   for (int row = 0; row < HAK_RESIDENT_ROWS; row++) {

@@ -190,19 +190,41 @@ static uint64_t read(const _Atomic uint64_t *counter) {
 }
 
 /* Read the freed amount first: every freed byte was allocated before. */
-static double in_use(uint64_t freed, const _Atomic uint64_t *allocated, double parts) {
+static uint64_t live(uint64_t freed, const _Atomic uint64_t *allocated) {
   uint64_t all = read(allocated);
-  return all > freed ? (double)(all - freed) / parts : 0;
+  return all > freed ? all - freed : 0;
+}
+
+static double in_use(uint64_t freed, const _Atomic uint64_t *allocated, double parts) {
+  return (double)live(freed, allocated) / parts;
 }
 
 hak_site_counts_t hak_site_counts(const hak_site_t *site) {
   uint64_t freed_objects = read(&site->freed_objects), freed_bytes = read(&site->freed_bytes);
+  uint64_t inherited = read(&site->inherited[1]), left = live(freed_bytes, &site->bytes);
   return (hak_site_counts_t){
       .in_use_objects = in_use(freed_objects, &site->objects, HAK_SITE_OBJECT_PARTS),
       .in_use_bytes = in_use(freed_bytes, &site->bytes, HAK_SITE_BYTE_PARTS),
-      .objects = (double)read(&site->objects) / HAK_SITE_OBJECT_PARTS,
-      .bytes = (double)read(&site->bytes) / HAK_SITE_BYTE_PARTS,
+      .objects = (double)(read(&site->objects) - read(&site->inherited[0])) / HAK_SITE_OBJECT_PARTS,
+      .bytes = (double)(read(&site->bytes) - inherited) / HAK_SITE_BYTE_PARTS,
+      .inherited_bytes = (double)(inherited < left ? inherited : left) / HAK_SITE_BYTE_PARTS,
   };
+}
+
+void hak_sites_fork_child_locked(void) {
+  for (hak_site_t *site = NULL; (site = hak_site_next(site));) {
+    if (read(&site->bytes) == 0) {
+      continue; /* its page stays shared with the parent */
+    }
+    uint64_t objects = live(read(&site->freed_objects), &site->objects);
+    uint64_t bytes = live(read(&site->freed_bytes), &site->bytes);
+    atomic_store_explicit(&site->objects, objects, memory_order_relaxed);
+    atomic_store_explicit(&site->bytes, bytes, memory_order_relaxed);
+    atomic_store_explicit(&site->freed_objects, 0, memory_order_relaxed);
+    atomic_store_explicit(&site->freed_bytes, 0, memory_order_relaxed);
+    atomic_store_explicit(&site->inherited[0], objects, memory_order_relaxed);
+    atomic_store_explicit(&site->inherited[1], bytes, memory_order_relaxed);
+  }
 }
 
 hak_site_t *hak_site_next(const hak_site_t *after) {
@@ -215,4 +237,12 @@ double hak_sites_allocated(void) {
 
 double hak_sites_in_use(void) {
   return in_use(read(&hak_sites.freed_bytes), &hak_sites.bytes, HAK_SITE_BYTE_PARTS);
+}
+
+double hak_sites_inherited(void) {
+  double all = 0;
+  for (const hak_site_t *site = NULL; (site = hak_site_next(site));) {
+    all += hak_site_counts(site).inherited_bytes;
+  }
+  return all;
 }

@@ -32,8 +32,9 @@ typedef struct hak_site {
   struct hak_site *older;          /* next in the list of all sites */
   _Atomic uint64_t objects, bytes; /* allocated so far, in fractions */
   _Atomic uint64_t freed_objects, freed_bytes;
-  double resident_bytes;        /* for the profile that is being written; lock: that of profiles */
-  struct hak_site *next_sorted; /* order in that profile; lock: the same */
+  _Atomic uint64_t inherited[2]; /* parts of `objects` and `bytes` that were live when the process was forked */
+  double resident_bytes;         /* for the profile that is being written; lock: that of profiles */
+  struct hak_site *next_sorted;  /* order in that profile; lock: the same */
   uint64_t hash;
   uint32_t frame_count;
   uint32_t frame[]; /* numbers of frames, innermost first */
@@ -42,7 +43,9 @@ typedef struct hak_site {
 #define HAK_SITE_UNKNOWN "[unknown]" /* name of the site without a stack */
 
 typedef struct hak_site_counts {
-  double objects, bytes, in_use_objects, in_use_bytes;
+  double objects, bytes; /* allocated by this process */
+  double in_use_objects, in_use_bytes;
+  double inherited_bytes; /* most of `in_use_bytes` that the process has from its parent */
 } hak_site_counts_t;
 
 /* The table, for an external reader. */
@@ -65,6 +68,8 @@ void hak_site_add_locked(hak_site_t *site, double weight_bytes, size_t block_byt
 void hak_site_remove_locked(hak_site_t *site, double weight_bytes, size_t block_bytes);
 
 hak_site_counts_t hak_site_counts(const hak_site_t *site);
+/* In a new child: what is live counts as inherited, and nothing as allocated. Call it under the lock of samples. */
+void hak_sites_fork_child_locked(void);
 /* Iterate over all sites, newest first; start with NULL. The site without a stack comes last. */
 hak_site_t *hak_site_next(const hak_site_t *after);
 /* Number of frames so far, each of which can be read. */
@@ -74,3 +79,5 @@ uintptr_t hak_frame_pc(size_t index);
 /* Estimated bytes, over all sites. */
 double hak_sites_allocated(void);
 double hak_sites_in_use(void);
+/* Bytes in use that the process has from its parent, at most. */
+double hak_sites_inherited(void);

@@ -143,6 +143,7 @@ static void in_child(void) {
   hak_heap_fork_child();
   hak_hardened_fork_child();
   hak_background_fork_child();
+  hak_sites_fork_child_locked();
   after_fork(true);
 }
 

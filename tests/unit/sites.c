@@ -116,6 +116,32 @@ static void whole_numbers_stay_whole(void) {
   CHECK(hak_site_counts(site).in_use_bytes == 48 && hak_site_counts(site).in_use_objects == 1);
 }
 
+static void in_a_child_what_is_live_is_inherited(void) {
+  hak_site_t *site = site_of(2), *freed = site_of(3), *later = site_of(4);
+  for (int i = 0; i < 10; i++) {
+    add(site, 48, 48);
+    add(freed, 48, 48);
+    take_away(freed, 48, 48);
+  }
+  take_away(site, 48, 48);
+  hak_lock(&hak_samples_lock);
+  hak_sites_fork_child_locked();
+  hak_unlock(&hak_samples_lock);
+  hak_site_counts_t n = hak_site_counts(site);
+  CHECK(n.bytes == 0 && n.objects == 0 && n.in_use_bytes == 9 * 48 && n.in_use_objects == 9);
+  CHECK(n.inherited_bytes == 9 * 48 && hak_sites_inherited() == 9 * 48 && hak_site_counts(freed).bytes == 0);
+  add(site, 48, 48);
+  add(later, 48, 48);
+  n = hak_site_counts(site);
+  CHECK(n.bytes == 48 && n.objects == 1 && n.in_use_bytes == 10 * 48 && n.inherited_bytes == 9 * 48);
+  for (int i = 0; i < 8; i++) {
+    take_away(site, 48, 48);
+  }
+  n = hak_site_counts(site);
+  CHECK(n.in_use_bytes == 2 * 48 && n.inherited_bytes == 2 * 48 && n.bytes == 48);
+  CHECK(hak_site_counts(later).bytes == 48 && hak_site_counts(later).inherited_bytes == 0);
+}
+
 static void the_table_has_an_end(void) {
   uintptr_t pcs[HAK_SITE_FRAMES_MAX];
   hak_site_t *nowhere = hak_site_of(NULL, 0), *site = NULL;
@@ -181,6 +207,7 @@ int main(void) {
   child_succeeds(no_stack_is_a_site_too);
   child_succeeds(what_is_freed_takes_away_what_was_added);
   child_succeeds(whole_numbers_stay_whole);
+  child_succeeds(in_a_child_what_is_live_is_inherited);
   child_succeeds(the_table_has_an_end);
   child_succeeds(without_memory_there_is_no_new_site);
   child_succeeds(threads_may_add_at_once);

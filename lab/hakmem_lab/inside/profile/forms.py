@@ -4,6 +4,7 @@ Reading supports the part of profile.proto that hakmem and hak write. Written pr
 """
 
 import gzip
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from hakmem_lab.inside.profile.places import (
 from hakmem_lab.inside.profile.profile_pb2 import Profile
 from hakmem_lab.system import files
 
+INHERITED = re.compile(r"inherited over fork: (\d+) bytes")  # a comment of each process
 ENDINGS = (".pb.gz", ".folded", ".txt")
 
 
@@ -40,7 +42,10 @@ def headline(profile: HeapProfile) -> str:
             f"of what was allocated, nothing was sampled: {smaller}" if profile.period != 1 else "nothing was allocated"
         )
     count = len(profile.values.keys() - profile.rows)
-    return f"{in_use:,.0f} bytes in use, {allocated:,.0f} allocated, {count:,} stack{'' if count == 1 else 's'}"
+    inherited = f" (of these {profile.inherited:,.0f} inherited over fork)" if profile.inherited >= 1 else ""
+    return (
+        f"{in_use:,.0f} bytes in use{inherited}, {allocated:,.0f} allocated, {count:,} stack{'' if count == 1 else 's'}"
+    )
 
 
 def check(path: Path) -> None:
@@ -85,6 +90,8 @@ def report(profile: HeapProfile, names: Names) -> str:
     lines = ["heap profile", *profile.comments, f"mean distance of samples: {profile.period:,} bytes: {exact}", ""]
     for title, objects, size in (("allocated", ALLOC_OBJECTS, ALLOC_SPACE), ("in use", INUSE_OBJECTS, INUSE_SPACE)):
         lines.append(f"{title:20}{profile.total(size):>18,.0f} bytes in {profile.total(objects):,.0f} blocks")
+        if objects == INUSE_OBJECTS and profile.inherited >= 1:
+            lines.append(f"  {'inherited over fork':18}{profile.inherited:>17,.0f}")
     fifth = profile.types[RESIDENT_SPACE][0].removesuffix("_space")
     lines.append(f"{fifth:20}{profile.total(RESIDENT_SPACE):>18,.0f} bytes, of these")
     rows = {stack: values for stack, values in profile.values.items() if not isinstance(stack[0], Place)}
@@ -166,6 +173,7 @@ def parse(data: bytes) -> HeapProfile:
     profile = HeapProfile(types=[(texts[each.type], texts[each.unit]) for each in found.sample_type])
     profile.time_ns, profile.duration_ns, profile.period = found.time_nanos, found.duration_nanos, found.period
     profile.comments = [texts[each] for each in found.comment]
+    profile.inherited = float(sum(int(each[1]) for text in profile.comments if (each := INHERITED.match(text))))
     profile.main = texts[found.mapping[0].filename] if found.mapping else ""
     places = {location.id: _places(location, mappings, functions, texts) for location in found.location}
     for sample in found.sample:

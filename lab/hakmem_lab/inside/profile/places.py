@@ -63,6 +63,7 @@ class HeapProfile:
     copies: dict[str, list[str]] = field(default_factory=dict)  # file -> other paths to read it from
     named: dict[Place, Sequence["Name"]] = field(default_factory=dict)  # places whose names are known already
     missing: str = ""  # what the profile lacks, and why
+    inherited: float = 0.0  # bytes in use that processes have from their parents over fork, at most
     rows: frozenset[Stack] = frozenset()  # keys of `values` that stand for the allocator's own memory
 
     def add(self, stack: Stack, values: Iterable[float]) -> None:
@@ -85,6 +86,7 @@ class HeapProfile:
         """Add another process's profile; equal stacks are counted together."""
         for stack, values in other.values.items():
             self.add(stack, values)
+        self.inherited += other.inherited
         self.period = self.period or other.period
         self.time_ns = max(self.time_ns, other.time_ns)
         self.duration_ns = max(self.duration_ns, other.duration_ns)

@@ -54,7 +54,8 @@ def of_process(pid: int, mean_bytes: int, seconds: float, start: Callable[[int, 
         profile.period, profile.time_ns = mean, time.time_ns()
         profile.duration_ns = profile.time_ns - started if fresh else 0
         when = f"in {seconds:g} s" if fresh else "since the process began to sample"
-        profile.comments = [f"hak profile {pid}: what was allocated {when}", *filter(None, [profile.missing, short])]
+        profile.comments = [f"hak profile {pid}: what was allocated {when}", *filter(None, [profile.missing, short]),
+                            *_of_parents(profile)]  # fmt: skip
         profile.main = os.path.realpath(f"/proc/{pid}/exe")
         return profile
 
@@ -67,9 +68,16 @@ def snapshot(pid: int) -> HeapProfile | None:
             with doubted(memory.name, "process"):
                 profile = _read(memory, found)
             profile.period, profile.time_ns = mean, time.time_ns()
+            profile.comments = _of_parents(profile)
             profile.main = os.path.realpath(f"/proc/{pid}/exe")
             return profile
     return None
+
+
+def _of_parents(profile: HeapProfile) -> list[str]:
+    """The comment that forms.read understands."""
+    inherited = round(profile.inherited)
+    return [f"inherited over fork: {inherited} bytes of those in use"] if inherited else []
 
 
 @contextmanager
@@ -142,7 +150,8 @@ def _read(memory: Process, found: Layout) -> HeapProfile:
     profile = HeapProfile()
     frames = places.return_addresses(memory, found).tolist()
     known, stacks = places.places_of(memory, frames, places.unloaded(memory, found)), dict[int, Stack]()
-    for address, numbers, values in _sites(memory, found, len(frames)):
+    for address, numbers, values, inherited in _sites(memory, found, len(frames)):
+        profile.inherited += inherited
         stack: Stack = tuple(known[frames[each]] for each in numbers) or (UNKNOWN,)
         stacks[address] = stack
         profile.add(stack, values)
@@ -155,10 +164,10 @@ def _read(memory: Process, found: Layout) -> HeapProfile:
     return profile
 
 
-def _sites(memory: Memory, found: Layout, frame_count: int) -> Iterator[tuple[int, list[int], list[float]]]:
-    """(address, numbers of its frames, values) of each call site."""
+def _sites(memory: Memory, found: Layout, frame_count: int) -> Iterator[tuple[int, list[int], list[float], float]]:
+    """(address, numbers of its frames, values, bytes in use that were inherited over fork) of each call site."""
     names = ("older", "objects", "bytes", "freed_objects", "freed_bytes")
-    at = {name: found[f"hak_site_t.{name}"] for name in (*names, "frame_count", "frame")}
+    at = {name: found[f"hak_site_t.{name}"] for name in (*names, "inherited", "frame_count", "frame")}
     object_parts, byte_parts = found["HAK_SITE_OBJECT_PARTS"], found["HAK_SITE_BYTE_PARTS"]
     site, seen = word(memory, found.root("hak_sites") + found["hak_sites_t.latest"]), 0
     while site and seen < SITES_MAX:
@@ -166,12 +175,14 @@ def _sites(memory: Memory, found: Layout, frame_count: int) -> Iterator[tuple[in
         older, objects, size, freed_objects, freed_size = (
             int.from_bytes(head[at[name] : at[name] + 8], "little") for name in names
         )
+        had_objects, had_size = np.frombuffer(head, "<u8", 2, at["inherited"]).tolist()
         depth = int.from_bytes(head[at["frame_count"] : at["frame_count"] + 4], "little")
         data = memory.read(site + at["frame"], 4 * min(depth, DEPTH_MAX)) if depth else b""
         numbers = np.frombuffer(data, "<u4").tolist()
         if all(each < frame_count for each in numbers):
             in_use = max(objects - freed_objects, 0) / object_parts, max(size - freed_size, 0) / byte_parts
-            yield site, numbers, [objects / object_parts, size / byte_parts, *in_use, 0.0]
+            own = max(objects - had_objects, 0) / object_parts, max(size - had_size, 0) / byte_parts
+            yield site, numbers, [*own, *in_use, 0.0], min(had_size / byte_parts, in_use[1])
         site, seen = older, seen + 1
 
 
