@@ -2,9 +2,12 @@
 time. A helper in C, in `native/follow/`, follows the processes with ptrace. Measured runs are never followed.
 """
 
+import contextlib
 import os
+import select
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -66,6 +69,44 @@ class Report:
             lost = "" if state == "served" else why or "refused"
             found.append(Image(int(pid), program, by, lost, int(microseconds) / 1e6, whose == "command"))
         return found
+
+
+class Exits:
+    """Stops a process and all that it starts at their ends. `allowed`, which must be called once, waits until the
+    process is followed."""
+
+    def __init__(self, pid: int, library: Path):
+        words = [str(helper_path()), os.devnull, str(library), "--exits", str(pid)]
+        self._process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={}, bufsize=0)
+
+    def __enter__(self) -> "Exits":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._process.stdin and self._process.stdout
+        self._process.stdin.close()  # a stopped process goes on
+        self._process.wait()
+        self._process.stdout.close()
+
+    def allowed(self) -> bool:
+        assert self._process.stdout
+        return self._process.stdout.readline() == READY
+
+    def next(self, wait_s: float) -> int | None:
+        """The process that ends now and is stopped, until `go_on`; None: there is none in this time."""
+        assert self._process.stdout
+        if not select.select([self._process.stdout], [], [], wait_s)[0]:
+            return None
+        line = self._process.stdout.readline()
+        if not line:  # all have ended
+            time.sleep(wait_s)
+            return None
+        return int(line)
+
+    def go_on(self) -> None:
+        assert self._process.stdin
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.write(b"\n")
 
 
 def attached(pid: int, library: Path, began: Callable[[], None]) -> list[Image] | None:

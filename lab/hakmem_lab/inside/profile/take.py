@@ -2,32 +2,32 @@
 from outside. A thread of the process is made to switch it on: code without frame pointers needs an unwinder, which only
 the process itself can load. If no thread can do that, hak writes the request into the process's memory.
 
-The profile of a command: the library writes it when the program ends.
+The profile of a command: the library writes it when the program ends. If it cannot, the profile is read from outside at
+the end of the process.
 """
 
 import os
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from hakmem_lab.errors import EXIT_SIGNAL, LabError, refused
+from hakmem_lab.errors import LabError
 from hakmem_lab.inside import layout, owners
 from hakmem_lab.inside.heap import Reader
 from hakmem_lab.inside.layout import Heap, Layout
 from hakmem_lab.inside.memory import Memory, Process, doubted, parse, word
 from hakmem_lab.inside.owners import CACHED, DEPOT, HEAP_OWNERS, LIVE, Reading
-from hakmem_lab.inside.profile import forms, places
+from hakmem_lab.inside.profile import forms, places, started
 from hakmem_lab.inside.profile.places import ALLOC_SPACE, RESIDENT_SPACE, TYPES, UNKNOWN, HeapProfile, Stack
 from hakmem_lab.plan.arms import parse_arm
 from hakmem_lab.run.preflight import check_arm, is_starter
 from hakmem_lab.run.workload import Workload
-from hakmem_lab.system import signals
 from hakmem_lab.system.usage import family
 
 SITES_MAX, DEPTH_MAX = 1 << 20, 1 << 10
@@ -242,60 +242,88 @@ def of_command(command: Sequence[str], mean_bytes: int, allocator: str = "hakmem
     workload, env = Workload.of_command(command), arm.beside()
     check_arm(arm, workload, env)
     with tempfile.TemporaryDirectory(prefix="hak-profile-") as folder:
+        if os.geteuid() == 0:  # for a program that gives up root; nobody can list the folder or guess its name
+            os.chmod(folder, 0o1733)
         env |= {"HAKMEM_PROFILE_FILE": f"{folder}/%p.pb", "HAKMEM_PROFILE_EXIT": "1"}
         env["HAKMEM_PROFILE_RATE"] = str(mean_bytes)
-        status, seen = _run(workload.argv, env)
-        profile = _joined(Path(folder), command[0], status, seen)
+        looks = _Looks(Path(folder))
+        status = started.run(workload.argv, env, arm.library.path, looks.all, looks.last)
+        profile = looks.joined(command[0], status)
     profile.comments.append(f"hak profile -- {' '.join(command)}")
     return profile, status
 
 
-def _run(argv: Sequence[str], env: dict[str, str]) -> tuple[int, dict[int, HeapProfile]]:
-    """(its exit status, as a shell reports it; the latest profile of each process). The program gets the terminal's
-    input and our signals. A process that a signal ends writes no profile, so profiles are also taken while it runs."""
-    seen: dict[int, HeapProfile] = {}
-    with refused(f"command: {argv[0]} cannot be started"), signals.held():  # until they can be forwarded
-        process = subprocess.Popen(list(argv), env=env)
-        with signals.handed_on(process.pid):
-            while (status := _waited(process, seen)) is None:
-                pass
-    return status if status >= 0 else EXIT_SIGNAL - status, seen
+@dataclass
+class _Look:
+    """profile: that of a process; final: read at its end, or written there; confined: it has given up its rights or the
+    root folder, so that it may be unable to write its profile."""
+
+    profile: HeapProfile
+    final: bool = False
+    confined: bool = False
 
 
-def _waited(process: subprocess.Popen, seen: dict[int, HeapProfile]) -> int | None:
-    """Take a profile of each process, then wait; the status, or None if the program goes on. The wait is long enough
-    for the profiles to take only a small part of the time."""
-    began = time.monotonic()
-    for pid in family(process.pid):
-        if (found := snapshot(pid)) is not None:
-            seen[pid] = found
-    with suppress(subprocess.TimeoutExpired):
-        return process.wait(max(LOOK_S, (time.monotonic() - began) * LOOK_SHARE))
-    return None
+class _Looks:
+    """The profiles of a command's processes: those that they write at their exits, else what was read from outside."""
+
+    def __init__(self, folder: Path):
+        self._folder = folder
+        self._found: dict[int, _Look] = {}
+
+    def all(self, pid: int) -> float:
+        """Look at all processes. Returns the seconds until the next look, which keep its share of the time small."""
+        began = time.monotonic()
+        for each in family(pid):
+            if (profile := snapshot(each)) is not None:
+                self._found[each] = _Look(profile, confined=_confined(each))
+        return max(LOOK_S, (time.monotonic() - began) * LOOK_SHARE)
+
+    def last(self, pid: int) -> None:
+        """Look at a process that is stopped at its end, unless it has written its profile."""
+        if (profile := _written(self._folder / f"{pid}.pb")) is not None:
+            self._found[pid] = _Look(profile, final=True)
+        elif (profile := snapshot(pid)) is not None:
+            self._found[pid] = _Look(profile, final=True, confined=_confined(pid))
+
+    def joined(self, name: str, status: int) -> HeapProfile:
+        for path in self._folder.glob("*.pb"):
+            known = self._found.get(int(path.stem))
+            if not (known and known.final) and (written := _written(path)) is not None:
+                self._found[int(path.stem)] = _Look(written, final=True)
+        # Programs that only start others, such as a shell, are left out.
+        meant = {pid: one for pid, one in self._found.items() if not is_starter(one.profile.main)} or self._found
+        if not meant:
+            raise LabError(
+                f"{name} has ended (status {status}) without a profile: it could not be followed to its end, and did "
+                f"not leave by exit(), or may not write to {self._folder.parent}, or its environment is another. Take "
+                "one while it runs: hak profile PID"
+            )
+        whole = HeapProfile()
+        for pid, one in sorted(meant.items()):
+            whole.main = whole.main or one.profile.main
+            whole.join(one.profile)
+            whole.copies |= one.profile.copies
+            if one.confined or not one.final:
+                _say_read(pid, one, os.path.basename(one.profile.main) or name)
+        if len(meant) > 1:
+            print(f"hak: {len(meant)} processes are counted together", file=sys.stderr)
+        return whole
 
 
-def _joined(folder: Path, name: str, status: int, seen: dict[int, HeapProfile]) -> HeapProfile:
-    found = {int(path.stem): one for path in folder.glob("*.pb") if (one := _written(path)) is not None}
-    ended_early = [pid for pid in seen if pid not in found]
-    found |= {pid: seen[pid] for pid in ended_early}
-    # Programs that only start others, such as a shell, are left out.
-    meant = {pid: one for pid, one in found.items() if not is_starter(one.main)} or found
-    if not meant:
-        raise LabError(
-            f"{name} has ended (status {status}) without a profile: it did not leave by exit(), or may not write to "
-            f"{folder.parent}, or its environment is another. Take one while it runs: hak profile PID"
-        )
-    whole = HeapProfile()
-    for pid, one in sorted(meant.items()):
-        whole.main = whole.main or one.main
-        whole.join(one)
-        if pid in ended_early:
-            ago = (time.time_ns() - one.time_ns) / 1e9
-            program = os.path.basename(one.main) or name
-            print(f"hak: {program} did not leave by exit(): as it was {ago:.1f} s before hak ended", file=sys.stderr)
-    if len(meant) > 1:
-        print(f"hak: {len(meant)} processes are counted together", file=sys.stderr)
-    return whole
+def _say_read(pid: int, look: _Look, program: str) -> None:
+    """Why a process wrote no profile, and what is missing."""
+    ago = (time.time_ns() - look.profile.time_ns) / 1e9
+    early = f"its profile is {ago:.1f} s older than the end, and what it allocated after that is missing"
+    what = "its profile was read from outside at its end" if look.final else early
+    why = "gave up its rights or its root folder" if look.confined else "did not leave by exit()"
+    print(f"hak: {program} (process {pid}) {why}: {what}", file=sys.stderr)
+
+
+def _confined(pid: int) -> bool:
+    with suppress(OSError):
+        root = os.stat(f"/proc/{pid}/root")
+        return os.stat(f"/proc/{pid}").st_uid != os.geteuid() or not os.path.samestat(root, os.stat("/proc/self/root"))
+    return False
 
 
 def _written(path: Path) -> HeapProfile | None:

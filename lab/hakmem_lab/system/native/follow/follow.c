@@ -1,9 +1,11 @@
 /* Follows a program and all that it starts through every exec, and reports whether a library was loaded into each:
  *     hak-follow REPORT LIBRARY LIMIT_MS COMMAND [ARGUMENT...]   runs the command and ends as it does
  *     hak-follow REPORT LIBRARY --attach PID                     follows a process until it ends
+ *     hak-follow REPORT LIBRARY --exits PID                      the same, and stops each process at its end
  * It writes to REPORT: see image_print(). LIMIT_MS: this time after the start, it checks all processes and kills them;
- * 0: never. The second form writes "ready" to standard output once it follows, or exits with 1 where that is not
- * allowed.
+ * 0: never. The other forms write "ready" to standard output once they follow, or exit with 1 where that is not
+ * allowed. The last one writes the number of a process that ends, whatever ends it, and reads a byte before it goes on:
+ * until then the memory of the process can be read.
  * A traced process stops only when it forks, calls exec, gets a signal, or starts or ends a thread. */
 #include "image.h"
 
@@ -36,6 +38,7 @@ static library_t library;
 static int report;
 static volatile sig_atomic_t time_is_over;
 static pid_t first;
+static bool asks; /* before a process ends */
 
 /* A number in /proc/PID/status; 0: the field is missing. */
 static pid_t field_of(pid_t thread, const char *format) {
@@ -95,6 +98,14 @@ static void on_exec(pid_t pid) {
   }
 }
 
+/* Let a reader see the memory of a process that ends. */
+static void ask(pid_t pid) {
+  char byte;
+  printf("%d\n", (int)pid);
+  fflush(stdout);
+  (void)!read(STDIN_FILENO, &byte, 1);
+}
+
 /* Handles the event of a stopped thread, and lets it continue. */
 static void go_on(pid_t thread, int status) {
   int event = status >> EVENT_SHIFT, number = WSTOPSIG(status);
@@ -111,6 +122,9 @@ static void go_on(pid_t thread, int status) {
   case PTRACE_EVENT_EXIT:
     if (process) {
       image_look(&process->image, process->pid, &library);
+      if (asks && thread == process->pid) {
+        ask(thread);
+      }
     }
     break;
   case PTRACE_EVENT_STOP:
@@ -226,11 +240,12 @@ static int attach(pid_t pid) {
 
 int main(int count, char **argument) {
   if (count < 5 || !library_find(&library, argument[2])) {
-    fputs("usage: hak-follow REPORT LIBRARY (LIMIT_MS COMMAND [ARGUMENT...] | --attach PID)\n", stderr);
+    fputs("usage: hak-follow REPORT LIBRARY (LIMIT_MS COMMAND [ARGUMENT...] | --attach PID | --exits PID)\n", stderr);
     return NOT_STARTED;
   }
   report = open(argument[1], O_WRONLY | O_APPEND | O_CLOEXEC);
-  if (strcmp(argument[3], "--attach") == 0) {
+  asks = strcmp(argument[3], "--exits") == 0;
+  if (asks || strcmp(argument[3], "--attach") == 0) {
     return attach(atoi(argument[4]));
   }
   return run(atoi(argument[3]), argument + 4);
