@@ -6,13 +6,17 @@
 #include <errno.h>
 #include <string.h>
 
-enum { STEP = 8 * sizeof(hak_wide_vector_t) };
+enum { VECTORS = 8, STEP = 4 * VECTORS * sizeof(hak_wide_vector_t) };
 
-/* Whole steps. */
+/* Whole steps. Within a step the vectors are only joined, since a test of a vector takes as long as eight loads. */
 HAK_WIDE static bool is_zero_wide(const char *from, size_t bytes) {
-  for (const char *end = from + bytes; from < end; from += STEP) {
-    const hak_wide_vector_t *part = (const void *)from;
-    hak_wide_vector_t any = (part[0] | part[1]) | (part[2] | part[3]), more = (part[4] | part[5]) | (part[6] | part[7]);
+  for (const char *end = from + bytes; from < end;) {
+    hak_wide_vector_t any = {0}, more = any;
+    for (const char *stop = from + STEP; from < stop; from += VECTORS * sizeof any) {
+      const hak_wide_vector_t *part = (const void *)from;
+      any |= (part[0] | part[1]) | (part[2] | part[3]);
+      more |= (part[4] | part[5]) | (part[6] | part[7]);
+    }
     any |= more;
     if ((any[0] | any[1]) | (any[2] | any[3])) {
       return false;
@@ -22,8 +26,13 @@ HAK_WIDE static bool is_zero_wide(const char *from, size_t bytes) {
 }
 
 bool hak_sparse_is_zero(const void *at, size_t bytes) {
-  size_t done = HAK_HAS_WIDE ? bytes / STEP * STEP : 0;
-  return (done == 0 || is_zero_wide(at, done)) && hak_is_zero((const char *)at + done, bytes - done);
+  const char *from = at;
+  size_t before = -(uintptr_t)at & (sizeof(hak_wide_vector_t) - 1);
+  if (bytes < before + STEP || !HAK_HAS_WIDE) {
+    return hak_is_zero(at, bytes);
+  }
+  size_t whole = (bytes - before) / STEP * STEP, behind = before + whole;
+  return hak_is_zero(from, before) && is_zero_wide(from + before, whole) && hak_is_zero(from + behind, bytes - behind);
 }
 
 void hak_sparse_copy(void *to, const void *from, size_t bytes, bool zeroed) {
