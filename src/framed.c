@@ -195,16 +195,23 @@ static char *put_locked(waiting_t *in, char *block, uint32_t places) {
   return older;
 }
 
+/* Check a run that has waited, and give it back. */
+static void give_up(const char *block, const char *function) {
+  run_t run;
+  if (find(block, &run)) {
+    if (HAK_UNLIKELY(!is_freed(&run) || !is_clean(&run))) {
+      hak_misuse(function, is_freed(&run) ? HAK_MISUSE_NOT_ZERO : HAK_MISUSE_FREED_SEAL, block);
+    }
+    give_back(run, function);
+  }
+}
+
 static void let_wait(const run_t *run, const char *function) {
-  run_t oldest;
   hak_lock(&hak_framed_lock);
   char *block = put_locked(&waiting[run->cls - HAK_RUN_FIRST], run->block, places_of(run->cls));
   hak_unlock(&hak_framed_lock);
-  if (block && find(block, &oldest)) {
-    if (!is_freed(&oldest) || !is_clean(&oldest)) {
-      hak_misuse(function, HAK_MISUSE_NOT_ZERO, block);
-    }
-    give_back(oldest, function);
+  if (block) {
+    give_up(block, function);
   }
 }
 
@@ -232,23 +239,27 @@ static bool take_waiting(uint32_t cls, run_t *run) {
   return true;
 }
 
-bool hak_framed_flush(void) {
+/* The next block to give up, or NULL for an empty place. */
+static char *take_place(uint32_t place, bool delayed) {
+  waiting_t *in = &waiting[place / (2 * WAITING_MAX)];
+  char *block = NULL;
+  hak_lock(&hak_framed_lock);
+  if (place / WAITING_MAX % 2 == 0 && delayed) {
+    block = in->queue[place % WAITING_MAX];
+    in->queue[place % WAITING_MAX] = NULL;
+  } else if (place / WAITING_MAX % 2 == 1 && in->ready_count > 0) {
+    block = in->ready[--in->ready_count];
+  }
+  hak_unlock(&hak_framed_lock);
+  return block;
+}
+
+bool hak_framed_give_up(bool delayed) {
   bool any = false;
-  for (uint32_t i = 0; i < 2 * RUN_CLASSES * WAITING_MAX; i++) {
-    waiting_t *in = &waiting[i / (2 * WAITING_MAX)];
-    uint32_t at = i % WAITING_MAX;
-    char *block = NULL;
-    run_t run;
-    hak_lock(&hak_framed_lock);
-    if (i / WAITING_MAX % 2 == 0) {
-      block = in->queue[at];
-      in->queue[at] = NULL;
-    } else if (in->ready_count > 0) {
-      block = in->ready[--in->ready_count];
-    }
-    hak_unlock(&hak_framed_lock);
-    if (block && find(block, &run)) {
-      give_back(run, "malloc");
+  for (uint32_t place = 0; place < 2 * RUN_CLASSES * WAITING_MAX; place++) {
+    char *block = take_place(place, delayed);
+    if (block) {
+      give_up(block, "malloc");
       any = true;
     }
   }

@@ -24,8 +24,8 @@ size_t hak_framed_usable(const void *block, const char *function);
 /* Resize the block in place. False: it does not fit, or would leave half of it unused though `shrinks` is false. */
 bool hak_framed_resize(void *block, size_t bytes, bool shrinks);
 void hak_framed_free(void *block, const char *function);
-/* Memory is short: give up the runs that wait. True: there were some. */
-bool hak_framed_flush(void);
+/* Give up the runs that are ready, and if `delayed` also those that wait in order. True: there were some. */
+bool hak_framed_give_up(bool delayed);
 /* Number of the class's runs that wait; may be a moment old. */
 size_t hak_framed_waiting(uint32_t cls);
 /* The first block that was written to outside its bytes, or after its free. NULL: there is none. For a process with one

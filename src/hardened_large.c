@@ -130,10 +130,19 @@ static void *realloc_large(void *block, size_t bytes) {
 const hak_owner_t hak_hardened_owner = {
     .owns = owns, .free = free_large, .realloc = realloc_large, .usable = usable_large};
 
+/* Only a request that the waiting runs could serve ends their delay. */
+static bool release_framed(size_t bytes) {
+  size_t waiting = 0;
+  for (uint32_t cls = HAK_RUN_FIRST; cls < HAK_CLASS_COUNT; cls++) {
+    waiting += hak_framed_waiting(cls) * hak_class_sizes[cls];
+  }
+  return bytes <= waiting && hak_framed_give_up(true);
+}
+
 bool hak_hardened_release(size_t bytes) {
   size_t swept = atomic_load_explicit(&hak_slabs_listed[HAK_SLABS_SWEPT], memory_order_relaxed);
   bool any = hak_mapped_forget(bytes);
-  any |= hak_framed_flush();
+  any |= release_framed(bytes);
   any |= hak_hard.regions && hak_slices_for(bytes) <= swept * HAK_SLAB_SLICES && hak_slab_release_empty();
   return any;
 }

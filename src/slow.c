@@ -6,6 +6,7 @@
 #include "depot.h"
 #include "fast.h"
 #include "foreign.h"
+#include "framed.h"
 #include "hardened.h"
 #include "hook.h"
 #include "large.h"
@@ -94,6 +95,7 @@ bool hak_trim(size_t keep_bytes) {
   hak_cache_request_flush();
   hak_heap_close_parked(UINT64_MAX);
   hak_heap_flush_mine("malloc_trim");
+  hak_framed_give_up(false);
   hak_depot_flush(false);
   bool any = hak_arena_used_slices() < used; /* the flush itself may have given back pages */
   any |= hak_slab_discard_all();

@@ -1,5 +1,6 @@
 /* Large blocks of the hardened profile: they grow in place, and freed ones do not use up the address space. A write to
  * a freed small block is found before its page is discarded. */
+#include <dlfcn.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -11,6 +12,7 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "steps.h"
 
 enum { STEP = 4096, FIRST = 64 << 10, LAST = 4 << 20, BLOCKS = 4000, BYTES = 1000, PART = 25 };
 
@@ -77,6 +79,60 @@ static void freed_blocks_leave_addresses_for_others(void) {
   CHECK(setrlimit(RLIMIT_AS, &all) == 0);
 }
 
+/* Else a server that forks would teach an attacker its choices with every crash. */
+static void children_of_one_parent_choose_differently(void) {
+  enum { CHILDREN = 20, DISTINCT_MIN = 8 };
+  uintptr_t seen[CHILDREN];
+  int ends[2], distinct = 0;
+  CHECK(pipe(ends) == 0);
+  for (int i = 0; i < CHILDREN; i++) {
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+      uintptr_t address = (uintptr_t)malloc(LAST);
+      _exit(write(ends[1], &address, sizeof address) != sizeof address);
+    }
+    int status, known = 0;
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    CHECK(read(ends[0], &seen[i], sizeof seen[i]) == sizeof seen[i]);
+    for (int j = 0; j < i; j++) {
+      known |= seen[j] == seen[i];
+    }
+    distinct += !known;
+  }
+  CHECK(distinct >= DISTINCT_MIN);
+}
+
+static void free_it(void *block) {
+  free(block);
+}
+
+static void nothing(unsigned step) {
+  (void)step;
+}
+
+/* The free of a block of libc's own heap takes as many instructions, however many large blocks there are. */
+static void a_foreign_block_is_not_searched_for(void) {
+  enum { LARGE_BLOCKS = 2000 };
+  static void *large[LARGE_BLOCKS];
+  void *(*allocate)(size_t) = NULL, *libc = dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD);
+  *(void **)&allocate = libc ? dlsym(libc, "malloc") : NULL;
+  if (!STEPS_SUPPORTED || !allocate) {
+    return;
+  }
+  free_it(allocate(BYTES)); /* looks libc's functions up */
+  unsigned before = steps_run(free_it, allocate(BYTES), nothing);
+  for (int i = 0; i < LARGE_BLOCKS; i++) {
+    CHECK((large[i] = malloc(LAST)) != NULL);
+  }
+  unsigned after = steps_run(free_it, allocate(BYTES), nothing);
+  printf("%u instructions, then %u\n", before, after);
+  CHECK(after < before + before / 2);
+  for (int i = 0; i < LARGE_BLOCKS; i++) {
+    free(large[i]);
+  }
+}
+
 static char *blocks[BLOCKS];
 
 static void write_to_a_freed_block(char *unused) {
@@ -102,5 +158,7 @@ int main(void) {
   a_block_that_grows_is_seldom_copied();
   freed_blocks_leave_addresses_for_others();
   a_write_to_a_freed_block_is_found_by_a_trim();
+  children_of_one_parent_choose_differently();
+  a_foreign_block_is_not_searched_for();
   return 0;
 }
