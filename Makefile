@@ -8,8 +8,12 @@ RANDOM_MIXED = bench_random_mixed_hakmem bench_random_mixed_hakmem_minimal bench
 
 .PHONY: all library lab musl peers programs security demo test test-long test-musl lint format install uninstall dist site bench $(RANDOM_MIXED) perf_fast perf_observe coverage fuzz clean tools
 
-# The library, and the laboratory (`.venv/bin/hak`).
+# The library and the laboratory, and build/bin with their two commands alone: .venv/bin has another python3 as well.
 all: library lab
+	@mkdir -p build/bin
+	@ln -sfn ../release/hakmem build/bin/hakmem
+	@ln -sfn ../../.venv/bin/hak build/bin/hak
+	@echo 'make: done. Now type: export PATH=$(CURDIR)/build/bin:$$PATH, then: hakmem ./program args, or: hak'
 
 library: tools
 	$(RELEASE) hakmem hakmem_static hakmem_command

@@ -13,17 +13,24 @@ fail() {
   exit 1
 }
 
-# watched WHAT LOG COMMAND...: run it, its output into the log; say meanwhile how long it takes and where it is.
+# The last line of a log that says something, short enough for one line of a terminal.
+said_last() {
+  tail -c 4000 "$1" | tr '\r' '\n' | grep '[[:alnum:]]' | tail -n 1 | cut -c 1-60 || true
+}
+
+# watched WHAT LOG COMMAND...: run it, its output into the log; say meanwhile how long it takes and where it is, and at the end
+# that it is done.
 watched() {
-  local what=$1 log=$2 status=0 ticker
+  local what=$1 log=$2 status=0 start=$SECONDS ticker
   shift 2
   : >"$log"
   {
-    local start=$SECONDS pause=15 line='%s: %d s: %s\n'
-    [ ! -t 2 ] || pause=1 line='\r\033[K%s: %d s: %s'
+    local pause=15 line='%s: %d s%s\n' last
+    [ ! -t 2 ] || pause=1 line='\r\033[K%s: %d s%s'
     echo "$what"
     while sleep "$pause"; do
-      printf "$line" "$what" $((SECONDS - start)) "$(tail -n 1 "$log" | tr -d '\r' | cut -c 1-60)"
+      last=$(said_last "$log")
+      printf "$line" "$what" $((SECONDS - start)) "${last:+: $last}"
     done
   } >&2 &
   ticker=$!
@@ -31,6 +38,7 @@ watched() {
   kill "$ticker" 2>/dev/null
   wait "$ticker" 2>/dev/null || true
   [ ! -t 2 ] || printf '\r\033[K' >&2
+  [ "$status" -ne 0 ] || echo "$what: done in $((SECONDS - start)) s" >&2
   return "$status"
 }
 

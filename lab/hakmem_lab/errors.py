@@ -1,6 +1,7 @@
 """LabError, for errors that a user can correct; Stopped and Interrupted, for runs that end early; message texts."""
 
 import difflib
+import os
 import re
 import signal
 from collections.abc import Callable, Iterable, Iterator
@@ -15,6 +16,11 @@ CLOSE = 0.7  # least similarity of two names (difflib's ratio) for one to be sug
 
 class LabError(Exception):
     """Bad input or a missing piece. Its text is the whole message: what is wrong, where, and what to do."""
+
+
+def rights(who: str = "be its user") -> str:
+    """What to do where a process may not be read. In a container, root may lack the right to."""
+    return f"{who}, or root" if os.geteuid() else "root lacks CAP_SYS_PTRACE here: docker run --cap-add SYS_PTRACE"
 
 
 class StoreError(LabError):

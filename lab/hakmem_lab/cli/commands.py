@@ -75,7 +75,7 @@ GROUPS = {
     },
 }
 WIDTH = 110
-FIRST = ("doctor", "compare", "ab", "explain", "report")
+FIRST = ("doctor", "share", "compare", "ab", "explain", "report")
 MORE = """\
 A side is ALLOCATOR[,NAME=VALUE...], such as hakmem, jemalloc, ./libmine.so or hakmem,HAKMEM_PROFILE=lean.
 hak COMMAND --help shows a command's flags, hak --version the version, hak --install-completion completes

@@ -27,7 +27,7 @@ from hakmem_lab.doctor import (
 )
 from hakmem_lab.doctor.binary import is_elf, readable
 from hakmem_lab.doctor.program import embedded, has_hakmem, library_name
-from hakmem_lab.errors import LabError, nearest
+from hakmem_lab.errors import LabError, nearest, rights
 from hakmem_lab.inside import layout, links, memory
 from hakmem_lab.inside.memory import DELETED, Mapping, mappings
 from hakmem_lab.plan.arms import OPTION_PREFIX, Arm, options_of
@@ -84,7 +84,7 @@ class Process:
         except (FileNotFoundError, ProcessLookupError):
             raise LabError(files.no_process(pid, root)) from None
         except OSError as error:
-            raise LabError(f"process {pid} cannot be read ({error.strerror}): be its user, or root") from None
+            raise LabError(f"process {pid} cannot be read ({error.strerror}): {rights()}") from None
         own, environment = _root(folder, root), _environment(folder / "environ")
         named = own / shown.removesuffix(DELETED).lstrip("/")
         executable, words = named if named.exists() else folder / "exe", _words(folder / "cmdline")

@@ -16,7 +16,7 @@ from typing import NoReturn, Protocol
 
 import numpy as np
 
-from hakmem_lab.errors import LabError
+from hakmem_lab.errors import LabError, rights
 from hakmem_lab.system import files
 
 PAGE = os.sysconf("SC_PAGESIZE")
@@ -251,9 +251,8 @@ def mapping(line: str) -> Mapping:
 def refuse(pid: int, error: OSError) -> NoReturn:
     if error.errno in (errno.ENOENT, errno.ESRCH):
         raise Gone(pid)
-    raise LabError(
-        f"process {pid} cannot be read ({error.strerror}): be its user, where kernel.yama.ptrace_scope is 0, or root"
-    )
+    what_to_do = rights("be its user, where kernel.yama.ptrace_scope is 0")
+    raise LabError(f"process {pid} cannot be read ({error.strerror}): {what_to_do}")
 
 
 def readable(maps: Sequence[Mapping]) -> list[Mapping]:

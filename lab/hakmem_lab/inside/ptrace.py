@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hakmem_lab.errors import LabError
+from hakmem_lab.errors import LabError, rights
 from hakmem_lab.inside.memory import Gone, Process
 from hakmem_lab.system.files import text
 
@@ -164,7 +164,7 @@ class Thread:
         if error := ptrace(PTRACE_SEIZE, self.tid):
             if error == errno.ESRCH or _ends(self._pid):
                 raise Gone(self._pid)
-            what, who = "may not be debugged", "be its user with kernel.yama.ptrace_scope at 0, or root"
+            what, who = "may not be debugged", rights("be its user with kernel.yama.ptrace_scope at 0")
             if self._of_all:
                 what, who = "cannot be stopped", "be its user, end its debugger, or omit --stop"
             raise LabError(f"process {self._pid} {what} ({os.strerror(error)}): {who}")

@@ -104,6 +104,8 @@ def _message(error: ErrorDetails, model: type[Model], values: dict) -> str:
     if error["type"] == "missing":
         hints = {
             "command": "; it follows -- or stands in a spec",
+            "control": "; it is --control, or a key of a spec: hak ab --control glibc --treatment hakmem -- CMD",
+            "treatment": "; it is --treatment, or a key of a spec: hak ab --control glibc --treatment hakmem -- CMD",
             "workload": f"; a suite has a table [[workload]] for each of its programs: {HOWTO} shows one",
         }
         hint = "" if place else hints.get(key, "")

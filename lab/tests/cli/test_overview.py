@@ -11,10 +11,11 @@ import pytest
 
 from hakmem_lab import __version__
 from hakmem_lab.cli.commands import FIRST, GROUPS, app
+from hakmem_lab.errors import rights
 
 
 @pytest.mark.parametrize("words", [[], ["--help"]])
-def test_bare_hak_shows_five_commands_with_an_example_and_names_the_rest(here, words):
+def test_bare_hak_shows_six_commands_with_an_example_and_names_the_rest(here, words):
     answer = here(*words)
     assert (answer.status, answer.err) == (0, "")
     shown = re.findall(r"^  (\w+) +\S", answer.out, re.M)
@@ -22,6 +23,19 @@ def test_bare_hak_shows_five_commands_with_an_example_and_names_the_rest(here, w
     (rest,) = re.findall(r"hak --all shows all (\d+) commands: (.*?)\.", " ".join(answer.out.split()))
     known = [name for commands in GROUPS.values() for name in commands]
     assert rest == (str(len(known)), ", ".join(known))
+
+
+def test_the_sides_of_an_ab_that_are_missing_are_asked_for_by_their_flags(here, store):
+    for words, flag in ((["--", "true"], "--control"), (["--control", "glibc", "--", "true"], "--treatment")):
+        said = here("ab", *words).message()
+        assert f"it is {flag}" in said and "hak ab --control glibc --treatment hakmem" in said
+
+
+def test_root_without_rights_is_not_sent_to_root(monkeypatch):
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert "CAP_SYS_PTRACE" in rights() and "or root" not in rights()
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert rights() == "be its user, or root"
 
 
 def test_all_commands_are_shown_with_an_example(here):

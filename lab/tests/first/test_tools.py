@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[3]
 SCRIPTS = (
     "Makefile",
-    *(f"scripts/{name}" for name in ("common.sh", "bootstrap", "venv", "site", "dist", "uninstall", "pgo")),
+    *(f"scripts/{name}" for name in ("common.sh", "bootstrap", "venv", "site", "dist", "uninstall", "pgo", "recipes")),
 )
 # A word that a shell takes as a command: at the start of a line, or after an operator, a keyword or a command prefix.
 COMMAND = re.compile(
