@@ -31,8 +31,8 @@ void hak_slab_totals(hak_slab_totals_t totals[HAK_BIN_COUNT]) {
 
 void hak_heap_totals(hak_heap_totals_t totals[HAK_BIN_COUNT]) {
   for (uint32_t c = 0; c < HAK_BIN_COUNT; c++) {
-    totals[c] =
-        (hak_heap_totals_t){.cached_blocks = c < HAK_CLASS_COUNT ? hak_depot_count(c) + hak_framed_waiting(c) : 0};
+    size_t waiting = c < HAK_CLASS_COUNT ? hak_depot_count(c) + hak_framed_waiting(c) + hak_ended_blocks(c) : 0;
+    totals[c] = (hak_heap_totals_t){.cached_blocks = waiting};
   }
   hak_lock(&hak_heaps_lock);
   for (hak_heap_t *heap = hak_heaps_all; heap; heap = heap->next) {

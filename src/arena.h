@@ -69,6 +69,9 @@ bool hak_arena_window_ended(void);
 /* Purge one step of the surplus, if there is one. True: more may remain. */
 bool hak_arena_purge_step(void);
 
+/* Whether the system would map a request of so many bytes if the heap returned `released` bytes. */
+bool hak_arena_could_grow(size_t bytes, size_t released);
+
 /* Why no block starts at an address. INVALID: not the heap's; DOUBLE_FREE: a block was freed there; NOT_START: inside a
  * block. */
 hak_misuse_t hak_arena_why(const void *address);

@@ -123,6 +123,7 @@ static void drop_magazines(hak_heap_t *heap, uint32_t cls) {
 
 void hak_cache_close(hak_heap_t *heap, const char *function) {
   hak_cache_flush(heap, function);
+  hak_quarantine_close(heap, function);
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
     drop_magazines(heap, c);
   }

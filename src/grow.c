@@ -30,6 +30,27 @@ void hak_limit_unreserve(size_t slices) {
   hak_unlock(&hak_arena.lock);
 }
 
+/* Whether the system fills new mappings at once (mlockall). */
+static bool fills_mappings(void) {
+  size_t page_bytes = hak_os_page_bytes();
+  void *page = hak_os_map(NULL, page_bytes);
+  bool fills = page && hak_os_is_locked(page);
+  if (page) {
+    hak_os_unmap_unused(page, page_bytes);
+  }
+  return fills;
+}
+
+bool hak_arena_could_grow(size_t bytes, size_t released) {
+  size_t limit = hak_option_size(HAK_OPTION_MEMORY_LIMIT);
+  if (bytes <= released || fills_mappings()) {
+    return true;
+  }
+  size_t missing = bytes - released;
+  void *probe = limit == 0 || missing <= limit ? hak_os_map(NULL, missing) : NULL;
+  return probe && hak_os_unmap_unused(probe, missing);
+}
+
 /* List mapped chunks, of which `filled` hold resident memory; unlocks. */
 HAK_NOINLINE static void list_and_unlock(char *base, size_t chunks, size_t filled, bool locked) {
   hak_arena.locked = locked;

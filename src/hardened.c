@@ -140,7 +140,7 @@ HAK_INLINE void free_sealed(void *block, uint32_t cls, uint64_t base, hak_sealed
   } else {
     int saved = errno;
     wipe(block, hak_class_sizes[cls], base, sealed, true, function);
-    hak_quarantine_put_first(hak_heap_mine(), cls, block);
+    hak_quarantine_put_first(hak_heap_mine(), hak_slab_kind(cls, sealed.data), block);
     errno = saved;
   }
 }

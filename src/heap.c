@@ -7,6 +7,7 @@
 #include "meta.h"
 #include "options.h"
 #include "os.h"
+#include "quarantine.h"
 #include "seal.h"
 #include "slab.h"
 
@@ -313,6 +314,7 @@ void hak_heap_fork_child(void) {
   if (mine) {
     heap->forks = heaps.forks;
     heap->thread = hak_os_thread_id();
+    hak_quarantine_fork_child(heap);
   }
 }
 

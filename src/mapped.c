@@ -348,6 +348,10 @@ static void let_wait(region_t region) {
   }
 }
 
+size_t hak_mapped_waiting_bytes(void) {
+  return hak_lock_read(&hak_mapped_lock, &waiting_bytes);
+}
+
 bool hak_mapped_forget(size_t bytes) {
   hak_lock(&hak_mapped_lock);
   bool helps = bytes <= waiting_bytes;

@@ -31,6 +31,7 @@ bool hak_mapped_resize(void *block, size_t bytes, bool shrinks);
 void hak_mapped_free(void *block, const char *function);
 /* Memory is short: unmap the freed regions whose addresses wait, if they have as many bytes. True: there were some. */
 bool hak_mapped_forget(size_t bytes);
+size_t hak_mapped_waiting_bytes(void);
 /* The first live block that was written to outside its bytes. NULL: there is none, or another thread has the lock. */
 const void *hak_mapped_find_damaged(bool *before);
 

@@ -36,7 +36,7 @@ static uint32_t blocks_within(size_t bytes, uint32_t cls, uint32_t low, uint32_t
   return blocks < low ? low : blocks > high ? high : blocks;
 }
 
-static size_t shared(size_t bytes) {
+size_t hak_policy_share(size_t bytes) {
   size_t share = bytes * FEW_THREADS / hak_caches_open(), least = bytes / HAK_LEAST_PART;
   return share < least ? least : share < bytes ? share : bytes;
 }
@@ -127,7 +127,7 @@ bool hak_policy_passes_on(const hak_heap_t *heap, uint32_t cls) {
 }
 
 uint32_t hak_policy_refill(hak_bin_info_t *info, uint32_t cls) {
-  uint32_t first = blocks_within(shared(LEAST_BYTES), cls, 1, UINT32_MAX), capacity = hak_bin_capacity(info);
+  uint32_t first = blocks_within(hak_policy_share(LEAST_BYTES), cls, 1, UINT32_MAX), capacity = hak_bin_capacity(info);
   uint32_t most = blocks_within(BATCH_BYTES / 2, cls, 1, UINT32_MAX), want = info->fetched / 2;
   info->consecutive = 0;
   info->refills = (uint8_t)(info->refills + (info->refills < PROVEN_AFTER));
@@ -165,7 +165,8 @@ static size_t in_use(hak_heap_t *heap, size_t others) {
 static bool may_grow(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
   bool first = !hak_class_is_run(cls) && hak_bin_capacity(&heap->info[cls]) + blocks == 1;
   size_t bytes = (size_t)blocks * hak_class_sizes[cls], kept = *budget_of(heap, cls) + bytes;
-  size_t least = is_large(cls) ? hak_option_size(HAK_OPTION_RETAIN) / hak_caches_open() : shared(BUDGET_BYTES);
+  size_t least =
+      is_large(cls) ? hak_option_size(HAK_OPTION_RETAIN) / hak_caches_open() : hak_policy_share(BUDGET_BYTES);
   size_t others = all_budgets_bytes() - heap->budget_bytes - heap->large_budget_bytes;
   if (first || kept <= least) {
     return true;
@@ -193,7 +194,7 @@ void hak_policy_fetched(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
 
 /* The next batch size of a thread that only frees. It moves towards its goal by a factor of two. */
 static uint32_t towards_batch(hak_heap_t *heap, uint32_t cls, uint32_t capacity) {
-  uint32_t batch = hak_policy_passes_on(heap, cls) ? blocks_within(shared(BATCH_BYTES), cls, 2, UINT32_MAX)
+  uint32_t batch = hak_policy_passes_on(heap, cls) ? blocks_within(hak_policy_share(BATCH_BYTES), cls, 2, UINT32_MAX)
                                                    : blocks_within(LEAST_BYTES, cls, 1, UINT32_MAX);
   if (capacity >= batch) {
     return capacity / 2 > batch ? capacity / 2 : batch;
@@ -202,7 +203,7 @@ static uint32_t towards_batch(hak_heap_t *heap, uint32_t cls, uint32_t capacity)
   more = batch - capacity < more ? batch - capacity : more;
   bool allowed = (size_t)(capacity + more) * hak_class_sizes[cls] <= hak_option_size(HAK_OPTION_CACHE_BYTES);
   size_t kept = heap->budget_bytes + heap->large_budget_bytes;
-  allowed &= kept + (size_t)more * hak_class_sizes[cls] <= shared(BUDGET_BYTES);
+  allowed &= kept + (size_t)more * hak_class_sizes[cls] <= hak_policy_share(BUDGET_BYTES);
   return allowed && !hak_class_is_run(cls) && may_grow(heap, cls, more) ? capacity + more : capacity;
 }
 
@@ -213,7 +214,7 @@ static bool slow_start(hak_heap_t *heap, uint32_t cls) {
   size_t wanted = capacity == 0 ? blocks_within(HAK_SLOW_START_BYTES, cls, 1, UINT32_MAX) * size : 2 * has;
   if (has != info->slow_start_bytes || size > BATCH_BYTES || has > HAK_SLOW_START_BYTES ||
       wanted > hak_option_size(HAK_OPTION_CACHE_BYTES) ||
-      heap->slow_start_bytes + wanted - has > shared(BUDGET_BYTES) / HAK_LEAST_PART) {
+      heap->slow_start_bytes + wanted - has > hak_policy_share(BUDGET_BYTES) / HAK_LEAST_PART) {
     return false;
   }
   heap->slow_start_bytes += wanted - has;

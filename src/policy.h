@@ -17,6 +17,9 @@ enum {
 void hak_cache_set_open(size_t caches);
 size_t hak_caches_open(void);
 
+/* A thread's part of a "shared" bound: all of it while there are few threads. */
+size_t hak_policy_share(size_t bytes);
+
 /* A thread takes the cache: set the class's first capacity. */
 void hak_policy_open(hak_heap_t *heap, uint32_t cls);
 /* The thread gives the cache up, and its budgets with it. */

@@ -1,6 +1,7 @@
 /* The process from start through forks to exit. Layers below: all but the entry points. */
 #include "process.h"
 #include "background.h"
+#include "chance.h"
 #include "depot.h"
 #include "foreign.h"
 #include "framed.h"
@@ -15,6 +16,7 @@
 #include "os.h"
 #include "pagemap.h"
 #include "profile.h"
+#include "quarantine.h"
 #include "retain.h"
 #include "sample.h"
 #include "sites.h"
@@ -45,6 +47,7 @@ static void each_lock(void (*visit)(hak_lock_t *lock, bool flag), bool flag) {
   visit(&hak_samples_lock, flag);
   visit(&hak_mapped_lock, flag);
   visit(&hak_framed_lock, flag);
+  visit(&hak_ended_lock, flag);
   for (uint32_t i = 0; i < hak_depots_open(); i++) {
     visit(&hak_depots[i].lock, flag);
   }
@@ -142,6 +145,9 @@ static void in_child(void) {
   hak_pagemap_fork_child();
   hak_heap_fork_child();
   hak_hardened_fork_child();
+  if (hak_hard.on) {
+    hak_chance_renew();
+  }
   hak_background_fork_child();
   hak_sites_fork_child_locked();
   after_fork(true);

@@ -10,7 +10,9 @@
 #include "hardened.h"
 #include "hook.h"
 #include "large.h"
+#include "mapped.h"
 #include "page_attributes.h"
+#include "quarantine.h"
 #include "slab.h"
 #include "zero_size.h"
 
@@ -104,16 +106,24 @@ bool hak_trim(size_t keep_bytes) {
   return any;
 }
 
-/* Under a memory limit, thread caches may hold all free memory: trim them and retry. Requests beyond the address space
- * get no retry. */
+/* Hardened profile, and memory is short: what waits is reused. */
+static void *find_after_release(size_t bytes, bool *zeroed) {
+  hak_quarantine_release(hak_heap_mine());
+  hak_trim(0);
+  hak_hardened_release(bytes);
+  return find(bytes, zeroed);
+}
+
+/* Under a memory limit, thread caches may hold all free memory: trim them and retry. A request that could not fit even
+ * if the heap returned all of its memory gets no retry, and ends no delay of the hardened profile. */
 static void *find_after_trim(size_t bytes, bool *zeroed) {
   enum { ADDRESS_BITS = 47 };
-  if (bytes >> ADDRESS_BITS != 0) {
+  size_t held = (hak_arena_totals().mapped_slices << HAK_SLICE_SHIFT) + hak_mapped_waiting_bytes();
+  if (bytes >> ADDRESS_BITS != 0 || !hak_arena_could_grow(bytes, held)) {
     return NULL;
   }
-  bool any = hak_trim(0);
-  any |= hak_hard.on && hak_hardened_release(bytes);
-  return any ? find(bytes, zeroed) : NULL;
+  void *block = hak_trim(0) ? find(bytes, zeroed) : NULL;
+  return !block && hak_hard.on ? find_after_release(bytes, zeroed) : block;
 }
 
 HAK_NOINLINE static void *alloc(size_t bytes, bool *zeroed) {

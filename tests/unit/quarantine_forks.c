@@ -27,8 +27,8 @@ static void *pending;     /* what the stepped malloc returned */
 static unsigned forks;
 
 static bool holds_a_lock(void) {
-  hak_lock_t *const locks[] = {&hak_meta_lock, &hak_magazines_lock, &hak_arena.lock, &hak_slab_classes[cls].lock,
-                               &hak_heaps_lock};
+  hak_lock_t *const locks[] = {&hak_meta_lock,  &hak_magazines_lock, &hak_arena.lock, &hak_slab_classes[cls].lock,
+                               &hak_heaps_lock, &hak_ended_lock};
   bool held = false;
   for (size_t i = 0; i < sizeof locks / sizeof(void *); i++) {
     held |= hak_lock_is_mine(locks[i]);
@@ -79,9 +79,9 @@ static uint64_t hash_of(uint64_t hash, const void *object, size_t object_bytes) 
 
 /* A hash of all data that says where a block is: the heap's structures, the slabs, and both ends of the blocks. */
 static uint64_t state(void) {
-  const hak_quarantine_t *quarantine = mine.quarantine;
-  uint64_t hash = hash_of(1, &quarantine->counts[cls], sizeof quarantine->counts[cls]);
-  hash = hash_of(hash, &quarantine->waiting[cls], sizeof quarantine->waiting[cls]);
+  const hak_waiting_t *waiting = &mine.quarantine->waiting[cls];
+  uint64_t hash = hash_of(1, waiting, sizeof *waiting);
+  hash = hash_of(hash, hak_magazine_slots(&waiting->array), hak_magazine_size(&waiting->array) * sizeof(void *));
   const hak_slab_t *last = NULL;
   for (size_t i = 0; i < BLOCKS; i++) {
     const hak_slab_t *slab = blocks[i] ? hak_slab_at(blocks[i]) : NULL;
