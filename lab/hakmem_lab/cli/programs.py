@@ -100,10 +100,15 @@ def _counted(argv: Sequence[str], env: Mapping[str, str]) -> int:
 
 
 def doctor(
-    subject: Annotated[list[str], typer.Argument(metavar="PID | -- CMD", help="A process, or a program after --")],
+    subject: Annotated[
+        list[str] | None, typer.Argument(metavar="PID | -- CMD", help="A process, or a program after --")
+    ] = None,
     json: JsonFile = None,
     allocator: Annotated[str, typer.Option(help="ALLOCATOR[,NAME=VALUE...]", autocompletion=arms)] = "hakmem",
     only_start: Annotated[bool, typer.Option("--only-start", help="End the program where its own code begins")] = False,
+    machine: Annotated[
+        bool, typer.Option("--machine", help="Probe the speeds of the processors instead, for 5 s")
+    ] = False,
 ) -> None:
     """Is a program, or a process, served by hakmem? If not: why not, and what to do. A program runs for 5 s at most, to
     find all that it starts."""
@@ -112,6 +117,15 @@ def doctor(
     from hakmem_lab.show import formats
     from hakmem_lab.show.terminal.process import show_report
 
+    if machine == bool(subject):
+        raise LabError("hak doctor: one of a process, a program after --, or --machine")
+    if machine:
+        from hakmem_lab.doctor import speeds
+
+        found = speeds.report(speeds.probed())
+        formats.put(found.record(), json, partial(show_report, found))
+        return
+    assert subject is not None
     arm = parse_arm(allocator, where="--allocator")
     is_process = subject[0].isdecimal()
     if is_process and len(subject) > 1:

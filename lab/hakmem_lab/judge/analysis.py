@@ -10,7 +10,7 @@ from hakmem_lab.judge.statistics.paired import Interval, block_log_ratio, median
 from hakmem_lab.plan.kinds import KINDS
 from hakmem_lab.plan.metrics import COUNTERS, FIELDS, PSS, TREE, Metric, pattern_name
 from hakmem_lab.plan.spec import guardrails_of, primary_of
-from hakmem_lab.store.query import SCHEDULE, Blocks, events, finished_blocks, sentence
+from hakmem_lab.store.query import BESIDE, SCHEDULE, Blocks, events, finished_blocks, sentence
 
 ARM_MEDIANS = ("wall_s", "cpu_s", "rss_peak_kib", "rss_mean_kib", "rss_area_kib_s", "minor_faults", "major_faults")
 COMPARED = ("wall", "cpu", "rss", "rss-mean", "faults", *PSS, *TREE, *COUNTERS)
@@ -108,8 +108,15 @@ def identity(arm: dict) -> dict:
     return {key: arm.get(key) for key in ("name", "library", "sha256", "version", "configuration", "variables")}
 
 
-def arm_rows(header: dict, blocks: Blocks, metric: Metric) -> list[dict]:
-    """Medians of every arm over the finished blocks; `intervals` has the interval of each median."""
+def _every(runs: Sequence[dict], name: str) -> list[float]:
+    """The measure of each run; empty if a run lacks it."""
+    known = [used[name] for used in runs if used.get(name) is not None]
+    return known if len(known) == len(runs) else []
+
+
+def arm_rows(header: dict, blocks: Blocks, metric: Metric, others: Sequence[dict[str, list[dict]]] = ()) -> list[dict]:
+    """Medians of every arm over the finished blocks; `intervals` has the interval of each median. others: blocks for
+    the measures that the finished ones lack."""
     rows = []
     for arm in header["arms"]:
         runs = [run for block in blocks for run in block.get(arm["name"], [])]
@@ -118,11 +125,12 @@ def arm_rows(header: dict, blocks: Blocks, metric: Metric) -> list[dict]:
             row["median"], row["ci_low"], row["ci_high"] = median_interval([run["value"] for run in runs])
             row["intervals"] = {}
             every = [_used(run) for run in runs]
+            spare = [_used(run) for block in others for run in block.get(arm["name"], [])]
             for name in ARM_MEDIANS:
                 # A median of only some runs would not be comparable with medians of all runs.
-                known = [used[name] for used in every if used.get(name) is not None]
+                known = _every(every, name) or _every(spare, name)
                 row[name] = None
-                if len(known) == len(runs):
+                if known:
                     row[name], *row["intervals"][name] = median_interval(known)
         rows.append(row)
     return rows
@@ -178,7 +186,7 @@ def base_result(header: dict, records: Sequence[dict], blocks: Blocks) -> dict:
         "blocks": len(blocks),
         "max_blocks": most_blocks(header, records),
         "earlier": header.get("earlier", []),
-        "arms": arm_rows(header, blocks, metric),
+        "arms": arm_rows(header, blocks, metric, beside(records)),
     }
 
 
@@ -189,3 +197,8 @@ def unfinished(blocks: Blocks, spec: dict) -> str:
 
 def measured(records: Iterable[dict]) -> Blocks:
     return finished_blocks(records, "measure")
+
+
+def beside(records: Iterable[dict]) -> Blocks:
+    """Blocks for figures that the measured blocks cannot give."""
+    return finished_blocks(records, BESIDE)

@@ -10,6 +10,7 @@ from typing import Any
 
 from hakmem_lab.judge import words
 from hakmem_lab.judge.statistics.paired import Interval, as_log, difference
+from hakmem_lab.store.query import BESIDE
 
 Record = dict[str, Any]
 MEASURE = "measure"
@@ -23,7 +24,7 @@ def asked(spec: Mapping[str, Any]) -> list[str]:
 
 def only(records: Sequence[Record], phase: str) -> list[Record]:
     """The records as if the blocks of this phase were those of the run."""
-    others = {MEASURE, *TITLES} - {phase}
+    others = {MEASURE, *TITLES} - {phase} | ({BESIDE} if phase != MEASURE else set())
     kept = [record for record in records if record.get("phase") not in others]
     return [record | {"phase": MEASURE} if record.get("phase") == phase else record for record in kept]
 

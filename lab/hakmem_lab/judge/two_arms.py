@@ -11,6 +11,7 @@ from hakmem_lab.judge.statistics.plan import Plan
 from hakmem_lab.judge.statistics.verdict import Guardrail
 from hakmem_lab.judge.words import BESIDE, MEAN_OF
 from hakmem_lab.plan.metrics import Metric
+from hakmem_lab.plan.schedule import ONE_BY_ONE
 from hakmem_lab.plan.spec import guardrails_of
 from hakmem_lab.store.query import Blocks
 
@@ -72,13 +73,17 @@ def also_changed(
     plan: Plan,
     metrics: Sequence[str] = COMPARED,
     share: float = 1.0,
+    beside: Blocks | None = None,
 ) -> list[dict]:
     """Changes of other metrics than the primary one, of the arms with these decisions. All the intervals hold at once,
     whenever the run ends; see `further`. Their level is that at which those of one side hold together. share: their
-    part of the alpha of all figures beside the verdicts."""
+    part of the alpha of all figures beside the verdicts. beside: blocks, one by one, for metrics that the others lack.
+    """
     spec, first = header["spec"], header["arms"][0]["name"]
     alpha, own = spec["alpha"] / (len(header["arms"]) - 1), further.plan_of(plan)
     columns = {name: columns_of(blocks, first, list(decisions), Metric(name)) for name in metrics}
+    lacking = [name for name, found in columns.items() if not found and beside]
+    columns |= {name: columns_of(beside or [], first, list(decisions), Metric(name)) for name in lacking}
     known = [name for name, found in columns.items() if found and name != spec["metric"]]
     rows = []
     for name in known:
@@ -86,7 +91,8 @@ def also_changed(
             decided = decisions[other].verdict is not verdict.Verdict.INCONCLUSIVE
             part = further.alphas(known, BESIDE, share * alpha, decided)[name]
             interval = own.judged(d, part).interval
-            rows.append(comparison(replace(interval, level=1 - alpha), first, other, name))
+            row = comparison(replace(interval, level=1 - alpha), first, other, name)
+            rows.append(row | ({"schedule": ONE_BY_ONE} if name in lacking else {}))
     return rows
 
 

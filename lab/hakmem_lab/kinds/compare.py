@@ -6,7 +6,7 @@ from functools import partial
 
 from hakmem_lab.errors import LabError, nearest
 from hakmem_lab.judge import early, failing, planning, two_arms
-from hakmem_lab.judge.analysis import base_result, measured, metric_of, unfinished
+from hakmem_lab.judge.analysis import base_result, beside, measured, metric_of, unfinished
 from hakmem_lab.judge.explain import explained
 from hakmem_lab.judge.repeated import repeated
 from hakmem_lab.judge.statistics import verdict
@@ -14,6 +14,7 @@ from hakmem_lab.judge.statistics.plan import Plan
 from hakmem_lab.kinds.ab import blocked, check_blocks
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.spec import BaselineSpec, CompareSpec
+from hakmem_lab.run import beside as wall
 from hakmem_lab.run import conditions
 from hakmem_lab.run.conduct import conduct, plan_detection
 from hakmem_lab.run.early import estimated
@@ -60,6 +61,7 @@ def measure(session: Session) -> None:
     everyone = list(session.arms)
     plan_detection(session, everyone, len(everyone) - 1)
     conditions.in_turn(session, partial(until_all_are_settled, session), history.write)
+    wall.measure(session, everyone)
 
 
 def until_all_are_settled(session: Session, phase: str = "measure") -> None:
@@ -134,7 +136,7 @@ def analyse(header: dict, records: list[dict]) -> dict:
         for name, d in found.items()
         if d.means is not None
     ]
-    result["comparisons"] += two_arms.also_changed(header, blocks, found, plan)
+    result["comparisons"] += two_arms.also_changed(header, blocks, found, plan, beside=beside(records))
     done = {*result["failed"], *failing.gone(records)}
     settled = all(d.verdict is not verdict.Verdict.INCONCLUSIVE or name in done for name, d in found.items())
     result |= planning.ending(header, records, len(blocks), settled)

@@ -23,6 +23,7 @@ class Kind:
     only_in_files: keys without a flag; None: --set takes every key that is no table.
     own_spec: the checkout has a spec of this kind, so a command needs none.
     together: its arms may run at the same time.
+    picks_metric: where the user names no metric, the trials choose between wall time and processor time.
     package: the package of its modules, if it is not this one.
     flags: keys that its command has as flags besides those of every spec.
     """
@@ -45,5 +46,6 @@ class Kind:
     only_in_files: Collection[str] | None = None
     own_spec: bool = False
     together: bool = False
+    picks_metric: bool = False
     package: str = ""
     flags: Collection[str] = ()

@@ -11,9 +11,9 @@ from importlib.metadata import entry_points
 from hakmem_lab.plan.kind import Kind
 
 _ROWS = (
-    Kind("ab", sequential=True, own_aa=True, together=True, only_in_files=("cwd",)),
+    Kind("ab", sequential=True, own_aa=True, together=True, picks_metric=True, only_in_files=("cwd",)),
     Kind("compare", sequential=True, each_arm=True, loses_arms=True, own_aa=True, together=True,
-         only_in_files=("cwd", "also", "looks")),
+         picks_metric=True, only_in_files=("cwd", "also", "looks")),
     Kind("matrix", part="effects", sequential=True, no_verdict=True, own_aa=True, together=True,
          pictures=("forest.effects", "single.interaction")),
     Kind("sweep", sequential=True, confirms=True, loses_arms=True, own_aa=True, together=True,

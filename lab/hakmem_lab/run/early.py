@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator
 
 from hakmem_lab.judge import early
+from hakmem_lab.plan import schedule
 from hakmem_lab.run.session import Session
 from hakmem_lab.store.query import Blocks, events
 
@@ -22,7 +23,8 @@ def estimated(session: Session, every: Iterator[Blocks], phase: str) -> Iterator
         now = time.monotonic()
         since, took = now, now - since
         late = stops and blocks and now + took > session.progress.started + early.QUICK_S
-        if len(blocks) != early.FIRST and not late:
+        first = early.LEAST if session.chosen.name == schedule.TOGETHER else early.FIRST
+        if len(blocks) != first and not late:
             continue
         texts = early.estimate(session.file.header(), blocks)
         if stops:

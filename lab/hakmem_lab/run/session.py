@@ -24,7 +24,7 @@ from hakmem_lab.plan.spec import BlockSpec, normalised
 from hakmem_lab.run import endings
 from hakmem_lab.run.recorder import Recorder, Watch, files_under_test
 from hakmem_lab.run.runner import Runner
-from hakmem_lab.run.together import MOVED, Chosen, Together, choose
+from hakmem_lab.run.together import MOVED, Chosen, Together, choose, decides
 from hakmem_lab.run.workload import TRIAL_SEED, Workload
 from hakmem_lab.store.query import SCHEDULE, Blocks, attempts_made, events, finished_blocks
 from hakmem_lab.store.runs import RunFile
@@ -33,6 +33,8 @@ from hakmem_lab.system import machine
 STEADY_S = 0.1
 REPEAT_LIMIT = 100
 ATTEMPTS = 3
+PICKED = "picked"  # event: the trials chose the metric
+BESIDE_BLOCKS = 8  # of wall time beside it: enough for an interval of four comparisons
 AnyBlockSpec = TypeVar("AnyBlockSpec", bound=BlockSpec)
 
 
@@ -75,6 +77,7 @@ class Session(Recorder[AnyBlockSpec]):
         self.runner = self.runner_type(self.workload, self.metrics)
         self.chosen = Chosen(schedule.ONE_BY_ONE)
         self._together: Together | None = None
+        self.picked = False  # the trials chose the metric
         self._proven = False  # a block has ended well on this schedule
         self.watch(arms)
 
@@ -146,9 +149,19 @@ class Session(Recorder[AnyBlockSpec]):
         if failed and len(trials) < 2:
             raise LabError(failed)
         self.repeat = self._repeats(min(trial["wall_s"] for trial in trials))
-        possible = KINDS[self.spec.kind].together and type(self.runner) is Runner
-        self.follow(choose(self.spec, trials, sorted(os.sched_getaffinity(0)), self.written_files(), possible))
+        self._choose(trials)
         return trials
+
+    def _choose(self, trials: Sequence[dict]) -> None:
+        """Chooses the schedule; and the metric, where the user named none and the sides can run together."""
+        possible = KINDS[self.spec.kind].together and type(self.runner) is Runner
+        allowed, written = sorted(os.sched_getaffinity(0)), self.written_files()
+        spec = self.spec.model_copy(update={"metric": decides(self.spec, trials)})
+        chosen = choose(spec, trials, allowed, written, possible)
+        self.picked = chosen.name == schedule.TOGETHER and spec.metric != self.spec.metric
+        if self.picked:
+            self.spec, self.metrics[0] = spec, spec.primary_metric()
+        self.follow(chosen if self.picked else choose(self.spec, trials, allowed, written, possible))
 
     def keep_trials(self, trials: Sequence[dict]) -> None:
         """Stores the trials, whose figures do not count, and shows their warnings about the arms."""
@@ -163,6 +176,12 @@ class Session(Recorder[AnyBlockSpec]):
         text = f"schedule: {chosen.name}" + f" ({chosen.why})" * bool(chosen.why)
         say = self.tell if chosen.why else self.event
         say(SCHEDULE, text, schedule=chosen.name, processors=list(chosen.processors))
+        if self.picked:
+            text = (
+                f"CPU time decides, since each side keeps one thread busy; wall time follows, in {BESIDE_BLOCKS} blocks"
+            )
+            self.tell(PICKED, text, metric=self.spec.metric, blocks=BESIDE_BLOCKS)
+            self.picked = False
 
     def resume(self, file: RunFile, header: dict) -> None:
         """Continues a stored run. Raises LabError where the program or another dependency has changed."""

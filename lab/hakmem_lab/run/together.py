@@ -15,12 +15,14 @@ from dataclasses import dataclass, replace
 from hakmem_lab.errors import LabError
 from hakmem_lab.plan import schedule
 from hakmem_lab.plan.arms import Arm
+from hakmem_lab.plan.kinds import KINDS
 from hakmem_lab.plan.spec import BlockSpec
 from hakmem_lab.run.runner import SAMPLE_MS, Runner
 from hakmem_lab.system import machine
 from hakmem_lab.system.launcher import Launcher, Request, Running
 
 BUSY = 1.1  # processors that a program with one busy thread uses at most
+LEAST_BUSY, LEAST_TRIAL_S = 0.8, 0.02  # below these, a trial does not show that a thread is busy all the time
 FILL_AFTER_S = 0.01  # sides of equal length end closer together than this
 GRACE_S = 0.5  # for an uncounted execution to end
 MEMORY_SHARE = 0.5  # of the available memory, for all sides at once
@@ -37,6 +39,17 @@ class Chosen:
     name: str
     why: str = ""
     processors: tuple[int, ...] = ()
+
+
+def decides(spec: BlockSpec, trials: Sequence[Mapping]) -> str:
+    """The metric that decides: processor time where none was named and every side kept one thread busy all the time,
+    since its wall time is then its processor time and what other programs added to it."""
+    named = {"metric", "label", "unit", "higher_is_better"} & spec.model_fields_set
+    free = KINDS[spec.kind].picks_metric and not named and spec.server is None and getattr(spec, "builds", 1) == 1
+    busy = all(
+        LEAST_BUSY <= (trial.get("processors") or 0.0) <= BUSY and trial["wall_s"] >= LEAST_TRIAL_S for trial in trials
+    )
+    return "cpu" if free and busy else spec.metric
 
 
 def choose(

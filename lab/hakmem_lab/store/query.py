@@ -57,6 +57,7 @@ def sentence(runs: list[dict], prolonged: bool) -> str | None:
 
 
 Blocks = list[dict[str, list[dict]]]
+BESIDE = "beside"  # phase: blocks for figures that the measured blocks cannot give
 SCHEDULE = "schedule"  # event: the schedule of the blocks, chosen after the trials or changed after a failure
 
 

@@ -14,7 +14,7 @@ from hakmem_lab.plan.spec import AbSpec
 from hakmem_lab.run import together
 from hakmem_lab.run.demand import Demand
 from hakmem_lab.run.runner import Runner
-from hakmem_lab.run.together import MOVED, Together, choose
+from hakmem_lab.run.together import MOVED, Together, choose, decides
 from hakmem_lab.run.workload import Workload
 from hakmem_lab.system import machine
 from hakmem_lab.system.launcher import Launcher, Request
@@ -200,3 +200,20 @@ def test_what_cannot_be_started_is_a_failed_run(rounds, tmp_path):
     script.chmod(0o755)
     records = rounds(("burn", "1"), ("burn", "1"), command=[str(script)])
     assert Counter(record["why"] for record in records) == {"cannot be started: No such file or directory (program)": 4}
+
+
+@pytest.mark.parametrize(
+    ("trial", "keys", "metric"),
+    [
+        ({}, {}, "cpu"),
+        ({"processors": 0.5}, {}, "wall"),  # it waits
+        ({"processors": 1.5}, {}, "wall"),  # several threads
+        ({"wall_s": 0.004}, {}, "wall"),  # too short to tell
+        ({}, {"metric": "wall"}, "wall"),  # as asked
+        ({}, {"unit": "s"}, "wall"),
+    ],
+)
+def test_processor_time_decides_where_no_metric_is_named(trial, keys, metric):
+    values = {"command": ["true"], "control": "glibc", "treatment": "default"}
+    trials = [FREE | {"wall_s": 0.5}, FREE | {"wall_s": 0.5} | trial]
+    assert decides(build(AbSpec, values | keys, "test"), trials) == metric

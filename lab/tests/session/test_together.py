@@ -108,3 +108,30 @@ def test_a_suite_measures_each_workload_by_its_own_schedule(here, records, fakes
     assert answer.status == 0, answer.err
     for key, wanted in (("cpu", TOGETHER), ("wall", None)):
         assert {run.get("schedule") for run in records("run", phase="measure", workload=key)} == {wanted}
+
+
+FREE = ("--repeat", "1", "--looks", "1", "--margin", "40%", "--max-blocks", "7", "--quiet")
+
+
+def test_without_a_metric_processor_time_decides_and_wall_time_stands_beside_it(here, records, fakes):
+    result = here("ab", *ARMS, *FREE, "--json", "-", "--", fakes.program, "burn", "60").result()
+    assert (result["metric"]["name"], result["schedule"]) == ("cpu", TOGETHER)
+    schedules = {row["metric"]: row["schedule"] for row in result["comparisons"]}
+    assert schedules["wall"] == ONE_BY_ONE and schedules["cpu"] == schedules["rss"] == TOGETHER
+    assert all(arm["wall_s"] > 0.05 for arm in result["arms"])
+    beside = records("run", phase="beside")
+    assert len(beside) == 4 * 8 and not any("schedule" in run for run in beside)
+    here("resume", "last", "--more", "1", "--quiet")
+    assert len(records("run", phase="beside")) == 4 * 8
+    assert records("header")[0]["spec"]["metric"] == "cpu"
+
+
+def test_a_program_that_waits_is_judged_by_wall_time(here, fakes):
+    result = here("ab", *ARMS, *FREE, "--json", "-", "--", fakes.program, "sleep", "40").result()
+    assert (result["metric"]["name"], result["schedule"]) == ("wall", ONE_BY_ONE)
+
+
+def test_a_first_estimate_comes_after_three_blocks(here, fakes):
+    result = here("ab", *ARMS, "--repeat", "1", "--quick", "--json", "-", "--", fakes.program, "burn", "60").result()
+    assert result["blocks"] == 3 and result["metric"]["name"] == "cpu"
+    assert not any(row["metric"] == "wall" for row in result["comparisons"])

@@ -4,7 +4,7 @@ import shlex
 
 from hakmem_lab.errors import LabError
 from hakmem_lab.judge import early, failing, planning, two_arms, words
-from hakmem_lab.judge.analysis import arm_rows, base_result, comparison, measured, metric_of
+from hakmem_lab.judge.analysis import arm_rows, base_result, beside, comparison, measured, metric_of
 from hakmem_lab.judge.explain import explained
 from hakmem_lab.judge.findings import decided_beside
 from hakmem_lab.judge.repeated import repeated
@@ -13,6 +13,7 @@ from hakmem_lab.judge.statistics.plan import Plan, planned_looks
 from hakmem_lab.kinds.ab import builds
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.spec import AbSpec, BlockSpec
+from hakmem_lab.run import beside as wall
 from hakmem_lab.run import conditions
 from hakmem_lab.run.conduct import conduct, plan_detection
 from hakmem_lab.run.early import estimated
@@ -64,6 +65,7 @@ def measure(session: Session[AbSpec]) -> None:
     plan_detection(session, names(session.spec))
     pair, header = names(session.spec), builds.unit_header(session.file.header())
     conditions.in_turn(session, lambda phase: run_until_settled(session, phase, pair, header), history.write)
+    wall.measure(session, pair)
 
 
 def run_until_settled(session: Session, phase: str, pair: tuple[str, str], header: dict) -> None:
@@ -164,8 +166,8 @@ def analyse(header: dict, records: list[dict]) -> dict:
     pair = control, treatment
     decision = two_arms.decide(header, blocks, pair, plan)
     result |= verdict_parts(header, blocks, pair, plan, decision)
-    result["arms"] = arm_rows(header, blocks, metric_of(header))
-    result["comparisons"] += two_arms.also_changed(header, blocks, {treatment: decision}, plan)
+    result["arms"] = arm_rows(header, blocks, metric_of(header), beside(records))
+    result["comparisons"] += two_arms.also_changed(header, blocks, {treatment: decision}, plan, beside=beside(records))
     if result["settled"] or len(blocks) >= planning.most_blocks(header, records):
         result["final"] = len(blocks) >= planning.least_blocks(records)
     return blocked(failing.withheld(result, records, *pair), records)

@@ -1,0 +1,51 @@
+"""`hak doctor --machine`: the probe of every processor, and what is said about it."""
+
+import os
+
+import pytest
+
+from hakmem_lab.doctor import NOTE, OK, UNKNOWN, speeds
+from tests.statistics.test_speeds import probe
+
+
+def test_each_processor_is_probed():
+    found = speeds.probed(0.3)
+    assert found and set(found) <= os.sched_getaffinity(0)
+    for samples in found.values():
+        assert samples == sorted(samples) and all(took > 0 for _, took in samples)
+        assert samples[-1][0] < 3e6
+
+
+def test_the_report_says_what_the_speeds_cost():
+    found = speeds.report({0: probe(), 3: probe(ratio=1.0), 4: probe()[:10]})
+    assert [check.state for check in found.checks] == [NOTE, OK, UNKNOWN]
+    first, second, third = (check.found for check in found.checks)
+    assert "two speeds, 1 : 1.4" in first and "each for about 0." in first
+    assert "one speed, within 1 %" in second
+    assert "10 samples" in third
+    apart, together = (
+        int(words.split()[0].replace(",", "")) for words in (first.split("need ")[1], first.split("together ")[1])
+    )
+    assert apart > 10 * together >= 60
+    assert found.verdict == "1 of 3 processors change their speed" and not found.served
+
+
+def test_a_steady_machine():
+    assert speeds.report({0: probe(ratio=1.0)}).verdict == "the processors keep their speed"
+
+
+def test_the_command_shows_it(here, monkeypatch):
+    monkeypatch.setattr(speeds, "PROBE_S", 0.3)
+    monkeypatch.setattr(speeds, "probed", lambda: {7: probe()})
+    answer = here("doctor", "--machine")
+    assert (
+        answer.status == 0
+        and "processor 7" in answer.out
+        and "runs one after the other need" in " ".join(answer.out.split())
+    )
+    assert here("doctor", "--machine", "--json", "-").result()["checks"][0]["name"] == "processor 7"
+
+
+@pytest.mark.parametrize("words", [(), ("--machine", "123"), ("--machine", "--", "true")])
+def test_one_subject_is_examined(here, words):
+    assert "one of a process, a program after --, or --machine" in here("doctor", *words).message()
