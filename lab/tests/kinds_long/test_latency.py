@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -64,6 +65,31 @@ def test_other_formats_and_units():
     assert percentiles_us(found)["p50"] == pytest.approx(250, rel=2e-3)
     assert percentiles_us(found)["max"] == pytest.approx(8000, rel=2e-3)
     assert "service" not in found
+
+
+@pytest.mark.parametrize(
+    ("tool", "requests", "wanted_us"),
+    [
+        ("wrk", 3025, {"p50": 791, "p90": 4590, "p99": 10_220, "max": 22_010}),
+        ("ab", 200, {"p50": 1000, "p90": 4000, "p99": 9000, "max": 10_000}),
+        ("redis-benchmark", 4000, {"p50": 39, "p90": 47, "max": 19_743}),
+        ("hey", 200, {"p50": 2100, "p90": 6400, "p99": 19_100, "max": 27_600}),
+    ],
+)
+def test_outputs_of_other_tools_are_read(tool, requests, wanted_us):
+    from hakmem_lab.kinds.latency.pool import percentiles_us
+
+    text = (Path(__file__).parent / "outputs" / f"{tool}.txt").read_text(encoding="utf-8")
+    found = reader().parse(text)
+    assert found["response"].get_total_count() == requests
+    assert percentiles_us(found) | {
+        name: pytest.approx(us, rel=0.01) for name, us in wanted_us.items()
+    } == percentiles_us(found)
+
+
+def test_what_no_tool_prints_is_refused_with_their_names():
+    with pytest.raises(Exception, match="wrk --latency, redis-benchmark, ab, hey"):
+        reader().parse("1 request in 3 s, 99% fine")
 
 
 @pytest.mark.parametrize("text", ["", "nothing", "service 5 1\n", "response 5 0\n", "response 9999999999999999 1\n"])

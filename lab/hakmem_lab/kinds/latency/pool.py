@@ -16,6 +16,7 @@ from hdrh.histogram import HdrHistogram
 from hakmem_lab.judge.statistics.paired import Interval
 from hakmem_lab.judge.statistics.pooled import MEAN, Sampled, compared, pool, spread
 from hakmem_lab.judge.two_arms import shared
+from hakmem_lab.kinds.latency import tools
 from hakmem_lab.plan.metrics import Metric, MetricMissing, printed_number
 from hakmem_lab.plan.spec import compiled
 from hakmem_lab.store.query import Blocks
@@ -107,9 +108,12 @@ class Reader:
             if series not in PREFIXES:
                 raise MetricMissing(f"histogram: a series is named {series!r}: it must be response or service")
             self._add(found.setdefault(series, empty()), groups)
+        for value, count in tools.buckets(text) if not found and self.pattern == DEFAULT_PATTERN else []:
+            _put(found.setdefault(RESPONSE, empty()), round(value), count)
         if RESPONSE not in found or found[RESPONSE].get_total_count() == 0:
             tail = " ".join(text.split())[-160:]
-            raise MetricMissing(f"histogram '{self.pattern}' does not match the program's output: ...{tail!r}")
+            known = f", which is none of {', '.join(tools.TOOLS)} either" if self.pattern == DEFAULT_PATTERN else ""
+            raise MetricMissing(f"histogram '{self.pattern}' does not match the program's output{known}: ...{tail!r}")
         return found
 
     def _add(self, histogram: HdrHistogram, groups: dict[str, str]) -> None:
@@ -121,8 +125,12 @@ class Reader:
             count = int(printed_number(groups["count"]))
         except Exception as error:  # HdrHistogram's decoder raises several kinds of its own
             raise MetricMissing(f"histogram: {groups} is not a bucket of a histogram: {error}") from None
-        if count and not histogram.record_value(max(value, LOWEST_NS), count):
-            raise MetricMissing(f"histogram: {value} ns is more than an hour")
+        _put(histogram, value, count)
+
+
+def _put(histogram: HdrHistogram, value_ns: int, count: int) -> None:
+    if count and not histogram.record_value(max(value_ns, LOWEST_NS), count):
+        raise MetricMissing(f"histogram: {value_ns} ns is more than an hour")
 
 
 @dataclass(frozen=True)
