@@ -34,6 +34,10 @@ class Slope:
     low: float
     high: float
 
+    def times(self, factor: float) -> "Slope":
+        """The slope in another unit; factor above 0."""
+        return Slope(self.slope_per_s * factor, self.low * factor, self.high * factor)
+
 
 def theil_sen(t_s: Values, y: Values, level: float = 0.95) -> Slope:
     """Median of pairwise slopes of y over t_s (seconds, increasing); its interval allows for autocorrelation.
@@ -75,11 +79,16 @@ def change_points(y: Values, min_size: int = 5, penalty: float | None = None) ->
     if values.size < 2 * min_size or np.ptp(values) == 0:
         return []
     if penalty is None:
-        penalty = _PENALTY_FACTOR * _long_run_variance(values) * math.log(values.size)
+        penalty = change_penalty(values)
     # ruptures' linear kernel costs squared error; its C implementation is PELT when a penalty is given.
     scale = float(np.std(values))
     search = KernelCPD(kernel="linear", min_size=min_size).fit((values[:, None] - values.mean()) / scale)
     return [int(end) * group for end in search.predict(pen=penalty / scale**2)[:-1]]
+
+
+def change_penalty(values: np.ndarray) -> float:
+    """The drop in squared error that shows a change, rather than noise."""
+    return _PENALTY_FACTOR * _long_run_variance(values) * math.log(values.size)
 
 
 def warmup_end(y: Values, min_size: int = 5) -> int:

@@ -16,8 +16,8 @@ from dataclasses import replace
 
 from hakmem_lab.judge.statistics.plan import Plan
 
-SHARE = 0.8  # of a figure's alpha, for the test after every block
-OF_HEADLINES = 0.8  # of alpha, for the metrics that a headline may mention: they need fewer blocks than the others
+SHARE = 0.9  # of a figure's alpha, for the test after every block
+OF_HEADLINES = 0.9  # of alpha, for the metrics that a headline may mention: they need fewer blocks than the others
 OPEN = 0.5  # of alpha, while the verdict is open
 
 

@@ -19,7 +19,9 @@ import numpy as np
 
 from hakmem_lab.judge.statistics.drift import LEAST_SAMPLES, Slope, change_points, theil_sen, warmup_end
 from hakmem_lab.judge.statistics.paired import Values
+from hakmem_lab.judge.statistics.settling import curve, settled, settled_slope, teeth
 from hakmem_lab.judge.statistics.special import ndtri, stdtrit
+from hakmem_lab.kinds.soak.lasting import lasting_step, stays_risen
 from hakmem_lab.kinds.soak.steps import Steps, steps
 
 MOST_POINTS = 900
@@ -153,7 +155,8 @@ def _lasting_slope(series: Series) -> float:
 
 
 def steady_from(series: Series) -> int:
-    """Index at which the warm-up is over. A lasting slope is removed first: a leak is not a warm-up."""
+    """Index at which a warm-up without a time constant is over: memory has then reached a level of its own. A lasting
+    slope is removed first: a leak is not a warm-up."""
     if series.y.size < 2 * LEAST_SAMPLES:
         return 0
     slope = _lasting_slope(series)
@@ -170,6 +173,58 @@ SERVICE_TIMES = ("p50_us", "p99_us", "p999_us")
 
 
 @dataclass(frozen=True)
+class Judged:
+    """What the slope of memory is computed from: every sample of the steady state, or the minima of a sawtooth there.
+
+    y: in KiB, without the rest of the warm-up. tau_s: the warm-up's time constant, None without one. teeth: number of
+    minima, 0 if all samples are judged. highest: the slope of the teeth's maxima.
+    """
+
+    start_s: float
+    y: np.ndarray
+    rss: Slope | None
+    changes_s: list[float]
+    tau_s: float | None
+    teeth: int
+    highest: Slope | None
+
+
+def _per_hour(slope: Slope | None) -> Slope | None:
+    """KiB per second to MiB per hour."""
+    return slope and slope.times(HOUR_S / KIB_PER_MIB)
+
+
+def _judged(memory: Series, level: float) -> Judged:
+    """The steady state of a series, and the slope there. A sawtooth is judged by its minima: what a program keeps when
+    it has given back all it can."""
+    thin = memory.thinned()
+    found = None if memory.phased else teeth(thin.y)
+    basis = thin.part(found.lowest) if found else memory
+    start, tau_s = (0, None) if memory.phased else settled(basis.t_s, basis.y)
+    if tau_s is None:
+        start = steady_from(basis)
+    tail = basis.part(slice(start, None))
+    if tau_s and tail.y.size >= LEAST_SAMPLES:
+        own = tail.thinned()
+        slope: Slope | None = settled_slope(own.t_s, own.y, tau_s, level)
+        tail = tail.with_y(tail.y - curve(tail.t_s, tail.y, tau_s))
+    else:
+        slope = drift(tail, level)
+    if tail.phased and slope is not None:
+        tail = tail.with_y(tail.level_ground(slope.slope_per_s))
+    highest = thin.part(found.highest[found.highest >= found.lowest[start]]) if found else None
+    changes = []
+    if slope is not None:
+        # The times at which a new level begins that neither the phases nor the slope explain.
+        indices = change_points(tail.level_ground(slope.slope_per_s) - slope.slope_per_s * tail.t_s)
+        changes = [float(tail.t_s[i]) for i in indices]
+    return Judged(
+        float(tail.t_s[0]), tail.y, _per_hour(slope), changes, tau_s,
+        tail.y.size if found else 0, _per_hour(drift(highest, level) if highest else None),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
 class Segment:
     """One process: its samples, and the analysis of its steady state. Slopes in MiB/h and percent per hour."""
 
@@ -181,14 +236,16 @@ class Segment:
     live: Slope | None
     changes_s: list[float]
     course: np.ndarray  # resident memory in KiB over the judged time, corrected for phases
+    judged: Judged
 
     def net_mib(self) -> float:
-        """The last sample of the steady state minus its first one."""
-        return float(self.course[-1] - self.course[-len(self.steady)]) / KIB_PER_MIB
+        """The last value of the steady state minus its first one: samples, or minima of teeth."""
+        return float(self.judged.y[-1] - self.judged.y[0]) / KIB_PER_MIB
 
     def step_mib(self) -> float:
         """The size of a lasting step after the warm-up; 0 without one."""
-        return float(lasting_step(self.course)) / KIB_PER_MIB
+        series = [self.judged.y] if self.judged.teeth else [self.course, self.judged.y]
+        return max(float(lasting_step(each)) for each in series) / KIB_PER_MIB
 
     def steps(self) -> Steps:
         return steps(self.course, self.duration_s / HOUR_S)
@@ -197,7 +254,7 @@ class Segment:
         """Whether the growth that this slope implies was kept."""
         steady_kib_h = self.steady_s / HOUR_S * KIB_PER_MIB
         rise = np.asarray(rss.slope_per_s * steady_kib_h)
-        return bool(stays_risen(self.course, rise, budget_mib_per_h * steady_kib_h))
+        return bool(stays_risen(self.judged.y, rise, budget_mib_per_h * steady_kib_h))
 
     @property
     def steady_s(self) -> float:
@@ -257,28 +314,28 @@ def _drift_of(samples: Sequence[dict], name: str, steady: range, factor: float, 
     found = drift(series, level)
     if found is None:
         return None
-    per_hour = factor * HOUR_S
-    return Slope(found.slope_per_s * per_hour, found.low * per_hour, found.high * per_hour)
+    return found.times(factor * HOUR_S)
 
 
 def analyse_segment(number: int, samples: list[dict], level: float) -> Segment:
     """Analyse one process. Its warm-up is searched in the memory's course without the phases' levels and the drift."""
     rss, _ = _series(samples, "rss_kib")
     window = window_of(samples) or slice(0, len(samples))
-    steady = range(window.start + steady_from(rss.part(window)), window.stop)
-    found = _drift_of(samples, "rss_kib", steady, 1 / KIB_PER_MIB, level)
-    changes = []
-    if found is not None:
-        # The times at which a new level begins that neither the phases nor the slope explain.
-        part, slope = rss.part(slice(steady.start, steady.stop)), found.slope_per_s * KIB_PER_MIB / HOUR_S
-        indices = change_points(part.level_ground(slope) - slope * part.t_s)
-        changes = [float(samples[steady[i]]["t_s"]) for i in indices]
+    judged = _judged(rss.part(window), level)
+    steady = range(int(np.searchsorted(rss.t_s, judged.start_s)), window.stop)
     throughput = _drift_of(samples, "ops_per_s", steady, PERCENT, level)
     live = _drift_of(samples, "live_kib", steady, 1 / KIB_PER_MIB, level)
-    whole = rss.part(slice(window.start, steady.stop))
-    levels = whole.group_medians(whole.y - found.slope_per_s * KIB_PER_MIB / HOUR_S * whole.t_s) if found else 0.0
-    course = whole.y - levels + np.median(levels) if whole.phased else whole.y
-    return Segment(number, samples, steady, found, throughput, live, changes, course)
+    course = _course(rss.part(slice(window.start, steady.stop)), judged)
+    return Segment(number, samples, steady, judged.rss, throughput, live, judged.changes_s, course, judged)
+
+
+def _course(whole: Series, judged: Judged) -> np.ndarray:
+    """The series without the levels of its phases."""
+    if not whole.phased:
+        return whole.y
+    slope_per_s = judged.rss.slope_per_s * KIB_PER_MIB / HOUR_S if judged.rss else 0.0
+    levels = whole.group_medians(whole.y - slope_per_s * whole.t_s) if judged.rss else 0.0
+    return whole.y - levels + np.median(levels)
 
 
 def segments(records: Iterable[dict], warm_up_s: float = 0.0) -> list[Segment]:
@@ -318,51 +375,3 @@ def epochs(samples: Sequence[dict]) -> list[dict]:
 def _median(samples: Sequence[dict], name: str, divisor: float = 1.0) -> float | None:
     values = column(samples, name)[1]
     return float(np.median(values)) / divisor if values.size else None
-
-
-POINTS = 100
-# A step within these first points may be the end of the warm-up. If a leak's step may come at any time, at most that
-# share of leaks is missed.
-WARM_UP_POINTS = 4
-_BEFORE = 3  # points; the last of them may hold a part of the step
-_OF_THE_RISE = 0.4
-_LEAST_TURNS = 12
-
-
-def thinned(y: np.ndarray) -> np.ndarray:
-    """Means of about POINTS equal parts."""
-    ends = np.linspace(0, y.shape[-1], min(POINTS, y.shape[-1]) + 1).astype(int)
-    return np.add.reduceat(y, ends[:-1], axis=-1) / np.diff(ends)
-
-
-def lasting_step(y: np.ndarray) -> np.ndarray:
-    """The largest lasting rise at one point after the warm-up: the series never falls below it again.
-
-    0 if it is less than the share _OF_THE_RISE of the whole rise, as in a ramp.
-    """
-    points = thinned(y)
-    after = np.minimum.accumulate(points[..., ::-1], axis=-1)[..., ::-1]
-    padded = np.concatenate([points[..., :1]] * _BEFORE + [points], axis=-1)
-    before = np.maximum.reduce([padded[..., i : i + points.shape[-1]] for i in range(_BEFORE - 1)])
-    rises = (after - before)[..., WARM_UP_POINTS:]
-    if rises.shape[-1] == 0:
-        return np.zeros(y.shape[:-1])
-    step, rise = rises.max(axis=-1), points[..., -1] - points[..., WARM_UP_POINTS - 1]
-    return np.where((step > 0) & (step >= _OF_THE_RISE * rise), step, 0.0)
-
-
-def stays_risen(y: np.ndarray, rise: np.ndarray, least: float) -> np.ndarray:
-    """Whether a rise was kept. `rise`: the rise that the slope implies; the series must never fall by half of it.
-
-    A series that falls often may instead have rising lowest and highest values, at a rate above `least` for this time.
-    """
-    points = thinned(y)[..., WARM_UP_POINTS:]
-    size = points.shape[-1]
-    back = (np.maximum.accumulate(points, axis=-1) - points).max(axis=-1)
-    away = points - np.asarray(rise)[..., None] * np.linspace(0, 1, size)
-    above = away > np.median(away, axis=-1, keepdims=True)
-    turns = (above[..., 1:] != above[..., :-1]).sum(axis=-1)
-    third = max(1, y.shape[-1] // 3)
-    first, last = y[..., :third], y[..., -third:]
-    rose = np.minimum(last.min(axis=-1) - first.min(axis=-1), last.max(axis=-1) - first.max(axis=-1))
-    return (back < np.asarray(rise) / 2) | ((turns >= _LEAST_TURNS) & (rose > np.maximum(rise / 3, least * 2 / 3)))
