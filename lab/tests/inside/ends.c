@@ -1,7 +1,8 @@
 // Allocates 1,000 blocks, then does what the letters of its first word say: r: changes its root folder to the second
 // word; u: gives up its user; m: allocates 2,000 more blocks; f, F: a child allocates 1,000 blocks, and leaves by _exit
-// or by exit; x, a: leaves by _exit or by a signal.
+// or by exit; t: the first thread ends before another one allocates 2,000; x, a: leaves by _exit or by a signal.
 #include <grp.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -12,6 +13,11 @@ __attribute__((noinline)) void fill(int first, int last) {
     kept[i] = malloc(1000);
     memset(kept[i], 1, 1000);
   }
+}
+void *fill_later(void *unused) {
+  usleep(100000);
+  fill(2000, 4000);
+  exit(3);
 }
 int main(int count, char **words) {
   fill(0, 1000);
@@ -42,6 +48,9 @@ int main(int count, char **words) {
     case 'm':
       fill(2000, 4000);
       break;
+    case 't':
+      pthread_create(&(pthread_t){0}, NULL, fill_later, NULL);
+      pthread_exit(NULL);
     case 'x':
       _exit(3);
     case 'a':

@@ -2,7 +2,11 @@
 
 import os
 
+from unittest.mock import Mock
+
 import pytest
+
+from hakmem_lab.inside.profile import started
 
 BLOCK = 1024
 
@@ -37,7 +41,7 @@ ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give up root"
 
 @pytest.mark.parametrize(
     ("what", "status"),
-    [("m", 3), ("mx", 3), ("ma", 134), pytest.param("um", 3, marks=ROOT), pytest.param("rm", 3, marks=ROOT),
+    [("m", 3), ("mx", 3), ("t", 3), ("ma", 134), pytest.param("um", 3, marks=ROOT), pytest.param("rm", 3, marks=ROOT),
      pytest.param("rumx", 3, marks=ROOT)],
 )  # fmt: skip
 def test_whatever_ends_it(profiled, what, status):
@@ -52,3 +56,9 @@ def test_a_child_counts_what_it_allocates_and_says_what_it_inherited(profiled, t
     assert (allocated, in_use) == (4000 * BLOCK, (4 * 1000 + 3 * 1000) * BLOCK), answer.err
     assert "4 processes are counted together" in answer.err and "inherited over fork)" in answer.err
     assert "inherited over fork" in (tmp_path / "p.txt").read_text()
+
+
+def test_without_ptrace_the_latest_look_counts_and_it_is_said(profiled, monkeypatch):
+    monkeypatch.setattr(started, "Exits", Mock(side_effect=OSError("it is forbidden")))
+    answer, allocated, _ = profiled("m")
+    assert "may be missing, as none is followed: it is forbidden" in answer.err and allocated == 3000 * BLOCK

@@ -86,12 +86,15 @@ def _follow(stack: ExitStack, pid: int, library: Path | None, gate: socket.socke
     """What reports the ends of the child and its descendants; None where they cannot be followed. The child goes on."""
     gate.recv(8)
     try:
-        exits = stack.enter_context(Exits(pid, library)) if library is not None else None
-        return exits if exits and exits.allowed() else None
-    except (LabError, OSError):  # no compiler, for instance
-        return None
+        if library is not None and (exits := stack.enter_context(Exits(pid, library))).allowed():
+            return exits
+        why = "this system allows no ptrace"
+    except (LabError, OSError) as error:  # no compiler, for instance
+        why = str(error)
     finally:
         gate.send(b"go")
+    print(f"hak: processes that leave by _exit or a signal may be missing, as none is followed: {why}", file=sys.stderr)
+    return None
 
 
 def _permit(tracer: int) -> None:

@@ -255,10 +255,11 @@ def of_command(command: Sequence[str], mean_bytes: int, allocator: str = "hakmem
 
 @dataclass
 class _Look:
-    """profile: that of a process; final: read at its end, or written there; confined: it has given up its rights or the
-    root folder, so that it may be unable to write its profile."""
+    """profile: that of a process; written: by itself, at its exit; final: this, or read at the end of its first thread;
+    confined: it has given up its rights or the root folder, so that it may be unable to write its profile."""
 
     profile: HeapProfile
+    written: bool = False
     final: bool = False
     confined: bool = False
 
@@ -281,15 +282,15 @@ class _Looks:
     def last(self, pid: int) -> None:
         """Look at a process that is stopped at its end, unless it has written its profile."""
         if (profile := _written(self._folder / f"{pid}.pb")) is not None:
-            self._found[pid] = _Look(profile, final=True)
+            self._found[pid] = _Look(profile, written=True, final=True)
         elif (profile := snapshot(pid)) is not None:
             self._found[pid] = _Look(profile, final=True, confined=_confined(pid))
 
     def joined(self, name: str, status: int) -> HeapProfile:
         for path in self._folder.glob("*.pb"):
             known = self._found.get(int(path.stem))
-            if not (known and known.final) and (written := _written(path)) is not None:
-                self._found[int(path.stem)] = _Look(written, final=True)
+            if not (known and known.written) and (own := _written(path)) is not None:
+                self._found[int(path.stem)] = _Look(own, written=True, final=True)
         # Programs that only start others, such as a shell, are left out.
         meant = {pid: one for pid, one in self._found.items() if not is_starter(one.profile.main)} or self._found
         if not meant:
