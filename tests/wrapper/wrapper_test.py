@@ -29,35 +29,22 @@ class Wrapper(unittest.TestCase):
         self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
 
     def run_it(self, *arguments: object, **env: str) -> subprocess.CompletedProcess:
-        clean = {
-            name: value
-            for name, value in os.environ.items()
-            if name != "LD_PRELOAD" and not name.startswith("HAKMEM_")
-        }
+        clean = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD" and not name.startswith("HAKMEM_")}
         return subprocess.run(
-            [str(word) for word in (COMMAND, *arguments)],
-            env=clean | env,
-            capture_output=True,
-            text=True,
-            timeout=60,
+            [str(word) for word in (COMMAND, *arguments)], env=clean | env, capture_output=True, text=True, timeout=60
         )
 
     def compile(self, source: str, *options: object, name: str = "program") -> Path:
         path = self.folder / name
         (self.folder / f"{name}.c").write_text(source)
-        subprocess.run(
-            [CC, "-fno-builtin", "-o", path, self.folder / f"{name}.c", *options],
-            check=True,
-        )
+        subprocess.run([CC, "-fno-builtin", "-o", path, self.folder / f"{name}.c", *options], check=True)
         return path
 
     def refused(self, status: int, words: str, *arguments: object, **env: str) -> None:
         done = self.run_it(*arguments, **env)
         self.assertEqual((done.returncode, done.stdout), (status, ""), done.stderr)
         self.assertIn(words, done.stderr)
-        self.assertEqual(
-            done.stderr.count("\n"), 1 if words != "usage:" else done.stderr.count("\n")
-        )
+        self.assertEqual(done.stderr.count("\n"), 1 if words != "usage:" else done.stderr.count("\n"))
 
     def test_serves(self) -> None:
         program = self.compile(SERVED)
@@ -67,16 +54,9 @@ class Wrapper(unittest.TestCase):
 
     def test_passes_arguments_status_and_profile(self) -> None:
         script = 'printf "%s|" "$@" "$HAKMEM_PROFILE"; exit 7'
-        done = self.run_it(
-            "--profile", "lean", "sh", "-c", script, "sh", "a b", "--profile"
-        )
+        done = self.run_it("--profile", "lean", "sh", "-c", script, "sh", "a b", "--profile")
         self.assertEqual((done.returncode, done.stdout), (7, "a b|--profile|lean|"))
-        self.assertEqual(
-            self.run_it(
-                "--profile=balanced", "--", "sh", "-c", "echo $HAKMEM_PROFILE"
-            ).stdout,
-            "balanced\n",
-        )
+        self.assertEqual(self.run_it("--profile=balanced", "--", "sh", "-c", "echo $HAKMEM_PROFILE").stdout, "balanced\n")
 
     def test_keeps_what_was_preloaded(self) -> None:
         other = self.compile("int hak_other;\n", "-shared", "-fPIC", name="other.so")
@@ -119,23 +99,11 @@ class Wrapper(unittest.TestCase):
         command = shutil.copy(COMMAND, folder)
 
         def said() -> subprocess.CompletedProcess:
-            return subprocess.run(
-                [command, "sh", "-c", "echo $LD_PRELOAD"],
-                capture_output=True,
-                text=True,
-            )
+            return subprocess.run([command, "sh", "-c", "echo $LD_PRELOAD"], capture_output=True, text=True)
 
         self.assertEqual(said().returncode, REFUSED)
-        self.assertIn(
-            "neither libhakmem.so.0 nor libhakmem.so lies beside this command",
-            said().stderr,
-        )
-        self.assertIn(
-            "neither",
-            subprocess.run(
-                [command, "--library"], capture_output=True, text=True
-            ).stderr,
-        )
+        self.assertIn("neither libhakmem.so.0 nor libhakmem.so lies beside this command", said().stderr)
+        self.assertIn("neither", subprocess.run([command, "--library"], capture_output=True, text=True).stderr)
         shutil.copy(LIBRARY, folder / "libhakmem.so")
         self.assertEqual(said().stdout, f"{folder}/libhakmem.so\n")
         shutil.copy(LIBRARY, folder / "libhakmem.so.0")
@@ -144,28 +112,20 @@ class Wrapper(unittest.TestCase):
     def test_another_path_that_ends_alike_is_not_taken_for_the_library(self) -> None:
         other = self.folder / str(LIBRARY)[1:]
         other.parent.mkdir(parents=True)
-        subprocess.run(
-            [CC, "-shared", "-fPIC", "-o", other, "-x", "c", "/dev/null"], check=True
-        )
+        subprocess.run([CC, "-shared", "-fPIC", "-o", other, "-x", "c", "/dev/null"], check=True)
         done = self.run_it("sh", "-c", "echo $LD_PRELOAD", LD_PRELOAD=str(other))
         self.assertEqual(done.stdout, f"{LIBRARY}:{other}\n")
 
     def test_refuses_two_heaps_in_one_program(self) -> None:
         for function in ("mi_malloc", "tc_malloc", "je_malloc", "rpmalloc"):
-            heap = self.compile(
-                f"#include <stdlib.h>\nvoid *{function}(size_t n) {{ return malloc(n); }}\n",
-                "-shared",
-                "-fPIC",
-                name="lib.so",
-            )
+            heap = f"#include <stdlib.h>\nvoid *{function}(size_t n) {{ return malloc(n); }}\n"
+            library = self.compile(heap, "-shared", "-fPIC", name="lib.so")
             source = f"#include <stdlib.h>\nvoid *{function}(size_t n);\nint main(void) {{ free({function}(9)); return 0; }}\n"
-            program = self.compile(source, heap, f"-Wl,-rpath,{self.folder}")
+            program = self.compile(source, library, f"-Wl,-rpath,{self.folder}")
             self.refused(REFUSED, f"calls {function} of another allocator", program)
 
     def test_refuses_what_cannot_be_served(self) -> None:
-        static = self.compile(
-            "int main(void) { return 0; }\n", "-static", name="static"
-        )
+        static = self.compile("int main(void) { return 0; }\n", "-static", name="static")
         self.refused(REFUSED, "statically linked", static)
         own = self.compile(OWN_MALLOC, "-rdynamic", name="own")
         self.refused(REFUSED, "malloc of its own", own)
@@ -177,12 +137,7 @@ class Wrapper(unittest.TestCase):
 
     def test_commands_that_start_another(self) -> None:
         program = self.compile(SERVED)
-        for words in (
-            ["env", "A=1"],
-            ["nice", "-n", "1"],
-            ["timeout", "-k", "9", "60"],
-            ["env", "-u", "A", "nohup"],
-        ):
+        for words in (["env", "A=1"], ["nice", "-n", "1"], ["timeout", "-k", "9", "60"], ["env", "-u", "A", "nohup"]):
             self.assertEqual(self.run_it(*words, program).returncode, 0, words)
         for words, why in (
             (["env", "-i"], "without an environment"),
@@ -194,91 +149,43 @@ class Wrapper(unittest.TestCase):
             (["nice", "timeout", "60", "/usr/bin/env", "-i"], "without an environment"),
         ):
             self.refused(REFUSED, f"{why}", *words, program)
-        static = self.compile(
-            "int main(void) { return 0; }\n", "-static", name="static"
-        )
+        static = self.compile("int main(void) { return 0; }\n", "-static", name="static")
         self.refused(REFUSED, "statically linked", "nice", static)
         shutil.copy(program, self.folder / "other-name")
-        self.assertEqual(
-            self.run_it("env", f"PATH={self.folder}", "other-name").returncode, 0
-        )
-        self.assertEqual(
-            self.run_it("env", "-C", self.folder, "./other-name").returncode, 0
-        )
+        self.assertEqual(self.run_it("env", f"PATH={self.folder}", "other-name").returncode, 0)
+        self.assertEqual(self.run_it("env", "-C", self.folder, "./other-name").returncode, 0)
         self.assertEqual(self.run_it("env").returncode, 0)
 
     def test_sanitizers(self) -> None:
         """What a runtime with a malloc of its own would end without a word is refused; the others run."""
-        for option, flags in (
-            ("address", []),
-            ("thread", []),
-            ("address", ["-static-libasan"]),
-        ):
-            program = self.compile(
-                SERVED,
-                f"-fsanitize={option}",
-                *(flags if "gcc" in self.compiler() else []),
-                name=option,
-            )
+        for option, flags in (("address", []), ("thread", []), ("address", ["-static-libasan"])):
+            program = self.compile(SERVED, f"-fsanitize={option}", *(flags if "gcc" in self.compiler() else []), name=option)
             self.refused(REFUSED, f"-fsanitize={option}", program)
             self.refused(REFUSED, f"-fsanitize={option}", "nice", program)
-        for option in (
-            "undefined",
-            *(["leak"] if "gcc" in self.compiler() else []),
-        ):  # clang links that one into the program
-            self.assertEqual(
-                self.run_it(
-                    self.compile(SERVED, f"-fsanitize={option}", name=option)
-                ).returncode,
-                0,
-            )
+        for option in ("undefined", *(["leak"] if "gcc" in self.compiler() else [])):  # clang links that one into the program
+            self.assertEqual(self.run_it(self.compile(SERVED, f"-fsanitize={option}", name=option)).returncode, 0)
 
     def test_sanitizers_of_other_platforms(self) -> None:
         """A program that calls the runtime of its compiler: in a library, and linked into it."""
-        for short, option in (
-            ("asan", "address"),
-            ("tsan", "thread"),
-            ("hwasan", "hwaddress"),
-            ("msan", "memory"),
-        ):
+        for short, option in (("asan", "address"), ("tsan", "thread"), ("hwasan", "hwaddress"), ("msan", "memory")):
             calls = f"void __{short}_init(void);\nint main(void) {{ __{short}_init(); return 0; }}\n"
             runtime = f"void __{short}_init(void) {{}}\n"
             library = self.compile(runtime, "-shared", "-fPIC", name=f"lib{short}.so")
-            self.refused(
-                REFUSED,
-                f"-fsanitize={option}",
-                self.compile(calls, library, name=f"shared-{option}"),
-            )
-            self.refused(
-                REFUSED,
-                f"-fsanitize={option}",
-                self.compile(runtime + calls, "-rdynamic", name=f"static-{option}"),
-            )
+            self.refused(REFUSED, f"-fsanitize={option}", self.compile(calls, library, name=f"shared-{option}"))
+            self.refused(REFUSED, f"-fsanitize={option}", self.compile(runtime + calls, "-rdynamic", name=f"static-{option}"))
         names = ("Address", "Thread", "HWAddress", "Memory", "Leak")
-        for name in (
-            names
-        ):  # a runtime that exports malloc alone: by the name under which it writes
-            code = (
-                f'#include <stddef.h>\nconst char name[] = "\\0{name}Sanitizer";\n'
-                "void *malloc(size_t n) { return n ? (void *)name : NULL; }\nint main(void) { return 0; }\n"
-            )
-            program = self.compile(
-                code, "-rdynamic", "-fno-builtin", name=f"named-{name}"
-            )
+        for name in names:  # a runtime that exports malloc alone: by the name under which it writes
+            code = (f'#include <stddef.h>\nconst char name[] = "\\0{name}Sanitizer";\n'
+                    "void *malloc(size_t n) { return n ? (void *)name : NULL; }\nint main(void) { return 0; }\n")
+            program = self.compile(code, "-rdynamic", "-fno-builtin", name=f"named-{name}")
             self.refused(REFUSED, f"-fsanitize={name.lower()}", program)
 
     def compiler(self) -> str:
-        said = subprocess.run(
-            [CC, "--version"], capture_output=True, text=True, check=True
-        ).stdout.lower()
+        said = subprocess.run([CC, "--version"], capture_output=True, text=True, check=True).stdout.lower()
         return "clang" if "clang" in said else "gcc"
 
     def test_embedded_is_served(self) -> None:
-        program = self.compile(
-            "#include <stdlib.h>\nint main(void) { return malloc(1) == NULL; }\n",
-            ARCHIVE,
-            "-lpthread",
-        )
+        program = self.compile("#include <stdlib.h>\nint main(void) { return malloc(1) == NULL; }\n", ARCHIVE, "-lpthread")
         subprocess.run(["strip", program], check=True)
         self.assertEqual(self.run_it(program).returncode, 0)
         self.assertNotIn("LD_PRELOAD", self.run_it(program).stderr)
@@ -295,11 +202,7 @@ class Wrapper(unittest.TestCase):
 
     def test_another_machine(self) -> None:
         image = bytearray(Path("/bin/true").read_bytes())
-        for place, value in (
-            (18, 0xF3),
-            (4, 1),
-            (5, 2),
-        ):  # e_machine, EI_CLASS, EI_DATA
+        for place, value in ((18, 0xF3), (4, 1), (5, 2)):  # e_machine, EI_CLASS, EI_DATA
             changed = bytearray(image)
             changed[place] = value
             program = self.folder / "foreign"
@@ -317,32 +220,22 @@ class Wrapper(unittest.TestCase):
         source.write_text(SERVED)
         subprocess.run(["musl-gcc", "-o", self.folder / "served", source], check=True)
         shutil.copy(LIBRARY, self.folder / "lib/libhakmem.so.0")
-        done = subprocess.run(
-            [command, self.folder / "served"], capture_output=True, text=True
-        )
+        done = subprocess.run([command, self.folder / "served"], capture_output=True, text=True)
         self.assertEqual(done.returncode, REFUSED)
         self.assertIn(" and musl, and there is no libhakmem.so for that", done.stderr)
         library = self.folder / "lib/musl/libhakmem.so.0"
         source.write_text("int hak_version(void) { return 1; }\n")
-        subprocess.run(
-            ["musl-gcc", "-shared", "-fPIC", "-o", library, source], check=True
-        )
-        done = subprocess.run(
-            [command, self.folder / "served"], capture_output=True, text=True
-        )
+        subprocess.run(["musl-gcc", "-shared", "-fPIC", "-o", library, source], check=True)
+        done = subprocess.run([command, self.folder / "served"], capture_output=True, text=True)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        done = subprocess.run(
-            [command, "sh", "-c", "echo $LD_PRELOAD"], capture_output=True, text=True
-        )
+        done = subprocess.run([command, "sh", "-c", "echo $LD_PRELOAD"], capture_output=True, text=True)
         self.assertEqual(done.stdout, f"{self.folder}/lib/libhakmem.so.0\n")
 
     def test_damaged_files_are_told_or_run(self) -> None:
         image, dice = Path("/bin/true").read_bytes(), random.Random(17)
         program = self.folder / "damaged"
         for _ in range(150):
-            changed = bytearray(
-                image[: dice.randrange(1, len(image))] if dice.random() < 0.3 else image
-            )
+            changed = bytearray(image[: dice.randrange(1, len(image))] if dice.random() < 0.3 else image)
             for _ in range(dice.randrange(1, 9)):
                 changed[dice.randrange(min(len(changed), 1024))] = dice.randrange(256)
             program.write_bytes(changed)
@@ -359,9 +252,7 @@ class Wrapper(unittest.TestCase):
         ):
             process = subprocess.Popen([str(word) for word in command])
             try:
-                while os.readlink(f"/proc/{process.pid}/exe") != os.path.realpath(
-                    shutil.which("sleep") or ""
-                ):
+                while os.readlink(f"/proc/{process.pid}/exe") != os.path.realpath(shutil.which("sleep") or ""):
                     os.sched_yield()
                 while "libc" not in Path(f"/proc/{process.pid}/maps").read_text():
                     os.sched_yield()
@@ -376,13 +267,7 @@ class Wrapper(unittest.TestCase):
 
     def test_usage(self) -> None:
         self.refused(USAGE, "usage:")
-        self.refused(
-            USAGE,
-            "speed, balanced, lean or hardened, not 'fast'",
-            "--profile",
-            "fast",
-            "true",
-        )
+        self.refused(USAGE, "speed, balanced, lean or hardened, not 'fast'", "--profile", "fast", "true")
         self.refused(USAGE, "speed, balanced, lean or hardened", "--profile")
         self.refused(USAGE, "unknown option '--fast'", "--fast")
         self.assertIn("usage:", self.run_it("--help").stdout)
