@@ -34,9 +34,6 @@ static copies_t *copies = &first_copy_list;
 /* Defined if malloc is overridden: only then may a caller rightly free a block of libc's heap here. */
 extern const bool hak_override_present __attribute__((weak));
 static char *libc_heap_start;
-#ifdef __GLIBC__
-static struct mallinfo2 (*libc_counts)(void);
-#endif
 
 /* While this library serves malloc, only libc's own heap and direct callers of sbrk move the program break. */
 static bool is_below_break(const void *block) {
@@ -44,23 +41,40 @@ static bool is_below_break(const void *block) {
   return libc_heap_start && at >= libc_heap_start && at < hak_os_break();
 }
 
+static void *libc_function(void *libc, const char *name) {
+  return (&hak_symbols_next ? hak_symbols_next() : dlsym)(libc, name);
+}
+
 /* Look up libc's own functions, although other libraries may define some of the names. This is done for the first block
  * of libc, since such blocks are rare. */
 static const hak_owner_t *libc_heap(void) {
   static hak_owner_t heap;
   void *libc = heap.free ? NULL : hak_foreign_object((void *)sbrk, 0);
-  void *(*find)(void *, const char *) = &hak_symbols_next ? hak_symbols_next() : dlsym;
   if (libc) {
-    *(void **)&heap.realloc = find(libc, "realloc");
-    *(void **)&heap.usable = find(libc, "malloc_usable_size");
-    *(void **)&libc_counts = find(libc, "mallinfo2");
-    *(void **)&heap.free = find(libc, "free");
+    *(void **)&heap.realloc = libc_function(libc, "realloc");
+    *(void **)&heap.usable = libc_function(libc, "malloc_usable_size");
+    *(void **)&heap.free = libc_function(libc, "free");
   }
   return heap.free ? &heap : NULL;
 }
 
-/* NULL: the block is not of libc's heap. Its words alone do not tell, since anybody may write them; libc must also have
- * so much memory. */
+/* Whether libc counts as much memory as its own. */
+static bool libc_has(const hak_libc_chunk_t *chunk) {
+#ifdef __GLIBC__
+  static struct mallinfo2 (*counts)(void);
+  void *libc = counts ? NULL : hak_foreign_object((void *)sbrk, 0);
+  if (libc) {
+    *(void **)&counts = libc_function(libc, "mallinfo2");
+  }
+  struct mallinfo2 has = counts ? counts() : (struct mallinfo2){.hblks = 0};
+  return has.hblkhd >= chunk->mapped && has.arena >= chunk->in_arena;
+#else
+  (void)chunk;
+  return false;
+#endif
+}
+
+/* NULL: the block is not of libc's heap. Its words alone do not tell, since anybody may write them. */
 static const hak_owner_t *libc_owner(const void *block) {
   const hak_chunk_t *chunk = hak_chunk_at(block);
   hak_libc_chunk_t found = {0, 0};
@@ -69,13 +83,8 @@ static const hak_owner_t *libc_owner(const void *block) {
     return NULL;
   }
   const hak_owner_t *heap = libc_heap();
-  if (heap && found.mapped + found.in_arena > 0) {
-#ifdef __GLIBC__
-    struct mallinfo2 has = libc_counts ? libc_counts() : (struct mallinfo2){.hblks = 0};
-    heap = has.hblkhd >= found.mapped && has.arena >= found.in_arena ? heap : NULL;
-#endif
-  }
-  return heap;
+  bool known = found.mapped + found.in_arena == 0; /* by its address */
+  return heap && (known || libc_has(&found)) ? heap : NULL;
 }
 
 /* Lets a copy that is loaded later find the list. */

@@ -7,13 +7,14 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <linux/seccomp.h>
 #include <stdarg.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
 enum { GUARD_INSTALL = 102 }; /* MADV_GUARD_INSTALL */
+/* Of <linux/seccomp.h>, which musl's compiler does not find. */
+enum { SET_STRICT = 0, SET_FILTER = 1, MODE_STRICT = 1 };
 
 typedef long (*call_t)(long a, long b, long c, long d, long e);
 typedef _Atomic(call_t) next_t;
@@ -120,7 +121,7 @@ HAK_EXPORT int prctl(int option, ...) {
   bool filters = option == PR_SET_SECCOMP && !hak_os_shares_memory();
   int result = (int)NEXT(prctl)(option, argument[0], argument[1], argument[2], argument[3]);
   if (filters && result == 0) {
-    hak_os_expect_filter(argument[0] == SECCOMP_MODE_STRICT);
+    hak_os_expect_filter(argument[0] == MODE_STRICT);
   }
   return result;
 }
@@ -128,9 +129,9 @@ HAK_EXPORT int prctl(int option, ...) {
 /* Libc has no function for seccomp. The filter may hold for all threads once the call returns, so it is expected
  * before. Without rules the call only asks whether the kernel knows its flags. */
 static HAK_NOINLINE void before_seccomp(long operation, long rules) {
-  bool sets = operation == SECCOMP_SET_MODE_STRICT || (operation == SECCOMP_SET_MODE_FILTER && rules != 0);
+  bool sets = operation == SET_STRICT || (operation == SET_FILTER && rules != 0);
   if (sets && !hak_os_shares_memory()) {
-    hak_os_expect_filter(operation == SECCOMP_SET_MODE_STRICT);
+    hak_os_expect_filter(operation == SET_STRICT);
   }
 }
 
