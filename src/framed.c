@@ -324,9 +324,11 @@ static run_t expect(const void *block, const char *function, size_t *asked) {
   return run;
 }
 
-const char *hak_framed_end(const void *block) {
+char *hak_framed_block(const void *address, const char **end) {
   run_t run;
-  return find(block, &run) ? run.end : NULL;
+  bool is = find(address, &run);
+  *end = is ? run.end : NULL;
+  return is ? run.block : NULL;
 }
 
 size_t hak_framed_usable(const void *block, const char *function) {

@@ -17,8 +17,8 @@
 void *hak_framed_alloc(size_t bytes, size_t align, size_t headroom, bool *zeroed);
 /* Whether the address lies in a run that has a block, live or waiting. */
 bool hak_framed_owns(const void *address);
-/* The end of the pages for blocks of the run that holds the address; NULL: there is none. */
-const char *hak_framed_end(const void *address);
+/* The block of the run that holds the address, and the end of its pages for blocks; NULL: there is none. */
+char *hak_framed_block(const void *address, const char **end);
 /* The bytes that were asked for; aborts on anything but the start of a live block. */
 size_t hak_framed_usable(const void *block, const char *function);
 /* Resize the block in place. False: it does not fit, or would leave half of it unused though `shrinks` is false. */

@@ -64,8 +64,9 @@ static bool resize(void *block, size_t bytes, bool shrinks) {
 /* Make pages of a run ordinary that the program protected. False: the block is lost, so that no other thread gets it.
  */
 static bool restore(void *block) {
-  const char *end = hak_page_attributes_any() ? hak_framed_end(block) : NULL;
-  return !end || hak_page_attributes_restore_range(block, end);
+  const char *end = NULL;
+  bool framed = hak_page_attributes_any() && hak_framed_block(block, &end);
+  return !framed || hak_page_attributes_restore_range(block, end);
 }
 
 static void free_named(void *block, const char *function) {

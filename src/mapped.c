@@ -370,13 +370,14 @@ bool hak_mapped_forget(size_t bytes) {
 }
 
 void hak_mapped_free(void *block, const char *function) {
-  region_t region = look_up(block, function, true);
+  region_t region = look_up(block, function, false);
   if (HAK_UNLIKELY(!is_whole_before(&region))) {
     hak_misuse(function, HAK_MISUSE_PAGE_START, block);
   }
   if (HAK_UNLIKELY(!is_whole_behind(&region))) {
     hak_misuse(function, HAK_MISUSE_PAGE_END, block);
   }
+  region = look_up(block, function, true); /* of two threads that free it at once, one finds nothing */
   count((size_t)(region.last - region.first), false);
   hak_limit_unreserve(slices_of(&region));
   let_wait(region);

@@ -1,6 +1,7 @@
 /* The place of an address: block, slab, class and offset. hak_misuse calls it. */
 #include "place.h"
 
+#include "framed.h"
 #include "large.h"
 #include "mapped.h"
 #include "options.h"
@@ -29,8 +30,16 @@ static void write_slice(hak_text_t *text, const void *address, uint32_t cls) {
   }
 }
 
+/* The bytes of a block with a frame or a mapping, and the offset in it; 0: no such block is around the address. */
+static size_t find_large(const void *address, size_t *offset) {
+  const char *end, *block = hak_hard.on ? hak_framed_block(address, &end) : NULL;
+  *offset = (uintptr_t)address - (uintptr_t)block;
+  bool inside = block && (uintptr_t)address >= (uintptr_t)block && (uintptr_t)address < (uintptr_t)end;
+  return inside ? (size_t)(end - block) : hak_mapped_place(address, offset);
+}
+
 void hak_place_write(hak_text_t *text, const void *address) {
-  size_t offset = 0, mapped = hak_mapped_place(address, &offset);
+  size_t offset = 0, mapped = find_large(address, &offset);
   if (mapped > 0) {
     hak_text_put(text, "a block of %zu bytes", mapped);
     write_offset(text, offset);
