@@ -1,7 +1,6 @@
 """`hak profile -- COMMAND`: whatever ends a process, its profile is complete, and what it inherited counts once."""
 
 import os
-
 from unittest.mock import Mock
 
 import pytest

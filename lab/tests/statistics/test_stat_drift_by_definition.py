@@ -259,3 +259,13 @@ def test_eight_samples_are_enough_and_a_straight_line_has_no_noise():
     found = drift.theil_sen(range(8), [2.0 * i for i in range(8)])
     assert (found.slope_per_s, found.low, found.high) == (2.0, 2.0, 2.0)
     assert drift._effective_samples(np.zeros(8)) == 8.0
+
+
+@pytest.mark.parametrize("level", [0.0, 0.1, -3.3, 1234.1])
+@pytest.mark.parametrize("slope", [0.0, 0.3, -0.3, 1e6])
+@pytest.mark.parametrize("begin_s", [0.0, 1e5])
+def test_a_line_without_noise_has_its_slope_as_interval(level, slope, begin_s):
+    t = begin_s + 0.1 * np.arange(50)
+    found = drift.theil_sen(t, level + slope * t)
+    error = 1e-6 * max(abs(slope), abs(level))
+    assert (found.low, found.high) == pytest.approx((slope, slope), abs=error)

@@ -221,3 +221,24 @@ def test_quantile_interval_is_honest_about_small_samples():
     _, low, high = quantile_interval(np.arange(100.0), 0.9999)
     assert high == math.inf and low <= 99
     assert median_interval(np.arange(1.0, 7.0))[1:] == (1.0, 6.0)
+
+
+@pytest.mark.parametrize(
+    ("values", "largest", "constant"),
+    [
+        ([0.1] * 10, None, True),
+        ([5.3] * 30, None, True),
+        ([1.0, 1.0 + 5e-13], None, True),
+        ([1.0, 1.0 + 2e-12], None, False),
+        ([-1.0, -1.0 + 5e-13], None, True),
+        ([-1.0, -1.0 + 2e-12], None, False),
+        ([1.0, 1.0 + 2e-12], 10.0, True),
+        ([1e-13, 3e-13], None, False),
+        ([1e-13, 3e-13], 1.0, True),
+        ([0.0, paired.ROUNDING], 1.0, True),
+        ([10.0, 8.0, 10.0], None, False),
+    ],
+)
+def test_values_that_only_rounding_sets_apart_are_constant(values, largest, constant):
+    found = paired.centred(np.array(values), largest)
+    assert found == pytest.approx(np.zeros(len(values)) if constant else np.array(values) - np.mean(values), abs=0)
