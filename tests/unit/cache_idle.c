@@ -103,7 +103,7 @@ static void what_a_used_bin_does_not_need_is_returned(void) {
 static void idle_memory_decays(void) {
   set_variable("HAKMEM_CACHE_C7=0");
   set_number("WARM_POOL_SIZE", 0);
-  set_number("RETAIN", INT64_MAX);
+  set_number("RETAIN", (int64_t)1 << 39);
   open_both();
   CHECK(bins_alloc(&mine, 4096) != NULL); /* keeps the slab of the events */
   alloc_many(&mine, HAK_SMALL_MAX, 10);
@@ -126,7 +126,7 @@ static void idle_memory_decays_beside_a_quiet_thread(void) {
   bool zeroed;
   set_variable("HAKMEM_CACHE_C7=0");
   set_number("WARM_POOL_SIZE", 0);
-  set_number("RETAIN", INT64_MAX);
+  set_number("RETAIN", (int64_t)1 << 39);
   open_both();
   CHECK(bins_alloc(&mine, 4096) != NULL);
   hak_arena_give_chunks(hak_arena_take_chunks(CHUNKS, 0, 1, false, &zeroed));
