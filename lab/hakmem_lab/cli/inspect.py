@@ -12,7 +12,7 @@ import typer
 from hakmem_lab.cli import flags
 from hakmem_lab.cli.flags import Format, JsonFile, Quiet, Require, RunName, StoreFolder
 from hakmem_lab.cli.measure import check_format, check_output, check_verdict, finish, write_result
-from hakmem_lab.errors import LabError, StoreError, nearest, refused
+from hakmem_lab.errors import LabError, StoreError, nearest, one_line, refused
 
 FORMATS = ("json", "csv", "openmetrics", "hyperfine")
 
@@ -86,7 +86,7 @@ def _show_list(folder: Path, rows: list[tuple]) -> None:
     if not rows:
         print(f"no runs in {folder}")
         return
-    short = [(*row[:-2], *(text[:60] for text in row[-2:])) for row in rows]
+    short = [(*row[:-2], *(one_line(text)[:60] for text in row[-2:])) for row in rows]
     output().print(table_of("", ("run", "kind", "verdict", "blocks", "sides", "question or command"), short))
 
 

@@ -22,7 +22,10 @@ def register(app: typer.Typer) -> None:
 
 def record(
     subject: Annotated[list[str], typer.Argument(metavar="PID | -- CMD", help="A process, or a program after --")],
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="TRACE", help="The file to write")],
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="TRACE", help="The file to write (default: PROGRAM.trace)"),
+    ] = None,
     seconds: Annotated[
         float | None, typer.Option(help="Seconds to record; the program then goes on", min=0.01, callback=seconds)
     ] = None,
@@ -40,6 +43,7 @@ def record(
     from hakmem_lab.trace import record as recording
 
     stack_bytes = mean_of(rate) if stacks else 0
+    output = output or Path(f"{Path(subject[0]).name}.trace")
     if output.is_file() and output.stat().st_size and not force:
         raise LabError(f"--output: {output} is there already: name another file, or overwrite it with --force")
     if subject[0].isdecimal():

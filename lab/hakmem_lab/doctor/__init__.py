@@ -46,12 +46,16 @@ class Report:
 
 
 def report(allocator: str, checks: Sequence[Check]) -> Report:
-    """The first check with `served` set decides the verdict; NOTHING comes before PART."""
+    """The first check with `served` set decides the verdict; NOTHING comes before PART. Without one, it is not known
+    where the main check could not be made."""
     for kind, words in ((NOTHING, "not served"), (PART, "served in part")):
         for check in checks:
             if check.served == kind:
                 what_to_do = f"; {check.remedy}" if check.remedy else ""
                 return Report(f"{words}: {check.found}{what_to_do}", False, kind == PART, tuple(checks))
+    for check in checks:
+        if (check.name, check.state) == (WHO, UNKNOWN):
+            return Report(f"not known: {check.found}", False, False, tuple(checks))
     beside = "".join(f"; {check.found}" for check in checks if check.beside)
     return Report(f"served by {allocator}{beside}", True, False, tuple(checks))
 

@@ -37,6 +37,7 @@ from hakmem_lab.errors import LabError
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.run import preflight, served
 from hakmem_lab.run.workload import Workload
+from hakmem_lab.system.compiled import Unkept
 from hakmem_lab.system.follower import Image
 from hakmem_lab.system.scripts import Damaged, interpreters
 
@@ -72,6 +73,8 @@ def command(words: Sequence[str], arm: Arm, follow: bool = True) -> Report:
     else:
         try:
             seen = preflight.look(workload.argv, env, workload)
+        except Unkept as error:
+            who = Check(WHO, UNKNOWN, str(error))
         except LabError as error:
             who = Check(WHO, PROBLEM, str(error).removeprefix("command: "), served=NOTHING)
         else:

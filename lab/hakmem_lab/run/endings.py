@@ -85,6 +85,7 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
 
+ON_TERMINAL: set[str] = set()  # lines that this command has written to a terminal, and need not repeat there
 UNITS = ("blocks", "builds")  # a note that begins with one of these names the counted unit
 
 
@@ -115,6 +116,8 @@ class Progress:
 
     def say(self, text: str) -> None:
         """A line that stays."""
+        if self._live:
+            ON_TERMINAL.add(text)
         if not self._quiet:
             self._clear()
             self._write(escaped(text, but="\n") + "\n")

@@ -32,6 +32,7 @@ from hakmem_lab.system import machine
 
 STEADY_S = 0.1
 REPEAT_LIMIT = 100
+SLOWER = 1.5  # by so much runs may be slower on average than the trials, which promise how long all of them take
 ATTEMPTS = 3
 PICKED = "picked"  # event: the trials chose the metric
 BESIDE_BLOCKS = 8  # of wall time beside it: enough for an interval of four comparisons
@@ -73,7 +74,7 @@ class Session(Recorder[AnyBlockSpec]):
         self.needed: Collection[str] | None = [arms[0].name] if KINDS[spec.kind].loses_arms else None
         self.untried: list[str] = []  # arms that a quick run leaves to its continuation
         self.repeat = 1
-        self.once_s = self.run_s = 0.0  # an execution; a run
+        self.once_s = self.run_s = self.overhead_s = 0.0  # an execution; a run; what a run takes besides
         self.runner = self.runner_type(self.workload, self.metrics)
         self.chosen = Chosen(schedule.ONE_BY_ONE)
         self._together: Together | None = None
@@ -137,8 +138,10 @@ class Session(Recorder[AnyBlockSpec]):
                 self.untried.append(arm.name)
                 continue
             self.progress.update(0, 1, " ".join(["trial:", *self.tag.values(), arm.name]))
+            began = time.monotonic()
             trial = self.runner.trial(arm)
             if trial["ok"]:
+                self.overhead_s = max(self.overhead_s, time.monotonic() - began - trial["wall_s"])
                 trials.append(trial)
                 continue
             if trial.get("lost"):
@@ -208,10 +211,11 @@ class Session(Recorder[AnyBlockSpec]):
         return min(REPEAT_LIMIT, math.ceil(STEADY_S / wall_s)) if wall_s < STEADY_S and not self.spec.server else 1
 
     def _announce(self, most: int, first: int) -> None:
-        text = f"run {self.file.id}: at most {endings.duration(self.run_s * most)} ({most} runs)"
+        each_s = SLOWER * (self.run_s + self.overhead_s)
+        text = f"run {self.file.id}: at most {endings.duration(each_s * most)} ({most} runs)"
         if first < most:
             soon = "the machine is quiet" if KINDS[self.spec.kind].one_arm else "the difference is large"
-            text += f", {endings.duration(self.run_s * first)} if {soon}"
+            text += f", {endings.duration(each_s * first)} if {soon}"
         if self.repeat > 1:
             text += f"; a run is {self.repeat} executions, since one takes only {self.once_s * 1e3:.1f} ms"
         self.progress.say(text)

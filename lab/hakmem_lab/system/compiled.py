@@ -1,9 +1,12 @@
 """The laboratory's programs and libraries in C. A wheel contains them; elsewhere they are compiled at their first use,
 into the user's cache."""
 
+import contextlib
+import errno
 import hashlib
 import os
 import shutil
+import stat
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -16,12 +19,30 @@ FLAGS = ("-std=c17", "-D_GNU_SOURCE", "-O2")
 NEEDS = {"stdio.h": "libc6-dev"}  # header that all sources need -> its Debian package
 
 
+class Unkept(LabError):
+    """A program of hak's own cannot be stored anywhere, so that nothing can be found out by it."""
+
+
 def cache_folder() -> Path:
     """The user's cache folder."""
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     if not os.path.isabs(cache):
         raise LabError("hak has no folder for the programs that it compiles: set XDG_CACHE_HOME to one")
     return Path(cache) / "hakmem-lab"
+
+
+def _writable(folder: Path) -> Path:
+    """The folder, made if need be; where nothing can be written to it, one in TMPDIR that is this user's alone."""
+    with contextlib.suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+        if os.access(folder, os.W_OK | os.X_OK):
+            return folder
+    other = Path(tempfile.gettempdir()) / f"hakmem-lab-{os.getuid()}"
+    other.mkdir(mode=0o700, exist_ok=True)
+    found = other.lstat()
+    if found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o022 or not stat.S_ISDIR(found.st_mode):
+        raise OSError(errno.EACCES, f"{folder} cannot be written, and {other} is not this user's alone")
+    return other
 
 
 def compiled(
@@ -47,6 +68,11 @@ def compiled(
     if (BROUGHT / file).exists():
         return BROUGHT / file
     path = cache_folder() / file
+    if not path.exists():
+        with refused(
+            f"hak cannot keep its {purpose} in {path.parent}", "; set XDG_CACHE_HOME to another folder", Unkept
+        ):
+            path = _writable(path.parent) / file
     if not path.exists():
         folder = ("-I", str(include)) if include else ()
         _compile(path, name, sources, [(*folder, *flags) for flags in attempts], purpose, NEEDS | dict(needs))
@@ -77,8 +103,7 @@ def _compile(
 ) -> None:  # fmt: skip
     compiler = _compiler(purpose, needs)
     units = [str(source) for source in sorted(sources) if source.suffix == ".c"]
-    with refused(f"hak cannot keep its {purpose} in {path.parent}", "; set XDG_CACHE_HOME to another folder"):
-        path.parent.mkdir(parents=True, exist_ok=True)
+    with refused(f"hak cannot keep its {purpose} in {path.parent}", "; set XDG_CACHE_HOME to another folder", Unkept):
         opened = tempfile.TemporaryDirectory(dir=path.parent)
     with opened as folder:
         built = Path(folder) / name

@@ -132,6 +132,8 @@ class Collector:
         if not line:
             return Recorded(self._path, _size(self._path), False, {"reason": "the collector was killed"})
         found = json.loads(line)
+        if found["bytes"] == 0:  # the disk was full from the beginning
+            self._path.unlink(missing_ok=True)
         end = found["end"] if found["complete"] else found["end"] | _counted(self._path)
         return Recorded(self._path, found["bytes"], found["complete"], end)
 

@@ -57,3 +57,65 @@ def test_an_open_comparison_says_of_every_arm_what_is_decided_and_what_is_not():
         "Not decided: near (0.9 % faster [0.7, 1.2], but whether by the 1 % that matters is open); "
         "noisy (no difference shown: 8 % slower to 8 % faster).",
     )
+
+
+def test_comparisons_stand_by_side_and_names_on_one_line():
+    from hakmem_lab.show.terminal import output, table_of
+    from hakmem_lab.show.terminal.render import by_side
+
+    rows = [{"treatment": side, "metric": metric} for metric in ("wall", "rss") for side in ("b", "a")]
+    assert [row["treatment"] + row["metric"] for row in by_side(rows)] == ["bwall", "brss", "awall", "arss"]
+    console = output()
+    with console.capture() as got:
+        console.print(table_of("", ("run", "about"), [("20261129-110048-ab-3360", "x" * 300), ("sh -c 'a\n  b'", "c")]))
+    assert "20261129-110048-ab-3360" in got.get() and "sh -c 'a b'" in got.get()
+
+
+def test_candidates_left_out_for_one_reason_are_one_line():
+    from hakmem_lab.show.kinds.tune import together
+
+    texts = [f"c{n} is left out: the budget had no time to try it" for n in range(12)]
+    assert together([*texts, "d is left out: it failed", "e failed too often"]) == [
+        "c0, c1, c2, c3 and 8 more are left out: the budget had no time to try it",
+        "d is left out: it failed",
+        "e failed too often",
+    ]
+
+
+def test_a_warning_that_stands_on_the_terminal_is_not_repeated(monkeypatch):
+    import io
+
+    from hakmem_lab.run import endings
+
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.setattr(endings, "ON_TERMINAL", set())
+    endings.Progress(Terminal()).say("warning: it is busy")
+    endings.Progress(io.StringIO()).say("warning: into a file")
+    assert sorted(endings.ON_TERMINAL) == ["warning: it is busy"]
+
+
+def test_a_neutral_row_shows_the_interval_that_decided_it():
+    from hakmem_lab.show.figures import told
+
+    row = {"metric": "wall", "treatment": "a", "control": "b", "verdict": "NEUTRAL", "estimate": 0.001, "ci_low": None}
+    row |= {"ci_high": None, "equivalence_low": -0.004, "equivalence_high": 0.006}
+    said = told({"metric": {"name": "wall"}}, row)
+    assert "too few blocks" not in said and "0.4 % slower to 0.6 % faster" in said
+
+
+def test_the_promised_time_has_room_for_slower_runs_and_for_what_hak_does_between_them():
+    """Beside other work, 82 runs that should have taken 56 s took 82 s; runs of 3 s took 10 s with hak's part."""
+    from types import SimpleNamespace
+
+    from hakmem_lab.run.session import Session
+
+    said = []
+    session = SimpleNamespace(file=SimpleNamespace(id="x"), run_s=56 / 82, overhead_s=0.0, repeat=1)
+    session.progress = SimpleNamespace(say=said.append)
+    Session._announce(session, 82, 82)
+    session.run_s, session.overhead_s = 0.1, 0.15
+    Session._announce(session, 30, 30)
+    assert said == ["run x: at most 1 min 24 s (82 runs)", "run x: at most 11 s (30 runs)"]

@@ -1,8 +1,10 @@
 """`hak doctor -- COMMAND`: which programs the allocator serves, and the answers for those that it does not serve."""
 
+import os
 import shutil
 import subprocess
 import sys
+import tempfile
 
 import pytest
 
@@ -363,3 +365,19 @@ def test_sanitizers_of_other_platforms(doctor, tmp_path, runtime, linked):
     assert found.served is False
     assert found.state("sanitizer") == "problem"
     assert runtime in found.said("sanitizer") and sanitizer.option in found.verdict
+
+
+def test_a_home_that_is_read_only_changes_nothing(doctor, fakes, monkeypatch, tmp_path):
+    """The launcher is kept in TMPDIR instead."""
+    monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null/cache")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert doctor(fakes.program, "exit", 0).verdict == f"served by {fakes.allocator}"
+    assert list((tmp_path / f"hakmem-lab-{os.getuid()}").iterdir())
+
+
+def test_without_a_place_for_its_launcher_the_verdict_is_not_known(doctor, fakes, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null/cache")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / f"hakmem-lab-{os.getuid()}").touch()
+    found = doctor(fakes.program, "exit", 0)
+    assert found.verdict.startswith("not known: hak cannot keep its ") and found.status == 1

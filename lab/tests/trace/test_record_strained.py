@@ -183,9 +183,21 @@ def test_a_recorder_that_cannot_be_preloaded_is_refused(hak, path, tmp_path):
     answer = hak("record", "-o", path, "--", "true", env=os.environ | {"XDG_CACHE_HOME": str(tmp_path / "a folder")})
     assert answer.status == 2
     assert "XDG_CACHE_HOME" in answer.message()
-    answer = hak("record", "-o", path, "--", "true", env=os.environ | {"XDG_CACHE_HOME": "/dev/null/cache"})
-    assert answer.status == 2
-    assert "XDG_CACHE_HOME" in answer.message()
+    answer = hak(
+        "record",
+        "-o",
+        path,
+        "--",
+        "true",
+        env=os.environ | {"XDG_CACHE_HOME": "/dev/null/cache", "TMPDIR": str(tmp_path)},
+    )
+    assert answer.status == 0 and (tmp_path / f"hakmem-lab-{os.getuid()}").is_dir()
+
+
+def test_a_trace_has_the_name_of_its_program_if_none_is_given(hak, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert hak("record", "--", "/bin/true").status == 0
+    assert (tmp_path / "true.trace").stat().st_size > 0
 
 
 def test_a_long_name_of_the_folder_for_temporary_files_is_none_of_the_users_business(record, tmp_path):

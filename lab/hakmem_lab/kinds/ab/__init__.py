@@ -46,8 +46,8 @@ def check_blocks(spec: BlockSpec, source: str, plan: Plan, comparisons: int = 1)
     least = plan.least_blocks(spec.alpha / comparisons)
     if plan.looks[-1] < least:
         raise LabError(
-            f"{source}: max-blocks: {plan.looks[-1]} blocks are too few for any verdict at alpha {spec.alpha:g} with "
-            f"{len(plan.looks)} look{'s' if len(plan.looks) > 1 else ''} and {comparisons + 1} arms: at least {least}"
+            f"{source}: max-blocks: {plan.looks[-1]} blocks are too few for any verdict: {comparisons + 1} sides "
+            f"and an allowed error rate of {spec.alpha:g} take at least {least}"
         )
     return plan.looks[-1], min(plan.looks[0], least)
 

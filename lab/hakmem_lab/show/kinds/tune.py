@@ -3,11 +3,12 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from hakmem_lab.judge.words import listed
 from hakmem_lab.show.terminal import filled
 
 Record = dict[str, Any]
 
-DEFAULT = "default"
+DEFAULT, LEFT_OUT = "default", " is left out: "
 FOREMOST = 10
 
 
@@ -37,5 +38,17 @@ def tables(result: Record) -> Iterator:
     rungs = ([f"{rung['blocks']} blocks", str(rung["arms"]), str(len(rung["kept"])), rung["kept"][0]]
              for rung in tune["rungs"])  # fmt: skip
     yield from filled(f"Choice among {tune['candidates']} candidates", ("after", "candidates", "left", "best"), rungs)
-    for text in (*tune["left_out"], *tune["notes"]):
+    for text in (*together(tune["left_out"]), *tune["notes"]):
         yield f"- {text}"
+
+
+def together(texts: Sequence[str]) -> list[str]:
+    """One line for all candidates that are left out for the same reason."""
+    names: dict[str, list[str]] = {}
+    for text in texts:
+        name, _, why = text.partition(LEFT_OUT)
+        names.setdefault(why or text, []).append(name)
+    return [
+        found[0] if why == found[0] else f"{listed(found)} {'is' if len(found) == 1 else 'are'} left out: {why}"
+        for why, found in names.items()
+    ]

@@ -1,12 +1,14 @@
 """Tables of the terminal, and the figures in them."""
 
 import math
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 
 from hakmem_lab.errors import escaped
 
 WIDE_COLUMNS = 120
+UNBROKEN = ("run",)  # columns of names to copy
 SIGNIFICANT, MOST_DIGITS, TINY = 3, 6, 1e-9
 # Unit of a metric -> (factor, unit shown), the greatest first.
 PREFIXES = {
@@ -51,9 +53,10 @@ def table_of(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], 
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
     for index, column in enumerate(columns):
         of_words = {index, index - len(columns)} & {0, *words}
-        table.add_column(column, justify="left" if of_words else "right", overflow="fold")
-    for row in rows:
-        table.add_row(*map(_cell, row))
+        folded = column not in UNBROKEN
+        table.add_column(column, justify="left" if of_words else "right", overflow="fold", no_wrap=not folded)
+    for first, *others in rows:
+        table.add_row(_cell(re.sub(r"\s*\n\s*", " ", first)), *map(_cell, others))
     return table
 
 

@@ -1,8 +1,9 @@
 """A result on the terminal."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from hakmem_lab.judge import explain, words
+from hakmem_lab.run import endings
 from hakmem_lab.show import conditions, figures, kinds
 from hakmem_lab.show.kinds import tune
 from hakmem_lab.show.terminal import STYLES, filled, number, output
@@ -14,6 +15,8 @@ def show(result: dict) -> None:
     if result.get("question"):
         console.print(result["question"], style="italic")
     for text in result.get("warnings", []):
+        if console.is_terminal and f"warning: {text}" in endings.ON_TERMINAL:
+            continue
         console.print(f"warning: {text}", style="yellow")
     found = explain.explain(result)
     if found.verdict:
@@ -26,9 +29,17 @@ def show(result: dict) -> None:
         first, count = result["failures"][0], len(result["failures"])
         said = f"{count} failed run{'s' * (count != 1)}, the first: {first['arm']}: {first['why']}"
         console.print(said, style="yellow")
-    console.print(f"run {result['id']}, {result['blocks']} blocks; hak report {result['id']}", style="dim")
+    console.print(
+        f"run {result['id']}, {result['blocks']} blocks; hak report {result['id']}", style="dim", soft_wrap=True
+    )
     for where, line in tune.service_lines(result):  # last and together, since users copy them
         console.print(f"{where}\n{line}", soft_wrap=True)
+
+
+def by_side(rows: Sequence[dict]) -> list[dict]:
+    """The comparisons with those of one side together; sides and metrics in their order."""
+    sides = list(dict.fromkeys(row["treatment"] for row in rows))
+    return sorted(rows, key=lambda row: sides.index(row["treatment"]))
 
 
 def _tables(result: dict) -> Iterator:
@@ -40,7 +51,8 @@ def _tables(result: dict) -> Iterator:
     yield from filled(title, ("median of", *heads), medians)
     if more:
         yield more
-    if rows := result.get("comparisons"):
+    if rows := by_side(result.get("comparisons") or []):
+        result = result | {"comparisons": rows}
         schedules = figures.schedules(result)
         heads = ["side", "metric", f"effect [{100 * rows[0]['level']:.3g} % interval]", "verdict"]
         heads += ["schedule"] if any(schedules) else []
