@@ -9,7 +9,7 @@
 #include "check.h"
 #include "churn.h"
 
-enum { THREADS = 4, SLOTS = 64, CHILD_BLOCKS = 12000 };
+enum { THREADS = 5, SLOTS = 64, TURN_STEPS = 500, CHILD_BLOCKS = 12000 };
 
 struct published {
   _Atomic(unsigned char *) start; /* NULL: the program has no block here */
@@ -83,6 +83,24 @@ static void *work(void *argument) {
   return NULL;
 }
 
+static void *work_a_turn(void *argument) {
+  struct worker *worker = argument;
+  for (unsigned i = 0; i < TURN_STEPS; i++)
+    step(worker);
+  return NULL;
+}
+
+/* One thread after the other, so that a fork may come while a thread ends. */
+static void *work_in_turns(void *argument) {
+  struct worker *worker = argument;
+  while (!atomic_load_explicit(&stop, memory_order_relaxed)) {
+    pthread_t id;
+    CHECK(pthread_create(&id, NULL, work_a_turn, worker) == 0 && pthread_join(id, NULL) == 0);
+    atomic_fetch_add_explicit(&worker->rounds, 1, memory_order_relaxed);
+  }
+  return NULL;
+}
+
 static void each_published(void (*act)(struct churn_block block)) {
   for (unsigned i = 0; i < THREADS * SLOTS; i++) {
     struct churn_block block = block_of(&workers[i / SLOTS].slots[i % SLOTS]);
@@ -115,7 +133,7 @@ int main(int count, char **arguments) {
   unsigned forks = check_count(arguments[3]);
   for (unsigned i = 0; i < THREADS; i++) {
     workers[i].random = i + 1;
-    CHECK(pthread_create(&workers[i].id, NULL, work, &workers[i]) == 0);
+    CHECK(pthread_create(&workers[i].id, NULL, i == 0 ? work_in_turns : work, &workers[i]) == 0);
   }
   for (unsigned number = 0; number < forks; number++) {
     pid_t child = fork();
