@@ -85,7 +85,7 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
 
-ON_TERMINAL: set[str] = set()  # lines that this command has written to a terminal, and need not repeat there
+ON_TERMINAL: set[str] = set()  # warnings of this command that a terminal shows already
 UNITS = ("blocks", "builds")  # a note that begins with one of these names the counted unit
 
 
@@ -111,13 +111,13 @@ class Progress:
 
     def warn(self, text: str) -> None:
         """A warning that stays. --quiet does not hide it."""
+        if self._stream.isatty():
+            ON_TERMINAL.add(text)
         self._clear()
         self._write(escaped(f"warning: {text}", but="\n") + "\n")
 
     def say(self, text: str) -> None:
         """A line that stays."""
-        if self._live:
-            ON_TERMINAL.add(text)
         if not self._quiet:
             self._clear()
             self._write(escaped(text, but="\n") + "\n")

@@ -49,7 +49,8 @@ def test_who_names_allocators_is_told_of_all_that_are_missing(bare, here, store,
 
 def test_the_baseline_that_was_named_is_not_left_out(bare, here, store, fakes):
     answer = here("compare", "--baseline", "mimalloc", "--quiet", "--", fakes.program)
-    assert answer.message().endswith("mimalloc is not installed: apt install libmimalloc2.0")
+    assert answer.status == 2
+    assert answer.err.splitlines()[-1].endswith("mimalloc is not installed: apt install libmimalloc2.0")
 
 
 def test_what_make_peers_builds_is_named_with_it():

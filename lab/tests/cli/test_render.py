@@ -92,9 +92,9 @@ def test_a_warning_that_stands_on_the_terminal_is_not_repeated(monkeypatch):
             return True
 
     monkeypatch.setattr(endings, "ON_TERMINAL", set())
-    endings.Progress(Terminal()).say("warning: it is busy")
-    endings.Progress(io.StringIO()).say("warning: into a file")
-    assert sorted(endings.ON_TERMINAL) == ["warning: it is busy"]
+    endings.Progress(Terminal()).warn("it is busy")
+    endings.Progress(io.StringIO()).warn("into a file")
+    assert sorted(endings.ON_TERMINAL) == ["it is busy"]
 
 
 def test_a_neutral_row_shows_the_interval_that_decided_it():

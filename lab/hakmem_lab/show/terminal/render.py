@@ -15,7 +15,7 @@ def show(result: dict) -> None:
     if result.get("question"):
         console.print(result["question"], style="italic")
     for text in result.get("warnings", []):
-        if console.is_terminal and f"warning: {text}" in endings.ON_TERMINAL:
+        if console.is_terminal and text in endings.ON_TERMINAL:
             continue
         console.print(f"warning: {text}", style="yellow")
     found = explain.explain(result)
