@@ -1,7 +1,8 @@
-"""What the schedules measure: python benchmarks/schedules.py aa|bias [--blocks N]. Prints a table; keeps nothing.
+"""What schedules measure: python benchmarks/schedules.py aa|bias|sharing [--blocks N]. Prints a table; keeps nothing.
 
 aa: the spread of a block of four runs of one program against itself, for each schedule. bias: the effect that a block
-shows for a known amount of further work or of further cache misses, for working sets of 32 KiB to 1 GiB.
+shows for a known amount of further work or of further cache misses, for working sets of 32 KiB to 1 GiB. sharing: what
+a working set costs because the other side uses the same caches.
 """
 
 import argparse
@@ -121,15 +122,29 @@ def print_bias(blocks: int, work: Path) -> None:
                 print(f"| {kind} {size} | {way} | {' | '.join(cells)} |", flush=True)
 
 
+def print_sharing(blocks: int, work: Path) -> None:
+    """How much more a side with a large working set needs together than alone, measured against one of 32 KiB."""
+    print("| set | alone: time ÷ that of 32 KiB | together | together ÷ alone |\n|---|---:|---:|---:|")
+    small = work_command(work, "chase", SETS_KIB[0])
+    for kib in SETS_KIB:
+        ways = measured(small, work_command(work, "chase", kib), PRINTED)
+        alone, together = (ways[way](blocks) for way in ("one by one, pinned", "together"))
+        apart = statistics.fmean(together) - statistics.fmean(alone)
+        error = math.sqrt(sum(statistics.variance(each) / len(each) for each in (alone, together)))
+        size = f"{kib} KiB" if kib < 1024 else f"{kib >> 10} MiB"
+        levels = [f"{math.exp(statistics.fmean(each)):.3f}" for each in (alone, together)]
+        print(f"| {size} | {' | '.join(levels)} | {100 * as_ratio(apart):+.1f} ± {100 * error:.1f} % |", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("table", choices=["aa", "bias"])
+    parser.add_argument("table", choices=["aa", "bias", "sharing"])
     parser.add_argument("--blocks", type=int, default=16)
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="hak-") as folder:
         work = Path(folder) / "work"
         subprocess.run(["cc", "-O2", "-o", work, WORK], check=True)
-        (print_aa if asked.table == "aa" else print_bias)(asked.blocks, work)
+        {"aa": print_aa, "bias": print_bias, "sharing": print_sharing}[asked.table](asked.blocks, work)
 
 
 if __name__ == "__main__":

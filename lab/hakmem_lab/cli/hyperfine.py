@@ -82,7 +82,7 @@ def run(words: Sequence[str], own: dict[str, Any], params: dict[str, Any]) -> No
     }  # fmt: skip
     keys = {name: params.get(name) for name in ("set_", "seed", "store", "json", "format_", "require", "quiet")}
     keys |= {name: own[name] for name in ("setup", "prepare", "cleanup")} | {"warm_up": own["warmup"] or 0}
-    keys |= {"parameters": [*commands.values()]}
+    keys |= {"parameters": [*commands.values()], "metric": "wall"}
     keys |= {"expect_exit": ANY_EXIT if own["ignore_failure"] else None, **_blocks(len(every) if several else 2, own)}
     try:
         measure("compare", keys | arms)

@@ -67,8 +67,9 @@ async def is_better(
 
     Without command: before and after are two command lines, such as './old args' and './new args'. With command (a
     list of words): before and after are allocators that it runs on, such as glibc, hakmem, jemalloc, ./lib.so or
-    hakmem,NAME=VALUE. metric: wall (default), cpu, rss, faults or regex:PATTERN on the output. limits: metrics that
-    must not get worse by more, such as 'rss=10%'. quick: a first estimate within 30 s in place of a verdict.
+    hakmem,NAME=VALUE. metric: wall, cpu, rss, faults or regex:PATTERN on the output (default: cpu for a program with
+    one busy thread, otherwise wall). limits: metrics that must not get worse by more, such as 'rss=10%'. quick: a first
+    estimate within 30 s in place of a verdict.
     """
     words = ["ab", *_flags(metric, margin, quick, limits or []), "--max-blocks", str(max_blocks)]
     words += ["--higher-is-better"] if higher_is_better else []

@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from hakmem_lab.store.query import finished_blocks, runs_of
+from hakmem_lab.store.query import BESIDE, finished_blocks, runs_of
 from hakmem_lab.store.runs import RunFile
 
 KIB = 1024
@@ -18,7 +18,7 @@ def exported(files: Iterable[RunFile]) -> str:
 
 
 def _rows(header: dict[str, Any], records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    blocks = finished_blocks(records, "measure")
+    blocks = [*finished_blocks(records, "measure"), *finished_blocks(records, BESIDE)]
     found = []
     for arm in header["arms"]:
         every = [each for run in runs_of(blocks, arm["name"]) for each in run.get("executions") or [run]]

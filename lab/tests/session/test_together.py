@@ -1,5 +1,7 @@
 """Runs whose sides are measured together: what is kept, shown, resumed, and when they part."""
 
+import json
+
 import pytest
 
 from hakmem_lab.kinds import aa
@@ -121,6 +123,8 @@ def test_without_a_metric_processor_time_decides_and_wall_time_stands_beside_it(
     assert all(arm["wall_s"] > 0.05 for arm in result["arms"])
     beside = records("run", phase="beside")
     assert len(beside) == 4 * 8 and not any("schedule" in run for run in beside)
+    rows = json.loads(here("export", "last", "--format", "hyperfine").out)["results"]
+    assert [len(row["times"]) for row in rows] == [16, 16]
     here("resume", "last", "--more", "1", "--quiet")
     assert len(records("run", phase="beside")) == 4 * 8
     assert records("header")[0]["spec"]["metric"] == "cpu"
@@ -135,3 +139,10 @@ def test_a_first_estimate_comes_after_three_blocks(here, fakes):
     result = here("ab", *ARMS, "--repeat", "1", "--quick", "--json", "-", "--", fakes.program, "burn", "60").result()
     assert result["blocks"] == 3 and result["metric"]["name"] == "cpu"
     assert not any(row["metric"] == "wall" for row in result["comparisons"])
+
+
+def test_a_benchmark_of_commands_is_one_of_wall_time(here, records, fakes):
+    commands = [f"{fakes.program} burn {ms}" for ms in (40, 60)]
+    here("bench", "-r", "12", "--quiet", *commands)
+    assert records("header")[0]["spec"]["metric"] == "wall"
+    assert not any(run.get("schedule") for run in records("run"))

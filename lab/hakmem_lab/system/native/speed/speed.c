@@ -1,6 +1,6 @@
-/* Times a fixed piece of arithmetic again and again: speed SECONDS. Prints, for each time, when it ended in microseconds
- * since the start, and the processor time that it took in nanoseconds. Other programs that use the processor meanwhile
- * do not count. */
+/* Times a fixed piece of arithmetic again and again: speed SECONDS. Prints, for each time, when it ended in
+ * microseconds since the start, and the processor time that it took in nanoseconds. Other programs that use the
+ * processor meanwhile do not count. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
