@@ -1,7 +1,7 @@
-// starts CPU ROUNDS LIBRARY,... -- PROGRAM ARGUMENTS...: runs the program once a round with each library preloaded (`-`: none),
-// all at once on processor CPU, and prints a line a run: library number, page faults, peak KiB, processor seconds. All
-// of it includes the program's children. With CPU -1 the runs follow one another. The program's output goes to standard
-// error.
+// starts CPU ROUNDS LIBRARY,... -- PROGRAM ARGUMENTS...: runs the program once a round with each library preloaded
+// (`-`: none), all at once on processor CPU, and prints a line a run: library number, page faults, peak KiB, processor
+// seconds. All of it includes the program's children. With CPU -1 the runs follow one another. The program's output
+// goes to standard error.
 #define _GNU_SOURCE
 #include <sched.h>
 #include <signal.h>

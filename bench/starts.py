@@ -57,7 +57,11 @@ Run = collections.namedtuple("Run", "faults peak_kib seconds")
 
 def sides(text):
     """NAME=PATH,...: what is preloaded; `-` stands for nothing."""
-    return dict(part.split("=", 1) for part in text.split(","))
+    found = dict(part.split("=", 1) for part in text.split(","))
+    for path in found.values():
+        if path != "-" and not Path(path).is_file():
+            raise argparse.ArgumentTypeError(f"{path}: no such library")  # the loader would only warn
+    return found
 
 
 def default_sides(folder):
@@ -89,7 +93,7 @@ def system_calls(command, library):
 
 
 def table(title, names, rows, digits):
-    """rows: of each command, a figure for each side. Prints them, and the means of the quotients with the first side."""
+    """rows: of each command, a figure for each side. Prints them, and the means of the quotients with the first."""
     print(f"\n| {title} | {' | '.join(names)} |\n|---|{'---|' * len(names)}")
     for command, figures in rows.items():
         print(f"| {command} | {' | '.join(f'{figure:,.{digits}f}' for figure in figures)} |")
@@ -132,10 +136,10 @@ def main():
             processor = max(os.sched_getaffinity(0))
             timed = {name: measure(command, libraries, processor, arguments.rounds)
                      for name, command in commands.items()}  # fmt: skip
-            seconds = {name: [statistics.median(run.seconds for run in side) for side in runs]
+            seconds = {name: [max(statistics.median(run.seconds for run in side), 1e-6) for side in runs]
                        for name, runs in timed.items()}  # fmt: skip
             table(f"processor time, ÷ {next(iter(chosen))}", chosen,
-                  {name: [max(s, 1e-6) / max(figures[0], 1e-6) for s in figures] for name, figures in seconds.items()}, 2)  # fmt: skip
+                  {name: [each / figures[0] for each in figures] for name, figures in seconds.items()}, 2)  # fmt: skip
 
 
 if __name__ == "__main__":

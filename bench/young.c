@@ -1,6 +1,6 @@
-// young THREADS sleep|end: each thread allocates twenty blocks of 16 to 400 bytes, and writes them. Then it sleeps until
-// all threads have done so, or frees them and ends before the next one begins. Prints page faults and resident KiB a
-// thread.
+// young THREADS sleep|end: each thread allocates twenty blocks of 16 to 400 bytes, and writes them. Then it sleeps
+// until all threads have done so, or frees them and ends before the next one begins. Prints page faults and resident
+// KiB a thread.
 #include "bench.h"
 
 #include <pthread.h>

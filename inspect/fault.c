@@ -13,7 +13,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-static struct sigaction before;
+static struct sigaction before HAK_LARGE_DATA;
 static _Atomic bool reporting;
 
 typedef struct access {

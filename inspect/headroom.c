@@ -29,7 +29,7 @@ static struct {
   const version_t *version;
   uint64_t limit;
   _Atomic uint64_t next_ms, next_allocated;
-} watched;
+} watched HAK_LARGE_DATA;
 
 /* The number in a file; UINT64_MAX if the file is missing or holds other text. */
 static uint64_t parse(const char *text) {

@@ -13,7 +13,7 @@ static struct {
   size_t buckets, live; /* number of buckets, a power of two; number of records in them */
   hak_sample_t *unused;
 } table = {.bucket = &only_bucket, .buckets = 1};
-static _Atomic size_t out[HAK_BIN_COUNT]; /* live records by class; written under the lock */
+static _Atomic size_t out[HAK_BIN_COUNT] HAK_LARGE_DATA; /* live records by class; written under the lock */
 
 static hak_sample_t **bucket_of(const void *block) {
   uint64_t hash = ((uintptr_t)block >> HAK_BLOCK_SHIFT) * 0x9e3779b97f4a7c15U;

@@ -46,14 +46,25 @@ static bool view_chunk(char *base, hak_chunk_t *view) {
   return ok;
 }
 
-/* The counter to which the slice belongs. */
-static double *owner_of(const hak_chunk_t *view, size_t slice) {
+/* The class of the first block in a page of a mixed slab. */
+static uint32_t class_in_page(const char *page) {
+  uint32_t cls = HAK_CLASS_NONE;
+  for (const char *at = page; at < page + PAGE_LEAST && cls == HAK_CLASS_NONE; at += HAK_BLOCK_MIN) {
+    cls = hak_class_at(at);
+  }
+  return cls;
+}
+
+/* The counter to which the page belongs. */
+static double *owner_of(const hak_chunk_t *view, size_t at) {
+  size_t slice = at >> HAK_SLICE_SHIFT;
   if (view->free >> slice & 1) {
     return &picture->told.row[HAK_RESIDENT_RETAINED];
   }
-  uint32_t cls = hak_class_at(view->base + (slice << HAK_SLICE_SHIFT));
+  uint32_t cls = hak_slice_class(view->base + at);
+  cls = cls == HAK_CLASS_MIXED ? class_in_page(view->base + at) : cls;
   if (cls == HAK_CLASS_NONE && slice >= HAK_SLAB_SLICES && slice % HAK_SLAB_SLICES == 0) { /* a slab's fifth slice? */
-    uint32_t before = hak_class_at(view->base + ((slice - HAK_SLAB_SLICES) << HAK_SLICE_SHIFT));
+    uint32_t before = hak_slice_class(view->base + ((slice - HAK_SLAB_SLICES) << HAK_SLICE_SHIFT));
     cls = hak_slab_slices(before) > HAK_SLAB_SLICES ? before : cls;
   }
   if (cls == HAK_CLASS_SAMPLED) {
@@ -82,7 +93,7 @@ static void count_slices(const hak_chunk_t *view) {
   for (size_t at = 0; at < HAK_CHUNK_BYTES; at += page) {
     size_t slice = at >> HAK_SLICE_SHIFT;
     if (resident[at / page] & 1 && view->present >> slice & 1) {
-      *owner_of(view, slice) += (double)page;
+      *owner_of(view, at) += (double)page;
     }
   }
 }

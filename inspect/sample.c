@@ -162,6 +162,7 @@ HAK_COLD static void catch_up(hak_heap_t *heap) {
   heap->sample_random = seed ? hak_random_mix(atomic_fetch_add(&sampler.seed, 1)) : hak_os_random();
   bool on = hak_sample_takes(heap->sample_setting);
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
+    hak_touch(heap, c);
     heap->info[c].sample_left = on ? draw(heap, c) : 0;
     if (!on && c <= HAK_BATCH_LAST) {
       hak_policy_drop_quota(heap, c);

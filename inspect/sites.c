@@ -18,7 +18,16 @@ hak_lock_t hak_sites_lock = HAK_LOCK_INIT;
 /* The site without a stack, also used once the table is full. */
 static hak_site_t nowhere;
 
-hak_sites_t hak_sites = {.latest = &nowhere};
+hak_sites_t hak_sites HAK_LARGE_DATA;
+
+/* It is the last one of the list, for readers of the process, too. */
+static hak_site_t *no_stack(void) {
+  hak_site_t *none = NULL;
+  atomic_compare_exchange_strong_explicit(&hak_sites.latest, &none, &nowhere, memory_order_release,
+                                          memory_order_relaxed);
+  return &nowhere;
+}
+
 /* Made with the first site: static data of the library would count against the limits of small programs. */
 typedef struct buckets {
   _Atomic(hak_site_t *) sites[HAK_SITE_BUCKETS];
@@ -130,7 +139,7 @@ static hak_site_t *make_locked(uint64_t hash, const uintptr_t *pcs, size_t count
   for (size_t i = 0; i < count; i++) {
     hak_frame_t *frame = intern_locked(pcs[i]);
     if (!frame) {
-      return &nowhere;
+      return no_stack();
     }
     frames[i] = frame->index;
   }
@@ -144,7 +153,7 @@ static hak_site_t *make_locked(uint64_t hash, const uintptr_t *pcs, size_t count
   site->frame_count = (uint32_t)count;
   site->hash = hash;
   site->next = atomic_load_explicit(bucket, memory_order_relaxed);
-  site->older = atomic_load_explicit(&hak_sites.latest, memory_order_relaxed);
+  site->older = hak_site_next(NULL);
   atomic_store_explicit(bucket, site, memory_order_release);            /* pairs with find */
   atomic_store_explicit(&hak_sites.latest, site, memory_order_release); /* pairs with hak_site_next */
   return site;
@@ -152,12 +161,12 @@ static hak_site_t *make_locked(uint64_t hash, const uintptr_t *pcs, size_t count
 
 hak_site_t *hak_site_of(const uintptr_t *pcs, size_t count) {
   uint64_t hash = hash_of(pcs, count);
-  hak_site_t *site = count > 0 ? find(hash, count) : &nowhere;
+  hak_site_t *site = count > 0 ? find(hash, count) : no_stack();
   if (site) {
     return site;
   }
   if (!lock_stocked()) {
-    return &nowhere;
+    return no_stack();
   }
   site = find(hash, count); /* another thread may have made it */
   site = site ? site : make_locked(hash, pcs, count);
@@ -228,7 +237,8 @@ void hak_sites_fork_child_locked(void) {
 }
 
 hak_site_t *hak_site_next(const hak_site_t *after) {
-  return after ? after->older : atomic_load_explicit(&hak_sites.latest, memory_order_acquire);
+  hak_site_t *latest = after ? after->older : atomic_load_explicit(&hak_sites.latest, memory_order_acquire);
+  return after || latest ? latest : &nowhere;
 }
 
 double hak_sites_allocated(void) {

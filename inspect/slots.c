@@ -16,7 +16,7 @@ static struct {
   hak_slot_home_t *first[SIZES]; /* homes without a free slot come last */
   hak_slot_home_t *last[SIZES];
   hak_slot_home_t *unused;
-} homes;
+} homes HAK_LARGE_DATA;
 static _Atomic size_t slices_held;
 
 static uint32_t slots_in(const hak_slot_home_t *home) {

@@ -15,7 +15,20 @@
 #include <errno.h>
 #include <string.h>
 
+static void add_mixed(const hak_slab_t *slab, hak_slab_totals_t *totals) {
+  totals[HAK_CLASS_MIXED].slabs++;
+  for (uint32_t i = 0; i < HAK_BLOCKS_MAX; i++) {
+    uint32_t cls = atomic_load_explicit(&slab->mixed->cls[i], memory_order_relaxed);
+    totals[cls].bump_blocks++;
+    totals[cls].free_blocks += atomic_load_explicit(&slab->bits[i / 64], memory_order_relaxed) >> i % 64 & 1;
+  }
+}
+
 static void add_to_totals(hak_slab_t *slab, void *context) {
+  if (atomic_load_explicit(&slab->cls, memory_order_acquire) == HAK_CLASS_MIXED) { /* pairs with make_slab of mixed.c */
+    add_mixed(slab, context);
+    return;
+  }
   hak_slab_totals_t *totals = (hak_slab_totals_t *)context + atomic_load_explicit(&slab->cls, memory_order_relaxed);
   uint32_t count = hak_slab_count(slab), bump = hak_slab_bump(slab);
   totals->slabs++;

@@ -29,7 +29,7 @@ typedef struct frame {
 /* A thread's entry: the 4 KiB unit where its descriptor begins, and how many units the stack reaches down from
  * there. */
 enum { UNIT_SHIFT = 12, REACH_BITS = 28 };
-static _Atomic uint64_t known[KNOWN_STACKS];
+static _Atomic uint64_t known[KNOWN_STACKS] HAK_LARGE_DATA;
 
 static _Atomic int unwinder;       /* hak_unwinder_t */
 static _Atomic uintptr_t main_end; /* end of the main thread's stack; 0: not known yet */

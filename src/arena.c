@@ -1,7 +1,7 @@
 /* Slices for slabs, runs and huge blocks: take, give back, extend. */
 #include "purge.h"
 
-static size_t runs[HAK_BIN_COUNT]; /* runs in use, by class; lock: the arena's */
+static size_t runs[HAK_BIN_COUNT] HAK_LARGE_DATA; /* runs in use, by class; lock: the arena's */
 
 /* Only slabs ask for this length with this alignment. */
 static bool is_slab(size_t slices, size_t align) {
@@ -15,7 +15,7 @@ static void begin_run_locked(void *base, uint32_t cls) {
 }
 
 static bool end_run_locked(void *base, uint32_t cls) {
-  bool is = hak_class_at(base) == cls;
+  bool is = hak_slice_class(base) == cls;
   if (HAK_LIKELY(is)) {
     runs[cls] -= hak_class_is_run(cls);
     hak_set_class(base, 1, HAK_CLASS_NONE);

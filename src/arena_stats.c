@@ -2,6 +2,18 @@
 #include "arena.h"
 #include "chunks.h"
 
+/* Whether the address lies inside a block of a mixed slab. Where none is, one may have been freed. */
+static bool is_in_mixed_block(const char *address) {
+  bool in = false;
+  uint32_t cls = HAK_CLASS_NONE;
+  const char *page = address - (uintptr_t)address % (1 << HAK_PAGE_SHIFT);
+  for (const char *at = address - (uintptr_t)address % HAK_BLOCK_MIN; at >= page && !cls; at -= HAK_BLOCK_MIN) {
+    cls = hak_class_in_mixed(at);
+    in = cls != HAK_CLASS_NONE && (size_t)(address - at) < hak_class_sizes[cls];
+  }
+  return in;
+}
+
 hak_misuse_t hak_arena_why(const void *address) {
   hak_misuse_t why = HAK_MISUSE_INVALID;
   hak_lock(&hak_arena.lock);
@@ -11,6 +23,8 @@ hak_misuse_t hak_arena_why(const void *address) {
     bool freed = chunk->state == HAK_CHUNK_FREE || chunk->state == HAK_CHUNK_GONE || (chunk->free & slice);
     bool ours = chunk->state != HAK_CHUNK_SLICED || (chunk->present & slice);
     bool touched = chunk->state != HAK_CHUNK_SLICED || ((chunk->dirty | chunk->purged) & slice);
+    freed |= hak_slice_class(address) == HAK_CLASS_MIXED && (uintptr_t)address % HAK_BLOCK_MIN == 0 &&
+             !is_in_mixed_block(address);
     why = !ours || !touched ? HAK_MISUSE_INVALID : freed ? HAK_MISUSE_DOUBLE_FREE : HAK_MISUSE_NOT_START;
   }
   hak_unlock(&hak_arena.lock);
@@ -47,7 +61,7 @@ static size_t check_chunk(const hak_chunk_t *chunk) {
   HAK_VERIFY((chunk->free & hak_mask_of(0, chunk->tail)) == 0);
   HAK_VERIFY((chunk->dirty_list != 0) == ((chunk->free & chunk->dirty) != 0));
   for (size_t i = 0; i < HAK_CHUNK_SLICES; i++) {
-    HAK_VERIFY(!(chunk->free >> i & 1) || hak_class_at(chunk->base + (i << HAK_SLICE_SHIFT)) == HAK_CLASS_NONE);
+    HAK_VERIFY(!(chunk->free >> i & 1) || hak_slice_class(chunk->base + (i << HAK_SLICE_SHIFT)) == HAK_CLASS_NONE);
   }
   return hak_mask_count(chunk->free & chunk->dirty);
 }

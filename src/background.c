@@ -44,5 +44,7 @@ void hak_background_ensure(void) {
 }
 
 void hak_background_fork_child(void) {
-  atomic_store_explicit(&runs, false, memory_order_relaxed);
+  if (atomic_load_explicit(&runs, memory_order_relaxed)) { /* else the page would be copied for nothing */
+    atomic_store_explicit(&runs, false, memory_order_relaxed);
+  }
 }

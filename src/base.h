@@ -13,6 +13,16 @@
 /* A function that must be fast although its callers are cold. */
 #define HAK_HOT __attribute__((hot, noinline))
 #define HAK_NOINLINE __attribute__((noinline))
+/* Places in the library's data, which the linker sorts by the names of the sections: small data first, and last what a
+ * small program does not touch. What lies between shares pages with both neighbours. */
+#define HAK_LEAVES_DATA __attribute__((section(".bss.hak_1_leaves")))
+#define HAK_META_DATA __attribute__((section(".bss.hak_2_meta")))
+#define HAK_LARGE_DATA __attribute__((section(".bss.hak_3_large")))
+/* Constants with addresses, beside the table of functions, to which the loader writes, too. */
+#define HAK_LAST_CONSTANT __attribute__((section(".data.rel.ro.hak_last")))
+/* Data that small programs read and do not write. */
+#define HAK_READ_DATA __attribute__((section(".data.hak_1_read")))
+#define HAK_READ_PAGE __attribute__((section(".data.hak_2_page")))
 #define HAK_INLINE static inline __attribute__((always_inline))
 
 /* The number of bits that are set. Plain x86-64 has no instruction for it, so the builtin would be a call. */

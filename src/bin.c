@@ -35,7 +35,11 @@ bool hak_bin_reserve(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
   if (blocks <= had.size) {
     return true;
   }
-  if (!hak_magazine_make(&made, blocks)) {
+  if (blocks <= HAK_MAGAZINE_LEAST && heap->first_magazines < HAK_FIRST_MAGAZINES) {
+    hak_free_block_t **slots = heap->first_slots[heap->first_magazines++];
+    slots[0] = HAK_NO_BLOCK;
+    made = (hak_magazine_t){slots, HAK_MAGAZINE_LEAST};
+  } else if (!hak_magazine_make(&made, blocks)) {
     return false;
   }
   uint32_t count = hak_bin_settle(heap, cls);
@@ -50,7 +54,7 @@ bool hak_bin_reserve(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
 
 size_t hak_bins_bytes(const hak_heap_t *heap) {
   size_t bytes = 0;
-  for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
+  for (uint32_t c = hak_next_touched(heap, 0); c < HAK_CLASS_COUNT; c = hak_next_touched(heap, c)) {
     bytes += (size_t)hak_bin_blocks(heap, c) * hak_class_sizes[c];
   }
   return bytes;

@@ -21,6 +21,7 @@
 #pragma once
 
 #include "magazine.h"
+#include "mixed.h"
 
 typedef struct hak_bin {
   hak_free_block_t *head;
@@ -53,10 +54,11 @@ typedef struct hak_bin_info {
   uint32_t sampler_quota;        /* part of the capacity, in blocks, that keeps counted batches large */
   uint32_t overflowed;           /* blocks that overflowed and were not fetched again yet */
   uint32_t consecutive;          /* overflows in a row without a refill between them */
+  uint32_t mixed_bytes;          /* bytes of blocks that the thread took from mixed slabs */
   uint32_t idle_count;           /* block count at the last scavenge */
   bool buffers_remote;           /* the magazine is a remote-free buffer */
   bool busy;                     /* a refill or overflow since the last scavenge */
-  bool adaptive;                 /* false: an option sets the capacity */
+  bool fixed;                    /* an option sets the capacity */
   uint8_t refills;               /* refills so far, up to the number that the policy asks for */
   const void *idle_head;         /* the newest block at the last scavenge */
   const void *idle_middle;       /* the block in the middle of the bin at the last scavenge */
@@ -64,14 +66,25 @@ typedef struct hak_bin_info {
   _Atomic uint64_t asked_count;
 } hak_bin_info_t;
 
+enum { HAK_FIRST_MAGAZINES = 17 }; /* these fill the first page of a heap */
+
+/* What is read of a heap before it is known whether the thread has one. */
+#define HAK_HEAP_FRONT \
+  _Alignas(HAK_CACHE_LINE) uintptr_t key; /* a copy of hak_key */ \
+  hak_batch_t batch[HAK_BATCH_LAST]; \
+  hak_bin_t bin[HAK_CLASS_COUNT]; \
+  uint64_t no_bin[3];                /* always 0; the codes of classes without a bin lead here */ \
+  uint64_t sample_setting;           /* the sampler's setting, as the thread last read it */ \
+  struct hak_quarantine *quarantine; /* hardened profile: the thread's free blocks; NULL: none yet */
+
+typedef struct hak_heap_front {
+  HAK_HEAP_FRONT
+} hak_heap_front_t;
+
 typedef struct hak_heap {
-  _Alignas(HAK_CACHE_LINE) uintptr_t key; /* a copy of hak_key */
-  hak_batch_t batch[HAK_BATCH_LAST];
-  hak_bin_t bin[HAK_CLASS_COUNT];
-  uint64_t no_bin[2];      /* always 0; the codes of classes without a bin lead here */
-  uint64_t sample_setting; /* the sampler's setting, as the thread last read it */
+  HAK_HEAP_FRONT
   uint64_t sample_random;
-  hak_bin_info_t info[HAK_CLASS_COUNT];
+  uint64_t touched;           /* a bit for each class whose `info` was written since the heap was opened */
   struct hak_heap *next;      /* list of all heaps */
   struct hak_heap *next_idle; /* list of heaps without a thread */
   size_t parked_bytes;        /* bytes of blocks in a parked heap */
@@ -80,27 +93,44 @@ typedef struct hak_heap {
   uint32_t forks;             /* fork count when its thread began or last forked; an orphan's count is out of date */
   uint32_t events;            /* refills and overflows */
   uint32_t flush_seen;
-  bool busy;                         /* a thread has it */
-  bool filled;                       /* a thread has it, or it is parked: its bins may hold blocks */
-  bool heap_shrinks;                 /* less than half of the recent peak is in use */
-  size_t budget_bytes;               /* sum of capacity * block bytes over the adaptive classes up to 4 KiB */
-  size_t large_budget_bytes;         /* the same sum over the classes above 4 KiB */
-  size_t cached_bytes;               /* bytes in the bins at the last count */
-  size_t slow_start_bytes;           /* slow-start quota: part of both budgets, given before any need was shown */
-  uint64_t scavenged_ms;             /* time of the last scavenge */
-  struct hak_quarantine *quarantine; /* hardened profile: the thread's free blocks; NULL: none yet */
+  bool busy;                          /* a thread has it */
+  bool filled;                        /* a thread has it, or it is parked: its bins may hold blocks */
+  bool heap_shrinks;                  /* less than half of the recent peak is in use */
+  size_t budget_bytes;                /* sum of capacity * block bytes over the adaptive classes up to 4 KiB */
+  size_t large_budget_bytes;          /* the same sum over the classes above 4 KiB */
+  size_t cached_bytes;                /* bytes in the bins at the last count */
+  size_t slow_start_bytes;            /* slow-start quota: part of both budgets, given before any need was shown */
+  uint64_t scavenged_ms;              /* time of the last scavenge */
+  hak_mixed_place_t mixed;            /* the page that first blocks come from */
+  uint8_t mixed_frees[HAK_RUN_FIRST]; /* by class, frees of blocks of mixed slabs, each by the slow path */
+  uint8_t first_magazines;            /* number of `first_slots` that were given to bins, for good */
+  hak_free_block_t *first_slots[HAK_FIRST_MAGAZINES][HAK_MAGAZINE_LEAST + 1];
+  /* From the second page on. Fresh memory of zeros is a class that was not used yet, except the smallest ones. */
+  _Alignas(1 << HAK_PAGE_SHIFT) hak_bin_info_t info[HAK_CLASS_COUNT];
 } hak_heap_t;
+
+_Static_assert(offsetof(hak_heap_t, info) == 1 << HAK_PAGE_SHIFT, "what most calls use lies in one page");
 
 _Static_assert(offsetof(hak_heap_t, bin) == offsetof(hak_heap_t, batch) + HAK_BINS_AT * sizeof(void *),
                "behind the batches");
 
-/* An initialiser for a heap without blocks. */
-#define HAK_HEAP_EMPTY \
-  { \
-    .bin = {[0 ... HAK_CLASS_COUNT - 1] = {.head = HAK_NO_BLOCK}}, .batch = { \
-      [0 ... HAK_BATCH_LAST - 1] = {.head = HAK_NO_BLOCK} \
-    } \
+_Static_assert(offsetof(hak_heap_t, quarantine) == offsetof(hak_heap_front_t, quarantine), "the same front");
+
+/* The next class after `cls` whose `info` was written; HAK_CLASS_COUNT: there is none. The other classes have no
+ * blocks, and no pages of theirs need be read. */
+HAK_INLINE uint32_t hak_next_touched(const hak_heap_t *heap, uint32_t cls) {
+  uint64_t left = heap->touched >> cls >> 1;
+  return left ? cls + 1 + (uint32_t)__builtin_ctzll(left) : (uint32_t)HAK_CLASS_COUNT;
+}
+_Static_assert(HAK_CLASS_COUNT <= 64, "a bit for each class");
+/* The store comes first, so that the first page fault is a write fault. */
+HAK_INLINE void hak_touch(hak_heap_t *heap, uint32_t cls) {
+  if (HAK_UNLIKELY(!(heap->touched >> cls & 1))) {
+    heap->touched |= (uint64_t)1 << cls;
+    heap->info[cls].busy = false;
+    atomic_signal_fence(memory_order_seq_cst);
   }
+}
 
 HAK_INLINE uint32_t hak_bin_capacity(const hak_bin_info_t *info) {
   return atomic_load_explicit(&info->capacity, memory_order_relaxed);
@@ -110,7 +140,7 @@ HAK_INLINE uint32_t hak_bin_capacity(const hak_bin_info_t *info) {
  * be a moment old, or 0 during a change. */
 HAK_INLINE uint32_t hak_blocks_below(const _Atomic(hak_free_block_t **) *at, const hak_magazine_t *magazine) {
   hak_free_block_t **top = atomic_load_explicit(at, memory_order_relaxed);
-  hak_free_block_t **slots = atomic_load_explicit(&magazine->slots, memory_order_relaxed);
+  hak_free_block_t **slots = hak_magazine_slots(magazine);
   uintptr_t blocks = ((uintptr_t)(top + 1) - (uintptr_t)slots) / sizeof(void *);
   return blocks <= hak_magazine_size(magazine) ? (uint32_t)blocks : 0;
 }

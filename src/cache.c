@@ -20,22 +20,6 @@ enum {
 
 static _Atomic uint32_t flush_epoch;
 
-void hak_cache_open(hak_heap_t *heap) {
-  hak_policy_close(heap);
-  heap->bin[0].head = HAK_NO_BLOCK; /* always empty: a request of no bytes looks here, and takes the slow path */
-  for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
-    HAK_ASSERT(!heap->info[c].current);
-    heap->info[c].magazine = heap->info[c].batch_magazine = HAK_MAGAZINE_NONE;
-    heap->bin[c].inverse = hak_class_inverses[c];
-    heap->bin[c].limit = hak_class_limits[c];
-    if (c <= HAK_BATCH_LAST) {
-      heap->batch[c - 1] = (hak_batch_t){HAK_NO_BLOCK, hak_magazine_none};
-    }
-    hak_bin_lower(heap, c, 0);
-    hak_policy_open(heap, c);
-  }
-}
-
 static void drop_current(hak_bin_info_t *info) {
   hak_slab_t *slab = info->current;
   if (slab) {
@@ -103,9 +87,10 @@ static void flush_class(hak_heap_t *heap, uint32_t cls, const char *function) {
 }
 
 void hak_cache_flush(hak_heap_t *heap, const char *function) {
-  for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
+  for (uint32_t c = hak_next_touched(heap, 0); c < HAK_CLASS_COUNT; c = hak_next_touched(heap, c)) {
     flush_class(heap, c, function);
   }
+  hak_mixed_leave(&heap->mixed);
   hak_quarantine_flush(heap, function);
 }
 
@@ -124,14 +109,14 @@ static void drop_magazines(hak_heap_t *heap, uint32_t cls) {
 void hak_cache_close(hak_heap_t *heap, const char *function) {
   hak_cache_flush(heap, function);
   hak_quarantine_close(heap, function);
-  for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
+  for (uint32_t c = hak_next_touched(heap, 0); c < HAK_CLASS_COUNT; c = hak_next_touched(heap, c)) {
     drop_magazines(heap, c);
   }
   hak_policy_close(heap);
 }
 
 void hak_cache_drop_currents(hak_heap_t *heap) {
-  for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
+  for (uint32_t c = hak_next_touched(heap, 0); c < HAK_CLASS_COUNT; c = hak_next_touched(heap, c)) {
     drop_current(&heap->info[c]);
   }
 }
@@ -165,7 +150,7 @@ static void return_oldest(hak_heap_t *heap, uint32_t cls, uint32_t count) {
 static void return_unused(hak_heap_t *heap, uint32_t cls) {
   hak_bin_info_t *info = &heap->info[cls];
   uint32_t half = info->idle_count / 2, count = hak_bin_settle(heap, cls);
-  if (info->adaptive && half > 0 && half < count && hak_bin_slots(heap, cls)[half + 1] == info->idle_middle) {
+  if (!info->fixed && half > 0 && half < count && hak_bin_slots(heap, cls)[half + 1] == info->idle_middle) {
     return_oldest(heap, cls, half);
   }
 }
@@ -181,7 +166,7 @@ static void note_state(hak_heap_t *heap, uint32_t cls) {
 
 /* Return every class that the thread did not touch since the last scavenge, and the unused half of the others. */
 static void return_idle(hak_heap_t *heap) {
-  for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
+  for (uint32_t c = hak_next_touched(heap, 0); c < HAK_CLASS_COUNT; c = hak_next_touched(heap, c)) {
     hak_bin_info_t *info = &heap->info[c];
     uint32_t count = hak_bin_blocks(heap, c) + info->remote_count;
     if (!info->busy && info->idle_head == heap->bin[c].head && info->idle_count == count) {
@@ -245,6 +230,7 @@ static uint32_t fetch(hak_bin_info_t *info, uint32_t cls, hak_free_block_t **blo
   uint32_t count = hak_depot_take(cls, blocks, want);
   while (count == 0) {
     if (!info->current && !(info->current = hak_slab_acquire(cls))) {
+      count = hak_mixed_take_back(cls, blocks, want);
       break;
     }
     /* with several threads, whole cache lines: no two threads then write to one line */
@@ -286,13 +272,35 @@ void hak_cache_stock(hak_heap_t *heap, uint32_t cls, uint32_t want) {
   }
 }
 
+/* The class's first blocks share pages with those of other classes, unless a slab or the depot has free blocks of it.
+ * NULL: it has, or it is not young. */
+static void *refill_young(hak_heap_t *heap, uint32_t cls) {
+  hak_bin_info_t *info = &heap->info[cls];
+  bool young = hak_policy_is_young(info, cls) && !hak_policy_is_off(info);
+  bool other = !young || hak_slab_is_listed(cls) || hak_depot_count(cls) > 0;
+  hak_free_block_t *block = other ? NULL : hak_mixed_take(&heap->mixed, cls);
+  if (!block) {
+    return NULL;
+  }
+  open_bin(heap, cls);
+  info->mixed_bytes += hak_class_sizes[cls];
+  info->consecutive = 0;
+  hak_policy_fetched(heap, cls, 1);
+  return checked(block, cls);
+}
+
 void *hak_cache_refill(hak_heap_t *heap, uint32_t cls, size_t bytes, bool *zeroed) {
   hak_bin_info_t *info = &heap->info[cls];
   *zeroed = false;
-  hak_cache_look_around(heap);
+  hak_touch(heap, cls);
   atomic_store_explicit(&info->asked_bytes, info->asked_bytes + bytes, memory_order_relaxed);
   atomic_store_explicit(&info->asked_count, info->asked_count + 1, memory_order_relaxed);
   info->busy = true;
+  void *first = refill_young(heap, cls);
+  if (first) {
+    return first;
+  }
+  hak_cache_look_around(heap);
   if (hak_class_is_run(cls)) {
     return refill_run(heap, cls, zeroed);
   }
@@ -321,14 +329,6 @@ void *hak_cache_refill(hak_heap_t *heap, uint32_t cls, size_t bytes, bool *zeroe
   }
   hak_policy_fetched(heap, cls, count);
   return block;
-}
-
-void hak_cache_return_one(uint32_t cls, hak_free_block_t *block) {
-  if (hak_class_is_run(cls)) {
-    hak_run_give(block, cls, "free");
-  } else {
-    hak_slab_return_one(block, cls, "free");
-  }
 }
 
 /* Put the block into the remote-free buffer. The first full buffer is passed on, and the bin works normally from then
@@ -374,6 +374,7 @@ static bool make_room_by_policy(hak_heap_t *heap, uint32_t cls) {
 
 void hak_cache_overflow(hak_heap_t *heap, uint32_t cls, hak_free_block_t *block) {
   hak_bin_info_t *info = &heap->info[cls];
+  hak_touch(heap, cls);
   if (hak_bin_capacity(info) == 0 &&
       info->remote_count == 0) { /* only the first of several blocks pays for these checks */
     if (!hak_class_is_run(cls)) {

@@ -7,14 +7,19 @@
 
 enum { BATCH = 8 }; /* blocks that a flush takes out at a time */
 
-hak_depot_t hak_depots[HAK_DEPOTS];
+hak_depot_t hak_depots[HAK_DEPOTS] HAK_LARGE_DATA;
 /* Number of shards of each class in use. It grows under the lock of hak_depots[0], which serves no class. */
 static _Atomic uint32_t shards_open = 1;
+static _Atomic bool used; /* a block was put into some shard; until then, no page of the shards is read */
 /* The shard where this thread last met no other thread; its searches begin there. */
 static _Thread_local uint32_t my_shard __attribute__((tls_model("initial-exec")));
 
 static uint32_t shards(void) {
   return atomic_load_explicit(&shards_open, memory_order_relaxed);
+}
+
+bool hak_depot_is_used(void) {
+  return atomic_load_explicit(&used, memory_order_relaxed);
 }
 
 uint32_t hak_depots_open(void) {
@@ -101,6 +106,9 @@ static bool make_ready(hak_depot_t *depot, uint32_t cls) {
 }
 
 uint32_t hak_depot_put(uint32_t cls, hak_free_block_t *const *blocks, uint32_t count) {
+  if (!hak_depot_is_used()) {
+    atomic_store_explicit(&used, true, memory_order_relaxed);
+  }
   hak_depot_t *depot = enter(cls, false);
   if (depot->magazine.size == 0) {
     hak_unlock(&depot->lock);
@@ -117,7 +125,7 @@ uint32_t hak_depot_put(uint32_t cls, hak_free_block_t *const *blocks, uint32_t c
 }
 
 uint32_t hak_depot_take(uint32_t cls, hak_free_block_t **blocks, uint32_t want) {
-  hak_depot_t *depot = enter(cls, true);
+  hak_depot_t *depot = hak_depot_is_used() ? enter(cls, true) : NULL;
   if (!depot) {
     return 0;
   }
@@ -178,7 +186,7 @@ static void verify(hak_depot_t *depot, const char *function) {
 }
 
 void hak_depot_verify(const char *function) {
-  for (uint32_t i = 0; i < hak_depots_open(); i++) {
+  for (uint32_t i = 0; hak_depot_is_used() && i < hak_depots_open(); i++) {
     verify(&hak_depots[i], function);
   }
 }
@@ -203,7 +211,7 @@ bool hak_depot_holds(const void *block, uint32_t cls) {
 
 size_t hak_depot_count(uint32_t cls) {
   size_t count = 0;
-  for (uint32_t i = 0; i < shards(); i++) {
+  for (uint32_t i = 0; hak_depot_is_used() && i < shards(); i++) {
     count += count_of(shard_of(cls, i));
   }
   return count;

@@ -42,5 +42,7 @@ void hak_depot_verify(const char *function);
 /* Whether the block is in the depot. */
 bool hak_depot_holds(const void *block, uint32_t cls);
 
+/* Whether a block was ever put into the depot. */
+bool hak_depot_is_used(void);
 /* Number of the class's blocks in the depot. */
 size_t hak_depot_count(uint32_t cls);

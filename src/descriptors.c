@@ -14,13 +14,17 @@ static void add_spare_slabs_locked(hak_slabs_t *slabs) {
   hak_placement.spare_slabs_count++;
 }
 
+static void add_spare_chunk_locked(hak_chunk_t *chunk) {
+  *chunk = (hak_chunk_t){.state = HAK_CHUNK_SPARE, .next = hak_placement.spare_chunks};
+  hak_placement.spare_chunks = chunk;
+  hak_placement.spare_chunks_count++;
+}
+
 void hak_chunk_spare_locked(hak_chunk_t *chunk) {
   if (chunk->slabs) {
     add_spare_slabs_locked(chunk->slabs);
   }
-  *chunk = (hak_chunk_t){.state = HAK_CHUNK_SPARE, .next = hak_placement.spare_chunks};
-  hak_placement.spare_chunks = chunk;
-  hak_placement.spare_chunks_count++;
+  add_spare_chunk_locked(chunk);
 }
 
 hak_chunk_t *hak_chunk_hold_locked(size_t count) {
@@ -42,7 +46,7 @@ static bool stock(void) {
     if (fresh && chunks) {
       add_spare_slabs_locked(fresh);
     } else if (fresh) {
-      hak_chunk_spare_locked(fresh);
+      add_spare_chunk_locked(fresh);
     }
     bool enough = is_stocked_locked();
     chunks = hak_placement.spare_chunks_count >= STOCK;

@@ -13,6 +13,7 @@
 #include "zero_size.h"
 
 #include <dlfcn.h>
+#include <elf.h>
 #include <malloc.h>
 #include <sys/auxv.h>
 #include <unistd.h>
@@ -33,12 +34,23 @@ static copies_t *copies = &first_copy_list;
 
 /* Defined if malloc is overridden: only then may a caller rightly free a block of libc's heap here. */
 extern const bool hak_override_present __attribute__((weak));
-static char *libc_heap_start;
+
+/* End of the program's own segments; the break is somewhere behind it. NULL: not known. */
+static const char *program_end(void) {
+  const Elf64_Phdr *part = (const Elf64_Phdr *)hak_auxiliary(AT_PHDR); /* NOLINT(performance-no-int-to-ptr) */
+  uintptr_t end = 0, offset = 0;
+  for (size_t left = part ? hak_auxiliary(AT_PHNUM) : 0; left > 0; left--, part++) {
+    offset = part->p_type == PT_PHDR ? hak_auxiliary(AT_PHDR) - part->p_vaddr : offset;
+    uintptr_t behind = part->p_vaddr + part->p_memsz;
+    end = part->p_type == PT_LOAD && behind > end ? behind : end;
+  }
+  return end ? (const char *)(end + offset) : NULL; /* NOLINT(performance-no-int-to-ptr) */
+}
 
 /* While this library serves malloc, only libc's own heap and direct callers of sbrk move the program break. */
 static bool is_below_break(const void *block) {
-  const char *at = block;
-  return libc_heap_start && at >= libc_heap_start && at < hak_os_break();
+  const char *at = block, *start = &hak_override_present ? program_end() : NULL;
+  return start && at >= start && at < hak_os_break();
 }
 
 static void *libc_function(void *libc, const char *name) {
@@ -97,7 +109,6 @@ void hak_foreign_start(void) {
   if (!&hak_override_present) {
     return;
   }
-  libc_heap_start = hak_os_break();
   copies_t *(*find)(void) = NULL;
   *(void **)&find = dlsym(RTLD_DEFAULT, "hak_internal_copies");
   if (find) {

@@ -4,7 +4,7 @@
 #define HAK_CLASS(index, bytes, below, band) \
   [(below) / HAK_BLOCK_MIN + 1 ...(bytes) / HAK_BLOCK_MIN] = HAK_BINS_AT + (index)*HAK_BIN_WORDS,
 #define HAK_RUN_CLASS(index, kib, below)
-_Alignas(HAK_CACHE_LINE) _Atomic uint8_t hak_class_codes[HAK_SMALL_STEPS] = {
+_Alignas(HAK_CACHE_LINE) _Atomic uint8_t hak_class_codes[HAK_SMALL_STEPS] HAK_READ_DATA = {
     [0] = HAK_BINS_AT, /* the bin that is always empty: the slow path makes blocks of no bytes */
 #include "classes.def"
 };

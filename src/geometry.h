@@ -38,14 +38,15 @@ enum {
   HAK_CLASS_COUNT,
   HAK_CLASS_HUGE = HAK_CLASS_COUNT, /* in the page map: the first slice of a huge block */
   HAK_CLASS_SAMPLED,                /* in the page map: the block's class is in the sampler's record */
+  HAK_CLASS_MIXED,                  /* in the page map: a mixed slab, which has a finer map */
   HAK_BIN_COUNT,
   HAK_RUN_FIRST = HAK_CLASS_48K,
   HAK_BAND_COUNT = 8, /* C0..C7; band 8 holds the larger classes */
 
   HAK_BIN_WORDS = 4, /* machine words of a thread's bin. The tables below hold class * HAK_BIN_WORDS in one byte, so
                         that the machine computes a bin's address without a shift */
-  /* The two classes without a bin have codes behind the last bin. These lead to words of 0. The fast path then finds no
-   * block start there. */
+  /* The three classes without a bin have codes behind the last bin. These lead to words of 0. The fast path then finds
+   * no block start there. */
   HAK_CODE_HUGE = HAK_CLASS_COUNT * HAK_BIN_WORDS - 3,
   /* The batches lie before the bins. The table of requests leads to them while the sampler is on (bin.h). */
   HAK_BATCH_LAST = HAK_CLASS_4096, /* the last class with a batch; the first is 1 */
@@ -53,7 +54,7 @@ enum {
   HAK_BINS_AT = HAK_BATCH_LAST * HAK_BATCH_WORDS,
 };
 
-_Static_assert(HAK_CODE_HUGE + HAK_CLASS_SAMPLED - HAK_CLASS_HUGE <= UINT8_MAX, "every code fits a byte");
+_Static_assert(HAK_CODE_HUGE + HAK_CLASS_MIXED - HAK_CLASS_HUGE <= UINT8_MAX, "every code fits a byte");
 _Static_assert(HAK_BINS_AT + HAK_RUN_FIRST * HAK_BIN_WORDS <= UINT8_MAX, "and from the first batch on");
 
 enum { HAK_SMALL_STEPS = HAK_SMALL_MAX / HAK_BLOCK_MIN + 1 };

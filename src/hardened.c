@@ -289,9 +289,9 @@ static void look_at_slab(hak_slab_t *slab, void *argument) {
 static bool at_exit; /* the end of the process checks every block */
 
 void hak_hardened_fork_child(void) {
-  atomic_store_explicit(&hak_freed_releasing, 0, memory_order_relaxed);
-  at_exit &= hak_caches_open() == 1;
   if (hak_hard.on) {
+    atomic_store_explicit(&hak_freed_releasing, 0, memory_order_relaxed);
+    at_exit &= hak_caches_open() == 1;
     hak_chance_renew();
   }
 }

@@ -13,10 +13,13 @@
 
 #include <pthread.h>
 
-hak_heap_t hak_heap_none = HAK_HEAP_EMPTY;
-hak_heap_t hak_heap_gone = HAK_HEAP_EMPTY;
-_Thread_local hak_heap_t *hak_heap __attribute__((tls_model("initial-exec"))) = &hak_heap_none;
-_Thread_local hak_heap_t *hak_heap_operators __attribute__((tls_model("initial-exec"))) = &hak_heap_none;
+/* The front is enough: nothing else is read before a thread has a heap. The loader writes to all of it. */
+const hak_heap_front_t hak_heap_no_front HAK_LAST_CONSTANT = {
+    .bin = {[0 ... HAK_CLASS_COUNT - 1] = {.head = HAK_NO_BLOCK}},
+    .batch = {[0 ... HAK_BATCH_LAST - 1] = {.head = HAK_NO_BLOCK}}};
+static _Thread_local bool gone __attribute__((tls_model("initial-exec")));
+_Thread_local hak_heap_t *hak_heap __attribute__((tls_model("initial-exec"))) = HAK_HEAP_NONE;
+_Thread_local hak_heap_t *hak_heap_operators __attribute__((tls_model("initial-exec"))) = HAK_HEAP_NONE;
 
 hak_lock_t hak_heaps_lock = HAK_LOCK_INIT;
 hak_heap_t *hak_heaps_all;
@@ -35,6 +38,16 @@ static struct {
 static _Thread_local hak_heap_t *set_aside __attribute__((tls_model("initial-exec")));
 
 _Atomic uint64_t hak_heap_forced_slow;
+
+static bool has_heap(void) {
+  return hak_heap != HAK_HEAP_NONE;
+}
+
+/* The thread has no heap from here on, and gets none. */
+static void give_up(void) {
+  gone = true;
+  hak_heap = hak_heap_operators = HAK_HEAP_NONE;
+}
 
 /* Clear the limit of each such bin. The fast path then finds no valid block start, and frees on the slow path. */
 static void force_slow_locked(hak_heap_t *heap) {
@@ -81,7 +94,7 @@ enum { PARKED_BYTES = 2 << 20 /* of all heaps */, PARKED_HEAPS = 4 /* a quarter 
 
 static bool may_park(const hak_heap_t *heap) {
   bool counted = false; /* other threads need its share of the sampler quota */
-  for (uint32_t c = 1; c <= HAK_BATCH_LAST; c++) {
+  for (uint32_t c = hak_next_touched(heap, 0); c < HAK_CLASS_COUNT; c = hak_next_touched(heap, c)) {
     counted |= heap->info[c].batch_magazine.size > 0;
   }
   /* after a fall in use, a few cached blocks could keep otherwise empty slabs */
@@ -101,7 +114,7 @@ static bool park(hak_heap_t *heap) {
   bool room = heaps.parked_bytes + heap->parked_bytes <= PARKED_BYTES;
   const hak_free_block_t *damaged = room ? hak_cache_find_damaged(heap) : NULL;
   if (room && !damaged) {
-    hak_heap = hak_heap_operators = &hak_heap_gone;
+    give_up();
     heaps.parked_bytes += heap->parked_bytes;
     heap->next_idle = heaps.parked;
     heaps.parked = heap;
@@ -162,14 +175,14 @@ static void thread_ends(void *value) {
   hak_heap_t *heap = value;
   if (!park(heap)) {
     hak_cache_close(heap, "free");
-    hak_heap = hak_heap_operators = &hak_heap_gone; /* before another thread can get the heap */
+    give_up(); /* before another thread can get the heap */
     put_idle(heap);
   }
 }
 
 static hak_heap_t *make_heap(void) {
   hak_slab_init();
-  hak_heap_t *heap = hak_meta_alloc(sizeof *heap);
+  hak_heap_t *heap = hak_meta_alloc_pages(sizeof *heap);
   if (heap) {
     heap->key = atomic_load_explicit(&hak_key, memory_order_relaxed);
     hak_lock(&hak_heaps_lock);
@@ -230,8 +243,8 @@ static hak_heap_t *acquire(void) {
 }
 
 hak_heap_t *hak_heap_mine(void) {
-  if (HAK_LIKELY(hak_heap != &hak_heap_none)) {
-    return hak_heap != &hak_heap_gone ? hak_heap : NULL;
+  if (HAK_LIKELY(has_heap()) || gone) {
+    return has_heap() ? hak_heap : NULL;
   }
   hak_heap_t *heap = acquire();
   uint64_t key = heap ? key_plus_1() : 0;
@@ -241,20 +254,17 @@ hak_heap_t *hak_heap_mine(void) {
   return heap;
 }
 
-static bool has_heap(void) {
-  return hak_heap != &hak_heap_none && hak_heap != &hak_heap_gone;
-}
-
 void hak_os_step_aside(hak_os_aside_t *aside) {
-  *aside = (hak_os_aside_t){hak_heap, hak_heap_operators};
+  *aside = (hak_os_aside_t){hak_heap, hak_heap_operators, gone};
   hak_slab_init();
   set_aside = has_heap() ? hak_heap : set_aside; /* a signal handler may fork from here on */
-  hak_heap = hak_heap_operators = &hak_heap_gone;
+  give_up();
 }
 
 void hak_os_step_back(const hak_os_aside_t *aside) {
   hak_heap = aside->heap;
   hak_heap_operators = aside->operators;
+  gone = aside->gone;
   set_aside = has_heap() ? NULL : set_aside;
 }
 
@@ -305,12 +315,14 @@ void hak_heap_check(void) {
   hak_unlock(&hak_heaps_lock);
 }
 
-void hak_heap_fork_child(void) {
+void hak_heap_fork_child(bool alone) {
   hak_heap_t *heap = set_aside ? set_aside : hak_heap;
   bool mine = (set_aside || has_heap()) && heap->busy;
-  heaps.forks++;
-  heaps.orphans = heaps.busy - mine;
-  heaps.maybe_orphan = hak_heaps_all;
+  if (!alone || heaps.busy != mine) {
+    heaps.forks++;
+    heaps.orphans = heaps.busy - mine;
+    heaps.maybe_orphan = hak_heaps_all;
+  }
   if (mine) {
     heap->forks = heaps.forks;
     heap->thread = hak_os_thread_id();

@@ -5,9 +5,10 @@
 #include "cache.h"
 #include "lock.h"
 
-/* A thread without a heap has one of these two. Every bin is empty and without room, so its first call takes the slow
- * path without an extra test. `gone`: the thread is ending and gets no heap again. */
-extern hak_heap_t hak_heap_none, hak_heap_gone;
+/* A thread without a heap has this one. Every bin is empty and without room, so its first call takes the slow path
+ * without an extra test. */
+extern const hak_heap_front_t hak_heap_no_front;
+#define HAK_HEAP_NONE ((hak_heap_t *)(uintptr_t)&hak_heap_no_front)
 
 /* The calling thread's heap. It is in static TLS, of which a library loaded by dlopen gets little. */
 extern _Thread_local hak_heap_t *hak_heap __attribute__((tls_model("initial-exec")));
@@ -47,8 +48,9 @@ void hak_heap_find_thread_ids(void);
 void hak_heap_check(void);
 /* Whether the heap's thread did not survive a fork. */
 bool hak_heap_is_orphan(const hak_heap_t *heap);
-/* In the child of a fork: queue the heaps of the parent's other threads for adoption, without touching them. */
-void hak_heap_fork_child(void);
+/* In the child of a fork: queue the heaps of the parent's other threads for adoption, without touching them. `alone`:
+ * the parent had no other thread. */
+void hak_heap_fork_child(bool alone);
 /* Return the blocks of one orphaned heap, so that threads can reuse the heap and the blocks. False: there is none. */
 bool hak_heap_adopt_orphan(void);
 /* Return the blocks in heaps that were parked up to this time. */

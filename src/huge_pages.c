@@ -21,8 +21,11 @@ static struct {
   uint64_t over_ms; /* time that huge pages took beyond the budget */
 } budget;
 
+static _Atomic bool mthp_tried;
+
 void hak_arena_try_mthp(void) {
   size_t fault = 0;
+  atomic_store_explicit(&mthp_tried, true, memory_order_relaxed);
   char *part = hak_os_map(NULL, MTHP_PART_BYTES);
   if (part && hak_os_set_huge(part, MTHP_PART_BYTES, true)) {
     fault = hak_os_fault_bytes(part, MTHP_PART_BYTES);
@@ -37,6 +40,9 @@ void hak_arena_try_mthp(void) {
  * slab adjoins the one of a neighbour chunk, which saves mappings. */
 static bool prefer_mthp(char *base) {
   char *from = base + ((uintptr_t)base >> HAK_CHUNK_SHIFT & 1 ? HAK_SLAB_BYTES : 0);
+  if (!atomic_load_explicit(&mthp_tried, memory_order_relaxed) && hak_os_offers_mthp()) {
+    hak_arena_try_mthp();
+  }
   return hak_arena.mthp && hak_os_set_huge(from, MTHP_PART_BYTES, true);
 }
 
@@ -48,7 +54,12 @@ void hak_huge_pages_advise(char *base, size_t bytes, bool for_slabs) {
     return;
   }
   if (mapped + (bytes >> HAK_SLICE_SHIFT) <= HUGE_PAGES_AVOIDED_BELOW) { /* all: no mixed range can be moved */
-    hak_os_decline_huge(base, bytes);
+    if (mapped == 0 && bytes == HAK_CHUNK_BYTES) { /* one call costs less than reading the system's mode, and most heaps
+                                                      need no second chunk */
+      hak_os_set_huge(base, bytes, false);
+    } else {
+      hak_os_decline_huge(base, bytes);
+    }
   } else if (option == HAK_HUGE_PAGES_DENSE && used >= HUGE_PAGES_FROM) {
     hak_os_set_huge(base, bytes, true);
   }

@@ -9,6 +9,7 @@ enum {
   SIZE_MAX_SHIFT = 18,
   PAGES_FROM_SHIFT = 11, /* unused arrays from this size on give their pages back */
 };
+_Static_assert(HAK_MAGAZINE_LEAST == 1 << SIZE_MIN_SHIFT, "the smallest size");
 _Static_assert(HAK_MAGAZINE_MAX == 1 << SIZE_MAX_SHIFT, "the largest size");
 
 hak_lock_t hak_magazines_lock = HAK_LOCK_INIT;

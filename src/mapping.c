@@ -12,12 +12,26 @@ void hak_map_count_locked(size_t slices) {
   hak_arena.mapped_ever += slices;
 }
 
-/* Choose a random place below the address where the kernel would put the first chunk. */
-static void choose_first_place(void) {
-  uint64_t random = hak_os_random();
+extern const bool hak_never_unloaded __attribute__((weak));
+
+/* Where the kernel would put a chunk. The shared library itself lies near that place, among the kernel's mappings. */
+static char *kernels_place(void) {
+  if (&hak_never_unloaded) {
+    return (char *)((uintptr_t)&hak_mapping &
+                    ~(uintptr_t)(HAK_CHUNK_BYTES - 1)); /* NOLINT(performance-no-int-to-ptr) */
+  }
   char *near = hak_os_map_aligned(NULL, HAK_CHUNK_BYTES, HAK_CHUNK_BYTES);
   if (near) {
     hak_os_unmap_unused(near, HAK_CHUNK_BYTES);
+  }
+  return near;
+}
+
+/* Choose a random place below the address where the kernel would put the first chunk. */
+static void choose_first_place(void) {
+  uint64_t random = hak_os_random();
+  char *near = kernels_place();
+  if (near) {
     hak_lock(&hak_arena.lock);
     hak_mapping.hint = near - ((random % SCATTER_CHUNKS) << HAK_CHUNK_SHIFT);
     hak_placement.first_slice = (uint32_t)(random >> 32) % HAK_CHUNK_SLICES;

@@ -13,18 +13,35 @@ typedef enum kind { FLAG, COUNT, BYTES, MS, TEXT, PROFILE, HUGE, UNWIND } kind_t
 typedef enum when { START, ANY } when_t;
 
 typedef struct option {
-  const char *name, *help;
+  uint16_t name, help;            /* offsets in the texts: pointers would make the loader write to the table's page */
   int64_t defaults[3], low, high; /* defaults by profile */
   kind_t kind;
   when_t when;
 } option_t;
 
+typedef struct texts {
 #define HAK_OPTION(id, name, kind, speed, balanced, lean, low, high, when, help) \
-  {name, help, {speed, balanced, lean}, low, high, kind, when},
+  char id##_name[sizeof(name)], id##_help[sizeof(help)];
+#include "options.def"
+#undef HAK_OPTION
+} texts_t;
+
+#define HAK_OPTION(id, name, kind, speed, balanced, lean, low, high, when, help) name, help,
+static const texts_t texts = {
+#include "options.def"
+};
+#undef HAK_OPTION
+
+#define HAK_OPTION(id, name, kind, speed, balanced, lean, low, high, when, help) \
+  {offsetof(texts_t, id##_name), offsetof(texts_t, id##_help), {speed, balanced, lean}, low, high, kind, when},
 static const option_t options[HAK_OPTION_COUNT] = {
 #include "options.def"
 };
 #undef HAK_OPTION
+
+static const char *text_at(uint16_t offset) {
+  return (const char *)&texts + offset;
+}
 
 /* The values of profile SPEED, so that allocation works before the environment is read. */
 #define HAK_OPTION(id, name, kind, speed, balanced, lean, low, high, when, help) speed,
@@ -39,7 +56,7 @@ static const char *const huge_names[] = {"off", "dense", NULL};
 static const char *const unwinder_names[] = {"frames", "libunwind", "libgcc", NULL};
 static const char *const *const words_of[] = {
     [PROFILE] = profile_names, [HUGE] = huge_names, [UNWIND] = unwinder_names};
-static char given_text[256]; /* the value of the only text option; its number is the length */
+static char given_text[256] HAK_LARGE_DATA; /* the value of the only text option; its number is the length */
 static const char prefix[] = "HAKMEM_";
 
 hak_lock_t hak_options_lock = HAK_LOCK_INIT;
@@ -52,8 +69,10 @@ static void derive(void) {
   profile = profile == HAK_PROFILE_HARDENED ? (int64_t)HAK_PROFILE_SPEED : profile;
   for (int id = 0; id < HAK_OPTION_COUNT; id++) {
     bool is_release_option = id >= HAK_OPTION_WARM_POOL && id <= HAK_OPTION_DECAY; /* these options are adjacent */
-    if (!hak_option_given[id]) {
-      hak_option_values[id] = options[id].defaults[lean && is_release_option ? HAK_PROFILE_LEAN : profile];
+    int64_t value = options[id].defaults[lean && is_release_option ? HAK_PROFILE_LEAN : profile];
+    if (!hak_option_given[id] &&
+        value != hak_option_values[id]) { /* no page is written while all have their defaults */
+      hak_option_values[id] = value;
     }
   }
 }
@@ -151,7 +170,7 @@ static int find(const char *name) {
     }
   }
   int id = 0;
-  while (id < UNKNOWN && strcasecmp(name, options[id].name) != 0) {
+  while (id < UNKNOWN && strcasecmp(name, text_at(options[id].name)) != 0) {
     id++;
   }
   return id;
@@ -166,8 +185,8 @@ static void print_help(void) {
       int64_t value = i > 0 ? options[id].defaults[i - 1] : hak_option((hak_option_id_t)id);
       write_value(hak_text_on(cells[i], sizeof cells[i]), options[id].kind, value);
     }
-    hak_text_say("%s%-21s%-11s%-11s%-11s%-11s%s\n", prefix, options[id].name, cells[0], cells[1], cells[2], cells[3],
-                 options[id].help);
+    hak_text_say("%s%-21s%-11s%-11s%-11s%-11s%s\n", prefix, text_at(options[id].name), cells[0], cells[1], cells[2],
+                 cells[3], text_at(options[id].help));
   }
 }
 

@@ -12,6 +12,9 @@ static _Atomic bool known;
 static _Atomic uint8_t mode;
 
 hak_os_huge_t hak_os_huge_mode(void) {
+  if (hak_os_is_filtered()) {
+    return HAK_OS_HUGE_NEVER;
+  }
   if (HAK_UNLIKELY(!atomic_load_explicit(&known, memory_order_acquire))) { /* several threads find the same value */
     char text[64];
     hak_direct_read(SETTINGS "enabled", text, sizeof text);
@@ -39,7 +42,8 @@ void hak_os_decline_huge(void *at, size_t bytes) {
 
 bool hak_os_offers_mthp(void) {
   char text[64];
-  return hak_direct_read(SETTINGS "hugepages-64kB/enabled", text, sizeof text) > 0 && !strstr(text, "[never]");
+  return !hak_os_is_filtered() && hak_direct_read(SETTINGS "hugepages-64kB/enabled", text, sizeof text) > 0 &&
+         !strstr(text, "[never]");
 }
 
 size_t hak_os_fault_bytes(void *at, size_t bytes) {

@@ -46,11 +46,11 @@ void hak_page_attributes_note(const void *address, size_t bytes, hak_os_attribut
   atomic_fetch_or_explicit(&hak_page_attributes_ways, how, memory_order_relaxed);
   uint64_t classes = hak_class_bit(HAK_CLASS_HUGE); /* a block that begins before the chunk is huge */
   uintptr_t at = first & -(uintptr_t)HAK_SLICE_BYTES;
-  while (hak_class_at((void *)at) == HAK_CLASS_NONE && at % HAK_CHUNK_BYTES != 0) {
+  while (hak_slice_class((void *)at) == HAK_CLASS_NONE && at % HAK_CHUNK_BYTES != 0) {
     at -= HAK_SLICE_BYTES;
   }
   for (part_t part; at < last && (part = part_of(at, first, last)).chunk; at = part.end) {
-    uint32_t cls = hak_class_at((void *)at);
+    uint32_t cls = hak_slice_class((void *)at);
     classes |= cls == HAK_CLASS_SAMPLED ? ~0ULL : hak_class_bit(cls); /* a sample may be of any class */
     atomic_fetch_or_explicit(part.word, part.bits, memory_order_relaxed);
   }

@@ -5,7 +5,7 @@
 
 #include "os.h"
 
-_Atomic uintptr_t hak_leaves[HAK_LEAVES];
+_Atomic uintptr_t hak_leaves[HAK_LEAVES] HAK_LEAVES_DATA;
 /* A bit for each leaf that exists or is about to. It is set before any thread can find the leaf, so a fork finds no
  * leaf without its bit. */
 static _Atomic uint64_t leaf_bits[HAK_LEAVES / 64];
@@ -50,6 +50,18 @@ hak_chunk_t *hak_chunk_at(const void *address) {
   return chunk;
 }
 
+/* A reader of statistics may meet a slab that is no longer mixed. Its descriptor is then that of another slab, or has
+ * another one in the pointer's place; all of these stay mapped. */
+uint32_t hak_class_in_mixed(const void *address) {
+  const hak_slab_t *slab = hak_slab_at(address);
+  const hak_mixed_t *mixed = __atomic_load_n(&slab->mixed, __ATOMIC_ACQUIRE);
+  uint32_t offset = hak_slab_offset(address);
+  if (!mixed || offset % HAK_BLOCK_MIN != 0 || (uintptr_t)mixed->base != (uintptr_t)address - offset) {
+    return HAK_CLASS_NONE;
+  }
+  return atomic_load_explicit(&mixed->cls[offset >> HAK_BLOCK_SHIFT], memory_order_relaxed);
+}
+
 /* Set chunks of one span, which is split if they are only a part of it. */
 static void set_in_span(hak_leaf_t *leaf, size_t first, size_t count, hak_chunk_t *chunk) {
   _Atomic(hak_chunk_t *) *all = &leaf->chunks[first / HAK_SPAN_CHUNKS * HAK_SPAN_CHUNKS], *at = &leaf->chunks[first];
@@ -86,12 +98,29 @@ static size_t rest_bytes(void) {
   return hak_round_up(sizeof(hak_leaf_t) - HAK_LEAF_TABLE_BYTES, hak_os_page_bytes());
 }
 
+/* The next leaf from this index on; HAK_LEAVES: there is none. */
+static size_t next_leaf(size_t index) {
+  for (; index < HAK_LEAVES; index = (index | 63) + 1) {
+    uint64_t bits = atomic_load_explicit(&leaf_bits[index / 64], memory_order_relaxed) >> index % 64;
+    for (; bits; bits &= bits - 1) {
+      size_t found = index + (size_t)__builtin_ctzll(bits);
+      if (leaf_at(found)) {
+        return found;
+      }
+    }
+  }
+  return HAK_LEAVES;
+}
+
 static _Atomic(hak_leaf_t *) spare;
 
 /* `for_bytes`: the size of the coming mapping. The tables are small compared with a very large mapping, so all of them
- * are then made writable at once, although writable memory counts under a limit. */
+ * are then made writable at once, although writable memory counts under a limit. So are the tables of the first leaf:
+ * in a small program, the system calls would cost more than the memory in them. */
 static hak_leaf_t *map_leaf(size_t for_bytes) {
-  hak_leaf_t *leaf = for_bytes >= WHOLE_FROM ? hak_os_map(NULL, HAK_LEAF_TABLE_BYTES + rest_bytes()) : NULL;
+  hak_leaf_t *leaf = for_bytes >= WHOLE_FROM || next_leaf(0) == HAK_LEAVES
+                         ? hak_os_map(NULL, HAK_LEAF_TABLE_BYTES + rest_bytes())
+                         : NULL;
   if (leaf) {
     memset((void *)leaf->pieces, WRITABLE, sizeof leaf->pieces);
     return leaf;
@@ -127,20 +156,6 @@ static bool make_leaf(size_t index, size_t for_bytes) {
   return true;
 }
 _Static_assert(offsetof(hak_leaf_t, pieces) == HAK_LEAF_TABLE_BYTES, "what is not a table begins a page");
-
-/* The next leaf from this index on; HAK_LEAVES: there is none. */
-static size_t next_leaf(size_t index) {
-  for (; index < HAK_LEAVES; index = (index | 63) + 1) {
-    uint64_t bits = atomic_load_explicit(&leaf_bits[index / 64], memory_order_relaxed) >> index % 64;
-    for (; bits; bits &= bits - 1) {
-      size_t found = index + (size_t)__builtin_ctzll(bits);
-      if (leaf_at(found)) {
-        return found;
-      }
-    }
-  }
-  return HAK_LEAVES;
-}
 
 static bool claim(_Atomic uint8_t *piece) {
   uint8_t seen = atomic_load_explicit(piece, memory_order_acquire);
@@ -195,11 +210,20 @@ void hak_pagemap_fork_child(void) {
   }
 }
 
+/* The range's entry is about to be read and then written: make its first page fault a write fault. */
+static bool make_leaf_for(const char *base, size_t bytes) {
+  bool ok = make_leaf(leaf_index(base), bytes);
+  if (ok && atomic_load_explicit(&leaf_at(leaf_index(base))->pieces[0], memory_order_relaxed) == WRITABLE) {
+    __atomic_fetch_or((uintptr_t *)&leaf_at(leaf_index(base))->chunks[chunk_index(base)], 0, __ATOMIC_RELAXED);
+  }
+  return ok;
+}
+
 bool hak_pagemap_cover(const char *base, size_t bytes) {
   while (bytes > 0) {
     size_t index = leaf_index(base), rest = ((index + 1) << HAK_LEAF_SHIFT) - (uintptr_t)base;
     size_t part = bytes < rest ? bytes : rest;
-    if (index >= HAK_LEAVES || (!leaf_at(index) && !make_leaf(index, part))) {
+    if (index >= HAK_LEAVES || (!leaf_at(index) && !make_leaf_for(base, part))) {
       return false;
     }
     hak_leaf_t *leaf = leaf_at(index);

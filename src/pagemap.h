@@ -50,11 +50,22 @@ HAK_INLINE uintptr_t hak_leaf_of(const void *address) {
   uintptr_t index = (uintptr_t)address >> HAK_LEAF_SHIFT;
   return HAK_LIKELY(index < HAK_LEAVES) ? atomic_load_explicit(&hak_leaves[index], memory_order_relaxed) : 0;
 }
-/* The class at any address; HAK_CLASS_NONE if no block of the heap starts there. */
-HAK_INLINE uint32_t hak_class_at(const void *address) {
+/* The class of the slice at any address; HAK_CLASS_NONE if no block of the heap starts there. */
+HAK_INLINE uint32_t hak_slice_class(const void *address) {
   uintptr_t leaf = hak_leaf_of(address);
   return leaf ? hak_code_class(atomic_load_explicit(hak_code_at(leaf, address), memory_order_relaxed))
               : (uint32_t)HAK_CLASS_NONE;
+}
+/* The class of the block of a mixed slab that starts at the address; HAK_CLASS_NONE: none does. */
+uint32_t hak_class_in_mixed(const void *address);
+/* The class of the block at any address. In slabs of one class, any address in a slab has it; see hak_is_start. */
+HAK_INLINE uint32_t hak_class_at(const void *address) {
+  uint32_t cls = hak_slice_class(address);
+  return HAK_LIKELY(cls != HAK_CLASS_MIXED) ? cls : hak_class_in_mixed(address);
+}
+/* Whether a block starts at the address, whose class hak_class_at found to be `cls`. */
+HAK_INLINE bool hak_is_start(const void *address, uint32_t cls) {
+  return hak_is_start_in_class(address, cls) || hak_slice_class(address) == HAK_CLASS_MIXED;
 }
 
 /* Set the class of slices, which must belong to the heap. */

@@ -5,6 +5,7 @@
 #include "arena.h"
 #include "depot.h"
 #include "options.h"
+#include "seal.h"
 
 /* policy.h has two more. */
 enum {
@@ -18,6 +19,8 @@ enum {
    * ones. A smaller factor causes page faults. For runs the bound is half of the use, since cached slices cannot serve
    * other sizes. */
   CACHED_TIMES = 2,
+  MIXED_BYTES = 4 << 10, /* blocks of a class that a thread takes from mixed slabs: about one page */
+  MIXED_FREES = 64,      /* frees of such blocks of a class; they cost as much as the page faults that they save */
 };
 
 static _Atomic size_t caches_open, quotas_bytes, budgets_bytes; /* of all threads */
@@ -51,10 +54,11 @@ static size_t *budget_of(hak_heap_t *heap, uint32_t cls) {
 
 void hak_policy_set_capacity(hak_heap_t *heap, uint32_t cls, uint32_t capacity) {
   hak_bin_info_t *info = &heap->info[cls];
+  hak_touch(heap, cls);
   size_t change = ((size_t)capacity - hak_bin_capacity(info)) * hak_class_sizes[cls]; /* may be below 0 */
   atomic_store_explicit(&info->capacity, capacity, memory_order_relaxed);
   hak_bin_set_end(heap, cls);
-  if (info->adaptive && change != 0) {
+  if (!info->fixed && change != 0) {
     *budget_of(heap, cls) += change;
     atomic_fetch_add_explicit(&budgets_bytes, change, memory_order_relaxed);
   }
@@ -70,15 +74,15 @@ static int64_t fixed_capacity(uint32_t cls) {
 
 void hak_policy_open(hak_heap_t *heap, uint32_t cls) {
   hak_bin_info_t *info = &heap->info[cls];
-  int64_t fixed = fixed_capacity(cls);
-  atomic_store_explicit(&info->capacity, 0, memory_order_relaxed);
-  info->adaptive = fixed == HAK_OPTION_AUTO;
-  info->buffers_remote = hak_class_sizes[cls] <= HAK_CACHE_LINE &&
-                         (info->adaptive ? hak_option_size(HAK_OPTION_CACHE_BYTES) > 0 : fixed > 0);
-  info->fetched = info->slow_start_bytes = info->overflowed = info->consecutive = 0;
-  info->refills = 0;
-  info->idle_head = NULL;
-  hak_policy_set_capacity(heap, cls, info->adaptive ? 0 : (uint32_t)fixed);
+  int64_t capacity = fixed_capacity(cls);
+  bool fixed = capacity != HAK_OPTION_AUTO;
+  bool buffers_remote =
+      hak_class_sizes[cls] <= HAK_CACHE_LINE && (fixed ? capacity > 0 : hak_option_size(HAK_OPTION_CACHE_BYTES) > 0);
+  if (fixed || buffers_remote) {
+    info->fixed = fixed;
+    info->buffers_remote = buffers_remote;
+    hak_policy_set_capacity(heap, cls, fixed ? (uint32_t)capacity : 0);
+  }
 }
 
 /* Release the class's sampler quota. The caller then sets the capacity anew. */
@@ -90,7 +94,7 @@ static void forget_quota(hak_bin_info_t *info, uint32_t cls) {
 bool hak_policy_add_quota(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
   hak_bin_info_t *info = &heap->info[cls];
   size_t bytes = (size_t)blocks * hak_class_sizes[cls];
-  if (!info->adaptive || info->buffers_remote ||
+  if (info->fixed || info->buffers_remote ||
       atomic_load_explicit(&quotas_bytes, memory_order_relaxed) + bytes > BUDGET_BYTES) {
     return false;
   }
@@ -110,7 +114,7 @@ void hak_policy_drop_quota(hak_heap_t *heap, uint32_t cls) {
 }
 
 void hak_policy_close(hak_heap_t *heap) {
-  for (uint32_t c = 1; c <= HAK_BATCH_LAST; c++) {
+  for (uint32_t c = hak_next_touched(heap, 0); c < HAK_CLASS_COUNT; c = hak_next_touched(heap, c)) {
     forget_quota(&heap->info[c], c);
   }
   atomic_fetch_sub_explicit(&budgets_bytes, heap->budget_bytes + heap->large_budget_bytes, memory_order_relaxed);
@@ -118,12 +122,28 @@ void hak_policy_close(hak_heap_t *heap) {
 }
 
 bool hak_policy_is_off(const hak_bin_info_t *info) {
-  return !info->adaptive && hak_bin_capacity(info) == 0;
+  return info->fixed && hak_bin_capacity(info) == 0;
 }
 
 bool hak_policy_passes_on(const hak_heap_t *heap, uint32_t cls) {
   bool cached = !hak_policy_is_off(&heap->info[cls]) && hak_class_sizes[cls] <= hak_option_size(HAK_OPTION_CACHE_BYTES);
   return cached && (!heap->heap_shrinks || hak_depot_is_taken(cls));
+}
+
+bool hak_policy_is_young(const hak_bin_info_t *info, uint32_t cls) {
+  return !hak_hard.on && hak_class_sizes[cls] <= HAK_MIXED_BLOCK_MAX &&
+         info->mixed_bytes + hak_class_sizes[cls] <= MIXED_BYTES;
+}
+
+bool hak_policy_retires(hak_heap_t *heap, uint32_t cls) {
+  uint8_t *frees = &heap->mixed_frees[cls];
+  if (*frees < MIXED_FREES) {
+    ++*frees;
+    return false;
+  }
+  hak_touch(heap, cls);
+  heap->info[cls].mixed_bytes = MIXED_BYTES;
+  return true;
 }
 
 uint32_t hak_policy_refill(hak_bin_info_t *info, uint32_t cls) {
@@ -135,7 +155,7 @@ uint32_t hak_policy_refill(hak_bin_info_t *info, uint32_t cls) {
     return 1;
   }
   want = want < first ? first : want < most ? want : most;
-  return want <= capacity || info->adaptive ? want : capacity + 1; /* one is handed out */
+  return want <= capacity || !info->fixed ? want : capacity + 1; /* one is handed out */
 }
 
 bool hak_policy_keeps_current(const hak_bin_info_t *info, uint32_t cls) {
@@ -181,7 +201,7 @@ void hak_policy_fetched(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
   hak_bin_info_t *info = &heap->info[cls];
   uint32_t again = blocks < info->overflowed ? blocks : info->overflowed;
   info->fetched += info->fetched < HAK_MAGAZINE_MAX ? blocks : 0;
-  if (again == 0 || !info->adaptive) {
+  if (again == 0 || info->fixed) {
     return;
   }
   info->overflowed -= again;
@@ -227,16 +247,16 @@ hak_overflow_t hak_policy_overflow(hak_heap_t *heap, uint32_t cls) {
   hak_bin_info_t *info = &heap->info[cls];
   uint32_t capacity = hak_bin_capacity(info);
   info->busy = true;
-  if (info->adaptive && slow_start(heap, cls)) {
+  if (!info->fixed && slow_start(heap, cls)) {
     return HAK_OVERFLOW_GROWN;
   }
-  if (info->adaptive && ++info->consecutive > PROVEN_AFTER) {
+  if (!info->fixed && ++info->consecutive > PROVEN_AFTER) {
     hak_policy_set_capacity(heap, cls, towards_batch(heap, cls, capacity));
     info->overflowed += capacity > 0 ? capacity : 1;
     return HAK_OVERFLOW_FREES;
   }
   if (capacity == 0) {
-    info->overflowed += info->adaptive;
+    info->overflowed += !info->fixed;
     return HAK_OVERFLOW_NONE;
   }
   info->overflowed += capacity - capacity / 2;
@@ -246,7 +266,7 @@ hak_overflow_t hak_policy_overflow(hak_heap_t *heap, uint32_t cls) {
 void hak_policy_idle(hak_heap_t *heap, uint32_t cls) {
   hak_bin_info_t *info = &heap->info[cls];
   forget_quota(info, cls);
-  if (info->adaptive && hak_bin_capacity(info) + info->slow_start_bytes > 0) {
+  if (!info->fixed && hak_bin_capacity(info) + info->slow_start_bytes > 0) {
     heap->slow_start_bytes -= info->slow_start_bytes;
     info->slow_start_bytes = 0;
     info->fetched = 0;

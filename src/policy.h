@@ -20,12 +20,17 @@ size_t hak_caches_open(void);
 /* A thread's part of a "shared" bound: all of it while there are few threads. */
 size_t hak_policy_share(size_t bytes);
 
-/* A thread takes the cache: set the class's first capacity. */
+/* A thread takes the cache, whose class holds zeros: set its first capacity. */
 void hak_policy_open(hak_heap_t *heap, uint32_t cls);
 /* The thread gives the cache up, and its budgets with it. */
 void hak_policy_close(hak_heap_t *heap);
 /* Whether an option forbids to cache blocks of the class. */
 bool hak_policy_is_off(const hak_bin_info_t *info);
+
+/* Whether the class has seen so few blocks in this thread that the next one should come from a mixed slab. */
+bool hak_policy_is_young(const hak_bin_info_t *info, uint32_t cls);
+/* A block of a mixed slab is freed. True: it should leave the thread, since frees of such blocks are slow. */
+bool hak_policy_retires(hak_heap_t *heap, uint32_t cls);
 
 /* Number of blocks that the next refill should fetch. */
 uint32_t hak_policy_refill(hak_bin_info_t *info, uint32_t cls);

@@ -11,6 +11,7 @@
 #include "layout.h"
 #include "mapped.h"
 #include "meta.h"
+#include "mixed.h"
 #include "modules.h"
 #include "options.h"
 #include "os.h"
@@ -54,6 +55,7 @@ static void each_lock(void (*visit)(hak_lock_t *lock, bool flag), bool flag) {
   for (uint32_t c = 1; c < HAK_SLAB_KINDS; c++) {
     visit(&hak_slab_classes[c].lock, flag);
   }
+  visit(&hak_mixed_lock, flag);
   visit(&hak_arena.lock, flag);
   visit(&hak_magazines_lock, flag);
   visit(&hak_meta_lock, flag);
@@ -112,7 +114,18 @@ static void give_all(bool in_child) {
   }
 }
 
+/* Libc knows no other thread. No lock can then be held by another, and the child is a copy of all there is. So nothing
+ * is written, since every page written would be copied in each fork. */
+static _Thread_local bool is_alone __attribute__((tls_model("initial-exec")));
+
 static void before_fork(void) {
+  if (hak_lock_passes == 0) {
+    is_alone = &__libc_single_threaded && __libc_single_threaded;
+  }
+  if (is_alone) {
+    hak_lock_passes++;
+    return;
+  }
   uint64_t signals = hak_os_block_signals(); /* a handler that forks then finds either every lock held or none */
   if (hak_lock_passes == 0) {
     holds_some = false;
@@ -127,6 +140,10 @@ static void before_fork(void) {
 }
 
 static void after_fork(bool in_child) {
+  if (is_alone) {
+    hak_lock_passes--;
+    return;
+  }
   uint64_t signals = hak_os_block_signals();
   if (--hak_lock_passes == 0) {
     give_all(in_child);
@@ -139,11 +156,13 @@ static void in_parent(void) {
 }
 
 static void in_child(void) {
-  if (!holds_some) { /* else this thread is still in the middle of a change */
+  if (!is_alone && !holds_some) { /* else this thread is still in the middle of a change */
     hak_arena_fork_child();
   }
-  hak_pagemap_fork_child();
-  hak_heap_fork_child();
+  if (!is_alone) {
+    hak_pagemap_fork_child();
+  }
+  hak_heap_fork_child(is_alone);
   hak_hardened_fork_child();
   if (hak_hard.on) {
     hak_chance_renew();
@@ -181,16 +200,12 @@ static void pin(void) {
 }
 
 static void start(void) {
-  hak_os_huge_mode(); /* before the program enters a sandbox that may kill for reading files */
   hak_heap_find_thread_ids();
   if (!HAK_MINIMAL) {
     hak_options_load(environ);
     hak_hardened_start();
     hak_heap_force_slow(0);
     hak_foreign_start();
-  }
-  if (hak_os_offers_mthp()) { /* else it does not try: a sandbox that exists already may kill for it */
-    hak_arena_try_mthp();
   }
   pthread_atfork(before_fork, in_parent, in_child);
   pin();

@@ -24,7 +24,7 @@ static size_t checked_usable(const void *block, uint32_t cls, const char *functi
   if (HAK_UNLIKELY(asked != HAK_UNSEALED)) {
     return asked;
   }
-  if (!hak_is_start_in_class(block, cls)) {
+  if (!hak_is_start(block, cls)) {
     hak_misuse(function, HAK_MISUSE_NOT_START, block);
   }
   if (cls == HAK_CLASS_HUGE) {
@@ -56,7 +56,7 @@ static bool fits(size_t usable, size_t bytes) {
  * allocate. */
 HAK_NOINLINE static void *resize_small(void *block, uint32_t cls, size_t bytes) {
   size_t usable = hak_class_sizes[cls];
-  if (HAK_UNLIKELY(!hak_is_start_in_class(block, cls) || hak_is_marked_free(block))) {
+  if (HAK_UNLIKELY(!hak_is_start(block, cls) || hak_is_marked_free(block))) {
     checked_usable(block, cls, "realloc"); /* aborts, unless the tag is a stale copy */
   }
   if (fits(usable, bytes)) {

@@ -4,22 +4,17 @@
 #include "arena.h"
 #include "freed.h"
 #include "gap.h"
+#include "mixed.h"
 #include "os.h"
 #include "pagemap.h"
 
 #include <string.h>
 
-hak_slab_class_t hak_slab_classes[HAK_SLAB_KINDS] = {[0 ... HAK_SLAB_KINDS - 1] = {.lock = HAK_LOCK_INIT}};
+hak_slab_class_t hak_slab_classes[HAK_SLAB_KINDS] HAK_LARGE_DATA;
 _Atomic size_t hak_slabs_listed[HAK_SLABS_LISTS];
+_Atomic uint64_t hak_slabs_made;
 _Atomic uintptr_t hak_key;
 const hak_free_block_t hak_no_block;
-
-void hak_slab_init(void) {
-  if (atomic_load_explicit(&hak_key, memory_order_relaxed) == 0) { /* several threads may do this at once */
-    uintptr_t none = 0, random = (uintptr_t)hak_os_random() | (uintptr_t)1 << 63;
-    atomic_compare_exchange_strong_explicit(&hak_key, &none, random, memory_order_relaxed, memory_order_relaxed);
-  }
-}
 
 static hak_slab_class_t *class_of(const hak_slab_t *slab) {
   bool data = atomic_load_explicit(&slab->data, memory_order_relaxed);
@@ -138,8 +133,7 @@ static hak_slab_t *make_slab(uint32_t kind) {
   slab->slices = (uint8_t)slices;
   slab->base = base;
   slab->word = 0;
-  slab->discarded = false;
-  slab->unsealed = false;
+  slab->discarded = slab->unsealed = false;
   slab->zeroed = zeroed;
   slab->list = HAK_SLABS_DENSE;
   slab->fenced = hak_hard.on && slab->blocks > 1;
@@ -151,6 +145,7 @@ static hak_slab_t *make_slab(uint32_t kind) {
   }
   uint32_t count = (uint32_t)slab->fenced << HAK_SLAB_COUNT_SHIFT;
   atomic_store_explicit(&slab->control, HAK_SLAB_CURRENT | count, memory_order_relaxed);
+  atomic_fetch_or_explicit(&hak_slabs_made, 1ULL << kind % 64, memory_order_relaxed);
   atomic_store_explicit(&slab->cls, (uint8_t)cls, memory_order_release);         /* pairs with return_bits */
   hak_set_class(base, slices < HAK_SLAB_SLICES ? slices : HAK_SLAB_SLICES, cls); /* no block begins behind these */
   return slab;
@@ -315,10 +310,10 @@ static void return_bits(hak_slab_t *slab, uint32_t w, uint64_t mask, const char 
   }
 }
 
-/* The slab of a block, checked to be of this class. */
+/* The slab of a block, checked to be of this class, or mixed. */
 static hak_slab_t *home_of(const hak_free_block_t *block, uint32_t cls, const char *function) {
   hak_slab_t *slab = hak_slab_at(block);
-  if (HAK_UNLIKELY(atomic_load_explicit(&slab->cls, memory_order_relaxed) != cls)) {
+  if (HAK_UNLIKELY(atomic_load_explicit(&slab->cls, memory_order_relaxed) != cls) && !hak_slab_is_mixed(slab)) {
     hak_misuse(function, HAK_MISUSE_DOUBLE_FREE, block);
   }
   return slab;
@@ -365,6 +360,11 @@ HAK_NOINLINE hak_slab_rest_t hak_slab_put(hak_free_block_t *const *blocks, uint3
       of_slab = block >> HAK_SLAB_SHIFT;
       slab = home_of(blocks[i], cls, function);
     }
+    if (hak_slab_is_mixed(slab)) {
+      rest.slices += hak_mixed_put(slab, blocks[i], cls, function);
+      of_slab = 0; /* it may be gone */
+      continue;
+    }
     uint32_t index = hak_block_index(blocks[i], inverse);
     check_bump(slab, index, blocks[i], function);
     uint64_t bit = 1ULL << index % 64;
@@ -386,10 +386,14 @@ HAK_NOINLINE hak_slab_rest_t hak_slab_put(hak_free_block_t *const *blocks, uint3
 
 hak_slab_rest_t hak_slab_put_one(void *block, uint32_t cls, const char *function) {
   hak_slab_t *slab = home_of(block, cls, function);
-  uint32_t index = hak_block_index(block, slab->inverse);
-  check_bump(slab, index, block, function);
   hak_slab_rest_t rest = {0, false};
   hak_mark_free(block);
+  if (hak_slab_is_mixed(slab)) {
+    rest.slices = hak_mixed_put(slab, block, cls, function);
+    return rest;
+  }
+  uint32_t index = hak_block_index(block, slab->inverse);
+  check_bump(slab, index, block, function);
   return_bits(slab, index / 64, 1ULL << index % 64, function, &rest);
   return rest;
 }

@@ -19,6 +19,8 @@
 /* Start-up: make the key of free blocks. Threads may call it repeatedly; the first call decides. */
 void hak_slab_init(void);
 
+/* Whether a slab of the class has free blocks and no thread takes from it. It may be a moment old. */
+bool hak_slab_is_listed(uint32_t cls);
 /* Take a slab of the kind for the caller alone (CURRENT). NULL: no memory. */
 hak_slab_t *hak_slab_acquire(uint32_t kind);
 /* The caller drops the slab, which may be gone afterwards. */
@@ -84,6 +86,16 @@ HAK_INLINE uint32_t hak_kind_class(uint32_t kind) {
 extern hak_slab_class_t hak_slab_classes[HAK_SLAB_KINDS];
 /* Number of slabs in each such list, over all classes. */
 extern _Atomic size_t hak_slabs_listed[HAK_SLABS_LISTS];
+
+/* A bit for each class: a slab of it was made. No page of the class's lists need be read before. */
+extern _Atomic uint64_t hak_slabs_made;
+HAK_INLINE bool hak_slab_was_made(uint32_t cls) {
+  return atomic_load_explicit(&hak_slabs_made, memory_order_relaxed) >> cls % 64 & 1;
+}
+
+HAK_INLINE bool hak_slab_is_mixed(const hak_slab_t *slab) {
+  return HAK_UNLIKELY(atomic_load_explicit(&slab->cls, memory_order_relaxed) == HAK_CLASS_MIXED);
+}
 
 HAK_INLINE uint32_t hak_slab_bump(const hak_slab_t *slab) {
   return atomic_load_explicit(&slab->bump, memory_order_relaxed);

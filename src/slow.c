@@ -188,7 +188,8 @@ static void cached_free(uint32_t cls, hak_free_block_t *block) {
   if (hak_is_marked_free(block) && hak_heap_holds(block, cls)) {
     hak_misuse("free", HAK_MISUSE_DOUBLE_FREE, block);
   }
-  if (!heap) {
+  bool retires = heap && hak_slice_class(block) == HAK_CLASS_MIXED && hak_policy_retires(heap, cls);
+  if (!heap || retires) {
     hak_cache_return_one(cls, block);
   } else if (!hak_bin_push(heap, &heap->bin[cls], block)) {
     hak_cache_overflow(heap, cls, block);
@@ -201,7 +202,7 @@ void hak_free_any(void *block) {
   }
   int saved = errno;
   uint32_t cls = hak_class_at(block);
-  if (hak_heap_forces_slow(cls) && !hak_page_attributes_restore(block, cls, "free")) {
+  if (hak_heap_forces_slow(hak_slice_class(block)) && !hak_page_attributes_restore(block, cls, "free")) {
     errno = saved;
     return; /* the block leaks, so no other thread gets it either */
   }
@@ -209,7 +210,7 @@ void hak_free_any(void *block) {
     errno = saved;
     return;
   }
-  if (cls != HAK_CLASS_NONE && !hak_is_start_in_class(block, cls)) {
+  if (cls != HAK_CLASS_NONE && !hak_is_start(block, cls)) {
     hak_misuse("free", HAK_MISUSE_NOT_START, block);
   }
   if (cls == HAK_CLASS_HUGE) {

@@ -10,7 +10,7 @@ static struct {
   bool known;
   int copy; /* a descriptor of the same file, for programs that close stderr before exit; 0 or less: none */
   struct stat status;
-} remembered;
+} remembered HAK_LARGE_DATA;
 
 /* Least number of the copy, above the small numbers that the program itself uses. */
 enum { COPY_AT = 1000 };

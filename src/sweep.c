@@ -3,6 +3,7 @@
 
 #include "arena.h"
 #include "freed.h"
+#include "mixed.h"
 #include "os.h"
 #include "pagemap.h"
 #include "retain.h"
@@ -49,6 +50,14 @@ static bool discard_free_pages(hak_slab_t *slab) {
     }
   }
   return any;
+}
+
+bool hak_slab_is_listed(uint32_t cls) {
+  bool listed = false;
+  for (int list = 0; hak_slab_was_made(cls) && list < HAK_SLABS_LISTS; list++) {
+    listed |= __atomic_load_n(&hak_slab_classes[cls].list[list].first, __ATOMIC_RELAXED) != NULL;
+  }
+  return listed;
 }
 
 /* One more than the number of kinds of slabs. Only the hardened profile has two kinds for each class. */
@@ -221,6 +230,10 @@ void hak_slab_decay(void) {
 static void check_slab(hak_slab_t *slab, void *unused) {
   (void)unused;
   if (slab->cls == HAK_CLASS_NONE) {
+    return;
+  }
+  if (slab->cls == HAK_CLASS_MIXED) {
+    hak_mixed_check(slab);
     return;
   }
   HAK_VERIFY(hak_class_at(slab->base) == slab->cls && slab->block_bytes == hak_class_sizes[slab->cls]);

@@ -74,16 +74,35 @@ typedef struct hak_slab {
     struct hak_slab *next; /* neighbours in its list; lock: the class's */
     char *framed;          /* hardened profile: no slab is here, but this block of a framed run; its owner writes it */
   };
-  struct hak_slab *prev;
+  union {
+    struct hak_slab *prev;
+    struct hak_mixed *mixed; /* MIXED: its finer map */
+  };
   _Atomic uint32_t sparse_from; /* the slab is sparse from this count of free blocks on; lock to write: the class's */
   _Alignas(HAK_CACHE_LINE) _Atomic uint64_t bits[HAK_BITS_WORDS]; /* bit i: block i is free in the slab */
 } hak_slab_t;
 
 _Static_assert(offsetof(hak_slab_t, bits) == HAK_CACHE_LINE, "one line of fields, then the bits");
 
+/* A mixed slab (mixed.h): pages whose blocks have different classes. `cls` of a step of 16 bytes: the class of the
+ * block that starts there. The thread that fills a page writes its classes; the lock of mixed slabs protects all else.
+ */
+enum { HAK_MIXED_PAGES = HAK_SLAB_BYTES >> HAK_PAGE_SHIFT };
+typedef struct hak_mixed {
+  struct {
+    uint16_t blocks, free; /* blocks of the page, known once no thread fills it; how many of them are back */
+    bool owned;            /* a thread fills it */
+    bool fresh;            /* the bytes that belong to no block are zeros */
+  } page[HAK_MIXED_PAGES];
+  uint32_t empty, zeroed; /* a bit for each page: it has no block; it reads as zeros */
+  char *base;
+  struct hak_mixed *next, *prev; /* list of all mixed slabs */
+  _Atomic uint8_t cls[HAK_BLOCKS_MAX];
+} hak_mixed_t;
+
 typedef struct hak_slabs {
+  struct hak_slabs *next_spare; /* at the start, beside other objects: a spare one touches no page of its own */
   hak_slab_t slab[HAK_CHUNK_SLABS];
-  struct hak_slabs *next_spare;
 } hak_slabs_t;
 
 /* One bit a slice. */

@@ -63,7 +63,7 @@ static const hak_free_block_t *visit_stack(visit_t visit, const hak_magazine_t *
 
 static const hak_free_block_t *visit_all(const hak_heap_t *heap, visit_t visit, const hak_free_block_t *but) {
   const hak_free_block_t *found = NULL;
-  for (uint32_t c = 1; c < HAK_CLASS_COUNT && !found; c++) {
+  for (uint32_t c = hak_next_touched(heap, 0); c < HAK_CLASS_COUNT && !found; c = hak_next_touched(heap, c)) {
     const hak_bin_info_t *info = &heap->info[c];
     found = visit_stack(visit, &info->magazine, hak_bin_blocks(heap, c), heap->bin[c].head, c, but);
     found = found ? found : visit(hak_magazine_slots(&info->magazine) + 1, info->remote_count, c, but);
@@ -87,7 +87,68 @@ void hak_cache_damaged(const hak_free_block_t *block, const char *function) {
   hak_slab_damaged(function, block);
 }
 
+/* Few blocks are compared with each other instead of being marked, since in the child of a fork each write to a block
+ * would copy its page. */
+enum { FEW = 32 };
+typedef struct few {
+  hak_free_block_t *block[FEW];
+  uint32_t count;
+} few_t;
+
+/* False: they are too many. */
+static bool add_few(few_t *few, hak_free_block_t *const *blocks, uint32_t count) {
+  if (count > FEW - few->count) {
+    return false;
+  }
+  for (uint32_t i = 0; i < count; i++) {
+    few->block[few->count++] = blocks[i];
+  }
+  return true;
+}
+
+static bool add_stack(few_t *few, const hak_magazine_t *magazine, uint32_t count, hak_free_block_t *head) {
+  return count == 0 || head == HAK_NO_BLOCK ||
+         (add_few(few, hak_magazine_slots(magazine) + 1, count - 1) && add_few(few, &head, 1));
+}
+
+/* False: the class has too many blocks. */
+static bool find_damaged_few(const hak_heap_t *heap, uint32_t c, const hak_free_block_t **found) {
+  const hak_bin_info_t *info = &heap->info[c];
+  few_t few = {.count = 0};
+  if (!add_stack(&few, &info->magazine, hak_bin_blocks(heap, c), heap->bin[c].head) ||
+      !add_few(&few, hak_magazine_slots(&info->magazine) + 1, info->remote_count) ||
+      (c <= HAK_BATCH_LAST &&
+       !add_stack(&few, &info->batch_magazine, hak_batch_left(heap, c), heap->batch[c - 1].head))) {
+    return false;
+  }
+  for (uint32_t i = 0; i < few.count && !*found; i++) {
+    const hak_free_block_t *block = few.block[i];
+    bool damaged = !hak_is_marked_free(block) || (!hak_class_is_run(c) && hak_slab_holds(block));
+    for (uint32_t j = 0; j < i && !damaged; j++) {
+      damaged = few.block[j] == block;
+    }
+    *found = damaged ? block : NULL;
+  }
+  return true;
+}
+
+/* False: some class has too many blocks, or there may be blocks in the depot. */
+static bool verify_few(const hak_heap_t *heap, const hak_free_block_t **found) {
+  bool few = !hak_depot_is_used();
+  for (uint32_t c = hak_next_touched(heap, 0); c < HAK_CLASS_COUNT && few && !*found; c = hak_next_touched(heap, c)) {
+    few = find_damaged_few(heap, c, found);
+  }
+  return few;
+}
+
 void hak_cache_verify(const hak_heap_t *heap, const char *function) {
+  const hak_free_block_t *in_few = NULL;
+  if (verify_few(heap, &in_few)) {
+    if (in_few) {
+      hak_cache_damaged(in_few, function);
+    }
+    return;
+  }
   const hak_free_block_t *found = visit_all(heap, verify_some, NULL);
   if (!found) {
     hak_depot_verify(function);
@@ -145,7 +206,7 @@ void hak_cache_check(hak_heap_t *heap) {
     HAK_VERIFY(count == hak_bin_blocks(heap, c) && (!info->buffers_remote || count == 0));
     for (uint32_t i = 1; i <= count; i++) {
       const hak_free_block_t *block = i < count ? hak_magazine_slots(&info->magazine)[i] : heap->bin[c].head;
-      HAK_VERIFY(hak_class_at(block) == c && hak_is_start_in_class(block, c));
+      HAK_VERIFY(hak_class_at(block) == c && hak_is_start(block, c));
     }
     HAK_VERIFY(!info->current || (atomic_load(&info->current->control) & HAK_SLAB_CURRENT));
   }

@@ -14,7 +14,7 @@ enum {
 #define BYTES ((size_t)BLOCKS << HAK_BLOCK_SHIFT)
 
 static _Atomic(char *) range; /* NULL: not made yet */
-static _Atomic uint64_t taken[WORDS];
+static _Atomic uint64_t taken[WORDS] HAK_LARGE_DATA;
 /* A bit for each word that is probably full. While a program has few such blocks, no thread writes to the words that
  * all threads read. */
 static _Atomic uint64_t full[GROUPS];

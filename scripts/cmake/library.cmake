@@ -93,7 +93,14 @@ if(HAKMEM_OVERRIDE)
                                           INTERPROCEDURAL_OPTIMIZATION ${HAKMEM_LTO})
   # nodelete: a thread may still hold a cache, or exit, after a dlclose().
   target_link_options(hakmem PRIVATE -Wl,-z,nodelete -Wl,-z,now -Wl,-z,relro -Wl,--no-undefined -Wl,--as-needed
+                                     -Wl,--sort-section=name # HAK_LARGE_DATA
                                      ${cet_link_options})
+  check_linker_flag(C "-Wl,-T,${PROJECT_SOURCE_DIR}/scripts/cmake/first.ld" HAKMEM_LINKER_INSERTS)
+  if(HAKMEM_LINKER_INSERTS)
+    target_compile_options(hakmem PRIVATE -ffunction-sections)
+    target_link_options(hakmem PRIVATE -ffunction-sections -Wl,-T,${PROJECT_SOURCE_DIR}/scripts/cmake/first.ld)
+    set_target_properties(hakmem PROPERTIES LINK_DEPENDS ${PROJECT_SOURCE_DIR}/scripts/cmake/first.ld)
+  endif()
   if(HAKMEM_PGO STREQUAL "generate")
     target_compile_options(hakmem PRIVATE -fprofile-generate -fprofile-update=atomic)
     target_link_options(hakmem PRIVATE -fprofile-generate)

@@ -5,6 +5,7 @@
 
 #include "access.h"
 #include "gap.h"
+#include "mixed.h"
 #include "os.h"
 #include "pagemap.h"
 #include "races.h"
@@ -36,8 +37,8 @@ static void describe(const void *address, char *text, size_t capacity) {
   if (is_in(address, hak_slab_classes, sizeof hak_slab_classes)) {
     size_t at = (size_t)((const char *)address - (const char *)hak_slab_classes);
     snprintf(text, capacity, "class %zu + %zu", at / sizeof *hak_slab_classes, at % sizeof *hak_slab_classes);
-  } else if (is_in(address, &descriptors, sizeof descriptors)) {
-    size_t at = (size_t)((const char *)address - (const char *)&descriptors);
+  } else if (is_in(address, &descriptors.slab, sizeof descriptors.slab)) {
+    size_t at = (size_t)((const char *)address - (const char *)&descriptors.slab);
     snprintf(text, capacity, "slab %zu + %zu", at / sizeof(hak_slab_t), at % sizeof(hak_slab_t));
   } else if (place < WORLD_SLABS) {
     snprintf(text, capacity, "byte %zu of slab %zu", (size_t)((uintptr_t)address % HAK_SLAB_BYTES), place);
@@ -103,7 +104,7 @@ void access_seen(const void *address, bool write) {
   if (place < WORLD_SLABS && !taken[place]) {
     explore_fail("slab %zu is touched, which was given back", place);
   }
-  place = ((uintptr_t)address - (uintptr_t)&descriptors) / sizeof(hak_slab_t);
+  place = ((uintptr_t)address - (uintptr_t)&descriptors.slab) / sizeof(hak_slab_t);
   if (write && place < WORLD_SLABS && !taken[place]) {
     explore_fail("the descriptor of slab %zu is written, which was given back", place);
   }
@@ -113,10 +114,10 @@ void access_seen(const void *address, bool write) {
  * exceptions: by the class, it learns whether the slab is still the same one; the bump index matters only while no
  * thread takes new blocks. */
 void access_stale(const void *address) {
-  size_t at = (size_t)((const char *)address - (const char *)&descriptors);
+  size_t at = (size_t)((const char *)address - (const char *)&descriptors.slab);
   size_t field = at % sizeof(hak_slab_t);
   bool expected = field == offsetof(hak_slab_t, cls) || field == offsetof(hak_slab_t, bump);
-  if (at < sizeof descriptors && explore_holds_lock() && !expected) {
+  if (at < sizeof descriptors.slab && explore_holds_lock() && !expected) {
     explore_fail("slab %zu + %zu is read under the lock, and the value may be an old one", at / sizeof(hak_slab_t),
                  field);
   }
@@ -158,6 +159,21 @@ char *hak_gap_take_slab(size_t slices, bool *zeroed) {
 
 bool hak_gap_open_behind(char *base, size_t slices) {
   return base != NULL && slices == 0;
+}
+
+/* No slab of the model is mixed: all returns to those are under one lock. */
+size_t hak_mixed_put(hak_slab_t *slab, const void *block, uint32_t cls, const char *function) {
+  EXPECT(!slab || !block || cls == 0 || !function);
+  return 0;
+}
+
+void hak_mixed_check(const hak_slab_t *slab) {
+  EXPECT(!slab);
+}
+
+uint32_t hak_class_in_mixed(const void *address) {
+  EXPECT(!address);
+  return HAK_CLASS_NONE;
 }
 
 void *hak_arena_take(size_t slices, size_t align, bool *zeroed) {

@@ -21,6 +21,10 @@ static inline void bins_open(hak_heap_t *heap) {
     hak_heaps_all = heap;
   }
   hak_cache_open(heap);
+  for (uint32_t cls = 1; cls < HAK_RUN_FIRST; cls++) { /* no class is young: its blocks come from slabs of its own */
+    hak_touch(heap, cls);
+    heap->info[cls].mixed_bytes = HAK_SLAB_BYTES;
+  }
 }
 
 static inline void *bins_alloc(hak_heap_t *heap, size_t bytes) {
@@ -77,7 +81,7 @@ static inline void bins_budgets_add_up(const hak_heap_t *heap) {
   for (uint32_t cls = 1; cls < HAK_CLASS_COUNT; cls++) {
     CHECK(hak_bin_blocks(heap, cls) + bins_room(heap, cls) <= heap->info[cls].magazine.size);
     slow_start += heap->info[cls].slow_start_bytes;
-    if (heap->info[cls].adaptive) {
+    if (!heap->info[cls].fixed) {
       *(hak_class_sizes[cls] <= 4096 ? &small : &large) += (size_t)bins_capacity(heap, cls) * hak_class_sizes[cls];
     }
   }

@@ -29,7 +29,7 @@ static void a_new_cache_is_empty(void) {
     hak_bin_info_t *info = &mine.info[cls];
     CHECK(bins_empty(&mine, cls) && !info->current && info->remote_count == 0 && info->magazine.size == 0);
     CHECK(mine.bin[cls].inverse == hak_class_inverses[cls] && mine.bin[cls].limit == hak_class_limits[cls]);
-    CHECK(info->adaptive);
+    CHECK(!info->fixed);
     CHECK(bins_capacity(&mine, cls) == 0 && bins_room(&mine, cls) == 0); /* until a block is freed */
     CHECK(!info->buffers_remote || hak_class_sizes[cls] <= HAK_CACHE_LINE);
   }

@@ -121,7 +121,7 @@ static void a_fixed_capacity_stays(void) {
   const uint32_t cls = hak_class_of(BYTES);
   set_variable("HAKMEM_CACHE_C5=3");
   open_both();
-  CHECK(bins_capacity(&mine, cls) == 3 && !mine.info[cls].adaptive);
+  CHECK(bins_capacity(&mine, cls) == 3 && mine.info[cls].fixed);
   for (int round = 0; round < 10; round++) {
     pass_through(&mine, &mine, BYTES, 500);
     CHECK(bins_length(&mine, cls) <= 3);
@@ -131,7 +131,7 @@ static void a_fixed_capacity_stays(void) {
   hak_cache_check(&mine);
   bins_budgets_add_up(&mine);
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
-    CHECK(mine.info[c].adaptive == (hak_class_bands[c] != 5));
+    CHECK(mine.info[c].fixed == (hak_class_bands[c] == 5));
   }
 }
 
@@ -159,7 +159,7 @@ static void without_caches_nothing_is_cached(void) {
   open_both();
   CHECK(mine.budget_bytes == 0);
   for (uint32_t cls = 1; cls < HAK_CLASS_COUNT; cls++) {
-    CHECK(!mine.info[cls].adaptive);
+    CHECK(mine.info[cls].fixed);
     pass_through(&mine, &mine, hak_class_sizes[cls], 20);
     holds_nothing(&mine, cls);
   }

@@ -201,6 +201,7 @@ static void a_leaf_for_a_huge_range_is_made_in_one_call(void) {
 static void tables_are_made_writable_piece_by_piece(void) {
   hak_os_counts_t before, after;
   char *last = border() + HAK_CHUNK_BYTES - HAK_SLICE_BYTES;
+  CHECK(hak_pagemap_cover(place(20 * LEAF_BYTES), HAK_CHUNK_BYTES)); /* all tables of the first leaf are writable */
   hak_os_read_counts(&before);
   CHECK(hak_pagemap_cover(border(), HAK_CHUNK_BYTES));
   hak_os_read_counts(&after);
@@ -235,6 +236,7 @@ static void fork_in_the_middle(void) {
 }
 
 static void a_fork_meets_half_made_pieces(void) {
+  CHECK(hak_pagemap_cover(place(20 * LEAF_BYTES), HAK_CHUNK_BYTES)); /* all tables of the first leaf are writable */
   CHECK(hak_pagemap_cover(border(), HAK_CHUNK_BYTES));
   hak_set_class(border(), 1, 5);
   claimed = border() + HAK_CHUNK_BYTES - LEAF_BYTES;

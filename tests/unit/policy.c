@@ -276,7 +276,7 @@ static void idle_classes_lose_what_they_earned(void) {
   const uint32_t cls = open_one(BYTES);
   heap.info[cls].overflowed = 100;
   hak_policy_fetched(&heap, cls, 100);
-  uint32_t first = hak_policy_refill(&(hak_bin_info_t){.adaptive = true}, cls);
+  uint32_t first = hak_policy_refill(&(hak_bin_info_t){.fixed = false}, cls);
   for (int i = 0; i < 20; i++) {
     (void)refill(cls);
   }

@@ -1,6 +1,7 @@
 /* Where freed blocks of the hardened profile wait, and how many. */
 #include <string.h>
 
+#include "aside.h"
 #include "child.h"
 #include "hakmem.h"
 #include "heap.h"
@@ -58,7 +59,8 @@ static void blocks_wait_on_after_their_thread(void) {
   CHECK(of_ended_threads() >= 2 * SLOTS && of_ended_threads() < 4 * SLOTS + 64); /* an array has up to 63 blocks */
   hak_quarantine_release(NULL);
   CHECK(of_ended_threads() == 0);
-  hak_heap = &hak_heap_gone; /* a thread that has begun to end */
+  hak_os_aside_t aside;
+  hak_os_step_aside(&aside); /* as a thread that has begun to end */
   hak_free(hak_malloc(BYTES));
   CHECK(of_ended_threads() == 1);
 }

@@ -61,6 +61,9 @@ STOPPED(write_to_a_freed_slot, 100, 0, hak_free(block); memset(block, 9, 16);
         (void)hak_malloc(100), "malloc", "double free or corrupted free block")
 
 static char *batch_magazine(void) {
+  for (int i = 0; i < 20; i++) { /* the first blocks of a class come one by one */
+    hak_malloc(300);
+  }
   CHECK(hak_sample_start(RARE));
   hak_free(hak_malloc(300));
   char *block = (char *)grant_of(300)->head;

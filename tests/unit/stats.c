@@ -42,6 +42,7 @@ static void sums_hold(void) {
   }
   CHECK(stats.live_bytes == live_bytes && stats.cached_bytes == cached_bytes && stats.free_bytes == free_bytes);
   CHECK(stats.rounding_bytes == rounding_bytes);
+  used_slices += slabs[HAK_CLASS_MIXED].slabs * HAK_SLAB_SLICES;
   CHECK(stats.arena.used_slices == used_slices + hak_slices_for(stats.huge_bytes));
   CHECK(stats.arena.used_slices + stats.arena.dirty_slices <= stats.arena.mapped_slices);
   CHECK(stats.arena.mapped_slices == stats.arena.mapped_ever - stats.arena.unmapped_ever);

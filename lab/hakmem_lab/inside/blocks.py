@@ -21,6 +21,7 @@ SHOWN = 64  # bytes of its beginning
 SLICES = {
     layout.DIRTY: "free memory that waits for its decay",
     layout.CLEAN: "free memory, given back or never used",
+    layout.MIXED: "a page of first blocks, which classes share",
     layout.SAMPLED: "memory for sampled blocks, but no live one",
     layout.UNKNOWN: "memory that is being handed out or taken back",
     layout.ABSENT: "not memory of the heap",

@@ -15,6 +15,7 @@ from hakmem_lab.inside.layout import (
     DIRTY,
     HUGE,
     RUN,
+    MIXED,
     SAMPLED,
     SLAB,
     UNKNOWN,
@@ -230,6 +231,7 @@ class Reader:
         sliced = descriptors["state"] == layout["HAK_CHUNK_SLICED"]
         kinds[~sliced] = ABSENT
         kinds[(kinds == UNKNOWN) & (chunks.codes == layout["HAK_CLASS_SAMPLED"])] = SAMPLED
+        kinds[(kinds == UNKNOWN) & (chunks.codes == layout["HAK_CLASS_SAMPLED"] + 1)] = MIXED
         chunks.slices[:] = kinds
         flat = chunks.slices.reshape(-1)
         first = owner * self.per_chunk + ((slabs.base - chunks.base[owner]) // np.uint64(self.slice)).astype(int)

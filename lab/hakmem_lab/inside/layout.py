@@ -125,7 +125,7 @@ def _text(field: bytes) -> str:
 
 
 # The owner of a slice.
-ABSENT, UNKNOWN, SLAB, RUN, HUGE, DIRTY, CLEAN, SAMPLED = range(8)
+ABSENT, UNKNOWN, SLAB, RUN, HUGE, DIRTY, CLEAN, SAMPLED, MIXED = range(9)
 
 
 @dataclass

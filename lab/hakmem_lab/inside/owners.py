@@ -187,6 +187,7 @@ OWNERS = (
     "metadata",
     "huge-page excess",
     "sampled blocks",
+    "first blocks",
     "being changed",
     "stacks",
     "code",
@@ -194,8 +195,8 @@ OWNERS = (
     ANONYMOUS,
     "changed meanwhile",
 )
-OPTIONAL = {"sampled blocks", "being changed", "changed meanwhile"}  # rows that are left out at 0
-HEAP_OWNERS = OWNERS[:10]
+OPTIONAL = {"sampled blocks", "first blocks", "being changed", "changed meanwhile"}  # rows that are left out at 0
+HEAP_OWNERS = OWNERS[:11]
 
 
 @dataclass
@@ -283,6 +284,7 @@ SLICE_OWNERS = {
     layout.DIRTY: "waiting for decay",
     layout.CLEAN: "huge-page excess",
     layout.SAMPLED: "sampled blocks",
+    layout.MIXED: "first blocks",
 }
 
 
