@@ -10,6 +10,7 @@ import pytest
 from hakmem_lab.cli import hyperfine
 from hakmem_lab.cli.measure import expanded
 from hakmem_lab.errors import LabError
+from hakmem_lab.plan import schedule
 from hakmem_lab.run import conduct
 
 SMALL = ("-r", "14", "--quiet")
@@ -101,8 +102,9 @@ def test_all_executions_are_made():
     for count in range(12, 400, 2):
         found = hyperfine._blocks(2, {"runs": count, "min_runs": None, "max_runs": None})
         session = SimpleNamespace(
-            spec=SimpleNamespace(kind="compare", rare=float(found["rare"])), arms="ab", records=list, tell=Mock()
-        )
+            spec=SimpleNamespace(kind="compare", rare=float(found["rare"])), arms="ab", records=list, tell=Mock(),
+            runs_of_each=schedule.runs_of_each,
+        )  # fmt: skip
         conduct.plan_rare(session)
         assert session.tell.call_args.kwargs["until"] * 2 == found["max_blocks"] * 2 == count
 
