@@ -65,8 +65,8 @@ def test_without_a_verdict_on_time_the_sure_changes_of_memory_are_said(here, sto
     bad = note(1, False)
     script = tmp_path / "larger.sh"
     script.write_text("exec python3 -S -c \"x = bytearray(b'x' * (${SIZE:-1} << 20))\"\n")
-    words = ("--allocators", "glibc", "glibc,SIZE=16", "--max-blocks", "6", "--repeat", "1", "--json", "-", "--quiet")
-    found = here("compare", *words, "--", "sh", script).result()
+    words = ("--allocators", "glibc", "glibc,SIZE=16", "--max-blocks", "12", "--repeat", "1", "--json", "-", "--quiet")
+    found = here("compare", *words, "--metric", "wall", "--", "sh", script).result()
     assert found["headline"].startswith("No verdict on time: ") and bad in found["headline"]
     assert found["reasons"][0].startswith("glibc,SIZE=16 against glibc, all the same: ")
     assert "the peak memory [" in found["reasons"][0]
