@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from hakmem_lab.judge.failing import GONE, failed_runs, failures, times
 from hakmem_lab.judge.planning import most_blocks
+from hakmem_lab.judge.statistics.coarse import step
 from hakmem_lab.judge.statistics.paired import Interval, block_log_ratio, median_interval
 from hakmem_lab.plan.kinds import KINDS
 from hakmem_lab.plan.metrics import COUNTERS, FIELDS, PSS, TREE, Metric, pattern_name
@@ -168,6 +169,17 @@ def schedule_of(records: Iterable[dict]) -> str | None:
     return found[-1]["schedule"] if found else None
 
 
+def coarse(values_of: Iterable[Sequence[float]], margin: float, label: str) -> list[str]:
+    """A warning if the values of any side come in steps beyond the margin."""
+    steps = [found for values in values_of if len(values) and (found := step(values)) is not None]
+    if not steps or max(steps) <= margin:
+        return []
+    return [
+        f"{label} comes in steps of {100 * max(steps):.2g} % of a run, as by a coarse clock: smaller differences are "
+        "hardly seen; more work in a run (--repeat) or a finer clock (--metric) helps more than further blocks"
+    ]
+
+
 def begun(header: dict, records: Sequence[dict]) -> dict:
     kept = {key: header[key] for key in ("kind", "id", "question")}
     kept |= {"verdict": None, "final": False, "margin": None, "arms": []}
@@ -178,7 +190,10 @@ def begun(header: dict, records: Sequence[dict]) -> dict:
 def base_result(header: dict, records: Sequence[dict], blocks: Blocks) -> dict:
     """The first keys of a result, of a kind that measures in blocks."""
     spec, metric = header["spec"], metric_of(header)
-    return begun(header, records) | {
+    result, arms = begun(header, records), [arm["name"] for arm in header["arms"]]
+    values_of = ([run["value"] for block in blocks for run in block.get(name, [])] for name in arms)
+    result["warnings"] += coarse(values_of, spec["margin"], metric.label)
+    return result | {
         "metric": metric.record(),
         "watched": [guardrail.record() for guardrail in guardrails_of(spec)],
         "margin": spec["margin"],

@@ -181,8 +181,8 @@ def _syscalls(result: Record) -> list[str]:
     if budget is None:
         return [headline]
     if part.get("passed"):
-        seldom = f"once in {part.get('unseen_one_in') or 0:,.0f} operations"
-        unseen = f"Calls that come together more seldom than {seldom} would not have been seen."
+        seldom = f"one in {part.get('unseen_one_in') or 0:,.0f} operations"
+        unseen = f"Bursts of calls rarer than {seldom} would not have been seen, however large."
         return [headline, f"All are within the budget of {budget:g}.", unseen]
     if over := [arm["name"] for arm in counted if arm.get("passed") is False]:
         return [headline, f"Above the budget of {budget:g}: {', '.join(over)}."]

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from hakmem_lab.errors import LabError, nearest
-from hakmem_lab.judge.analysis import ARM_MEDIANS, begun, comparison
+from hakmem_lab.judge.analysis import ARM_MEDIANS, begun, coarse, comparison
 from hakmem_lab.judge.explain import explained
 from hakmem_lab.judge.failing import differ, times
 from hakmem_lab.judge.statistics import unpaired, verdict
@@ -295,6 +295,9 @@ def _warnings(header: dict, runs: list[dict], few: list[str]) -> list[str]:
     zero = ", ".join(header.get("zero", []))
     texts += [f"{header['spec']['metric']} is 0 on both sides, and not judged: {zero}"] if zero else []
     texts += [f"only in one of the files: {', '.join(header['alone'])}"] if header["alone"] else []
+    pairs = dict.fromkeys((run["arm"], run["workload"]) for run in runs)
+    values_of = ([r["value"] for r in runs if r["ok"] and (r["arm"], r["workload"]) == pair] for pair in pairs)
+    texts += coarse(values_of, header["spec"]["margin"], header["spec"]["metric"])
     alike: dict[str, float] = {}
     for arm, name in dict.fromkeys((run["arm"], run["workload"]) for run in runs):
         values = [run["value"] for run in runs if run["ok"] and (run["arm"], run["workload"]) == (arm, name)]

@@ -6,7 +6,7 @@ The verdict decides when a run ends, so an interval of a single look would be wr
 that suits the verdict. Each figure is therefore judged by the run's plan, at its part of alpha (Bonferroni). The
 verdict seldom ends a run at a planned look, so most of a figure's alpha is for the test after every block.
 
-While the verdict is open, the figures share only half of alpha. A page whose metrics are all equal then contains a
+While the verdict is open, the figures share only a quarter of alpha. A page whose metrics are all equal then contains a
 false claim, the verdict's included, in at most 5 % of simulated runs. Once the verdict is decided, it claims nothing
 false where it is NEUTRAL, and the figures share all of alpha.
 """
@@ -18,7 +18,7 @@ from hakmem_lab.judge.statistics.plan import Plan
 
 SHARE = 0.9  # of a figure's alpha, for the test after every block
 OF_HEADLINES = 0.9  # of alpha, for the metrics that a headline may mention: they need fewer blocks than the others
-OPEN = 0.5  # of alpha, while the verdict is open
+OPEN = 0.25  # of alpha, while the verdict is open
 
 
 def plan_of(plan: Plan) -> Plan:
