@@ -6,9 +6,9 @@ The verdict decides when a run ends, so an interval of a single look would be wr
 that suits the verdict. Each figure is therefore judged by the run's plan, at its part of alpha (Bonferroni). The
 verdict seldom ends a run at a planned look, so most of a figure's alpha is for the test after every block.
 
-While the verdict is open, the figures share only a quarter of alpha. A page whose metrics are all equal then
-contains a false claim, the verdict's included, in about 5 % of simulated runs at most. Once the verdict is decided, it claims nothing
-false where it is NEUTRAL, and the figures share all of alpha.
+While the verdict is open, the figures share only a quarter of alpha. A page whose metrics are all equal then contains a
+false claim, the verdict's included, in about 5 % of simulated runs at most. Once the verdict is decided, it claims
+nothing false where it is NEUTRAL, and the figures share all of alpha.
 """
 
 from collections.abc import Collection, Sequence
