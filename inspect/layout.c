@@ -41,6 +41,8 @@
 #define HAK_OPTION(id, name, kind, speed, balanced, lean, low, high, when, help) {name, #kind, #when, low, high},
 #define HAK_CLASS(index, bytes, below, band) [index] = (bytes),
 #define HAK_RUN_CLASS(index, kib, below) [index] = (kib)*1024,
+/* The formatter would indent the whole table. clang-format 16 reads the next line alone. */
+/* clang-format off */
 HAK_EXPORT const hak_layout_t hak_layout = {
     .magic = "hakmem layout",
     .layout_version = HAK_LAYOUT_VERSION,
@@ -68,7 +70,7 @@ HAK_EXPORT const hak_layout_t hak_layout = {
             ROOTS(hak_option_values, hak_option_given, hak_records, hak_sites, hak_sample_request, hak_class_codes),
 
             CONSTANTS(HAK_SLICE_SHIFT, HAK_CHUNK_SHIFT, HAK_SLAB_SHIFT, HAK_CLASS_COUNT, HAK_CLASS_HUGE, HAK_DEPOTS),
-            CONSTANTS(HAK_CLASS_SAMPLED, HAK_BIN_WORDS, HAK_CODE_HUGE, HAK_BINS_AT, HAK_RUN_FIRST),
+            CONSTANTS(HAK_CLASS_SAMPLED, HAK_CLASS_MIXED, HAK_BIN_WORDS, HAK_CODE_HUGE, HAK_BINS_AT, HAK_RUN_FIRST),
             ROW("HAK_GRANT_LAST", HAK_BATCH_LAST),
             CONSTANTS(HAK_BITS_WORDS, HAK_LEAF_SHIFT, HAK_LEAVES, HAK_LEAF_PIECE_BYTES, HAK_LEAF_PIECES),
             CONSTANTS(HAK_CHUNK_SLICED, HAK_CHUNK_FREE, HAK_CHUNK_HUGE, HAK_SMALL_STEPS, HAK_SAMPLE_MEAN_BITS),
@@ -79,7 +81,7 @@ HAK_EXPORT const hak_layout_t hak_layout = {
             ROW("hak_chunk_t.transit", offsetof(hak_chunk_t, purging)),
             OBJECT(hak_slabs_t, slab),
             ROW("hak_slab_t.carved", offsetof(hak_slab_t, bump)),
-            OBJECT(hak_slab_t, cls, slices, zeroed, blocks, base, bits),
+            OBJECT(hak_slab_t, cls, slices, zeroed, blocks, base, bits, mixed),
             ROW("hak_heap_t.grant", offsetof(hak_heap_t, batch)),
             OBJECT(hak_heap_t, bin, info, next, busy, thread, events),
             OBJECT(hak_bin_t, head, top),
@@ -100,8 +102,10 @@ HAK_EXPORT const hak_layout_t hak_layout = {
             FIELDS(hak_sites_t, latest, frame_count, frames),
             OBJECT(hak_site_t, older, objects, bytes, freed_objects, freed_bytes, inherited, frame_count, frame),
             OBJECT(hak_frame_t, pc),
+            FIELDS(hak_mixed_t, cls),
             OBJECT(hak_images_t, count, image),
             OBJECT(hak_mapping_t, start, end, offset, name),
             OBJECT(hak_meta_piece_t, before, bytes),
         },
 };
+/* clang-format on */

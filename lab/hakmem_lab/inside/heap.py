@@ -14,8 +14,8 @@ from hakmem_lab.inside.layout import (
     CLEAN,
     DIRTY,
     HUGE,
-    RUN,
     MIXED,
+    RUN,
     SAMPLED,
     SLAB,
     UNKNOWN,
@@ -23,6 +23,7 @@ from hakmem_lab.inside.layout import (
     Chunks,
     Heap,
     Layout,
+    Mixed,
     Runs,
     Sample,
     Slabs,
@@ -87,7 +88,7 @@ class Reader:
         leaf_bytes = self.layout["size.hak_leaf_t"]
         caches = self._caches()
         return Heap(
-            self.layout, chunks, slabs, runs, caches, self._depot(), self._pieces(),
+            self.layout, chunks, slabs, self._mixed(descriptors), runs, caches, self._depot(), self._pieces(),
             [(at, leaf_bytes) for at in leaves.values()], self.counters(), self._samples, self.broken,
         )  # fmt: skip
 
@@ -218,6 +219,29 @@ class Reader:
         )  # fmt: skip
         return slabs, np.concatenate(owner) if owner else np.zeros(0, int)
 
+    def _mixed(self, descriptors: np.ndarray) -> Mixed:
+        layout = self.layout
+        if "HAK_CLASS_MIXED" not in layout:  # an older library
+            return Mixed(np.zeros(0, np.uint64), np.zeros(0, int), np.zeros(0, bool))
+        places, size = layout["HAK_BITS_WORDS"] * 64, 1 << layout["HAK_SLAB_SHIFT"]
+        names = [("cls", "u1"), ("base", "<u8"), ("mixed", "<u8"), ("bits", f"({places // 8},)u1")]
+        dtype = self.record("hak_slab_t", names)
+        per_chunk = 1 << layout["HAK_CHUNK_SHIFT"] - layout["HAK_SLAB_SHIFT"]
+        address, cls, free = [np.zeros(0, np.uint64)], [np.zeros(0, int)], [np.zeros(0, bool)]
+        for each in descriptors[descriptors["state"] == layout["HAK_CHUNK_SLICED"]]:
+            try:
+                rows = self.structures(dtype, int(each["slabs"]) + layout["hak_slabs_t.slab"], per_chunk)
+                for row in rows[rows["cls"] == layout["HAK_CLASS_MIXED"]]:
+                    data = self.memory.read(int(row["mixed"]) + layout["hak_mixed_t.cls"], places)
+                    classes = np.frombuffer(data, np.uint8)
+                    at = np.flatnonzero((classes > 0) & (classes < layout["HAK_RUN_FIRST"]))
+                    address.append(row["base"] + (at * (size // places)).astype(np.uint64))
+                    cls.append(classes[at].astype(int))
+                    free.append(np.unpackbits(row["bits"], bitorder="little").astype(bool)[at])
+            except Unreadable:
+                self.broken += 1
+        return Mixed(np.concatenate(address), np.concatenate(cls), np.concatenate(free))
+
     def _slices(self, chunks: Chunks, descriptors: np.ndarray, slabs: Slabs, owner: np.ndarray) -> Runs:
         """Write the owner of each slice into chunks.slices; return the blocks of whole slices."""
         layout = self.layout
@@ -231,7 +255,7 @@ class Reader:
         sliced = descriptors["state"] == layout["HAK_CHUNK_SLICED"]
         kinds[~sliced] = ABSENT
         kinds[(kinds == UNKNOWN) & (chunks.codes == layout["HAK_CLASS_SAMPLED"])] = SAMPLED
-        kinds[(kinds == UNKNOWN) & (chunks.codes == layout["HAK_CLASS_SAMPLED"] + 1)] = MIXED
+        kinds[(kinds == UNKNOWN) & (chunks.codes == layout.rows.get("HAK_CLASS_MIXED", -1))] = MIXED
         chunks.slices[:] = kinds
         flat = chunks.slices.reshape(-1)
         first = owner * self.per_chunk + ((slabs.base - chunks.base[owner]) // np.uint64(self.slice)).astype(int)

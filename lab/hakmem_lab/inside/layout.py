@@ -156,6 +156,15 @@ class Slabs:
 
 
 @dataclass
+class Mixed:
+    """The blocks of mixed slabs, which have different classes."""
+
+    address: np.ndarray
+    cls: np.ndarray
+    free: np.ndarray  # whether the block is back in its slab
+
+
+@dataclass
 class Runs:
     """Blocks of whole slices: those of a class, and huge ones."""
 
@@ -197,6 +206,7 @@ class Heap:
     layout: Layout
     chunks: Chunks
     slabs: Slabs
+    mixed: Mixed
     runs: Runs
     caches: list[Cache]
     depot: dict[int, np.ndarray]  # class -> addresses

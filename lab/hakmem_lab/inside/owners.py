@@ -92,7 +92,30 @@ def of_classes(heap: Heap, residency: Residency) -> dict[int, Occupancy]:
         outside = [(CACHED, np.concatenate(cached[cls]))] if cls in cached else []
         outside += [(DEPOT, heap.depot[cls])] if cls in heap.depot else []
         found[cls] = _of_class(cls, size, numbers, slabs, outside, residency, 1 << layout["HAK_SLICE_SHIFT"])
+    _add_mixed(found, heap, cached, residency)
     return found
+
+
+def _add_mixed(
+    found: dict[int, Occupancy], heap: Heap, cached: dict[int, list[np.ndarray]], residency: Residency
+) -> None:
+    """A block of a mixed slab lies in one page."""
+    mixed, page = heap.mixed, residency.page
+    for cls in np.unique(mixed.cls).tolist():
+        mine = mixed.cls == cls
+        address, size = mixed.address[mine], heap.layout.class_sizes[cls]
+        states = np.where(mixed.free[mine], FREE, LIVE)
+        outside = [(CACHED, each) for each in cached.get(cls, [])]
+        outside += [(DEPOT, heap.depot[cls])] if cls in heap.depot else []
+        for state, addresses in outside:
+            states[(states == LIVE) & np.isin(address, addresses)] = state
+        resident = residency.of_many(address // np.uint64(page) * np.uint64(page), page)[:, 0]
+        none = np.zeros(0, int)
+        each = found.setdefault(
+            cls, Occupancy(cls, none, np.zeros(5, np.int64), np.zeros(5, np.int64), 0, 0, 0, none, none)
+        )
+        each.blocks += np.bincount(states, minlength=5)[:5]
+        each.bytes += np.bincount(states[resident], minlength=5)[:5] * size
 
 
 def _of_class(
@@ -242,6 +265,10 @@ def attribute(heap: Heap, areas: Sequence[Area], snapshot: Snapshot) -> Reading:
     reading.classes = of_classes(heap, residency)
     for each in reading.classes.values():
         _add_slabs(reading.bytes, each)
+    resident = residency.of_many(heap.mixed.address // np.uint64(residency.page) * np.uint64(residency.page),
+                                 residency.page)[:, 0]  # fmt: skip
+    sizes = np.array(heap.layout.class_sizes, np.int64)[heap.mixed.cls]
+    reading.bytes["first blocks"] -= int(sizes[resident].sum())
     _add_runs(reading, heap, residency)
     _add_slices(reading.bytes, heap, residency)
     _add_rounding(reading, heap)
