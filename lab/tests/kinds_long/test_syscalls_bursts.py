@@ -40,8 +40,8 @@ def test_calls_that_are_seen_to_come_one_by_one_are_within_a_budget_that_they_ke
 @pytest.mark.parametrize("together", [20, 100])
 @pytest.mark.parametrize(("repeats", "bursts"), [(1, 8), (2, 4), (3, 8 / 3), (5, 1.6), (10, 0.8)])
 def test_bursts_as_frequent_as_the_answer_states_are_not_missed(repeats, bursts, together, first) -> None:
-    """GO says that bursts rarer than one in an eighth of the operations would not have been seen. With one execution and
-    less than half of that rate, 9 % of programs that exceed the budget by a fifth are GO; at the stated rate at most 5 %."""
+    """GO says that bursts rarer than one in an eighth of the operations would not have been seen. With one execution
+    and less than half of that rate, 9 % of programs that exceed the budget by a fifth are GO."""
     assert (bounds(repeats, together, bursts, OVER, first) <= BUDGET).sum() <= MOST
 
 

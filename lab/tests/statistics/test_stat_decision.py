@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from hakmem_lab.judge.statistics import stopping
+from hakmem_lab.judge.statistics import stopping, verdict
 from hakmem_lab.judge.statistics.means import Means
 from hakmem_lab.judge.statistics.paired import Interval, as_log, hodges_lehmann, paired_intervals
 from hakmem_lab.judge.statistics.plan import Plan
@@ -213,3 +213,20 @@ class Shown:
 def test_a_run_ends_where_one_thing_is_shown_and_the_estimate_agrees(d, above, below, inside, expected):
     plan = Shown(above, below, inside)
     assert (settling_count(d, plan), sequential_verdict(d, plan)) == expected
+
+
+@pytest.mark.parametrize(
+    ("word", "low", "high", "estimate", "found"),
+    [
+        (Verdict.GO, 0.0, 1.0, 0.5, True),
+        (Verdict.GO, 0.01, 1.0, 0.5, False),
+        (Verdict.NO_GO, -1.0, 0.0, -0.5, True),
+        (Verdict.NO_GO, -1.0, -0.01, -0.5, False),
+        (Verdict.NEUTRAL, -1.0, 1.0, 0.1, True),
+        (Verdict.NEUTRAL, -1.0, 1.0, -0.1, True),
+        (Verdict.NEUTRAL, -1.0, 1.0, 0.09, False),
+        (Verdict.INCONCLUSIVE, -1.0, 1.0, 0.5, False),
+    ],
+)
+def test_a_mean_that_does_not_support_the_verdict(word, low, high, estimate, found):
+    assert verdict.unsupported(word, interval(low, high, estimate), 0.1) is found

@@ -4,8 +4,9 @@ import math
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
-from hakmem_lab.judge.statistics.means import ratio_of_means
+from hakmem_lab.judge.statistics.means import lasting_level, ratio_of_means
 from hakmem_lab.judge.statistics.paired import Interval, as_ratio
 from hakmem_lab.judge.statistics.plan import Plan
 from hakmem_lab.judge.statistics.verdict import Verdict, contradicts, decide, sequential_verdict
@@ -123,3 +124,14 @@ def test_neutral_is_withheld_where_rare_slow_runs_were_seen():
                 neutral[share] += not contradicts(Verdict.NEUTRAL, ratio, delta, tuple(far[:, run]))
     assert neutral[0.0] > 0.95 * 3000
     assert neutral[0.02] < 0.15 * 3000
+
+
+@pytest.mark.parametrize(("n", "z"), [(8, 3.656), (60, 3.035)])
+def test_the_lasting_interval_has_the_level_of_the_mixture(n, z):
+    """z = sqrt((1 + 8 / n) log((1 + n / 8) / 0.05^2))"""
+    assert lasting_level(n, 0.95) == pytest.approx(1 - 2 * norm.sf(np.sqrt((1 + 8 / n) * np.log((1 + n / 8) / 0.0025))))
+    assert norm.isf((1 - lasting_level(n, 0.95)) / 2) == pytest.approx(z, abs=0.002)
+    control, treatment, _ = arms(np.random.default_rng(6), n, 0.05, 0.02)
+    found, wide = ratio_of_means(control, treatment), ratio_of_means(control, treatment, level=lasting_level(n, 0.95))
+    assert (found.lasting.low, found.lasting.high) == (wide.ratio.low, wide.ratio.high)
+    assert (found.lasting.level, found.lasting.n) == (0.95, n)
