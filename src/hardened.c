@@ -296,18 +296,29 @@ void hak_hardened_fork_child(void) {
   }
 }
 
-void hak_hardened_verify(const char *function) {
+/* The first damaged block of the process, which has one cache. */
+static search_t find_damaged(void) {
   search_t search = {NULL, HAK_MISUSE_NOT_ZERO, 0};
   bool before = false;
-  if (!hak_hard.on || !at_exit || !hak_heap->quarantine || hak_heap->quarantine->inside) {
+  hak_arena_each_slab(look_at_slab, &search);
+  search.found = search.found ? search.found : hak_framed_find_damaged(&search.reason);
+  if (!search.found && (search.found = hak_mapped_find_damaged(&before))) {
+    search.reason = before ? HAK_MISUSE_PAGE_START : HAK_MISUSE_PAGE_END;
+  }
+  return search;
+}
+
+/* Blocks whose pages the program protected or kept from a child cannot be read. */
+void hak_hardened_verify(const char *function) {
+  uint32_t begun, begun_since;
+  if (!hak_hard.on || !at_exit || !hak_heap->quarantine || hak_heap->quarantine->inside || hak_page_attributes_any()) {
     return;
   }
-  search.found = hak_quarantine_find_damaged(hak_heap);
-  if (!search.found && hak_caches_open() == 1) { /* nobody else changes blocks */
-    hak_arena_each_slab(look_at_slab, &search);
-    search.found = search.found ? search.found : hak_framed_find_damaged(&search.reason);
-    if (!search.found && (search.found = hak_mapped_find_damaged(&before))) {
-      search.reason = before ? HAK_MISUSE_PAGE_START : HAK_MISUSE_PAGE_END;
+  search_t search = {hak_quarantine_find_damaged(hak_heap), HAK_MISUSE_NOT_ZERO, 0};
+  if (!search.found && hak_caches_open() == 1 && !hak_hardened_changes(&begun)) { /* nobody else changes blocks */
+    search = find_damaged();
+    if (hak_hardened_changes(&begun_since) || begun != begun_since || hak_caches_open() > 1) {
+      return;
     }
   }
   if (search.found) {

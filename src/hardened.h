@@ -27,6 +27,9 @@ void *hak_hardened_alloc_large(size_t bytes, size_t align, bool *zeroed);
 HAK_NOINLINE bool hak_hardened_free_large(void *block, size_t named, const char *function);
 HAK_NOINLINE bool hak_hardened_owns_large(const void *block);
 
+/* Whether a thread is changing a large block. *begun: the number of changes so far. */
+bool hak_hardened_changes(uint32_t *begun);
+
 /* Allocation tokens. The first function says whether a token means a type without pointers. The second sets the kind of
  * type for which the thread allocates from here on, and returns the kind before. */
 bool hak_hardened_is_data(size_t token);

@@ -19,6 +19,25 @@ enum {
   HEADROOM_PART = 8,      /* of a block that grew, as addresses: a loop that grows one further seldom copies it */
 };
 
+/* The check at the end of the process reads every large block. It is skipped if another thread has a cache, or while a
+ * block changes: a signal handler may end the process, and a child of a fork has no thread to finish the change. */
+static _Atomic uint32_t changes_begun, changes_ended;
+
+static void begin_change(void) {
+  hak_heap_mine();
+  atomic_fetch_add_explicit(&changes_begun, 1, memory_order_seq_cst);
+}
+
+static void end_change(void) {
+  atomic_fetch_add_explicit(&changes_ended, 1, memory_order_release);
+}
+
+bool hak_hardened_changes(uint32_t *begun) {
+  uint32_t ended = atomic_load_explicit(&changes_ended, memory_order_acquire);
+  *begun = atomic_load_explicit(&changes_begun, memory_order_seq_cst);
+  return ended != *begun;
+}
+
 /* Blocks of types without pointers share no run with others. */
 static bool wants_frame(size_t bytes) {
   return bytes <= FRAMED_MAX && !(hak_heap->quarantine && hak_heap->quarantine->data);
@@ -39,7 +58,9 @@ static void *take(size_t bytes, size_t align, size_t headroom, bool *zeroed) {
 }
 
 void *hak_hardened_alloc_large(size_t bytes, size_t align, bool *zeroed) {
+  begin_change();
   void *block = take(bytes, align, 0, zeroed);
+  end_change();
   if (block) {
     return block;
   }
@@ -61,23 +82,33 @@ static bool resize(void *block, size_t bytes, bool shrinks) {
   return hak_framed_owns(block) ? hak_framed_resize(block, bytes, shrinks) : hak_mapped_resize(block, bytes, shrinks);
 }
 
-/* Make pages of a run ordinary that the program protected. False: the block is lost, so that no other thread gets it.
- */
+static bool restore_mapped(const char *block) {
+  uintptr_t page = hak_os_page_bytes(), first = (uintptr_t)block & -page;
+  uintptr_t last = hak_round_up((uintptr_t)block + hak_mapped_usable(block, "free"), page);
+  return hak_os_make_ordinary((void *)first, last - first, /* NOLINT(performance-no-int-to-ptr) */
+                              atomic_load_explicit(&hak_page_attributes_ways, memory_order_relaxed));
+}
+
+/* Make pages ordinary that the program protected. False: the block is lost, so that no other thread gets it. */
 static bool restore(void *block) {
-  const char *end = NULL;
-  bool framed = hak_page_attributes_any() && hak_framed_block(block, &end);
-  return !framed || hak_page_attributes_restore_range(block, end);
+  const char *end;
+  if (HAK_LIKELY(!hak_page_attributes_any()) || hak_os_is_strict()) {
+    return true;
+  }
+  return hak_framed_block(block, &end) ? hak_page_attributes_restore_range(block, end) : restore_mapped(block);
 }
 
 static void free_named(void *block, const char *function) {
   if (!restore(block)) {
     return;
   }
+  begin_change();
   if (hak_framed_owns(block)) {
     hak_framed_free(block, function);
   } else {
     hak_mapped_free(block, function);
   }
+  end_change();
 }
 
 bool hak_hardened_free_large(void *block, size_t named, const char *function) {
@@ -112,6 +143,7 @@ static void *realloc_large(void *block, size_t bytes) {
   }
   size_t asked = usable(block, "realloc");
   bool zeroed;
+  begin_change();
   void *fresh = resize(block, bytes, false) ? block : NULL;
   if (!fresh) {
     fresh = asked < bytes && bytes <= PTRDIFF_MAX ? take(bytes, HAK_BLOCK_MIN, bytes / HEADROOM_PART, &zeroed) : NULL;
@@ -120,6 +152,7 @@ static void *realloc_large(void *block, size_t bytes) {
   if (!fresh && resize(block, bytes, true)) { /* no memory, but a shrunk block may stay */
     fresh = block;
   }
+  end_change();
   if (fresh && fresh != block) {
     memcpy(fresh, block, asked < bytes ? asked : bytes);
     free_named(block, "realloc");

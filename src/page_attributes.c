@@ -4,6 +4,7 @@
 
 #include "hook.h"
 #include "large.h"
+#include "mapped.h"
 #include "pagemap.h"
 
 _Atomic uint32_t hak_page_attributes_ways;
@@ -40,10 +41,13 @@ static part_t part_of(uintptr_t at, uintptr_t first, uintptr_t last) {
 void hak_page_attributes_note(const void *address, size_t bytes, hak_os_attribute_t how) {
   uintptr_t first = (uintptr_t)address & -((uintptr_t)1 << HAK_PAGE_SHIFT), last = (uintptr_t)address + bytes;
   const hak_chunk_t *chunk = hak_chunk_at(address);
-  if (!chunk || chunk->state == HAK_CHUNK_GONE) {
+  bool ours = chunk && chunk->state != HAK_CHUNK_GONE;
+  if (ours || how == HAK_OS_UNFORKED || hak_mapped_owns(address)) { /* the second may begin in a block's page */
+    atomic_fetch_or_explicit(&hak_page_attributes_ways, how, memory_order_relaxed);
+  }
+  if (!ours) {
     return;
   }
-  atomic_fetch_or_explicit(&hak_page_attributes_ways, how, memory_order_relaxed);
   uint64_t classes = hak_class_bit(HAK_CLASS_HUGE); /* a block that begins before the chunk is huge */
   uintptr_t at = first & -(uintptr_t)HAK_SLICE_BYTES;
   while (hak_slice_class((void *)at) == HAK_CLASS_NONE && at % HAK_CHUNK_BYTES != 0) {
