@@ -153,12 +153,26 @@ static HAK_NOINLINE bool restore(void *block, uint32_t cls, const char *function
   return restored;
 }
 
+/* A block of a mixed slab was handed out before the profile was in force. */
+static HAK_NOINLINE bool free_mixed(void *block, const char *function) {
+  uint32_t cls = hak_class_in_mixed(block);
+  if (HAK_UNLIKELY(cls == HAK_CLASS_NONE)) {
+    hak_misuse(function, HAK_MISUSE_NOT_START, block);
+  }
+  if (restore(block, cls, function)) {
+    int saved = errno;
+    hak_cache_return_one(cls, block);
+    errno = saved;
+  }
+  return true;
+}
+
 /* `named`: the size that the caller names; HAK_UNSEALED: none. */
 HAK_INLINE bool free_small(void *block, size_t named, const char *function) {
-  uint32_t cls = hak_class_at(block);
+  uint32_t cls = hak_slice_class(block);
   hak_sealed_t sealed;
   if (!is_small(cls)) {
-    return false;
+    return cls == HAK_CLASS_MIXED && free_mixed(block, function);
   }
   uint64_t base = hak_seal_base(block);
   bool is_sealed = check(block, cls, function, base, &sealed);
@@ -193,7 +207,7 @@ void hak_hardened_free_sized(void *block, size_t bytes) {
 }
 
 size_t hak_hardened_usable(const void *block, const char *function) {
-  uint32_t cls = hak_class_at(block);
+  uint32_t cls = hak_slice_class(block);
   hak_sealed_t sealed;
   bool known = is_small(cls) && check(block, cls, function, hak_seal_base(block), &sealed);
   return known ? sealed.asked : HAK_UNSEALED;
