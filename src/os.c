@@ -147,7 +147,7 @@ void *hak_os_map(void *hint, size_t bytes) {
 }
 
 void *hak_os_reserve(size_t bytes) {
-  return named(map(NULL, bytes, PROT_NONE, MAP_NORESERVE), bytes);
+  return named(map(NULL, bytes, PROT_NONE, 0), bytes);
 }
 
 bool hak_os_withdraw(void *at, size_t bytes) {

@@ -1,12 +1,14 @@
 /* Large blocks of the hardened profile: they grow in place, and freed ones do not use up the address space. A write to
  * a freed small block is found before its page is discarded. */
 #include <dlfcn.h>
+#include <errno.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -154,11 +156,20 @@ static void a_write_to_a_freed_block_is_found_by_a_trim(void) {
   CHECK(dies(write_to_a_freed_block, NULL));
 }
 
+/* Where the kernel refuses so many writable bytes, so does malloc. */
+static void more_than_the_memory_is_refused(void) {
+  size_t bytes = (size_t)1 << 45;
+  void *probe = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  errno = 0;
+  CHECK(probe != MAP_FAILED || (malloc(hide_size(bytes)) == NULL && errno == ENOMEM));
+}
+
 int main(void) {
   a_block_that_grows_is_seldom_copied();
   freed_blocks_leave_addresses_for_others();
   a_write_to_a_freed_block_is_found_by_a_trim();
   children_of_one_parent_choose_differently();
   a_foreign_block_is_not_searched_for();
+  more_than_the_memory_is_refused();
   return 0;
 }
