@@ -4,25 +4,25 @@
 #include "symbols.h"
 
 #include "direct.h"
-#include "foreign.h"
 #include "hakmem.h"
 
 #include <dlfcn.h>
 #include <link.h>
-#include <malloc.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #ifdef __GLIBC__
 /* Libc's function, found without a call that other libraries may intercept. */
-static hak_find_symbol_t *of_libc(void) {
-  uintptr_t found = 0;
-  for (const struct link_map *library = _r_debug.r_map->l_next; library && !found; library = library->l_next) {
+static uintptr_t in_libc(const char *name) {
+  static _Atomic uintptr_t libc;
+  for (const struct link_map *library = _r_debug.r_map->l_next; library && !libc; library = library->l_next) {
     bool is_libc = library->l_addr != 0 && hak_symbol_in(library->l_addr, "__libc_start_main") != 0;
-    found = is_libc ? hak_symbol_in(library->l_addr, "dlsym") : 0;
+    libc = is_libc ? library->l_addr : 0;
   }
-  return (hak_find_symbol_t *)found; /* NOLINT(performance-no-int-to-ptr) */
+  return libc ? hak_symbol_in(libc, name) : 0;
+}
+
+static hak_find_symbol_t *dlsym_of_libc(void) {
+  return (hak_find_symbol_t *)in_libc("dlsym"); /* NOLINT(performance-no-int-to-ptr) */
 }
 
 hak_find_symbol_t *hak_symbols_next(void) {
@@ -31,58 +31,56 @@ hak_find_symbol_t *hak_symbols_next(void) {
       __attribute__((tls_model("initial-exec"))); /* dlvsym is declared to call nothing of this file */
   hak_find_symbol_t *found = atomic_load_explicit(&next, memory_order_relaxed);
   if (found || searching) { /* another library's dlvsym looks for its next one */
-    return found ? found : of_libc();
+    return found ? found : dlsym_of_libc();
   }
   searching = true;
   *(void **)&found = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.34");
   searching = false;
-  found = found ? found : of_libc();
+  found = found ? found : dlsym_of_libc();
   atomic_store_explicit(&next, found, memory_order_relaxed);
   return found;
 }
 
-void cfree(void *block);
+extern const char own_start[] __asm__("__ehdr_start") __attribute__((visibility("hidden")));
 
-/* NULL: the name is no function of malloc's family. */
-static void *named(const char *name) {
-#define OURS(function) \
-  { #function, (void *)(function) }
-  static const struct {
-    const char *name;
-    void *function;
-  } ours[] = {
-      OURS(malloc), OURS(calloc),  OURS(realloc),       OURS(reallocarray),
-      OURS(free),   OURS(cfree),   OURS(memalign),      OURS(posix_memalign),
-      OURS(valloc), OURS(pvalloc), OURS(aligned_alloc), OURS(malloc_usable_size),
-  };
-  for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) {
-    if (strcmp(name, ours[i].name) == 0) {
-      return ours[i].function;
-    }
+static const char *const family[] = {
+    "malloc",        "calloc",         "realloc",        "reallocarray",       "free",
+    "free_sized",    "cfree",          "memalign",       "free_aligned_sized", "valloc",
+    "pvalloc",       "aligned_alloc",  "posix_memalign", "mallinfo",           "malloc_usable_size",
+    "malloc_trim",   "mallinfo2",      "malloc_stats",   "malloc_info",        "mallopt",
+    "__libc_malloc", "__libc_calloc",  "__libc_realloc", "__libc_free",        "__libc_memalign",
+    "__libc_valloc", "__libc_pvalloc",
+};
+enum { NAMES = sizeof family / sizeof *family };
+
+/* NAMES: the name is no function of malloc's family. */
+static size_t index_of(const char *name) {
+  size_t i = 0;
+  while (i < NAMES && (*name != *family[i] || strcmp(name, family[i]) != 0)) {
+    i++;
   }
-  return NULL;
+  return i;
 }
 
-/* If another library's function comes first, a call of ours would pass it by. */
-static void *find(void *handle, const char *name, void *mine) {
-  static _Atomic(void *) libc;
-  hak_find_symbol_t *next = hak_symbols_next();
-  void *found = next(handle, name);
-  if (!found || found == mine || next(RTLD_DEFAULT, name) != mine) {
-    return found;
+/* This library's own function, even if another library defines the name before it: a wrapper that looks for the next
+ * function in libc would otherwise find itself. Allocates nothing, since such a wrapper may not be ready. */
+static void *find(void *handle, size_t index) {
+  static _Atomic uintptr_t of_libc[NAMES];
+  void *found = hak_symbols_next()(handle, family[index]);
+  if (found && of_libc[index] == 0) {
+    of_libc[index] = in_libc(family[index]);
   }
-  if (!libc) {
-    libc = hak_foreign_object((void *)sbrk, 0);
-  }
-  return libc && found == next(libc, name) ? mine : found;
+  bool is_of_libc = found && (uintptr_t)found == of_libc[index];
+  uintptr_t mine = is_of_libc ? hak_symbol_in((uintptr_t)own_start, family[index]) : 0;
+  return mine ? (void *)mine : found; /* NOLINT(performance-no-int-to-ptr) */
 }
 
 /* The next function reads its return address, because RTLD_NEXT and RTLD_DEFAULT depend on the caller. It must
  * therefore be entered by a jump, which the optimiser makes of the last call. */
 HAK_EXPORT HAK_TAIL_CALL void *dlsym(void *restrict handle, const char *restrict name) {
-  void *mine = handle == RTLD_NEXT || handle == RTLD_DEFAULT ? NULL : named(name);
-  if (mine) {
-    return find(handle, name, mine);
+  size_t index = handle == RTLD_NEXT || handle == RTLD_DEFAULT ? NAMES : index_of(name);
+  if (index < NAMES) {
+    return find(handle, index);
   }
   return hak_symbols_next()(handle, name);
 }

@@ -1,5 +1,6 @@
 /* Wraps the allocator, as users' wrappers do: passes each call on, and logs it to a stream, which allocates.
  *   by default      calls the next function, which dlsym finds; for a program or a preloaded library
+ *   FORWARD_HANDLE  calls what dlsym finds by libc's handle; for a program
  *   FORWARD_LIBC    calls glibc's second names; for a program
  *   FORWARD_WRAP    receives the program's own calls by the linker's --wrap */
 #include <dlfcn.h>
@@ -67,10 +68,15 @@ static const Allocator *next(void) {
   static enum { NO, SEARCHING, YES } state;
   if (state == NO) {
     state = SEARCHING;
-    *(void **)&found.malloc = dlsym(RTLD_NEXT, "malloc");
-    *(void **)&found.calloc = dlsym(RTLD_NEXT, "calloc");
-    *(void **)&found.realloc = dlsym(RTLD_NEXT, "realloc");
-    *(void **)&found.free = dlsym(RTLD_NEXT, "free");
+#ifdef FORWARD_HANDLE
+    void *from = dlopen("libc.so.6", RTLD_LAZY);
+#else
+    void *from = RTLD_NEXT;
+#endif
+    *(void **)&found.malloc = dlsym(from, "malloc");
+    *(void **)&found.calloc = dlsym(from, "calloc");
+    *(void **)&found.realloc = dlsym(from, "realloc");
+    *(void **)&found.free = dlsym(from, "free");
     state = YES;
   }
   return state == YES ? &found : &early;

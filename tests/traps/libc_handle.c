@@ -68,6 +68,12 @@ static void use_handle(const char *library) {
     free(malloc_there(sizes[i]));
   }
   free_there(strdup("a string"));
+  int (*trim_there)(size_t keep_bytes) = NULL;
+  void (*free_by_own_name)(void *block) = NULL;
+  *(void **)&trim_there = dlsym(handle, "malloc_trim");
+  *(void **)&free_by_own_name = dlsym(handle, "__libc_free");
+  CHECK(trim_there == malloc_trim && free_by_own_name);
+  free_by_own_name(strdup("a string"));
   CHECK(dlsym(handle, "no_such_function") == NULL && dlerror() != NULL);
   CHECK(dlsym(handle, "calloc") != NULL && dlerror() == NULL);
   CHECK(dlsym(RTLD_DEFAULT, "free") == (void *)free && dlsym(RTLD_DEFAULT, "strlen") != NULL);
