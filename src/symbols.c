@@ -66,12 +66,14 @@ static size_t index_of(const char *name) {
  * function in libc would otherwise find itself. Allocates nothing, since such a wrapper may not be ready. */
 static void *find(void *handle, size_t index) {
   static _Atomic uintptr_t of_libc[NAMES];
-  void *found = hak_symbols_next()(handle, family[index]);
+  hak_find_symbol_t *next = hak_symbols_next();
+  void *found = next(handle, family[index]);
   if (found && of_libc[index] == 0) {
     of_libc[index] = in_libc(family[index]);
   }
   bool is_of_libc = found && (uintptr_t)found == of_libc[index];
-  uintptr_t mine = is_of_libc ? hak_symbol_in((uintptr_t)own_start, family[index]) : 0;
+  bool leads_here = is_of_libc && next(RTLD_DEFAULT, family[index]) != found; /* a late copy does not serve libc */
+  uintptr_t mine = leads_here ? hak_symbol_in((uintptr_t)own_start, family[index]) : 0;
   return mine ? (void *)mine : found; /* NOLINT(performance-no-int-to-ptr) */
 }
 
