@@ -2,11 +2,21 @@
 #include "direct.h"
 #include "os.h"
 
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
 #define SETTINGS "/sys/kernel/mm/transparent_hugepage/"
+
+/* The first letter of a setting's value, which stands in brackets. 0: the file cannot be read. No function of libc is
+ * called, since another library's function of that name may allocate, and the heap is in the middle of a change. */
+static char chosen(const char *file) {
+  char text[64];
+  size_t length = hak_direct_read(file, text, sizeof text), at = 0;
+  while (at < length && text[at] != '[') {
+    at++;
+  }
+  return at < length ? text[at + 1] : '\0';
+}
 
 static _Atomic bool known;
 static _Atomic uint8_t mode;
@@ -16,11 +26,8 @@ hak_os_huge_t hak_os_huge_mode(void) {
     return HAK_OS_HUGE_NEVER;
   }
   if (HAK_UNLIKELY(!atomic_load_explicit(&known, memory_order_acquire))) { /* several threads find the same value */
-    char text[64];
-    hak_direct_read(SETTINGS "enabled", text, sizeof text);
-    hak_os_huge_t found = strstr(text, "[always]")    ? HAK_OS_HUGE_ALWAYS
-                          : strstr(text, "[madvise]") ? HAK_OS_HUGE_ADVISED
-                                                      : HAK_OS_HUGE_NEVER;
+    char letter = chosen(SETTINGS "enabled");
+    hak_os_huge_t found = letter == 'a' ? HAK_OS_HUGE_ALWAYS : letter == 'm' ? HAK_OS_HUGE_ADVISED : HAK_OS_HUGE_NEVER;
     atomic_store_explicit(&mode, (uint8_t)found, memory_order_relaxed);
     atomic_store_explicit(&known, true, memory_order_release);
   }
@@ -41,9 +48,8 @@ void hak_os_decline_huge(void *at, size_t bytes) {
 }
 
 bool hak_os_offers_mthp(void) {
-  char text[64];
-  return !hak_os_is_filtered() && hak_direct_read(SETTINGS "hugepages-64kB/enabled", text, sizeof text) > 0 &&
-         !strstr(text, "[never]");
+  char letter = hak_os_is_filtered() ? '\0' : chosen(SETTINGS "hugepages-64kB/enabled");
+  return letter != '\0' && letter != 'n';
 }
 
 size_t hak_os_fault_bytes(void *at, size_t bytes) {
