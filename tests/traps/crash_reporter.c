@@ -113,11 +113,10 @@ static void write_to_cached(void) {
 static void write_to_returned(void) {
   take_and_give(NULL);
   take(MANY);
+  void *kept = blocks[MANY / 2]; /* in a slab of its class, so that the pages of others stay */
+  blocks[MANY / 2] = hak_malloc(bytes);
   give(MANY);
-  take(1); /* some remain in its slab, so that the pages stay */
-  void *kept = blocks[0];
   flush();
-  blocks[0] = blocks[1];
   write_to_all(MANY);
   hak_free(kept);
 }
@@ -140,8 +139,8 @@ static void write_to_passed_on(void) {
 
 /* Behind all blocks that were handed out. */
 static void write_to_unused(void) {
-  take(FEW);
-  for (size_t i = 0; i < FEW; i++) {
+  take(MANY / 2); /* more than the pages hold that all classes share */
+  for (size_t i = MANY / 2 - FEW; i < MANY / 2; i++) {
     memset(hide_pointer(blocks[i]), 0x41, hak_malloc_usable_size(blocks[i]) + sizeof(uint64_t));
   }
   take(MANY);
