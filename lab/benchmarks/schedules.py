@@ -18,11 +18,11 @@ from pathlib import Path
 
 from hakmem_lab.judge.statistics.paired import as_ratio, block_log_ratio
 from hakmem_lab.plan import schedule
+from hakmem_lab.plan.arms import command_arms
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.plan.model import build
 from hakmem_lab.plan.spec import AbSpec
 from hakmem_lab.run.runner import Runner
-from hakmem_lab.run.session import command_arms
 from hakmem_lab.run.together import Together
 from hakmem_lab.run.workload import Workload
 from hakmem_lab.system import machine

@@ -12,9 +12,9 @@ WHAT = "The share of a program's instructions inside its allocator, per allocato
 
 
 def share(params: dict[str, Any]) -> None:
+    from hakmem_lab.plan.arms import parse_arms
     from hakmem_lab.run import share as counting
     from hakmem_lab.run.endings import told
-    from hakmem_lab.run.session import parse_arms
     from hakmem_lab.show import formats
 
     names = overrides({"allocators": params.pop("allocators")}).get("allocators", ["glibc", "hakmem"])

@@ -4,7 +4,6 @@ A live process changes them meanwhile, so inconsistent objects are left out, and
 they are followed.
 """
 
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -28,28 +27,11 @@ from hakmem_lab.inside.layout import (
     Sample,
     Slabs,
 )
-from hakmem_lab.inside.memory import Memory, Unreadable, word
+from hakmem_lab.inside.memory import Mapped, Memory, Unreadable, word
 
 WRITABLE = 2  # state of a piece of a leaf that may have been written
 LINKED_MAX = 1 << 20  # objects of a linked list
 WORD = 8
-
-
-class Mapped:
-    """The mapped ranges; an address outside them cannot belong to the heap."""
-
-    def __init__(self, memory: Memory):
-        self._starts, self._ends = list[int](), list[int]()
-        for each in sorted(memory.maps(), key=lambda each: each.start):
-            if self._ends and self._ends[-1] == each.start:
-                self._ends[-1] = each.end
-            else:
-                self._starts.append(each.start)
-                self._ends.append(each.end)
-
-    def has(self, start: int, size: int) -> bool:
-        index = bisect_right(self._starts, start) - 1
-        return index >= 0 and start + size <= self._ends[index]
 
 
 class Reader:

@@ -9,6 +9,7 @@ import errno
 import fcntl
 import os
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -282,3 +283,31 @@ def parse(text: str) -> list[Area]:
 
 def total(areas: Sequence[Area]) -> int:
     return sum(area.rss for area in areas)
+
+
+class Mapped:
+    """The mapped ranges; an address outside them cannot belong to the heap."""
+
+    def __init__(self, memory: Memory):
+        self._starts, self._ends = list[int](), list[int]()
+        for each in sorted(memory.maps(), key=lambda each: each.start):
+            if self._ends and self._ends[-1] == each.start:
+                self._ends[-1] = each.end
+            else:
+                self._starts.append(each.start)
+                self._ends.append(each.end)
+
+    def has(self, start: int, size: int) -> bool:
+        index = bisect_right(self._starts, start) - 1
+        return index >= 0 and start + size <= self._ends[index]
+
+
+def joined(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Merge adjacent ranges. ranges: (start, bytes), ascending."""
+    found: list[tuple[int, int]] = []
+    for start, size in ranges:
+        if found and sum(found[-1]) == start:
+            found[-1] = (found[-1][0], found[-1][1] + size)
+        else:
+            found.append((start, size))
+    return found

@@ -13,7 +13,7 @@ import numpy as np
 
 from hakmem_lab.inside import layout
 from hakmem_lab.inside.layout import Cache, Heap, Slabs
-from hakmem_lab.inside.memory import Area, Mapping, Memory, total
+from hakmem_lab.inside.memory import Area, Mapping, Memory, joined, total
 
 LIVE, FREE, CACHED, DEPOT, NEW = range(5)
 NOTHING = 255
@@ -66,17 +66,6 @@ class Residency:
 
     def bytes(self, start: int, size: int) -> int:
         return int(np.count_nonzero(self.of(start, size))) * self.page
-
-
-def joined(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Merge adjacent ranges. ranges: (start, bytes), ascending."""
-    found: list[tuple[int, int]] = []
-    for start, size in ranges:
-        if found and sum(found[-1]) == start:
-            found[-1] = (found[-1][0], found[-1][1] + size)
-        else:
-            found.append((start, size))
-    return found
 
 
 def of_classes(heap: Heap, residency: Residency) -> dict[int, Occupancy]:

@@ -10,11 +10,11 @@ from hakmem_lab.judge.statistics import aa, power
 from hakmem_lab.judge.statistics.paired import as_log
 from hakmem_lab.judge.statistics.plan import Plan
 from hakmem_lab.plan import project
-from hakmem_lab.plan.arms import Arm
+from hakmem_lab.plan.arms import Arm, parse_arms
 from hakmem_lab.plan.spec import AaSpec
 from hakmem_lab.run import endings
 from hakmem_lab.run.conduct import conduct
-from hakmem_lab.run.session import Session, parse_arms
+from hakmem_lab.run.session import Session
 from hakmem_lab.store.query import Blocks, events
 
 Spec = AaSpec

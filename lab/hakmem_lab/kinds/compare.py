@@ -12,13 +12,13 @@ from hakmem_lab.judge.repeated import repeated
 from hakmem_lab.judge.statistics import verdict
 from hakmem_lab.judge.statistics.plan import Plan
 from hakmem_lab.kinds.ab import blocked, check_blocks
-from hakmem_lab.plan.arms import Arm
+from hakmem_lab.plan.arms import Arm, command_arms, parse_arms
 from hakmem_lab.plan.spec import BaselineSpec, CompareSpec
 from hakmem_lab.run import beside as wall
 from hakmem_lab.run import conditions
 from hakmem_lab.run.conduct import conduct, plan_detection
 from hakmem_lab.run.early import estimated
-from hakmem_lab.run.session import Session, command_arms, parse_arms
+from hakmem_lab.run.session import Session
 from hakmem_lab.store.query import Blocks
 from hakmem_lab.trace import history
 

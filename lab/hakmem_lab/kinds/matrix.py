@@ -25,11 +25,11 @@ from hakmem_lab.judge.statistics.factorial import Effect, Question
 from hakmem_lab.judge.statistics.paired import as_log, as_ratio
 from hakmem_lab.judge.statistics.plan import Plan
 from hakmem_lab.judge.statistics.verdict import Decision, Verdict
-from hakmem_lab.plan.arms import Arm
+from hakmem_lab.plan.arms import Arm, parse_arms
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.plan.spec import NO_FACTOR, MatrixSpec
 from hakmem_lab.run.conduct import conduct, plan_detection
-from hakmem_lab.run.session import Session, parse_arms
+from hakmem_lab.run.session import Session
 from hakmem_lab.store.query import Blocks, events
 
 

@@ -8,10 +8,10 @@ from hakmem_lab.judge.statistics import paired
 from hakmem_lab.judge.statistics.plan import Plan, planned_looks
 from hakmem_lab.kinds.ab import blocked, check_blocks, confirmation, of_pair, run_until_settled
 from hakmem_lab.plan import schedule
-from hakmem_lab.plan.arms import Arm
+from hakmem_lab.plan.arms import Arm, parse_arms
 from hakmem_lab.plan.spec import SweepSpec
 from hakmem_lab.run.conduct import conduct
-from hakmem_lab.run.session import Session, parse_arms
+from hakmem_lab.run.session import Session
 from hakmem_lab.store.query import Blocks, finished_blocks
 
 Spec = SweepSpec

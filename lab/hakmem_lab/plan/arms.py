@@ -20,7 +20,7 @@ import shlex
 import subprocess
 import tarfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hakmem_lab.errors import LabError, decoded, nearest, refused
@@ -301,3 +301,14 @@ def _unpacked(library: bytes, digest: str) -> Path:
         cache.mkdir(parents=True, exist_ok=True)
         files.write(path, library)
     return path
+
+
+def parse_arms(named: dict[str, str], where: dict[str, str] | None = None) -> list[Arm]:
+    """Arms from name -> text. Raises LabError."""
+    need_all(named.values(), next(iter((where or {}).values()), "arms"))
+    return [parse_arm(text, name, (where or {}).get(name, name)) for name, text in named.items()]
+
+
+def command_arms(named: Mapping[str, Sequence[str]]) -> list[Arm]:
+    """Arms that are commands, from name -> command. Each runs with its own allocator."""
+    return [replace(parse_arm("default", name), text=name, command=tuple(words)) for name, words in named.items()]

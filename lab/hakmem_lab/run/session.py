@@ -7,8 +7,7 @@ import math
 import os
 import statistics
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
@@ -17,7 +16,7 @@ from hakmem_lab.errors import LabError, Stopped
 from hakmem_lab.judge import conditions, early, failing, fitness
 from hakmem_lab.judge.statistics import power
 from hakmem_lab.plan import schedule
-from hakmem_lab.plan.arms import Arm, need_all, parse_arm
+from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.kinds import KINDS
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.plan.spec import BlockSpec, normalised
@@ -390,14 +389,3 @@ class Session(Recorder[AnyBlockSpec]):
             timed = [run for entries in runs.values() for run in entries if run["wall_s"]]
             shares = [run["cpu_s"] / run["wall_s"] for run in timed] or [len(self.chosen.processors)]
             self.warned_of_load = self.warn_of_load(machine.load_1m() - statistics.fmean(shares))
-
-
-def parse_arms(named: dict[str, str], where: dict[str, str] | None = None) -> list[Arm]:
-    """Arms from name -> text. Raises LabError."""
-    need_all(named.values(), next(iter((where or {}).values()), "arms"))
-    return [parse_arm(text, name, (where or {}).get(name, name)) for name, text in named.items()]
-
-
-def command_arms(named: Mapping[str, Sequence[str]]) -> list[Arm]:
-    """Arms that are commands, from name -> command. Each runs with its own allocator."""
-    return [replace(parse_arm("default", name), text=name, command=tuple(words)) for name, words in named.items()]

@@ -11,13 +11,13 @@ from hakmem_lab.judge.repeated import repeated
 from hakmem_lab.judge.statistics import verdict
 from hakmem_lab.judge.statistics.plan import Plan, planned_looks
 from hakmem_lab.kinds.ab import builds
-from hakmem_lab.plan.arms import Arm
+from hakmem_lab.plan.arms import Arm, command_arms, parse_arms
 from hakmem_lab.plan.spec import AbSpec, BlockSpec
 from hakmem_lab.run import beside as wall
 from hakmem_lab.run import conditions
 from hakmem_lab.run.conduct import conduct, plan_detection
 from hakmem_lab.run.early import estimated
-from hakmem_lab.run.session import Session, command_arms, parse_arms
+from hakmem_lab.run.session import Session
 from hakmem_lab.store.query import Blocks, events
 from hakmem_lab.trace import history
 

@@ -26,12 +26,11 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from hakmem_lab import extras
 from hakmem_lab.errors import LabError, Stopped
 from hakmem_lab.kinds.syscalls.result import SEED, analyse
-from hakmem_lab.plan.arms import Arm
+from hakmem_lab.plan.arms import Arm, parse_arms
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.plan.spec import CommonSpec, Server
 from hakmem_lab.run.conduct import Context, Recorder
 from hakmem_lab.run.runner import Runner, single
-from hakmem_lab.run.session import parse_arms
 from hakmem_lab.run.workload import TRIAL_SEED, Workload, choose_port, drive, with_port
 from hakmem_lab.system.launcher import GRACE_S, Launcher, Outcome, Request, Running, wait_for_port
 from hakmem_lab.system.usage import family
