@@ -26,14 +26,14 @@ static void link_locked(hak_slab_t *slab) {
   hak_slab_t **first = &class->list[slab->list].first, **last = &class->list[slab->list].last;
   slab->next = NULL;
   slab->prev = *last;
-  *(*last ? &(*last)->next : first) = slab;
+  __atomic_store_n(*last ? &(*last)->next : first, slab, __ATOMIC_RELAXED); /* hak_slab_is_listed reads it */
   *last = slab;
   atomic_fetch_add_explicit(&hak_slabs_listed[slab->list], 1, memory_order_relaxed);
 }
 
 static void unlink_locked(hak_slab_t *slab) {
   hak_slab_class_t *class = class_of(slab);
-  *(slab->prev ? &slab->prev->next : &class->list[slab->list].first) = slab->next;
+  __atomic_store_n(slab->prev ? &slab->prev->next : &class->list[slab->list].first, slab->next, __ATOMIC_RELAXED);
   *(slab->next ? &slab->next->prev : &class->list[slab->list].last) = slab->prev;
   slab->next = slab->prev = NULL;
   atomic_fetch_sub_explicit(&hak_slabs_listed[slab->list], 1, memory_order_relaxed);

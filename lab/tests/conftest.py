@@ -46,8 +46,8 @@ class Answer:
     err: str
 
     def message(self) -> str:
-        """The line on standard error of a refused command, which must be the only one."""
-        lines = self.err.splitlines()
+        """The line on standard error of a refused command, which must be the only one beside warnings."""
+        lines = [line for line in self.err.splitlines() if not line.startswith("warning: ")]
         assert "Traceback" not in self.err
         assert len(lines) == 1, self.err
         assert lines[0].startswith("hak: ")
