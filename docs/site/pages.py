@@ -57,6 +57,7 @@ NAVIGATION = {
     "Gallery": "docs/gallery",
     "Benchmarks": {
         "Method and scorecard": "docs/measured.md",
+        "Short programs": "docs/starts.md",
         "Bias": "docs/bias.md",
         "Configuration of the others": "bench/peers/README.md",
         "Experiments": "docs/experiments/README.md",

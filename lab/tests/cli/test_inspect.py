@@ -199,7 +199,7 @@ def test_an_unfinished_run_can_be_shown(here, measured, store):
         answer = here("show", "--json", "-")
         assert answer.status == 0, answer.err
         result = answer.result()
-        assert (result["verdict"], result["final"]) == ("INCONCLUSIVE" if result["blocks"] else None, False)
+        assert (result["verdict"], result["final"]) == ("INCONCLUSIVE" if result["blocks"] >= 3 else None, False)
 
 
 def test_a_damaged_line_in_the_middle_costs_one_block_at_most(here, measured, store, records):

@@ -200,7 +200,7 @@ class _Editing:
 
     def __init__(self, path):
         self.path, self.updates = path, 0
-        self.said_slow, self.early = False, []
+        self.said_slow, self.early, self.parameters = False, [], []
 
     def update(self, *_):
         self.updates += 1
