@@ -3,6 +3,7 @@
 For a sampled block also the stack that allocated it: the innermost function first, with names if a file has them.
 """
 
+from bisect import bisect_right
 from collections.abc import Mapping
 from contextlib import nullcontext, suppress
 
@@ -17,11 +18,12 @@ from hakmem_lab.inside.profile.places import Place, copies, places_of, resolve, 
 from hakmem_lab.inside.ptrace import stopped
 
 AROUND = 3  # neighbours on each side
+MIXED_PAGE = 4096  # bytes of it, whatever the system's page size is
 SHOWN = 64  # bytes of its beginning
 SLICES = {
     layout.DIRTY: "free memory that waits for its decay",
     layout.CLEAN: "free memory, given back or never used",
-    layout.MIXED: "a page of first blocks, which classes share",
+    layout.MIXED: "a page of first blocks, which classes share, but none of them",
     layout.SAMPLED: "memory for sampled blocks, but no live one",
     layout.UNKNOWN: "memory that is being handed out or taken back",
     layout.ABSENT: "not memory of the heap",
@@ -50,6 +52,8 @@ def find(memory: Memory, heap: Heap, address: int) -> dict:
     at = np.flatnonzero((bases <= address) & (address < bases + held))
     if len(at):
         return found | _in_slab(memory, heap, int(at[0]), outside, address)
+    if block := _in_mixed(memory, heap, outside, address):
+        return found | block
     return found | {"what": _elsewhere(memory, heap, address)}
 
 
@@ -86,10 +90,28 @@ def _in_slab(memory: Memory, heap: Heap, row: int, outside: Mapping[int, str], a
     if index >= blocks:
         return {"what": f"the end of a slab of blocks of {size} bytes, behind the last block"}
     near = [i for i in range(max(0, index - AROUND), min(blocks, index + AROUND + 1)) if i != index]
-    neighbours = [{"block": hex(base + i * size), "state": state(i)} for i in near]
+    neighbours = [{"block": hex(base + i * size), "bytes": size, "state": state(i)} for i in near]
     slab = {"base": hex(base), "blocks": blocks, "carved": carved, "free": int(free[:carved].sum())}
     begin, what = base + index * size, "a block of a slab"
     return _block(memory, address, what, begin, size, state(index), slab=slab, neighbours=neighbours)
+
+
+def _in_mixed(memory: Memory, heap: Heap, outside: Mapping[int, str], address: int) -> dict:
+    """Empty if the address is in no block of a mixed page: in a gap, or behind the last block."""
+    mixed = heap.mixed
+    rows = np.flatnonzero(mixed.address // np.uint64(MIXED_PAGE) == address // MIXED_PAGE)
+    rows = rows[np.argsort(mixed.address[rows])]
+    bases = mixed.address[rows].tolist()
+    sizes = [heap.layout.class_sizes[cls] for cls in mixed.cls[rows].tolist()]
+    states = ["free, in its page" if free else "" for free in mixed.free[rows].tolist()]
+    states = [state or outside.get(base, "live") for state, base in zip(states, bases, strict=True)]
+    index = bisect_right(bases, address) - 1
+    if index < 0 or address >= bases[index] + sizes[index]:
+        return {}
+    near = [i for i in range(max(0, index - AROUND), min(len(bases), index + AROUND + 1)) if i != index]
+    neighbours = [{"block": hex(bases[i]), "bytes": sizes[i], "state": states[i]} for i in near]
+    what = "a block of a page that classes share"
+    return _block(memory, address, what, bases[index], sizes[index], states[index], neighbours=neighbours)
 
 
 def _block(memory: Memory, address: int, what: str, base: int, size: int, state: str, **more: object) -> dict:

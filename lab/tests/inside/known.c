@@ -5,7 +5,8 @@
  *   t  one thread allocates, another frees half of these blocks; then both sleep
  *   h  free the huge blocks
  *   e  a thread allocates, frees all of it, and ends
- *   l  print the address of a live block, of a freed one, and of a huge one (after a and f) */
+ *   l  print the address of a live block, of a freed one, and of a huge one (after a and f); of the first two kinds also
+ *      "late" ones, which are not among the first blocks of their class */
 #define _GNU_SOURCE
 #include <malloc.h>
 #include <pthread.h>
@@ -15,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { KINDS = 8, MOST = 4000, PASSED = 2000, SIZES = 64 };
+enum { KINDS = 8, MOST = 4000, PASSED = 2000, SIZES = 64, LATE = 2000 };
 static const struct {
   size_t bytes, count;
 } kinds[KINDS] = {{24, 4000},  {100, 3000}, {1000, 1000}, {5000, 100},
@@ -28,7 +29,7 @@ static struct {
   size_t size, count;
 } live[SIZES];
 static pthread_barrier_t handed, done;
-static char *volatile freed;
+static char *volatile freed, *volatile late_freed;
 
 static void count(char *block, int change) {
   size_t size = malloc_usable_size(block), i = 0;
@@ -57,6 +58,7 @@ static void release(char **block) {
 
 static void free_some(void) {
   freed = blocks[0][1];
+  late_freed = blocks[0][LATE + 1];
   for (size_t k = 0; k < 5; k++) {
     for (size_t i = 1; i < kinds[k].count; i += 2) {
       release(&blocks[k][i]);
@@ -126,8 +128,9 @@ __attribute__((format(printf, 1, 2))) static void put(const char *format, ...) {
 static void tell(char letter) {
   length = 0;
   if (letter == 'l') {
-    put("{\"live\": \"%p\", \"freed\": \"%p\", \"huge\": \"%p\"}\n", (void *)blocks[0][2], (void *)freed,
+    put("{\"live\": \"%p\", \"freed\": \"%p\", \"huge\": \"%p\", ", (void *)blocks[0][2], (void *)freed,
         (void *)blocks[KINDS - 1][0]);
+    put("\"late\": \"%p\", \"late freed\": \"%p\"}\n", (void *)blocks[0][LATE], (void *)late_freed);
   } else {
     put("{");
     for (size_t i = 0; i < SIZES && live[i].size; i++) {

@@ -105,24 +105,45 @@ def test_which_block(dumped, here):
     core, _, _, places = dumped
     said = {name: here("explain", "--block", place, core) for name, place in places.items()}
     assert all(answer.status == 0 for answer in said.values())
-    assert "32 bytes, live" in said["live"].out
-    assert "its start" in said["live"].out
-    assert "5a 5a" in said["live"].out
-    assert "32 bytes, free" in said["freed"].out
+    for live, freed in (("live", "freed"), ("late", "late freed")):
+        assert "32 bytes, live" in said[live].out
+        assert "its start" in said[live].out
+        assert "5a 5a" in said[live].out
+        assert "32 bytes, free" in said[freed].out
+    assert "a block of a page that classes share" in said["live"].out
+    assert "a block of a slab" in said["late"].out
     assert "a huge block" in said["huge"].out
-    inside = here("explain", "--block", hex(int(places["live"], 16) + 5), core)
-    assert "5 bytes into it" in inside.out
+    for each in ("live", "late"):
+        inside = here("explain", "--block", hex(int(places[each], 16) + 5), core)
+        assert "5 bytes into it" in inside.out
     assert "nothing is mapped there" in here("explain", "--block", "0x10", core).out
+
+
+def neighbours(here, core, address: int) -> list[tuple[int, str, str]]:
+    """(distance, bytes, state) of each."""
+    lines = here("explain", "--block", hex(address), core).out.splitlines()
+    rows = [re.fullmatch(r"  (0x\w+)  (\d+) bytes, (\w+).*", line) for line in lines if line.startswith("  0x")]
+    return [(int(row[1], 16) - address, row[2], row[3]) for row in rows if row]
 
 
 def test_the_neighbours_of_a_block(dumped, here):
     core, _, _, places = dumped
-    lines = here("explain", "--block", places["live"], core).out.splitlines()
-    near = [line.split() for line in lines if line.startswith("  0x")]
+    late = int(places["late"], 16)
+    near = neighbours(here, core, late)
+    before = min(3, late % 65536 // 32)  # the slab begins there
+    assert [distance for distance, _, _ in near] == [*range(-32 * before, 0, 32), 32, 64, 96]
+    assert {size for _, size, _ in near} == {"32"}
+    assert {state for _, _, state in near} == {"live", "free"}  # every second one was freed
+
+
+def test_the_neighbours_in_a_page_that_classes_share(dumped, here):
+    core, _, _, places = dumped
     live = int(places["live"], 16)
-    before = min(3, live % 65536 // 32)  # the slab begins there
-    assert [int(words[0], 16) - live for words in near] == [*range(-32 * before, 0, 32), 32, 64, 96]
-    assert {" ".join(words[1:]).split(",")[0] for words in near} == {"live", "free"}  # every second one was freed
+    first = (-80, "16", "free")  # the program's first block, of 1 byte
+    others = [(each * 32, "32", "live" if each % 2 == 0 else "free") for each in (-2, -1, 1, 2, 3)]
+    assert neighbours(here, core, live) == [first, *others]
+    assert [distance for distance, _, _ in neighbours(here, core, live - 80)] == [16, 48, 80]  # the page begins there
+    assert "but none of them" in here("explain", "--block", hex(live - 96), core).out  # the page's unused beginning
 
 
 @pytest.mark.parametrize("address", ["zero", "0x", "-5", "99999999999999999999999"])

@@ -181,4 +181,4 @@ def show_block(found: Mapping) -> None:
             shown = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in part)
             say(f"+{at:<4}{words:<48} {shown}", margin="  ")
     for row in found.get("neighbours", ()):
-        say(f"{row['block']}  {row['state']}", margin="  ")
+        say(f"{row['block']}  {row['bytes']} bytes, {row['state']}", margin="  ")
