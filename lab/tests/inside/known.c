@@ -5,8 +5,8 @@
  *   t  one thread allocates, another frees half of these blocks; then both sleep
  *   h  free the huge blocks
  *   e  a thread allocates, frees all of it, and ends
- *   l  print the address of a live block, of a freed one, and of a huge one (after a and f); of the first two kinds also
- *      "late" ones, which are not among the first blocks of their class */
+ *   l  print the address of a live block, of a freed one, and of a huge one (after a and f); of the first
+ *      two kinds also "late" ones, which are not among the first blocks of their class */
 #define _GNU_SOURCE
 #include <malloc.h>
 #include <pthread.h>
