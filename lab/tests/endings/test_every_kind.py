@@ -60,7 +60,7 @@ def hanging(process, case, processes, until) -> None:
 
 def the_line(process) -> str:
     out, err = process.communicate(timeout=LIMIT_S)
-    lines = [line for line in err.splitlines() if not line.startswith("warning: ")]
+    lines = [line for line in err.splitlines(keepends=True) if not line.startswith("warning: ")]
     assert (out, len(lines)) == ("", 1), (out, err)
     return lines[0]
 

@@ -5,6 +5,7 @@ import shutil
 import pytest
 
 from hakmem_lab.errors import LabError
+from hakmem_lab.run.endings import Progress
 
 needs_strace = pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
 
@@ -195,23 +196,17 @@ def test_a_script_that_changes_stops_the_run(script, context, only_run):
     assert [run["ok"] for run in only_run().records() if run["type"] == "run"][-1] is False
 
 
-class _Editing:
+class _Editing(Progress):
     """A progress that edits a file at its fourth update, in the middle of the executions."""
 
     def __init__(self, path):
+        super().__init__(quiet=True)
         self.path, self.updates = path, 0
-        self.said_slow, self.early, self.parameters = False, [], []
 
     def update(self, *_):
         self.updates += 1
         if self.updates == 4:
             self.path.write_text("exit 0\n# another\n", encoding="utf-8")
-
-    def say(self, text):
-        pass
-
-    def restart(self):
-        pass
 
 
 @needs_strace
