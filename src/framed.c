@@ -17,8 +17,6 @@ enum {
   WAITING_BYTES = 512 << 10, /* of each class, in order; as many more are ready */
   WAITING_MIN = 2,
   WAITING_MAX = 8,
-  CHECKED_BEFORE = 256,
-  CHECKED_BEHIND = 64,
   RUN_CLASSES = HAK_CLASS_COUNT - HAK_RUN_FIRST,
 };
 
@@ -83,26 +81,18 @@ static bool find(const void *address, run_t *run) {
 static size_t checked_behind(const run_t *run, size_t asked) {
   const char *limit = run->end + (run->descriptor->guarded ? 0 : frame_bytes());
   size_t behind = (size_t)(limit - run->block) - asked;
-  return behind < CHECKED_BEHIND ? behind : CHECKED_BEHIND;
+  return behind < HAK_MARGIN_BEHIND ? behind : HAK_MARGIN_BEHIND;
 }
 
 static unsigned char fill_of(const void *block) {
   return (unsigned char)(hak_seal_base(block) | 1);
 }
 
-static bool is_filled(const char *from, size_t bytes, unsigned char with) {
-  unsigned char differs = 0;
-  for (size_t i = 0; i < bytes; i++) {
-    differs |= (unsigned char)((unsigned char)from[i] ^ with);
-  }
-  return differs == 0;
-}
-
 static bool is_whole_before(const run_t *run) {
   const char *first = run->base + frame_bytes(), *seal = run->block - HAK_SEAL_BYTES;
   size_t before = (size_t)(seal - first);
-  before = before < CHECKED_BEFORE ? before : CHECKED_BEFORE;
-  return !hak_hard.zero || is_filled(seal - before, before, 0);
+  before = before < HAK_MARGIN_BEFORE ? before : HAK_MARGIN_BEFORE;
+  return !hak_hard.zero || hak_margin_is_filled(seal - before, before, 0);
 }
 
 /* The seal lies before the block: the end of a block of no bytes. */
@@ -315,7 +305,7 @@ static run_t expect(const void *block, const char *function, size_t *asked) {
   if (HAK_UNLIKELY(!seal_read(&run, asked))) {
     hak_misuse(function, is_freed(&run) ? HAK_MISUSE_DOUBLE_FREE : HAK_MISUSE_FRONT_SEAL, block);
   }
-  if (HAK_UNLIKELY(!is_filled(run.block + *asked, checked_behind(&run, *asked), fill_of(block)))) {
+  if (HAK_UNLIKELY(!hak_margin_is_filled(run.block + *asked, checked_behind(&run, *asked), fill_of(block)))) {
     hak_misuse(function, HAK_MISUSE_PAGE_END, block);
   }
   if (HAK_UNLIKELY(!is_whole_before(&run))) {
@@ -383,7 +373,7 @@ static void look_at(hak_slab_t *descriptor, void *argument) {
     return;
   }
   if (seal_read(&run, &asked)) {
-    bool whole = is_filled(run.block + asked, checked_behind(&run, asked), fill_of(run.block));
+    bool whole = hak_margin_is_filled(run.block + asked, checked_behind(&run, asked), fill_of(run.block));
     search->reason = whole ? HAK_MISUSE_PAGE_START : HAK_MISUSE_PAGE_END;
     search->found = whole && is_whole_before(&run) ? NULL : run.block;
   } else {

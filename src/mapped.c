@@ -13,8 +13,6 @@ enum {
   TABLE_FIRST = 1024,
   GUARD_PAGES_MAX = 16,
   REGIONS_MAX = 1024, /* freed regions whose addresses wait */
-  CHECKED_BEFORE = 256,
-  CHECKED_BEHIND = 64,
 };
 static const unsigned char FILL = 0xb5;
 
@@ -159,7 +157,7 @@ static void count(size_t bytes, bool up) {
 static size_t checked_behind(const region_t *region) {
   const char *limit = region->filled ? region->base + region->total : region->last;
   size_t behind = (size_t)(limit - region->block) - region->asked;
-  return behind < CHECKED_BEHIND ? behind : CHECKED_BEHIND;
+  return behind < HAK_MARGIN_BEHIND ? behind : HAK_MARGIN_BEHIND;
 }
 
 static size_t slices_of(const region_t *region) {
@@ -196,22 +194,14 @@ void *hak_mapped_alloc(size_t bytes, size_t align, size_t headroom, hak_mapped_k
   return region.block;
 }
 
-static bool is_filled(const char *from, size_t bytes, unsigned char with) {
-  unsigned char differs = 0;
-  for (size_t i = 0; i < bytes; i++) {
-    differs |= (unsigned char)((unsigned char)from[i] ^ with);
-  }
-  return differs == 0;
-}
-
 static bool is_whole_before(const region_t *region) {
   size_t before = (size_t)(region->block - (region->filled ? region->base : region->first));
-  before = before < CHECKED_BEFORE ? before : CHECKED_BEFORE;
-  return is_filled(region->block - before, before, 0);
+  before = before < HAK_MARGIN_BEFORE ? before : HAK_MARGIN_BEFORE;
+  return hak_margin_is_filled(region->block - before, before, 0);
 }
 
 static bool is_whole_behind(const region_t *region) {
-  return is_filled(region->block + region->asked, checked_behind(region), FILL);
+  return hak_margin_is_filled(region->block + region->asked, checked_behind(region), FILL);
 }
 
 static bool contains(const region_t *region, const void *address) {

@@ -50,8 +50,8 @@ hak_chunk_t *hak_chunk_at(const void *address) {
   return chunk;
 }
 
-/* A reader of statistics may meet a slab that is no longer mixed. Its descriptor is then that of another slab, or has
- * another one in the pointer's place; all of these stay mapped. */
+/* A reader of statistics may meet a slab that another thread is releasing. Its descriptor is then that of another slab,
+ * or has another one in the pointer's place; all of these stay mapped. */
 uint32_t hak_class_in_mixed(const void *address) {
   const hak_slab_t *slab = hak_slab_at(address);
   const hak_mixed_t *mixed = __atomic_load_n(&slab->mixed, __ATOMIC_ACQUIRE);

@@ -161,3 +161,14 @@ HAK_INLINE bool hak_seal_tail_is_whole(const void *block, size_t size, uint32_t 
   uint64_t differs = hak_seal_word(block, at) >> shift ^ tail << shift >> shift;
   return (differs | (end - 1 > at ? hak_seal_word(block, at + 1) ^ tail : 0)) == 0;
 }
+
+/* Margins of large blocks: the most bytes beside a block whose contents are checked. */
+enum { HAK_MARGIN_BEFORE = 256, HAK_MARGIN_BEHIND = 64 };
+
+HAK_INLINE bool hak_margin_is_filled(const char *from, size_t bytes, unsigned char with) {
+  unsigned char differs = 0;
+  for (size_t i = 0; i < bytes; i++) {
+    differs |= (unsigned char)((unsigned char)from[i] ^ with);
+  }
+  return differs == 0;
+}
