@@ -1,58 +1,24 @@
 /* A fork at any moment of another thread's malloc or free: in the child a block may be lost, but is never in two
  * places. A thread that counts meanwhile counts no block twice. Each operation is stopped before each instruction. If
  * the state has changed since the last one, a child takes over the cache and allocates all blocks that there are. */
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include "cache.h"
 #include "child.h"
 #include "meta.h"
 #include "records.h"
 #include "retain.h"
 #include "sample.h"
 #include "setting.h"
-#include "steps.h"
 #include "system.h"
-#include "two_bins.h"
 
-enum { BYTES = 1024, SMALL_BYTES = 32, BLOCKS = 100, RARE = 1 << 28 };
+enum { BYTES = 1024, SMALL_BYTES = 32, BLOCKS = 100, FRESH = 4 * BLOCKS, RARE = 1 << 28 };
 
-static size_t bytes;      /* size of the scenario's blocks */
-static uint32_t cls;      /* their class */
-static bool live[BLOCKS]; /* whether the program uses blocks[i] */
-static size_t most;       /* most blocks that a counting thread may see */
-static unsigned forks;
+#include "forked.h"
+
+static size_t most; /* most blocks that a counting thread may see */
 
 static bool holds_a_lock(void) {
   hak_lock_t *const locks[] = {&hak_magazines_lock,         &hak_meta_lock,    &hak_arena.lock,  &hak_depots[cls].lock,
                                &hak_slab_classes[cls].lock, &hak_samples_lock, &hak_options_lock};
-  bool held = false;
-  for (size_t i = 0; i < sizeof locks / sizeof(void *); i++) {
-    held |= hak_lock_is_mine(locks[i]);
-  }
-  return held;
-}
-
-/* Writes a different number to each block, and checks them when all are written. */
-static void no_block_is_there_twice(void) {
-  enum { ALL = 4 * BLOCKS };
-  static size_t *all[ALL + BLOCKS];
-  size_t count = 0;
-  for (size_t i = 0; i < BLOCKS; i++) {
-    if (live[i]) {
-      all[count++] = blocks[i];
-    }
-  }
-  for (size_t i = 0; i < ALL; i++) {
-    all[count++] = bins_alloc(&other, bytes);
-  }
-  for (size_t i = 0; i < count; i++) {
-    *all[i] = i;
-  }
-  for (size_t i = 0; i < count; i++) {
-    CHECK(*all[i] == i);
-  }
+  return holds_any(locks, sizeof locks / sizeof(void *));
 }
 
 static void take_over(void) {
@@ -65,103 +31,21 @@ static void take_over(void) {
   _exit(0);
 }
 
-static uint64_t hash_of(uint64_t hash, const void *object, size_t object_bytes) {
-  const uint64_t *words = object;
-  for (size_t i = 0; i < object_bytes / sizeof *words; i++) {
-    hash = (hash ^ words[i]) * 0x9e3779b97f4a7c15U;
-    hash ^= hash >> 29;
-  }
-  return hash;
-}
-
-/* A hash of all data that says where a block is. */
 static uint64_t state(void) {
   uint64_t hash = hash_of(1, &mine.bin[cls], sizeof mine.bin[cls]);
   hash = hash_of(hash, &mine.info[cls], offsetof(hak_bin_info_t, asked_bytes));
   hash = hash_of(hash, &mine.batch[cls - 1], sizeof(hak_batch_t));
   hash = hash_of(hash, &hak_depots[cls], sizeof(hak_depot_t));
-  const hak_slab_t *last = NULL;
-  for (size_t i = 0; i < BLOCKS; i++) {
-    const hak_slab_t *slab = blocks[i] ? hak_slab_at(blocks[i]) : NULL;
-    if (slab && slab != last) {
-      hash = hash_of(hash, slab, sizeof *slab);
-    }
-    last = slab;
-  }
-  return hash;
-}
-
-static void visit(unsigned step) {
-  static uint64_t before;
-  size_t counted = hak_bin_blocks(&mine, cls) + hak_batch_left(&mine, cls) + mine.info[cls].remote_count;
-  CHECK(counted <= most);
-  uint64_t now = state();
-  if ((step > 0 && now == before) || holds_a_lock()) { /* a fork waits for locks */
-    return;
-  }
-  before = now;
-  pid_t child = fork();
-  CHECK(child >= 0);
-  if (child == 0) {
-    take_over();
-  }
-  int status;
-  CHECK(waitpid(child, &status, 0) == child && status == 0);
-  forks++;
-}
-
-/* Operations */
-
-static void act_malloc(void *index) {
-  *(void **)index = hak_malloc(bytes);
-}
-
-static void act_free(void *block) {
-  hak_free(block);
-}
-
-static void act_flush(void *unused) {
-  (void)unused;
-  hak_cache_flush(&mine, "test");
-}
-
-static void act_close(void *unused) {
-  (void)unused;
-  hak_cache_close(&mine, "test");
-}
-
-static void stepped(void (*act)(void *argument), void *argument, unsigned forks_least) {
-  hak_heap = &mine;
-  forks = 0;
-  CHECK(!holds_a_lock());
-  steps_run(act, argument, visit);
-  CHECK(forks >= forks_least || !STEPS_SUPPORTED);
-  hak_cache_check(&mine);
+  return hash_of_slabs(hash);
 }
 
 static size_t counted_now(void) {
   return hak_bin_blocks(&mine, cls) + hak_batch_left(&mine, cls) + mine.info[cls].remote_count;
 }
 
-/* The program allocates or frees the block with that number. */
-static void stepped_malloc(size_t i, unsigned forks_least) {
-  void *block = NULL;
-  CHECK(!live[i]);
-  stepped(act_malloc, &block, forks_least);
-  CHECK(block != NULL);
-  blocks[i] = block;
-  live[i] = true;
-}
-
-static void stepped_free(size_t i, unsigned forks_least) {
-  CHECK(live[i]);
-  live[i] = false;
-  stepped(act_free, blocks[i], forks_least);
-}
-
-static void give(size_t i) {
-  live[i] = false;
-  bins_free(&mine, blocks[i]);
+static void visit(unsigned step) {
+  CHECK(counted_now() <= most);
+  fork_if_changed(step);
 }
 
 static void begin(size_t size, hak_heap_t *from, size_t count) {

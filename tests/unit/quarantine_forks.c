@@ -1,80 +1,35 @@
 /* A fork at any moment of another thread's malloc or free in the hardened profile: in the child a block may be lost,
  * but no structure names one that is live, or that is in another place too. Each operation is stopped before each
  * instruction. If the state has changed since the last one, a child closes the thread's heap and allocates. */
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include "arena.h"
-#include "cache.h"
 #include "child.h"
-#include "hakmem.h"
-#include "heap.h"
 #include "meta.h"
 #include "quarantine.h"
 #include "records.h"
 #include "retain.h"
-#include "steps.h"
 #include "system.h"
-#include "two_bins.h"
 
-enum { BLOCKS = 300, CHILD_BLOCKS = 2 * BLOCKS };
+enum { BLOCKS = 300, FRESH = 2 * BLOCKS };
 
-static size_t bytes;      /* asked for */
-static uint32_t cls;      /* of the blocks */
-static bool live[BLOCKS]; /* whether the program uses blocks[i] */
-static void *pending;     /* what the stepped malloc returned */
-static unsigned forks;
+#include "forked.h"
 
 static bool holds_a_lock(void) {
   hak_lock_t *const locks[] = {&hak_meta_lock,  &hak_magazines_lock, &hak_arena.lock, &hak_slab_classes[cls].lock,
                                &hak_heaps_lock, &hak_ended_lock};
-  bool held = false;
-  for (size_t i = 0; i < sizeof locks / sizeof(void *); i++) {
-    held |= hak_lock_is_mine(locks[i]);
-  }
-  return held;
+  return holds_any(locks, sizeof locks / sizeof(void *));
 }
 
-/* Writes a different number to each block, and checks them when all are written. */
-static void no_block_is_there_twice(void) {
-  static size_t *all[BLOCKS + CHILD_BLOCKS + 1];
-  size_t count = 0;
-  for (size_t i = 0; i < BLOCKS; i++) {
-    if (live[i]) {
-      all[count++] = blocks[i];
-    }
-  }
-  if (pending) {
-    all[count++] = pending;
-  }
-  for (size_t i = 0; i < CHILD_BLOCKS; i++) {
-    all[count++] = bins_alloc(&other, bytes);
-  }
+/* Each is live, and its seal was not taken for another's. */
+static void all_blocks_can_be_freed(size_t count) {
   for (size_t i = 0; i < count; i++) {
-    *all[i] = i;
-  }
-  for (size_t i = 0; i < count; i++) {
-    CHECK(*all[i] == i);
-  }
-  for (size_t i = 0; i < count; i++) { /* each is live, and its seal was not taken for another's */
     bins_free(&other, all[i]);
   }
 }
 
 static void take_over(void) {
   hak_cache_close(&mine, NULL);
-  no_block_is_there_twice();
+  all_blocks_can_be_freed(no_block_is_there_twice());
   _exit(0);
-}
-
-static uint64_t hash_of(uint64_t hash, const void *object, size_t object_bytes) {
-  const uint64_t *words = object;
-  for (size_t i = 0; i < object_bytes / sizeof *words; i++) {
-    hash = (hash ^ words[i]) * 0x9e3779b97f4a7c15U;
-    hash ^= hash >> 29;
-  }
-  return hash;
 }
 
 /* A hash of all data that says where a block is: the heap's structures, the slabs, and both ends of the blocks. */
@@ -82,13 +37,8 @@ static uint64_t state(void) {
   const hak_waiting_t *waiting = &mine.quarantine->waiting[cls];
   uint64_t hash = hash_of(1, waiting, sizeof *waiting);
   hash = hash_of(hash, hak_magazine_slots(&waiting->array), hak_magazine_size(&waiting->array) * sizeof(void *));
-  const hak_slab_t *last = NULL;
+  hash = hash_of_slabs(hash);
   for (size_t i = 0; i < BLOCKS; i++) {
-    const hak_slab_t *slab = blocks[i] ? hak_slab_at(blocks[i]) : NULL;
-    if (slab && slab != last) {
-      hash = hash_of(hash, slab, sizeof *slab);
-    }
-    last = slab;
     if (blocks[i]) {
       const uint64_t ends[] = {*(const uint64_t *)blocks[i], hak_seal_load(blocks[i], hak_class_sizes[cls])};
       hash = hash_of(hash, ends, sizeof ends);
@@ -98,68 +48,7 @@ static uint64_t state(void) {
 }
 
 static void visit(unsigned step) {
-  static uint64_t before;
-  uint64_t now = state();
-  if ((step > 0 && now == before) || holds_a_lock()) { /* a fork waits for locks */
-    return;
-  }
-  before = now;
-  pid_t child = fork();
-  CHECK(child >= 0);
-  if (child == 0) {
-    take_over();
-  }
-  int status;
-  CHECK(waitpid(child, &status, 0) == child && status == 0);
-  forks++;
-}
-
-static void act_malloc(void *unused) {
-  (void)unused;
-  pending = hak_malloc(bytes);
-}
-
-static void act_free(void *block) {
-  hak_free(block);
-}
-
-static void act_flush(void *unused) {
-  (void)unused;
-  hak_cache_flush(&mine, "test");
-}
-
-static void act_close(void *unused) {
-  (void)unused;
-  hak_cache_close(&mine, "test");
-}
-
-static void stepped(void (*act)(void *argument), void *argument, unsigned forks_least) {
-  hak_heap = &mine;
-  forks = 0;
-  CHECK(!holds_a_lock());
-  steps_run(act, argument, visit);
-  CHECK(forks >= forks_least || !STEPS_SUPPORTED);
-}
-
-static void stepped_malloc(size_t i, unsigned forks_least) {
-  pending = NULL;
-  CHECK(!live[i]);
-  stepped(act_malloc, NULL, forks_least);
-  CHECK(pending != NULL);
-  blocks[i] = pending;
-  live[i] = true;
-  pending = NULL;
-}
-
-static void stepped_free(size_t i, unsigned forks_least) {
-  CHECK(live[i]);
-  live[i] = false;
-  stepped(act_free, blocks[i], forks_least);
-}
-
-static void give(size_t i) {
-  live[i] = false;
-  bins_free(&mine, blocks[i]);
+  fork_if_changed(step);
 }
 
 static void begin(size_t size) {
@@ -226,7 +115,7 @@ static void a_block_without_its_seal_is_left_out(void) {
   hak_seal_put(blocks[10], hak_class_sizes[cls], hak_seal_base(blocks[10]), (uint32_t)bytes, false);
   live[10] = true;
   hak_cache_close(&mine, NULL);
-  no_block_is_there_twice();
+  all_blocks_can_be_freed(no_block_is_there_twice());
 }
 
 int main(void) {
