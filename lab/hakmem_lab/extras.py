@@ -16,7 +16,6 @@ EXTRAS = {
     "report": (("jinja2", "jinja2"), ("matplotlib", "matplotlib"), ("tomli_w", "tomli-w")),
     "soak": (("ruptures", "ruptures"),),
     "sql": (("duckdb", "duckdb"),),
-    "tune": (("optuna", "optuna"),),
 }
 
 

@@ -1,8 +1,8 @@
-"""Searching combinations of options when there are too many to try all, and goals that are latency percentiles."""
-
-import signal
+"""Combinations of options when there are too many to try all, and goals that are latency percentiles."""
 
 import pytest
+
+from hakmem_lab.kinds.tune import result
 
 # A program that is faster with two arenas, and still faster with a top pad as well.
 SCRIPT = """#!/bin/sh
@@ -27,49 +27,24 @@ def program(tmp_path):
     return path
 
 
-def asked(records):
-    return [(event["points"], [arm["name"] for arm in event["arms"]]) for event in records("event", what="asked")]
-
-
-def test_combinations_are_searched_and_the_search_goes_on_where_it_was_cut(
-    here, begin, program, tmp_path, until, records, store
-):
-    pytest.importorskip("optuna")
-    words = ["tune", *READ, *FAST, "--quiet", "--env", "HANG=30"]
-    process = begin(*words, "--", program)
-    count = tmp_path / "count"
-    until(lambda: count.exists() and len(count.read_text()) >= 30)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    before = asked(records)
-    assert before
-    result = here("resume", "last", "--quiet", "--json", "-").result()
-    found = asked(records)
-    assert found[: len(before)] == before
-    assert result["verdict"] == "GO"
-    assert {"MALLOC_ARENA_MAX": "2", "MALLOC_TOP_PAD_": "16777216"}.items() <= result["tune"]["service"][
-        "environment"
-    ].items()
+def test_combinations_are_drawn_and_the_best_one_is_confirmed(here, program, records):
+    """The last look counts the draw of the whole space: the two options that help together are found."""
+    result = here("tune", *READ, *FAST, "--quiet", "--json", "-", "--", program).result()
+    assert result["verdict"] == "GO" and "MALLOC_ARENA_MAX=2" in result["tune"]["use"]
     assert "MALLOC_TRIM_THRESHOLD_=65536" not in result["tune"]["use"]
-    assert any(
-        "MALLOC_TRIM_THRESHOLD_=65536" in line and "exit status 3" in line for line in result["tune"]["left_out"]
-    )
-    assert any("combinations are too many to try all" in text for text in result["tune"]["notes"])
-    names = [name for _, group in found for name in group]
-    assert len(names) == len(set(names)) and result["tune"]["candidates"] == 20
-    other = tmp_path / "undisturbed"
-    whole = here(*words, "--store", other, "--json", "-", "--", program).result()
-    assert whole["tune"]["rungs"] == result["tune"]["rungs"]
+    assert any("=65536" in line and "exit status 3" in line for line in result["tune"]["left_out"])
+    assert len(records("header")[0]["arms"]) + len(result["tune"]["left_out"]) >= 20
 
 
-def test_without_the_sampler_it_is_said_what_to_install(here, program, store, monkeypatch):
-    from hakmem_lab import extras
-
-    real = extras.importlib.util.find_spec
-    monkeypatch.setattr(extras.importlib.util, "find_spec", lambda name: None if name == "optuna" else real(name))
-    answer = here("tune", *READ, *FAST, "--", program)
-    assert answer.status == 2 and not store.exists()
-    assert "combinations needs more than hak itself" in answer.message() and "pip install optuna" in answer.message()
+def test_the_candidates_of_a_sampler_of_an_earlier_version_are_read():
+    """Such a run has an event for every group that its sampler asked for."""
+    spec = {"metric": "wall", "higher-is-better": False, "guardrails": {}, "select-blocks": 1}
+    header = {"spec": spec, "arms": [{"name": "default"}, {"name": "a"}]}
+    records = [
+        {"type": "event", "what": "asked", "text": "", "arms": [{"name": "b"}], "points": [{}], "exhausted": True}
+    ]
+    assert [arm["name"] for arm in result.whole_header(header, records)["arms"]] == ["default", "a", "b"]
+    assert result.state_of(header, records).alive == ("a",) and result.state_of(header, records).open
 
 
 def test_a_percentile_of_the_latencies_that_a_program_prints(here, tmp_path):

@@ -1,5 +1,6 @@
-"""The space that hak tune searches: the table of options, the arms made from it, and the search if there are many."""
+"""The space that hak tune searches: the table of options, the arms made from it."""
 
+import math
 import re
 import shlex
 import subprocess
@@ -9,7 +10,7 @@ import pytest
 
 from hakmem_lab.errors import LabError
 from hakmem_lab.kinds.tune import result as service
-from hakmem_lab.kinds.tune.spec import Space, Spec, candidates, is_large, space_of
+from hakmem_lab.kinds.tune.spec import Space, Spec, candidates, space_of
 from hakmem_lab.plan import peers, tunables
 from hakmem_lab.plan.arms import parse_arm
 from hakmem_lab.plan.model import build
@@ -94,7 +95,7 @@ def test_options_share_a_variable_in_the_form_of_its_library():
 
 def test_an_arm_of_the_table_means_what_it_says():
     found = space_of(spec(allocators=["glibc"]))
-    for text in [*found.singles(), *list(found.combinations())[:200]]:
+    for text in [*found.singles(), *found.combined(200, 1)]:
         arm = parse_arm(text)
         assert text.startswith("glibc") and all("=" in part for part in text.split(",")[1:])
         assert set(arm.variables) <= {option.variable for option in tunables.options_of("glibc")}
@@ -104,18 +105,26 @@ def test_one_at_a_time_or_all_together():
     one = space_of(spec(allocators=["glibc"]))
     options = tunables.options_of("glibc")
     assert len(list(one.singles())) == 1 + sum(len(option.values) for option in options)
-    assert one.size() == len(list(one.combinations())) == len(set(one.combinations()))
-    small = spec(allocators=["scudo"], combine=True)
-    assert not is_large(small, Space({"scudo": tunables.options_of("scudo")}, [], {}, []))
-    assert is_large(spec(allocators=["glibc"], combine=True), one)
-    assert not is_large(spec(allocators=["glibc"]), one)
+    few = Space({"scudo": tunables.options_of("scudo")}, [], {}, [])
+    count = math.prod(1 + len(option.values) for option in tunables.options_of("scudo"))
+    assert len(set(few.combined(64, 1))) == len(few.combined(64, 1)) == count <= 64
+
+
+def test_of_many_combinations_as_many_are_drawn_as_are_asked_for():
+    many = space_of(spec(allocators=["glibc"]))
+    found = many.combined(20, 3)
+    assert len(set(found)) == 20 and found[0] == "glibc" and found == many.combined(20, 3) != many.combined(20, 4)
+    assert any(text.count("=") > 2 for text in found)
 
 
 def test_where_not_all_can_be_tried_every_allocator_has_its_turn():
     """Allocators alternate in the list, since a budget cuts off its end."""
     options = {name: [tunables.Option((name,), "X", ("1", "2"), "", "")] for name in ("glibc", "hakmem")}
-    names = [text.partition(",")[0] for text in Space(options, ["./own.so"], {}, []).combinations()]
-    assert names[:5] == ["glibc", "hakmem", "./own.so", "glibc", "hakmem"]
+    names = [text.partition(",")[0] for text in Space(options, ["./own.so"], {}, []).combined(64, 1)]
+    assert names[:3] == ["glibc", "hakmem", "./own.so"] and sorted(names) == ["./own.so"] + 3 * ["glibc"] + 3 * [
+        "hakmem"
+    ]
+    assert names[3] != names[4]
 
 
 def test_what_it_runs_on_now_is_no_candidate():
@@ -175,43 +184,3 @@ def test_what_it_runs_on_now_is_taken_away():
         "LD_PRELOAD=/lib/x.so A=2 prog",
     )
     assert lines(glibc, glibc) == ("", "", "prog")
-
-
-def points(found, texts):
-    from hakmem_lab.kinds.tune import search
-
-    return [(search.parameters(found, text), 0.0, 1.0) for text in texts]
-
-
-def test_the_sampler_asks_for_new_arms_and_for_the_same_ones_again():
-    pytest.importorskip("optuna")
-    from hakmem_lab.kinds.tune import search
-
-    found = space_of(spec(allocators=["glibc"]))
-    told = points(found, ["glibc"])
-    first = search.ask(found, told, {"glibc"}, 5, 16)
-    assert len(first) == 16 and "glibc" not in first
-    assert first == search.ask(found, told, {"glibc"}, 5, 16)
-    assert first != search.ask(found, told, {"glibc"}, 6, 16)
-    assert all(parse_arm(text).allocator == "glibc" for text in first)
-    assert all(search.text_of(found, point) == text for text, point in first.items())
-    none = search.ask(found, told, set(found.combinations()), 5, 4)
-    assert none == {}
-
-
-def test_the_sampler_follows_what_is_good_and_within_limits():
-    """One value gains a half; another gains more, but breaks a limit. The sampler proposes the first one most often."""
-    pytest.importorskip("optuna")
-    from hakmem_lab.kinds.tune import search
-
-    found = space_of(spec(allocators=["glibc"]))
-    good, bad = "MALLOC_ARENA_MAX=2", "MALLOC_ARENA_MAX=4"
-    told, known = points(found, ["glibc"]), {"glibc"}
-    for index in range(4):
-        asked = search.ask(found, told, known, index, 16)
-        for text, point in asked.items():
-            estimate = 1.0 * (bad in text) + 0.5 * (good in text)
-            told.append((point, estimate, -0.5 if bad in text else 0.5))
-        known |= set(asked)
-    assert sum(good in text for text in asked) >= 6
-    assert sum(bad in text for text in asked) <= 3

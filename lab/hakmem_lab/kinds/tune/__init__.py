@@ -8,11 +8,9 @@ import math
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from hakmem_lab import extras
 from hakmem_lab.errors import LabError, Stopped
 from hakmem_lab.judge import planning
 from hakmem_lab.judge.statistics.plan import Plan, planned_looks
@@ -20,7 +18,7 @@ from hakmem_lab.kinds.ab import check_blocks, of_pair, run_until_settled
 from hakmem_lab.kinds.tune import result, search
 from hakmem_lab.kinds.tune import spec as spaces
 from hakmem_lab.kinds.tune.result import analyse
-from hakmem_lab.kinds.tune.spec import DEFAULT, Space, Spec, with_readings
+from hakmem_lab.kinds.tune.spec import DEFAULT, Spec, with_readings
 from hakmem_lab.plan import peers
 from hakmem_lab.plan.arms import Arm, parse_arm
 from hakmem_lab.run import preflight
@@ -28,7 +26,7 @@ from hakmem_lab.run.conduct import Context, conduct
 from hakmem_lab.run.endings import Progress, duration
 from hakmem_lab.run.runner import Runner
 from hakmem_lab.run.session import ArmFailed, Session
-from hakmem_lab.store.query import events, finished_blocks
+from hakmem_lab.store.query import events
 from hakmem_lab.store.runs import RunFile
 
 __all__ = ["Spec", "analyse", "run"]
@@ -49,11 +47,9 @@ class TuneSession(Session[Spec]):
         self.notes: list[str] = []
         self.brought: str | None = None
         self.planned: int | None = None
-        self.search: tuple[int, int] | None = None  # (candidates to try, number of combinations)
 
     def runs_until(self, blocks: int) -> int:
-        candidates = self.search[0] if self.search else len(self.arms) - 1
-        choose = search.runs_of(candidates, self.spec.select_blocks) + len(self.arms) * self.spec.warm_up
+        choose = search.runs_of(len(self.arms) - 1, self.spec.select_blocks) + len(self.arms) * self.spec.warm_up
         return choose + PAIR * min(blocks, self.planned or blocks)
 
     def begin(self, folder: Path, source: str, blocks: tuple[int, int]) -> None:
@@ -65,10 +61,6 @@ class TuneSession(Session[Spec]):
             self.tell(result.NOTE, text)
         if self.brought:
             self.event(result.BROUGHT, f"the program brings an allocator of its own, {self.brought}")
-        if self.search:
-            tries, size = self.search
-            text = f"{size:,} combinations are too many to try all: Optuna's TPE sampler asks for {tries} of them"
-            self.tell(result.SEARCH, text, tries=tries, of=size)
         if self.planned is not None:
             text = f"the budget has time for {self.planned} blocks of the confirmation"
             self.event(planning.PLANNED, text, blocks=self.planned)
@@ -99,12 +91,12 @@ class TuneSession(Session[Spec]):
 
     def _brought(self) -> str | None:
         """The allocator that a program brings by itself; None where the C library serves it, or where it is unknown. A
-        program that the C library serves needs no candidate `glibc`; only a search keeps it, as its first point."""
+        program that the C library serves needs no candidate `glibc`."""
         arm = self.arms[DEFAULT]
         if arm.library.path is not None:
             return None
         found, libc = preflight.serving(arm, self.workload), os.path.realpath(str(peers.libc().path))
-        if found == {libc} and not arm.variables and "glibc" in self.arms and not self.search:
+        if found == {libc} and not arm.variables and "glibc" in self.arms:
             self._leave_out("glibc", "it is what the program runs on now")
         return ", ".join(sorted(found - {libc})) or None
 
@@ -152,7 +144,7 @@ class TuneSession(Session[Spec]):
             return
         run_s = self.repeat * sum(trial["wall_s"] for trial in trials) / len(trials)
         names = [name for name in self.arms if name != DEFAULT]
-        fits = self.search[0] if self.search else len(names)
+        fits = len(names)
         while fits > 1 and search.runs_of(fits, self.spec.select_blocks) * run_s > self.spec.budget / 2:
             fits -= 1
         blocks = min(self.spec.max_blocks, int(self.spec.budget / 2 / (PAIR * run_s)))
@@ -160,9 +152,7 @@ class TuneSession(Session[Spec]):
         if blocks < least:
             needed = duration(2 * PAIR * least * run_s)
             raise LabError(f"budget: no verdict is possible in so short a time: at least {needed}")
-        if self.search:
-            self.search = max(fits, len(names)), self.search[1]
-        elif fits < len(names):
+        if fits < len(names):
             self.notes.append(
                 f"the budget has time for {fits} of {len(names)} candidates, taken in turn from every allocator"
             )
@@ -174,27 +164,7 @@ class TuneSession(Session[Spec]):
         """Raises LabError where the program or a library has changed since the run began."""
         super().resume(file, header)
         for asked in events(self.records(), result.ASKED):
-            self._join([parse_arm(arm["text"], arm["name"], "allocators") for arm in asked["arms"]])
-
-    def add(self, found: Mapping[str, dict[str, str]], exhausted: bool) -> None:
-        """Adds candidates (arm -> its point of the space) whose trial succeeds. exhausted: the space has no others."""
-        group: list[Arm] = []
-        for text in found:
-            arm = parse_arm(text, text, "allocators")
-            self.progress.update(len(group), len(found), f"trial: {text}")
-            trial = self.runner.trial(arm)
-            if trial["ok"]:
-                group.append(arm)
-            else:
-                self.event(result.LEFT_OUT, f"{text} is left out: {trial['why']}", arm=text)
-        self.progress.restart()
-        self._join(group)
-        points = [found[arm.name] for arm in group]
-        text = f"{len(group)} further candidates"
-        self.event(result.ASKED, text, arms=[arm.record() for arm in group], points=points, exhausted=exhausted)
-
-    def _join(self, group: Sequence[Arm]) -> None:
-        self.arms |= {arm.name: arm for arm in group}
+            self.arms |= {arm["name"]: parse_arm(arm["text"], arm["name"], "allocators") for arm in asked["arms"]}
         self.watch(list(self.arms.values()))
 
     def rung(self, names: Sequence[str], until: int) -> None:
@@ -225,27 +195,22 @@ def run(spec: Spec, context: Context) -> dict:
     blocks = check_blocks(spec, context.source, Plan(tuple(planned_looks(spec.max_blocks, spec.looks))))
     space = spaces.space_of(spec)
     texts = spaces.candidates(spec, space)
-    large = spaces.is_large(spec, space)
-    if large:
-        extras.need("tune", f"hak tune over {space.size():,} combinations")
     if context.resume:
         texts = result.candidates_of(context.resume.header())
 
     def session(spec: Spec, arms: list[Arm], progress: Progress) -> TuneSession:
         made = TuneSession(spec, arms, progress)
         made.left_out, made.notes = dict(space.left_out), list(space.notes)
-        made.search = (max(spec.tries, len(arms)), space.size()) if large else None
         return made
 
-    arms, measured = spaces.arms(spec, texts), partial(measure, space=space)
-    return conduct(spec, context, arms, blocks, measured, analyse, session)
+    return conduct(spec, context, spaces.arms(spec, texts), blocks, measure, analyse, session)
 
 
-def measure(session: TuneSession, space: Space) -> None:
+def measure(session: TuneSession) -> None:
     """Runs the rungs of the choice, then ABBA blocks of the default and the chosen candidate until there is a
     verdict."""
     session.check_fitness()
-    chosen = choose(session, space)
+    chosen = choose(session)
     session.progress.say(f"chosen for confirmation: {chosen}")
     pair, header = (DEFAULT, chosen), result.whole_header(session.file.header(), session.records())
     try:
@@ -257,34 +222,12 @@ def measure(session: TuneSession, space: Space) -> None:
         raise
 
 
-def choose(session: TuneSession, space: Space) -> str:
+def choose(session: TuneSession) -> str:
     """The candidate that remains. Raises Stopped where all have failed."""
     while True:
         state = result.state_of(session.file.header(), session.records())
         if state.chosen is not None:
             return state.chosen
-        if state.asks:
-            ask(session, space)
-        elif not state.alive:
+        if not state.alive:
             raise Stopped(f"every candidate failed in run {session.file.id}: hak show {session.file.id}")
-        else:
-            session.rung(state.alive, state.until)
-
-
-def ask(session: TuneSession, space: Space) -> None:
-    """Adds a group of candidates, drawn from the scores of all earlier ones."""
-    header, records = session.file.header(), session.records()
-    blocks, aim = finished_blocks(records, result.SELECT), result.aim_of(header)
-    points = {text: search.parameters(space, text) for text in result.candidates_of(header)}
-    asked = events(records, result.ASKED)
-    for event in asked:
-        points |= {arm["name"]: point for arm, point in zip(event["arms"], event["points"], strict=True)}
-    told = []
-    for name, point in points.items():
-        score = search.score(blocks, name, aim, search.DOUBT)
-        if point is not None and score.estimate > -float("inf"):
-            told.append((point, score.estimate, score.slack))
-    known = {*points, session.spec.default, *(event["arm"] for event in events(records, result.LEFT_OUT))}
-    count = min(search.GROUP, result.groups_of(header, records)[1])
-    found = search.ask(space, told, known, session.seed + len(asked), count)
-    session.add(found, exhausted=len(found) < count)
+        session.rung(state.alive, state.until)

@@ -17,7 +17,7 @@ from hakmem_lab.plan.spec import guardrails_of
 from hakmem_lab.store.query import Blocks, events, finished_blocks
 
 # Names of the events in a run's file.
-LEFT_OUT, GONE, NOTE, SEARCH, ASKED = "left-out", "gone", "note", "search", "asked"
+LEFT_OUT, GONE, NOTE, ASKED = "left-out", "gone", "note", "asked"
 BROUGHT, BROKE, OVER = "brought", "broke", "over"
 SELECT, CONFIRM = "select", "confirm"
 _ESCAPED = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r", "%": "%%"}
@@ -76,27 +76,17 @@ def candidates_of(header: dict) -> list[str]:
 
 
 def whole_header(header: dict, records: Sequence[dict]) -> dict:
-    """The header, including the arms that the search asked for later."""
+    """The header, including the arms that a sampler of an earlier version asked for later."""
     return header | {"arms": [*header["arms"], *(arm for event in events(records, ASKED) for arm in event["arms"])]}
-
-
-def groups_of(header: dict, records: Sequence[dict]) -> tuple[list[list[str]], int]:
-    """The groups of candidates so far, and how many candidates the search may still ask for; header: as it is
-    stored."""
-    asked = events(records, ASKED)
-    groups = [candidates_of(header), *([arm["name"] for arm in event["arms"]] for event in asked)]
-    plans = events(records, SEARCH)
-    if not plans or (asked and asked[-1]["exhausted"]):
-        return [group for group in groups if group], 0
-    return [group for group in groups if group], max(plans[0]["tries"] - sum(map(len, groups)), 0)
 
 
 def state_of(header: dict, records: Sequence[dict]) -> search.Course:
     """Progress of the choice; header: as stored."""
     gone = {event["arm"]: event["block"] for event in events(records, GONE)}
-    blocks, (groups, wanted) = finished_blocks(records, SELECT), groups_of(header, records)
+    asked = ([arm["name"] for arm in event["arms"]] for event in events(records, ASKED))
+    groups = [group for group in (candidates_of(header), *asked) if group]
     first, over = header["spec"]["select-blocks"], bool(events(records, OVER))
-    return search.course(groups, blocks, aim_of(header), first, gone, wanted > 0, over)
+    return search.course(groups, finished_blocks(records, SELECT), aim_of(header), first, gone, over)
 
 
 @explained
@@ -136,7 +126,7 @@ def _course(header: dict, records: Sequence[dict], state: search.Course) -> dict
         "candidates": len(candidates_of(header)),
         "rungs": [{"blocks": r.blocks, "arms": len(r.arms), "kept": list(r.kept)} for r in state.rungs],
         "left_out": [event["text"] for event in (*events(records, LEFT_OUT), *events(records, GONE))],
-        "notes": [event["text"] for what in (BROUGHT, SEARCH, NOTE, OVER) for event in events(records, what)],
+        "notes": [event["text"] for what in (BROUGHT, NOTE, OVER) for event in events(records, what)],
         "runner_up": None,
         "use": None,
         "service": None,

@@ -1,10 +1,4 @@
-"""Samples combinations of options where there are too many to try all, with Optuna's TPE sampler.
-
-A fresh sampler draws every group of candidates from the scores of all earlier ones and a seed of its own. So a resumed
-run asks for the same candidates.
-
-Chooses among candidates by successive halving: those that take part in the next block, and the one chosen in the end.
-Pure.
+"""Chooses among candidates by successive halving: those that take part in the next block, and the last one. Pure.
 
 All candidates and the default run in the same blocks. After every rung the better half by the objective stays;
 candidates that clearly break a limit do not count. Each rung has twice the blocks of the one before. The search only
@@ -13,16 +7,12 @@ chooses: its estimates are not reported and bound no error, which is the task of
 
 import math
 import statistics
-import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from hakmem_lab.judge.analysis import log_ratios
 from hakmem_lab.judge.statistics.paired import as_log, hodges_lehmann
 from hakmem_lab.judge.two_arms import shared
-from hakmem_lab.kinds.tune.spec import Space
-from hakmem_lab.plan import tunables
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.store.query import Blocks
 
@@ -53,13 +43,12 @@ class Rung:
 @dataclass(frozen=True)
 class Course:
     """Progress of the choice. alive: the candidates in the next block. until: number of blocks at the end of this rung,
-    or of this group's part of it. open: further candidates compete. asks: another group of candidates is wanted."""
+    or of this group's part of it. open: further candidates compete."""
 
     alive: tuple[str, ...]
     until: int
     rungs: tuple[Rung, ...]
     open: bool = False
-    asks: bool = False
 
     @property
     def done(self) -> bool:
@@ -107,26 +96,23 @@ def course(
     aim: Aim,
     first: int,
     gone: Mapping[str, int],
-    more: bool = False,
     over: bool = False,
 ) -> Course:
     """The progress, from the candidates, the blocks so far and the length of the first rung. groups: the candidates;
-    the groups run the first rung one after the other. gone: failed candidate -> block in which it failed. more: another
-    group follows. over: there is no time for further blocks, so these decide.
+    the groups run the first rung one after the other. gone: failed candidate -> block in which it failed. over: there
+    is no time for further blocks, so these decide.
     """
 
     def present(names: Sequence[str], until: int) -> tuple[str, ...]:
         return tuple(name for name in names if gone.get(name, math.inf) >= min(until, len(blocks) + 1))
 
     everyone = [name for group in groups for name in group]
-    first_rung, more = () if over else groups, more and not over
-    if len(everyone) == 1 and not more:
+    first_rung = () if over else groups
+    if len(everyone) == 1:
         return Course(present(everyone, 1), 0, ())
     for index, group in enumerate(first_rung, start=1):
         if len(blocks) < index * first:
             return Course(present(group, index * first), index * first, (), open=True)
-    if more:
-        return Course((), len(blocks), (), open=True, asks=True)
     alive, until, length, rungs = tuple(everyone), first * len(groups), first, list[Rung]()
     while True:
         alive = present(alive, until)
@@ -153,75 +139,3 @@ def blocks_of(count: int, first: int) -> list[tuple[int, int]]:
 def runs_of(count: int, first: int) -> int:
     """The most runs that the whole choice takes, including those of the default."""
     return sum(length * (4 if each == 1 else each + 1) for length, each in blocks_of(count, first))
-
-
-GROUP = 16  # candidates that are asked for at once, and run in the same blocks
-ASKED_AGAIN = 20  # draws for each candidate of a group before the space counts as exhausted
-UNSET = "(as it is)"
-Parameters = dict[str, str]
-
-
-def parameters(space: Space, text: str) -> Parameters | None:
-    """The sampler's point for an allocator without options; None for an arm outside the space."""
-    if text not in space.options:
-        return None
-    return {"allocator": text} | {_name(text, option): UNSET for option in space.options[text]}
-
-
-def _name(allocator: str, option: tunables.Option) -> str:
-    return f"{allocator}: {option.name}"
-
-
-def text_of(space: Space, chosen: Parameters) -> str:
-    allocator = chosen["allocator"]
-    values = {option: chosen[_name(allocator, option)] for option in space.options[allocator]}
-    return tunables.arm_text(allocator, {option: value for option, value in values.items() if value != UNSET})
-
-
-def ask(
-    space: Space, told: Sequence[tuple[Parameters, float, float]], known: Collection[str], seed: int, count: int
-) -> dict[str, Parameters]:
-    """At most `count` new candidates: arm -> its point. told: (point, estimate, slack) of earlier ones; known: tried or
-    failed arms."""
-    import optuna
-
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        sampler = optuna.samplers.TPESampler(seed=seed, multivariate=True, group=True, n_startup_trials=GROUP)
-        study = optuna.create_study(direction="maximize", sampler=sampler)
-        for chosen, estimate, slack in told:
-            study.add_trial(_told(optuna, space, chosen, estimate, slack))
-        found: dict[str, Parameters] = {}
-        for _ in range(ASKED_AGAIN * count):
-            if len(found) == count:
-                break
-            chosen = _suggested(space, study.ask())
-            text = text_of(space, chosen)
-            if text not in known:
-                found.setdefault(text, chosen)
-    return found
-
-
-def _choices(option: tunables.Option) -> list[str]:
-    return [UNSET, *option.values]
-
-
-def _suggested(space: Space, trial: Any) -> Parameters:
-    allocator = trial.suggest_categorical("allocator", list(space.options))
-    return {"allocator": allocator} | {
-        _name(allocator, option): trial.suggest_categorical(_name(allocator, option), _choices(option))
-        for option in space.options[allocator]
-    }
-
-
-def _told(optuna: Any, space: Space, chosen: Parameters, estimate: float, slack: float) -> Any:
-    """A finished trial of the sampler. Where a limit is broken, it counts as infeasible."""
-    categorical = optuna.distributions.CategoricalDistribution
-    allocator = chosen["allocator"]
-    distributions: dict[str, Any] = {"allocator": categorical(list(space.options))} | {
-        _name(allocator, option): categorical(_choices(option)) for option in space.options[allocator]
-    }
-    return optuna.trial.create_trial(
-        params=chosen, distributions=distributions, value=estimate, constraints={"limits": -min(slack, 1e9)}
-    )

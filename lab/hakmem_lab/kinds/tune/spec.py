@@ -4,6 +4,8 @@ The arms to try are every allocator as it is, and with each value of each of its
 """
 
 import itertools
+import math
+import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
@@ -19,8 +21,6 @@ from hakmem_lab.plan.spec import BUILT_IN_METRICS, SERVER_METRICS, BlockSpec, Du
 from hakmem_lab.plan.tunables import Option
 from hakmem_lab.system.launcher import Outcome
 
-LARGE = 64
-
 
 @dataclass(frozen=True)
 class Space:
@@ -31,16 +31,6 @@ class Space:
     fixed: list[str]
     left_out: dict[str, str]
     notes: list[str]
-
-    def size(self) -> int:
-        """Number of arms if all options are combined."""
-        count = len(self.fixed)
-        for options in self.options.values():
-            product = 1
-            for option in options:
-                product *= 1 + len(option.values)
-            count += product
-        return count
 
     def singles(self) -> Iterator[str]:
         """Every allocator as it is, then each with one option at a time, the allocators in turn."""
@@ -53,16 +43,29 @@ class Space:
         for texts in itertools.zip_longest(*rows):
             yield from filter(None, texts)
 
-    def combinations(self) -> Iterator[str]:
-        """Every allocator with every combination of its options, the allocators in turn."""
+    def combined(self, tries: int, seed: int | None) -> list[str]:
+        """Every allocator as it is, then combinations of its options, the allocators in turn; if there are more than
+        `tries`, random ones."""
+        chance, found = random.Random(seed), dict.fromkeys((*self.options, *self.fixed))
+        drawn = [_combinations(allocator, options, tries, chance) for allocator, options in self.options.items()]
+        for texts in itertools.zip_longest(*drawn):
+            found |= dict.fromkeys(filter(None, texts))
+        return list(found)[: max(tries, len(self.options) + len(self.fixed))]
 
-        def of(allocator: str, options: list[Option]) -> Iterator[str]:
-            for values in itertools.product(*(("", *option.values) for option in options)):
-                chosen = {option: value for option, value in zip(options, values, strict=True) if value}
-                yield tunables.arm_text(allocator, chosen)
 
-        for texts in itertools.zip_longest(*itertools.starmap(of, self.options.items()), self.fixed):
-            yield from filter(None, texts)
+def _combinations(allocator: str, options: Sequence[Option], count: int, chance: random.Random) -> list[str]:
+    """At most `count` combinations, each drawn once."""
+    choices = [("", *option.values) for option in options]
+    size = math.prod(map(len, choices))
+    found = []
+    for number in chance.sample(range(size), min(count, size)):
+        rest, chosen = number, {}
+        for option, values in zip(options, choices, strict=True):
+            rest, index = divmod(rest, len(values))
+            if values[index]:
+                chosen[option] = values[index]
+        found.append(tunables.arm_text(allocator, chosen))
+    return found
 
 
 def space_of(spec: "Spec") -> Space:
@@ -97,16 +100,9 @@ def _check_arm(text: str) -> None:
     parse_arm(text, where="allocators")
 
 
-def is_large(spec: "Spec", space: Space) -> bool:
-    """Whether there are too many combinations to try them all."""
-    return spec.combine and space.size() > LARGE
-
-
 def candidates(spec: "Spec", space: Space) -> list[str]:
     """The arms that are tried from the start. Raises LabError where there are none."""
-    texts = space.singles()
-    if spec.combine:
-        texts = iter([*space.options, *space.fixed]) if is_large(spec, space) else space.combinations()
+    texts = space.combined(spec.tries, spec.seed) if spec.combine else space.singles()
     found = [text for text in dict.fromkeys(texts) if text != spec.default]
     if not found:
         why = "; ".join(space.left_out.values()) or f"only '{spec.default}' itself is named"
@@ -134,9 +130,9 @@ def check_reading(pattern: str) -> str:
 
 class Spec(BlockSpec):
     """default: the arm that the program runs on now. allocators: those whose options are tried, or arms that are tried
-    as they are. combine: also try several options of an allocator at once. tries: number of combinations to try where
-    there are too many for all. readings: name of a printed figure -> pattern that reads it. histogram: pattern of the
-    printed latencies. budget: seconds, half for the choice and half for the confirmation.
+    as they are. combine: also try several options of an allocator at once. tries: number of combinations to try; where
+    there are more, they are drawn at random. readings: name of a printed figure -> pattern that reads it. histogram:
+    pattern of the printed latencies. budget: seconds, half for the choice and half for the confirmation.
     """
 
     kind: Literal["tune"] = "tune"
