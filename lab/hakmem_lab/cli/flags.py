@@ -139,7 +139,6 @@ FLAGS: Mapping[str, Any] = {
         metavar="METRIC=PERCENT",
         help="A limit: the metric must not get worse by more than this; repeatable",
     ),
-    "builds": option(int | None, help="Number of builds of each side, with the functions in random order"),
     "env": option(list[str] | None, metavar="NAME=VALUE", help="An environment variable for every side; repeatable"),
     "input_": option(Path | None, "--input", metavar="FILE", help="File that every run reads as standard input"),
     "question": option(str | None, help="Your question, kept with the result"),

@@ -26,7 +26,7 @@ COMMANDS = {
     "ab": (
         "Is the treatment better than the control? GO, NEUTRAL, NO-GO or INCONCLUSIVE, with the interval.",
         f"words control treatment {METRIC} looks server quick beside_load precondition history detect rare max_blocks "
-        "schedule warm_up repeat pin duet also input_ timeout expect_exit seed builds guardrail env question callgrind "
+        "schedule warm_up repeat pin duet also input_ timeout expect_exit seed guardrail env question callgrind "
         f"ops commands scan_ {STEPS} {RESULT}",
     ),
     "matrix": (

@@ -11,7 +11,7 @@ from importlib.metadata import entry_points
 from hakmem_lab.plan.kind import Kind
 
 _ROWS = (
-    Kind("ab", sequential=True, own_aa=True, together=True, picks_metric=True, only_in_files=("cwd",)),
+    Kind("ab", sequential=True, own_aa=True, together=True, picks_metric=True, only_in_files=("cwd", "builds")),
     Kind("compare", sequential=True, each_arm=True, loses_arms=True, own_aa=True, together=True,
          picks_metric=True, only_in_files=("cwd", "also", "looks")),
     Kind("matrix", part="effects", sequential=True, no_verdict=True, own_aa=True, together=True,

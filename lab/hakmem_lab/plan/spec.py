@@ -270,7 +270,7 @@ class CommandsSpec(BlockSpec):
 
 
 class AbSpec(CommandsSpec):
-    """builds: number of builds of each arm, which differ only in the place of their functions."""
+    """builds: in runs of earlier versions, number of builds of each arm, with the functions in random order."""
 
     kind: Literal["ab"] = "ab"
     duet: NoDuet = False
@@ -281,12 +281,6 @@ class AbSpec(CommandsSpec):
 
     ARMS: ClassVar[dict[str, Any]] = dict.fromkeys(("control", "treatment"), "default")
     ONLY_IF_GIVEN: ClassVar[tuple[str, ...]] = (*CommandsSpec.ONLY_IF_GIVEN, "builds")
-
-    @model_validator(mode="after")
-    def _one_build(self) -> "AbSpec":
-        if self.builds > 1 and (self.beside_load or self.precondition):
-            raise ValueError("several builds are measured alone: 'builds' and a condition do not go together")
-        return self
 
     @field_validator("commands")
     @classmethod

@@ -85,8 +85,6 @@ def opinion(spec: BlockSpec, arms: Sequence[Arm], ops: str | None = None) -> dic
     if spec.server is not None:
         raise LabError("--callgrind: a server is not counted, since its clients decide what it does; drop [server]")
     lengths = parse_ops(ops, spec.command)
-    if getattr(spec, "builds", 1) > 1:
-        raise LabError("--callgrind: addresses of functions do not change counts of instructions; drop builds")
     workload = Workload.of(spec)
     workload = replace(workload, argv=[word.replace(SEED, str(TRIAL_SEED)) for word in workload.argv])
     with Launcher() as launcher:

@@ -86,7 +86,6 @@ def duration(seconds: float) -> str:
 
 
 ON_TERMINAL: set[str] = set()  # warnings of this command that a terminal shows already
-UNITS = ("blocks", "builds")  # a note that begins with one of these names the counted unit
 
 
 class Progress:
@@ -124,7 +123,7 @@ class Progress:
 
     def update(self, done: float, total: float, note: str = "") -> None:
         """Shows `done` of `total` units; the first call sets the start of the count."""
-        joined = f" {note}" if note.startswith(UNITS) else f", {note}" if note else ""
+        joined = f" {note}" if note.startswith("blocks") else f", {note}" if note else ""
         self._show(done, total, f"{done:g} of {total:g}{joined}")
 
     def share(self, fraction: float, note: str = "") -> None:

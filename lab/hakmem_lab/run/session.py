@@ -53,7 +53,6 @@ class Session(Recorder[AnyBlockSpec]):
     record gets where several sessions share a file. counted: the name of its blocks in messages.
     """
 
-    counted = "blocks"
     runner_type = Runner
 
     def __init__(
@@ -249,14 +248,6 @@ class Session(Recorder[AnyBlockSpec]):
         asked = "warm_up" in self.spec.model_fields_set or self.chosen.name != schedule.TOGETHER
         return self.spec.warm_up if asked else 0
 
-    def arm_in(self, name: str, index: int) -> Arm:
-        """The arm for the index-th block; kinds with builds choose one here."""
-        return self.arms[name]
-
-    def keys_of(self, index: int) -> dict:
-        """Further keys of the records of the index-th block."""
-        return {}
-
     def _keep(self, phase: str, block: int, attempt: int, position: int, record: dict) -> None:
         key = {"block": block, "attempt": attempt, "phase": phase, "position": position}
         self.append({"type": "run", **key} | record)
@@ -330,14 +321,13 @@ class Session(Recorder[AnyBlockSpec]):
 
     def _attempt(self, plan: schedule.Block, phase: str, attempt: int) -> tuple[dict[str, list[dict]], dict | None]:
         runs: dict[str, list[dict]] = {}
-        own = self.keys_of(plan.index)
-        key = {"block": plan.index, "attempt": attempt, "phase": phase} | own
+        key = {"block": plan.index, "attempt": attempt, "phase": phase}
         failed: dict | None = None
         disturbed, drawn = None, schedule.workload_seed(self.seed, phase, plan.index)
         for position, record in enumerate(self._executed(plan, drawn)):
             name = record["arm"]
-            self._keep(phase, plan.index, attempt, position, record | own)
-            runs.setdefault(name, []).append(record | own | {"position": position})
+            self._keep(phase, plan.index, attempt, position, record)
+            runs.setdefault(name, []).append(record | {"position": position})
             disturbed = disturbed or machine.disturbance(0.0, record["steal_percent"])
             failed = failed if record["ok"] else record
         changed = self._watch.changed()
@@ -353,7 +343,7 @@ class Session(Recorder[AnyBlockSpec]):
 
     def _executed(self, plan: schedule.Block, drawn: int) -> Iterator[dict]:
         """The records of a block's runs, in its order. One by one, a failure ends the block."""
-        arms = [self.arm_in(name, plan.index) for name in plan.order]
+        arms = [self.arms[name] for name in plan.order]
         if self.chosen.name == schedule.TOGETHER:
             self._together = self._together or Together(self.runner, self.chosen.processors)
             yield from self._together.block(arms, plan.pads, self.repeat, drawn)

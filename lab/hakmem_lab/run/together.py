@@ -45,7 +45,7 @@ def decides(spec: BlockSpec, trials: Sequence[Mapping]) -> str:
     """The metric that decides: processor time where none was named and every side kept one thread busy all the time,
     since its wall time is then its processor time and what other programs added to it."""
     named = {"metric", "label", "unit", "higher_is_better"} & spec.model_fields_set
-    free = KINDS[spec.kind].picks_metric and not named and spec.server is None and getattr(spec, "builds", 1) == 1
+    free = KINDS[spec.kind].picks_metric and not named and spec.server is None
     busy = all(
         LEAST_BUSY <= (trial.get("processors") or 0.0) <= BUSY and trial["wall_s"] >= LEAST_TRIAL_S for trial in trials
     )

@@ -128,3 +128,13 @@ def test_blocks_of_a_pair_taken_as_independent_give_too_many(simulated):
 )
 def test_a_sentence_counts_what_the_interval_rests_on(text, wanted):
     assert build_pairs.in_builds(text) == wanted
+
+
+def test_a_new_run_has_one_build_of_each_side(here, fakes, tmp_path, store):
+    """Specs of recorded runs keep the key, since their results rest on it."""
+    path = tmp_path / "spec.toml"
+    path.write_text(
+        f'kind = "ab"\ncommand = ["{fakes.program}"]\ncontrol = "glibc"\ntreatment = "default"\nbuilds = 6\n'
+    )
+    answer = here("ab", path)
+    assert answer.status == 2 and "one build a side" in answer.message() and not store.exists()

@@ -132,10 +132,5 @@ def test_effects_that_differ_by_less_than_the_margin_are_said_to_be_alike():
     assert "The effect does not depend on it by the 1 % that matters." in found.reasons
 
 
-def test_builds_are_measured_alone(here, fakes):
-    words = ("ab", "--control", "glibc", "--treatment", "hakmem", "--builds", "6", "--beside-load")
-    assert "do not go together" in here(*words, "--", fakes.program).message()
-
-
 def test_the_library_of_a_used_heap_is_built_from_the_package():
     assert library().exists() and Path(library()).suffix

@@ -54,7 +54,7 @@ def check_blocks(spec: BlockSpec, source: str, plan: Plan, comparisons: int = 1)
 
 def run(spec: AbSpec, context) -> dict:
     if spec.builds > 1:
-        return builds.run(spec, context, arms(spec), measure, analyse)
+        raise LabError(f"{context.source}: builds: this version measures one build a side; leave the key out")
     blocks = check_blocks(spec, context.source, Plan(tuple(planned_looks(spec.max_blocks, spec.looks))))
     return conduct(spec, context, arms(spec), blocks, measure, analyse)
 
@@ -63,7 +63,7 @@ def measure(session: Session[AbSpec]) -> None:
     """Run blocks until there is a verdict, at most the planned number."""
     session.check_fitness()
     plan_detection(session, names(session.spec))
-    pair, header = names(session.spec), builds.unit_header(session.file.header())
+    pair, header = names(session.spec), session.file.header()
     conditions.in_turn(session, lambda phase: run_until_settled(session, phase, pair, header), history.write)
     wall.measure(session, pair)
 
@@ -90,7 +90,7 @@ def record_look(session: Session, decision: verdict.Decision, pair: tuple[str, s
     count, last = decision.interval.n, plan.looks[-1]
     shown = comparison(decision.interval, *pair, session.spec.metric, str(decision.verdict))
     session.append({"type": "look", "look": count, "blocks": count, "of": last, "result": shown})
-    session.progress.say(f"{count} {session.counted} of at most {max(count, last)}: {decision.verdict}")
+    session.progress.say(f"{count} blocks of at most {max(count, last)}: {decision.verdict}")
 
 
 def look_rows(header: dict, blocks: Blocks, pair: tuple[str, str], plan: Plan) -> list[dict]:
