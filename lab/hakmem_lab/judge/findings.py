@@ -224,7 +224,7 @@ def _fleet(result: Record) -> list[str]:
 def _suite(result: Record) -> list[str]:
     """How many bars are reached; without bars, on how many measures the subject is better, and on how many worse."""
     card = result["suite"]
-    rows, reached = card.get("rows") or [], card.get("milestones") or []
+    rows = card.get("rows") or []
     judged = [row for row in rows if row.get("verdict")]
     if not judged:
         return [_standing(result)]
@@ -236,11 +236,6 @@ def _suite(result: Record) -> list[str]:
         names = [f"{row['workload']} ({row['metric']}: {row['measured']})" for row in missed[:SHOWN_MISSES]]
         more = f" and {len(missed) - SHOWN_MISSES} more" if len(missed) > SHOWN_MISSES else ""
         text += f"; missed: {', '.join(names)}{more}"
-    if reached:
-        text += f"; {sum(bool(each.get('met')) for each in reached)} of {len(reached)} milestones met"
-        text += (
-            f", {unclear} open" if (unclear := sum(m.get("verdict") not in ("pass", "miss") for m in reached)) else ""
-        )
     return [text, f"{_standing(result)}."] if _standing(result) else [text]
 
 
@@ -259,15 +254,6 @@ def _standing(result: Record) -> str:
     return f"{card.get('subject') or 'hakmem'} surely, against {words.listed(parts)} measures" if parts else ""
 
 
-def _suite_word(result: Record) -> tuple[str, str] | None:
-    milestones = result["suite"].get("milestones") or []
-    if not milestones:
-        return None
-    met = sum(bool(milestone.get("met")) for milestone in milestones)
-    tone = "go" if met == len(milestones) else "inconclusive"
-    return f"{met} OF {len(milestones)} MILESTONE{'' if len(milestones) == 1 else 'S'} MET", tone
-
-
 _PARTS: dict[str, dict[str, Callable[[Record], Any]]] = {
     "aa": {"finding": _aa, "word": _aa_word},
     "effects": {"finding": _matrix},
@@ -277,6 +263,6 @@ _PARTS: dict[str, dict[str, Callable[[Record], Any]]] = {
     "soak": {"finding": lambda result: [str(result["soak"].get("finding") or "")],
              "word": lambda result: passed(result["soak"].get("passed"))},
     "syscalls": {"finding": _syscalls, "word": lambda result: passed(result["syscalls"].get("passed"))},
-    "suite": {"finding": _suite, "word": _suite_word},
+    "suite": {"finding": _suite},
     "fleet": {"finding": _fleet},
 }  # fmt: skip

@@ -27,7 +27,7 @@ _ROWS = (
          pictures=("single.false_verdicts", "single.smallest_effect", "single.autocorrelation"),
          only_in_files=("server", "cwd", "also", "looks", "question", "env", "timeout", "warm-up", "guardrails",
                         "resamples", "rare", "expect-exit")),
-    Kind("suite", part="suite", mixed=True, own_spec=True, together=True, pictures=("scores.scores", "scores.history")),
+    Kind("suite", part="suite", mixed=True, own_spec=True, together=True, pictures=("scores.scores",)),
     Kind("replay", part="replay", sequential=True, loses_arms=True),
     Kind("judge"),
 )  # fmt: skip

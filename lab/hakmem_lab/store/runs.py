@@ -25,6 +25,8 @@ DRAWS = 100
 DESCRIBED = ("arms", "command", "machine", "question")
 # Old name -> name of a kind, and of the part of its results.
 RENAMED = {"scorecard": "suite"}
+# Kind -> keys of its stored specs that this version does not know, and does not need.
+GONE = {"suite": ("history", "milestone")}
 DURABLE = {"header", "block", "look", "event", "result", "decision"}
 SYNC_S = 10.0
 CLOSED = -1
@@ -63,11 +65,13 @@ def plain(value: object) -> object:
 
 def _as_named_now(record: dict) -> dict:
     """A header or a result with the present name of its kind."""
-    kind = RENAMED.get(record["kind"]) if isinstance(record.get("kind"), str) else None
-    if kind is None:
+    kind = RENAMED.get(record["kind"], record["kind"]) if isinstance(record.get("kind"), str) else None
+    if kind not in GONE:
         return record
     found = {RENAMED.get(key, key): value for key, value in record.items()} | {"kind": kind}
-    return found | {"spec": found["spec"] | {"kind": kind}} if isinstance(found.get("spec"), dict) else found
+    if isinstance(spec := found.get("spec"), dict):
+        found["spec"] = {key: value for key, value in spec.items() if key not in GONE[kind]} | {"kind": kind}
+    return found
 
 
 class RunFile:

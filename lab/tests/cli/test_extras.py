@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from hakmem_lab import extras
-from hakmem_lab.kinds.suite import history as suite_history
 from hakmem_lab.plan.kinds import KINDS
 
 PROJECT = Path(extras.__file__).parents[1] / "pyproject.toml"
@@ -59,14 +58,6 @@ def test_reports_and_queries_say_what_they_need(here, fakes, bare, tmp_path):
     assert "pip install jinja2 matplotlib" in report.message()
     assert "pip install duckdb" in here("export", "--sql", "SELECT 1").message()
     assert here("export", "last", "--format", "csv").status == 0
-
-
-def test_a_long_history_says_that_its_changes_are_not_looked_for(bare):
-    history = [{"ratios": {"a": 1.0 + index % 2}} for index in range(6)]
-    assert suite_history.changes(history) == {}
-    (text,) = suite_history.not_looked_for(history)
-    assert "pip install" in text
-    assert suite_history.not_looked_for(history[:5]) == []
 
 
 def test_every_kind_that_needs_more_is_in_the_table():

@@ -213,17 +213,6 @@ def suite() -> LoadedRun:
                 {"group": "servers", "what": "memory", "workloads": 2, "rounds": 10,
                  "arms": {p: {"ratio": 0.99, "ci_low": 0.97, "ci_high": 1.01} for p in peers}},
             ],
-            "milestones": [
-                {"name": "M1: level with mimalloc", "target": 1.0, "value": 1.04, "met": True},
-                {"name": "M2: memory of glibc", "target": 1.0, "value": 0.93, "met": False},
-            ],
-            "history": [
-                {"created": f"2026-11-{day:02d}", "revision": f"{day:02d}abcdef99",
-                 "ratios": {w: float(0.95 + 0.01 * i + 0.05 * (day > 8) + rng.normal(0, 0.006))
-                            for i, w in enumerate(workloads[:4])}}
-                for day in range(1, 17)
-            ],
-            "change_points": {workloads[0]: [8], workloads[1]: [8]},
         },
     }  # fmt: skip
     return LoadedRun(header("suite", [arm(p) for p in ["hakmem", *peers]], question), result=result)

@@ -196,17 +196,6 @@ def test_the_noise_of_an_aa_is_that_of_single_runs() -> None:
     assert spaced(shown["Noise of one run"]) == "1.9 %"
 
 
-def test_a_milestone_inside_the_interval_is_neither_met_nor_missed() -> None:
-    run = suite()
-    run.result["suite"]["milestones"] = [
-        {"name": "clear", "target": 1.0, "value": 1.04, "met": True, "verdict": "pass"},
-        {"name": "open", "target": 1.0, "value": 1.01, "met": False, "verdict": "pass ~"},
-        {"name": "unfit", "target": 1.0, "value": 1.01, "met": False, "verdict": "open"},
-        {"name": "missed", "target": 1.0, "value": 0.9, "met": False, "verdict": "miss"},
-    ]
-    assert [row[-1] for row in table_of(run, "Milestones")] == ["✓ met", "? open", "? open", "✕ not met"]
-
-
 def test_means_stand_beside_the_ratios_of_a_suite() -> None:
     rows = table_of(suite(), "Geometric means")
     assert [row[:3] for row in rows] == [["all", "speed", "5"], ["servers", "memory", "2"]]

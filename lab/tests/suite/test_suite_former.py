@@ -5,12 +5,12 @@ import json
 import pytest
 from suite_factory import header, runs, spec, workload
 
-from hakmem_lab.kinds.suite import history
 from hakmem_lab.kinds.suite.result import analyse
 
 FORMER = "20261101-000000-scorecard-aaaa"
 TIMES = {"hakmem": {"wall": 1.0}, "glibc": {"wall": 1.2}, "mimalloc": {"wall": 1.0}, "jemalloc": {"wall": 1.1}}
-NEW_KEYS = ("history", "only")
+NEW_KEYS = ("only",)
+GONE = {"history": True, "milestone": [{"name": "M1", "workload": "mix", "against": "glibc", "at-least": 2}]}
 NEW_WORKLOAD_KEYS = ("group", "guardrails", "hint")
 
 
@@ -22,7 +22,7 @@ def former(store):
     records = [top, {"type": "history", "entries": []}, *runs("mix", TIMES), *runs("other", TIMES)]
     result = analyse(top, records)
     result["scorecard"] = result.pop("suite")
-    top |= {"kind": "scorecard", "spec": top["spec"] | {"kind": "scorecard"}}
+    top |= {"kind": "scorecard", "spec": top["spec"] | {"kind": "scorecard"} | GONE}
     for key in NEW_KEYS:
         del top["spec"][key]
     for row in top["spec"]["workload"]:
@@ -48,12 +48,6 @@ def test_they_are_reported(former, here, tmp_path):
     answer = here("report", FORMER, "-o", page)
     assert answer.status == 0, answer.err
     assert "Geometric means of the ratios" in page.read_text(encoding="utf-8")
-
-
-def test_they_are_part_of_the_history(former, store):
-    top = header(spec(workload(bars=[{"against": "glibc", "at-least": 1.1}])), "20261109-000000-suite-bbbb")
-    (entry,) = history.collect(store, top)
-    assert (entry["id"], list(entry["ratios"])) == (FORMER, ["mix"])
 
 
 def test_one_that_was_interrupted_is_resumed(here, tmp_path, store, records):

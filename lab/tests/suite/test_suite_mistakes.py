@@ -19,7 +19,6 @@ key = "quick"
 title = "quick"
 command = "/bin/true"
 """
-MILESTONE = "[[milestone]]\nname='M'\nworkload='quick'\nagainst='best'\nat-least=1"
 
 
 @pytest.mark.parametrize(
@@ -53,8 +52,6 @@ MILESTONE = "[[milestone]]\nname='M'\nworkload='quick'\nagainst='best'\nat-least
         ('subject = "hakmen"' + WORKLOAD, ["subject", "hakmen", "hakmem"]),
         ('only = ["quik"]' + WORKLOAD, ["only: there is no workload 'quik'", "'quick'"]),
         ('only = ["databas"]' + WORKLOAD + 'group = "database"', ["workload or group 'databas'", "'database'"]),
-        (WORKLOAD + MILESTONE.replace("workload='quick'", "workload='quik'"), ["milestone 'M': workload", "'quick'"]),
-        (WORKLOAD + MILESTONE + "\nat-mots=1", ["milestone 'M': unknown key 'at-mots'", "'at-most'"]),
         ('allocators = ["glibc", "glibc"]\nsubject = "glibc"' + WORKLOAD, ["allocators", "twice"]),
         (WORKLOAD.replace("/bin/true", "/no/such"), ["workload 'quick'", "no program '/no/such'"]),
         (WORKLOAD.replace("/bin/true", "/no/such") + 'hint = "make such"', ["no program '/no/such'; make such"]),
@@ -82,7 +79,7 @@ def some(*keys: str) -> st.SearchStrategy:
 
 
 @given(
-    some("allocators", "defaults", "only", "milestone", "kind", "x"),
+    some("allocators", "defaults", "only", "kind", "x"),
     some("key", "title", "group", "bars", "guardrails", "server", "y"),
     some("timeout", "command", "bars", "env", "z"),
 )

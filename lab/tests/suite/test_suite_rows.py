@@ -1,4 +1,4 @@
-"""From records to rows, bars, milestones and the headline."""
+"""From records to rows, bars and the headline."""
 
 import math
 
@@ -162,37 +162,16 @@ def test_a_block_that_did_not_end_well_does_not_count():
     assert (found["blocks"], found["final"], found["answer"]) == (0, False, "No block was finished.")
 
 
-def test_milestones_are_met_or_not_and_the_last_counts_the_bars():
-    bars = [{"against": "best", "at-least": 1.0}, {"against": "glibc", "at-least": 1.0, "title": "glibc"}]
-    goals = [
-        {"name": "M1", "workload": "mix", "against": "mimalloc", "at-least": "50%"},
-        {"name": "M2", "workload": "mix", "against": "mimalloc", "at-least": 1.5},
-        {"name": "later", "workload": "other", "against": "mimalloc", "at-least": 1.0},
-    ]
-    found = card(rate(bars=bars), workload("other"), records=runs("mix", SPEEDS), milestone=goals)
-    milestones = found["suite"]["milestones"]
-    assert [(m["name"], m["met"]) for m in milestones] == [("M1", True), ("M2", False), ("every bar", False)]
-    assert milestones[0]["target"] == 0.5
-    assert milestones[0]["value"] == pytest.approx(1.1, rel=0.02)
-    assert (milestones[2]["value"], milestones[2]["target"]) == (1, 2)
-    assert found["answer"].startswith("hakmem reaches 1 of 2 bars; missed: the mix (glibc")
-    assert found["headline"].endswith("1 of 3 milestones met")
-
-
 def test_what_lies_inside_the_interval_is_open_and_not_reached():
     bars = [{"against": "best", "at-least": 1.1}, {"against": "glibc", "at-least": "50%", "title": "glibc"}]
-    goal = {"name": "M1", "workload": "mix", "against": "mimalloc", "at-least": 1.09999}
-    found = card(rate(bars=bars), records=runs("mix", SPEEDS), milestone=[goal])
+    found = card(rate(bars=bars), records=runs("mix", SPEEDS))
     assert [row["verdict"][-2:] for row in found["suite"]["rows"]] == [" ~", "ss"]
-    assert [(m["met"], m["verdict"]) for m in found["suite"]["milestones"]] == [(False, "pass ~"), (False, "open")]
-    assert found["headline"] == "hakmem reaches 1 of 2 bars, 1 open; 0 of 2 milestones met, 2 open"
+    assert found["headline"] == "hakmem reaches 1 of 2 bars, 1 open"
 
 
 def test_an_open_interval_reaches_nothing():
-    goal = {"name": "M1", "workload": "mix", "against": "mimalloc", "at-least": 0.5}
     bar = {"against": "best", "at-least": 0.5}
-    found = card(rate(bars=[bar]), records=runs("mix", SPEEDS, blocks=3), milestone=[goal])
-    assert [m["met"] for m in found["suite"]["milestones"]] == [False, False]
+    found = card(rate(bars=[bar]), records=runs("mix", SPEEDS, blocks=3))
     assert found["answer"].startswith("hakmem reaches 0 of 1 bars, 1 open")
 
 
@@ -202,10 +181,8 @@ def unfit(**more) -> dict:
 
 def test_an_unfit_machine_reaches_and_misses_nothing():
     bars = [{"against": "best", "at-least": 1.0}, {"against": "glibc", "at-least": 1.0, "title": "glibc"}]
-    goal = {"name": "M1", "workload": "mix", "against": "mimalloc", "at-least": "50%"}
-    found = card(rate(bars=bars), records=[unfit(), *runs("mix", SPEEDS)], milestone=[goal])
+    found = card(rate(bars=bars), records=[unfit(), *runs("mix", SPEEDS)])
     assert [row["verdict"] for row in found["suite"]["rows"]] == ["open", "open"]
-    assert [(m["met"], m["verdict"]) for m in found["suite"]["milestones"]] == [(False, "open"), (False, "open")]
     assert found["answer"] == "No verdict on this machine: it errs."
     assert found["warnings"] == ["it errs"]
     assert found["suite"]["rows"][0]["arms"]["mimalloc"]["ratio"] == pytest.approx(1.1, rel=0.02)

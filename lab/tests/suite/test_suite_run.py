@@ -50,7 +50,6 @@ def test_workloads_are_measured_in_blocks_and_judged(here, card, records):
     path = card(
         rate_workload("first", arms={"half": "glibc,RATE=550"}, bars=bars),
         rate_workload("second", max_blocks=3, memory=False),
-        table("milestone", name="M1", workload="first", against="glibc", at_least=2.0),
     )
     answer = here("suite", path, "--json", "-", "--quiet")
     assert answer.status == 0, answer.err
@@ -60,7 +59,6 @@ def test_workloads_are_measured_in_blocks_and_judged(here, card, records):
     assert (best["verdict"], best["best_peer"]) == ("pass", "glibc,RATE=1000")
     assert best["arms"]["glibc"]["ratio"] == pytest.approx(2.2)
     assert rows["first", "half"]["verdict"] == "miss"
-    assert [m["met"] for m in found["suite"]["milestones"]] == [True, False]
     assert (found["final"], found["blocks"]) == (True, 11)
     blocks = records("block", ok=True)
     assert sum(block["workload"] == "second" for block in blocks) == 3
@@ -217,16 +215,6 @@ def test_an_aa_of_a_program_decides_about_its_workload(here, card, store, record
     found = answer.result()
     assert found["suite"]["rows"][0]["verdict"] == verdict
     assert found["answer"].startswith("No verdict on this machine") == (verdict == "open")
-
-
-def test_the_next_suite_knows_the_last_one(here, card, store):
-    path = card(rate_workload("first"), history=True)
-    here("suite", path, "--quiet", "--json", "-")
-    answer = here("suite", path, "--quiet", "--json", "-")
-    assert len(answer.result()["suite"]["history"]) == 2
-    shown = here("suite", path, "--quiet")
-    assert "3 suites in the history" in shown.out
-    assert "the first: speed" in shown.out
 
 
 def test_a_program_that_changed_is_not_resumed(here, card, store, tmp_path, begin, until, records):

@@ -1,4 +1,4 @@
-"""`hak suite`: workloads of a user's choice on several arms: ratios, bars, guardrails, milestones."""
+"""`hak suite`: workloads of a user's choice on several arms: ratios, bars, guardrails."""
 
 from hakmem_lab.kinds.suite.result import analyse
 from hakmem_lab.kinds.suite.run import Suite

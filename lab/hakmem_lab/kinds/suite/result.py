@@ -1,4 +1,4 @@
-"""The result of a suite: a row for each ratio and each bar, means, milestones, the verdict. Pure.
+"""The result of a suite: a row for each ratio and each bar, means, the verdict. Pure.
 
 A geometric mean is over the ratios of a group, or of all workloads. A round has one block of every workload. The mean
 of the workloads' log-ratios in a round is one figure. These figures give the interval, as blocks do for one workload.
@@ -11,7 +11,6 @@ from hakmem_lab.judge.analysis import begun, identity
 from hakmem_lab.judge.explain import explained
 from hakmem_lab.judge.repeated import repeated
 from hakmem_lab.judge.statistics.paired import least_count
-from hakmem_lab.kinds.suite import history as suite_history
 from hakmem_lab.kinds.suite.run import WORKLOAD_FAILED, rates
 from hakmem_lab.kinds.suite.sheet import FASTER, LEANER, MISS, OPEN, PASS, Judged, Sheet, ratios
 from hakmem_lab.kinds.suite.spec import BEST, Bar, SuiteSpec
@@ -107,31 +106,8 @@ def sheet_rows(sheet: Sheet) -> list[dict]:
     return rows
 
 
-def milestones_of(spec: SuiteSpec, sheets: Sequence[Sheet], rows: Sequence[dict]) -> list[dict]:
-    """Milestones whose workload was measured. Unless the run was limited by `only`, a last one counts the bars reached.
-
-    A milestone is met only if the whole interval is beyond its bar.
-    """
-    by_key, found = {sheet.row.key: sheet for sheet in sheets}, []
-    for milestone in spec.milestone:
-        sheet = by_key.get(milestone.workload)
-        judged = sheet.judge(milestone) if sheet else None
-        if judged is not None:
-            target = judged.bar if judged.bar is not None else milestone.limit()[0]
-            found.append({"name": milestone.name, "target": target, "met": judged.verdict == PASS,
-                          **{k: v for k, v in judged.record().items() if k != "bar"}})  # fmt: skip
-    judged_rows = [row for row in rows if row["verdict"]]
-    if judged_rows and spec.milestone and not spec.only:
-        verdicts = [row["verdict"] for row in judged_rows]
-        reached, all_of_them = verdicts.count(PASS), f"{len(verdicts)} bars"
-        whole = PASS if reached == len(verdicts) else MISS if MISS in verdicts else OPEN
-        found.append({"name": "every bar", "target": len(verdicts), "value": reached, "met": whole == PASS,
-                      "verdict": whole, "to_reach": all_of_them, "measured": f"{reached} bars"})  # fmt: skip
-    return found
-
-
 def ratios_of(sheets: Sequence[Sheet]) -> dict[str, float]:
-    """The subject's ratio to the reference in each workload's primary metric, for the history."""
+    """The subject's ratio to the reference in each workload's primary metric."""
     found = {}
     for sheet in sheets:
         figure = sheet.subject_ratios(sheet.row.metric).get(sheet.spec.reference) if not sheet.row.ops else None
@@ -198,14 +174,10 @@ def failed_workloads(records: list[dict]) -> list[str]:
 @repeated
 @explained
 def analyse(header: dict, records: list[dict]) -> dict:
-    """Rows, means, milestones and history from the records of one suite; earlier ones are in its records."""
+    """Rows and means from the records of one suite."""
     spec = build(SuiteSpec, header["spec"], header["id"])
     sheets = sheets_of(spec, records)
     rows = [row for sheet in sheets for row in sheet_rows(sheet)]
-    reached = milestones_of(spec, sheets, rows)
-    found = ratios_of(sheets)
-    earlier = next((record["entries"] for record in records if record["type"] == "history"), None)
-    history = [] if earlier is None else [*earlier, *([suite_history.entry(header, found)] if found else [])]
     timed = [sheet for sheet in sheets if not sheet.row.ops]
     blocks, planned = sum(len(sheet.blocks) for sheet in timed), sum(spec.blocks_of(sheet.row) for sheet in timed)
     failed = failed_workloads(records)
@@ -222,7 +194,7 @@ def analyse(header: dict, records: list[dict]) -> dict:
         "max_blocks": planned,
         "arms": [identity(arm) for arm in header["arms"]],
         "comparisons": [],
-        "warnings": [*result["warnings"], *failed, *too_few(sheets), *suite_history.not_looked_for(history)],
+        "warnings": [*result["warnings"], *failed, *too_few(sheets)],
         "suite": {
             "subject": spec.subject,
             "reference": spec.reference,
@@ -230,9 +202,6 @@ def analyse(header: dict, records: list[dict]) -> dict:
             "table": spec.table,
             "rows": rows,
             "means": group_means(sheets),
-            "milestones": reached,
-            "ratios": found,
-            "history": history,
-            "change_points": suite_history.changes(history),
+            "ratios": ratios_of(sheets),
         },
     }

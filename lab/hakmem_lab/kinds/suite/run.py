@@ -18,7 +18,6 @@ from hakmem_lab.errors import LabError
 from hakmem_lab.judge import fitness
 from hakmem_lab.judge.conditions import MEASURE, asked
 from hakmem_lab.judge.statistics.paired import rate_interval
-from hakmem_lab.kinds.suite import history
 from hakmem_lab.kinds.suite.sheet import Figure
 from hakmem_lab.kinds.suite.spec import Places, SuiteSpec, WorkloadSpec, check_names
 from hakmem_lab.kinds.syscalls import OPS, Counter
@@ -184,9 +183,6 @@ class Suite(Recorder):
             repeats={key: session.repeat for key, session in self.sessions.items()},
         )  # fmt: skip
         self._attach()
-        if self.spec.history:
-            earlier = history.collect(self.context.folder, self.file.header())
-            self.append({"type": "history", "entries": earlier})
         for key, session in self.sessions.items():
             session.keep_trials(trials[key])
             session.keep_schedule()

@@ -1,4 +1,4 @@
-"""The keys of a suite, the bars that its subject has to reach (with milestones and guardrails), and its paths.
+"""The keys of a suite, the bars that its subject has to reach (with guardrails), and its paths.
 
 A suite is a list of workloads, each with bars to reach. All ratios are oriented so that above 1 means that the first
 side is better, whatever the metric's direction.
@@ -89,13 +89,6 @@ class Bar(Model):
         return (self.at_least, True) if self.at_least is not None else (self.at_most or 0.0, False)
 
 
-class Milestone(Bar):
-    """A bar with a name of its own."""
-
-    name: str
-    workload: str
-
-
 def guardrail_bar(metric: str, guardrail: Guardrail, reference: str) -> Bar:
     """A guardrail is a bar against the reference; it is kept if the whole interval is within the limit."""
     name = metric if not metric.startswith("regex:") else "output"
@@ -145,22 +138,15 @@ def check_names(spec: "SuiteSpec", source: str) -> None:
         if key not in keys and key not in groups:
             what = "workload or group" if groups else "workload"
             raise LabError(f"{source}: only: there is no {what} '{key}': {nearest(key, {*keys, *groups})}")
-    for each in spec.milestone:
-        if each.workload not in keys:
-            where = f"{source}: milestone '{each.name}': workload"
-            raise LabError(f"{where}: there is no workload '{each.workload}': {nearest(each.workload, keys)}")
     if len(set(spec.allocators)) != len(spec.allocators):
         raise LabError(f"{source}: allocators: the same side is named twice")
     if spec.subject not in spec.allocators:
         raise LabError(f"{source}: subject: '{spec.subject}' is not among the allocators: {', '.join(spec.allocators)}")
     if spec.table == "reference" and spec.reference not in spec.allocators:
         raise LabError(f"{source}: reference: '{spec.reference}' is not among the allocators")
-    by_key = {row.key: row for row in spec.workload}
     for row in spec.workload:
         for bar in row.bars:
             _check_bar(spec, row, bar, f"{source}: workload '{row.key}'")
-    for milestone in spec.milestone:
-        _check_bar(spec, by_key[milestone.workload], milestone, f"{source}: milestone '{milestone.name}'")
 
 
 def _check_bar(spec: "SuiteSpec", row: "WorkloadSpec", bar: Bar, where: str) -> None:
@@ -276,13 +262,12 @@ class WorkloadSpec(Model):
 
 
 class SuiteSpec(Model):
-    """subject: the arm that is judged. reference: not a peer; guardrails and the history are relative to it.
+    """subject: the arm that is judged. reference: not a peer; guardrails are relative to it.
 
     table: whether to show the subject's ratios to every other arm, or every arm's ratios to the reference. margin: an
     interval entirely within it is called "same". budget: after the first two rounds, no round begins that would exceed
     it. beside_load, precondition: every round also has a block of each workload under that condition. defaults: keys
-    for every workload that lacks them; they are filled in, and not stored separately. only: keys and groups. history:
-    show the ratios beside those of earlier runs in the store.
+    for every workload that lacks them; they are filled in, and not stored separately. only: keys and groups.
     """
 
     kind: Literal["suite"] = "suite"
@@ -299,10 +284,8 @@ class SuiteSpec(Model):
     precondition: bool = False
     seed: Seed | None = None
     only: Keys = Field(default_factory=list)
-    history: bool = False
     defaults: dict[str, Any] = Field(default_factory=dict, exclude=True)
     workload: Annotated[list[WorkloadSpec], Field(min_length=1)]
-    milestone: list[Milestone] = Field(default_factory=list)
 
     @model_validator(mode="before")
     @classmethod
@@ -322,17 +305,17 @@ class SuiteSpec(Model):
 
     @classmethod
     def place(cls, location: tuple, values: dict) -> tuple[str, tuple]:
-        """Where a mistake is, for its message: in a workload or milestone, by its name, or in the defaults."""
-        table, names = location[0] if location else "", {"workload": "key", "milestone": "name"}
+        """Where a mistake is, for its message: in a workload, by its key, or in the defaults."""
+        table = location[0] if location else ""
         rows = values.get(table)
-        if table not in names or len(location) < 2 or not isinstance(rows, list):
+        if table != "workload" or len(location) < 2 or not isinstance(rows, list):
             return "", location
         row, inner = rows[location[1]], location[2:]
         if not isinstance(row, dict):
             return f"{table} {location[1] + 1}: ", inner
-        if table == "workload" and inner and inner[0] not in row and inner[0] in values.get("defaults", {}):
+        if inner and inner[0] not in row and inner[0] in values.get("defaults", {}):
             return "defaults: ", inner
-        name = row.get(names[table])
+        name = row.get("key")
         return f"{table} {location[1] + 1}: " if name is None else f"{table} '{name}': ", inner
 
     def chosen(self) -> list[WorkloadSpec]:

@@ -1,4 +1,4 @@
-"""A suite: ratios, means, bars, milestones, medians, changes. Ratios are above 1 where the subject is better."""
+"""A suite: ratios, means, bars, medians. Ratios are above 1 where the subject is better."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -40,7 +40,6 @@ def figure_text(record: Record, row: Record) -> str:
 
 MILLISECONDS_BELOW_S = 0.1
 OF_BAR = {"pass": "GO", "miss": "NO-GO"}
-_MET = {"yes": ("✓ met", "go"), "no": ("✕ not met", "no-go"), "open": ("? open", "inconclusive")}
 _REACHED = ("to reach", "measured")
 UNDECIDED = ("same", "open")
 
@@ -55,15 +54,12 @@ def tables(result: Record) -> Iterator:
     yield from filled("Geometric means", ["of", *arms], rows)
     rows = [[_name(row), row["to_reach"], row["measured"], row["verdict"]] for row in card["rows"] if row["verdict"]]
     yield from filled("Bars (~: the interval holds the bar, open)", ("workload", *_REACHED, "verdict"), rows)
-    rows = [[each["name"], each["to_reach"], each["measured"], _met(each)] for each in card["milestones"]]
-    yield from filled("Milestones", ("milestone", *_REACHED, "met"), rows)
     if card["table"] == "subject":
         measured = [row for row in card["rows"] if row["medians"]]
         arms = row_arms(measured, "medians")
         rows = [[_name(row), *(_amount(row["medians"].get(arm), row["unit"]) for arm in arms)] for row in measured]
         title = "Medians of this session (never to be compared with those of another)"
         yield from filled(title, ("workload", *arms), rows)
-    yield from _changes(card)
 
 
 def _whose(mean: Record) -> str:
@@ -122,25 +118,6 @@ def _grouped(rows: list[dict]) -> Iterator[tuple[str, list[dict]]]:
         yield f"{group}: " if group else "", [row for row in rows if row.get("group") == group]
 
 
-def _met(milestone: Record) -> str:
-    """Whether a milestone is met; `open` where the interval holds the bar, or an unfit machine allows no verdict."""
-    if milestone.get("met"):
-        return "yes"
-    return "no" if milestone.get("verdict") in (None, "miss") else "open"
-
-
-def _changes(card: dict) -> Iterator:
-    """Where the ratio to the reference changed over the stored suites."""
-    history = card["history"]
-    if len(history) > 1:
-        yield f"{len(history)} suites in the history, ratios to {card['reference']}"
-    for key, points in card["change_points"].items():
-        for point in points:
-            before = next(e["ratios"][key] for e in reversed(history[:point]) if key in e["ratios"])
-            after, where = history[point]["ratios"][key], history[point]["revision"] or history[point]["created"]
-            yield f"- {key}: a new level since {where} ({before:.2f}, then {after:.2f})"
-
-
 def _cards(result: Record) -> list[tuple[str, Record]]:
     """(suffix of a title, the suite): as measured alone, then under each condition."""
     others = [(f", {each['title']}", each["suite"]) for each in result.get("conditions") or []]
@@ -156,11 +133,6 @@ def against(card: Record) -> str:
 def findings(result: Record) -> Iterator[Table]:
     card = result["suite"]
     arms = row_arms(card.get("rows") or [])
-    milestones: list[list[str | Cell]] = [
-        [text_of(m.get("name")), _plain(m.get("target")), _plain(m.get("value")), Cell(*_MET[_met(m)])]
-        for m in card.get("milestones") or []
-    ]
-    yield Table("Milestones", ["Milestone", "Target", "Value", "Met"], milestones)
     for under, each in _cards(result):
         caption = f"{against(card)}{under} (▲ better, ▼ worse, ≈ not shown, ? too few blocks for an interval)"
         heads = ["Workload", *arms, "Best peer", "To reach", "Reached", "Verdict"]
@@ -187,10 +159,6 @@ def _heats(row: Record, arms: list[str]) -> list[str | Cell]:
         text_of(row.get("measured")),
         verdict_cell(row.get("verdict")),
     ]
-
-
-def _plain(value: object) -> str:
-    return numbers.number(value) if finite(value) is not None else text_of(value)
 
 
 def _heat(record: Record, row: Record) -> str | Cell:

@@ -1,4 +1,4 @@
-"""A suite: every workload's ratio to each arm, and the history of the ratios with change points.
+"""A suite: every workload's ratio to each arm.
 
 Ratios are above 1 where the subject is better.
 """
@@ -6,9 +6,9 @@ Ratios are above 1 where the subject is better.
 import math
 
 from matplotlib.axes import Axes
-from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from hakmem_lab.show.kinds.suite import figure_text, ratio_text, row_arms, row_name
+from hakmem_lab.show.kinds.suite import figure_text, row_arms, row_name
 from hakmem_lab.show.numbers import finite
 from hakmem_lab.show.report.model import LoadedRun, Record, Table
 from hakmem_lab.show.report.svg import SENTINELS, Picture, arm_colour, arm_marker, canvas, label
@@ -16,7 +16,6 @@ from hakmem_lab.show.report.svg import SENTINELS, Picture, arm_colour, arm_marke
 LABEL_IN = 0.2
 LANE_IN = 0.13
 TITLE_IN = 0.26
-HISTORY_LINES = 8
 
 
 def _ratio(row: Record, arm: str, key: str = "ratio") -> float | None:
@@ -116,54 +115,3 @@ def _draw(axis: Axes, top: float, row: Record, arms: list[str], bounds: tuple[fl
                     axis.plot([edge], [line], shape, color=colour, markersize=6, clip_on=False)
         face = colour if known else SENTINELS["paper"]
         axis.plot([value], [line], arm_marker(place), color=colour, markerfacecolor=face, markersize=5.5)
-
-
-def history(run: LoadedRun) -> Picture | None:
-    """The ratios of each workload over revisions, with a hollow ring at each change point."""
-    record = run.result.get("suite") or {}
-    entries = record.get("history") or []
-    workloads = list(dict.fromkeys(str(w) for entry in entries for w in entry.get("ratios") or {}))
-    if len(entries) < 2 or not workloads:
-        return None
-    drawn = workloads[:HISTORY_LINES]
-    figure, (axis,) = canvas(2.4, left_in=0.75, top_in=0.2 + 0.24 * math.ceil(len(drawn) / 2))
-    axis.axhline(1, color=SENTINELS["muted"], linewidth=1)
-    for position, workload in enumerate(drawn):
-        ratios = [finite((entry.get("ratios") or {}).get(workload)) for entry in entries]
-        known = [(place, ratio) for place, ratio in enumerate(ratios) if ratio is not None]
-        axis.plot(
-            [p for p, _ in known], [r for _, r in known], color=arm_colour(position),
-            marker=arm_marker(position), markersize=4, label=label(workload, 22),
-        )  # fmt: skip
-        for place in (record.get("change_points") or {}).get(workload) or []:
-            at = ratios[place] if isinstance(place, int) and 0 <= place < len(ratios) else None
-            if at is not None:
-                axis.plot(
-                    [place], [at], "o", markersize=13, markerfacecolor="none", markeredgewidth=1.6,
-                    color=SENTINELS["ink"],
-                )  # fmt: skip
-    axis.xaxis.set_major_locator(MaxNLocator(nbins=4, integer=True))
-    revisions = [str(entry.get("revision") or entry.get("created") or "?")[:8] for entry in entries]
-    axis.xaxis.set_major_formatter(
-        FuncFormatter(lambda value, _: revisions[int(value)] if 0 <= int(value) < len(revisions) else "")
-    )
-    axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}×"))
-    axis.yaxis.set_major_locator(MaxNLocator(nbins=5))
-    axis.set_xlabel("revision")
-    figure.legend(loc="upper left", ncols=2, bbox_to_anchor=(0.02, 1.0), borderaxespad=0.2)
-    body = [
-        [
-            revision,
-            str(entry.get("created") or ""),
-            *(ratio_text((entry.get("ratios") or {}).get(w)) for w in workloads),
-        ]
-        for revision, entry in zip(revisions, entries, strict=True)
-    ]
-    changes = sum(len(places or []) for places in (record.get("change_points") or {}).values())
-    title = "History of the ratios"
-    description = f"{len(entries)} revisions, {len(workloads)} workloads, {changes} changes found."
-    caption = "A ring: the level changed here. Ratios only: absolute numbers of different days are not compared."
-    if len(workloads) > len(drawn):
-        caption += f" The first {len(drawn)} workloads are drawn; the table has all."
-    table = Table(title, ["Revision", "Created", *workloads], body)
-    return Picture("history", title, description, figure, table, caption)
