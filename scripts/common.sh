@@ -77,5 +77,5 @@ logged() {
 
 # Every C and C++ source of ours, one per line.
 list_sources() {
-  find include src inspect tests bench lab -name '*.[ch]' -o -name '*.cc' -o -name '*.hpp' | sort
+  find include src tests bench lab -name '*.[ch]' -o -name '*.cc' -o -name '*.hpp' | sort
 }

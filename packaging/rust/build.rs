@@ -11,15 +11,24 @@ const STANDARD_NAMES: [&str; 6] =
 /// Of the preloadable library alone.
 const PRELOADED: [&str; 3] = ["deepbind.c", "symbols.c", "atfork.c"];
 
-fn sources(folder: &Path) -> Vec<PathBuf> {
+fn entries(folder: &Path) -> Vec<PathBuf> {
     println!("cargo:rerun-if-changed={}", folder.display());
     let mut found: Vec<PathBuf> = fs::read_dir(folder)
         .unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
         .map(|entry| entry.expect("a folder's entry").path())
-        .filter(|path| path.extension().is_some_and(|end| end == "c"))
         .collect();
     found.sort();
     found
+}
+
+/// The sources of the library: `src/command` is a program of its own.
+fn sources(root: &Path) -> Vec<PathBuf> {
+    entries(&root.join("src"))
+        .iter()
+        .filter(|path| path.is_dir() && !path.ends_with("command"))
+        .flat_map(|folder| entries(folder))
+        .filter(|path| path.extension().is_some_and(|end| end == "c"))
+        .collect()
 }
 
 fn is_one_of(path: &Path, names: &[&str]) -> bool {
@@ -29,7 +38,7 @@ fn is_one_of(path: &Path, names: &[&str]) -> bool {
 fn compiler(root: &Path, machine: &str) -> cc::Build {
     let mut build = cc::Build::new();
     build
-        .includes(["include", "src", "inspect"].map(|folder| root.join(folder)))
+        .includes(["include", "src"].map(|folder| root.join(folder)))
         .define("_GNU_SOURCE", None)
         .define("NDEBUG", None)
         .define("HAKMEM_EMBEDDED", "1")
@@ -62,9 +71,8 @@ fn main() {
     let everything = env::var_os("CARGO_FEATURE_STATIC").is_some();
     let machine = of_target("ARCH");
     let root = Path::new(if Path::new("c").is_dir() { "c" } else { "../.." });
-    let (standard, core): (Vec<_>, Vec<_>) = ["src", "inspect"]
-        .iter()
-        .flat_map(|folder| sources(&root.join(folder)))
+    let (standard, core): (Vec<_>, Vec<_>) = sources(root)
+        .into_iter()
         .filter(|path| !is_one_of(path, &PRELOADED))
         .partition(|path| is_one_of(path, &STANDARD_NAMES));
     let objects = everything.then(|| {

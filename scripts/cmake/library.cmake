@@ -17,20 +17,22 @@ check_c_source_compiles("_Atomic char c; int main(void) { return __atomic_exchan
 check_c_compiler_flag(-momit-leaf-frame-pointer HAKMEM_LEAF_FRAMES) # not gcc 12 for RISC-V
 check_symbol_exists(__GLIBC__ features.h HAKMEM_GLIBC)
 
-file(GLOB core_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.c ${PROJECT_SOURCE_DIR}/inspect/*.c)
-set(override_sources ${PROJECT_SOURCE_DIR}/src/override.c ${PROJECT_SOURCE_DIR}/src/operators.c
-                     ${PROJECT_SOURCE_DIR}/src/tokens.c ${PROJECT_SOURCE_DIR}/src/mallocx.c
-                     ${PROJECT_SOURCE_DIR}/src/protection.c ${PROJECT_SOURCE_DIR}/inspect/mallinfo.c)
+file(GLOB core_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*/*.c)
+list(FILTER core_sources EXCLUDE REGEX "/src/command/") # a program of its own
+list(SORT core_sources COMPARE FILE_BASENAME) # the order of data in the library
+set(override_sources override.c operators.c tokens.c mallocx.c protection.c)
+list(TRANSFORM override_sources PREPEND ${PROJECT_SOURCE_DIR}/src/malloc/)
+list(APPEND override_sources ${PROJECT_SOURCE_DIR}/src/inspect/mallinfo.c)
 # Wrappers of dlopen, dlsym and of musl's pthread_atfork: for libhakmem.so alone.
-set(preload_sources ${PROJECT_SOURCE_DIR}/src/deepbind.c ${PROJECT_SOURCE_DIR}/src/symbols.c
-                    ${PROJECT_SOURCE_DIR}/src/atfork.c)
+set(preload_sources deepbind.c symbols.c atfork.c)
+list(TRANSFORM preload_sources PREPEND ${PROJECT_SOURCE_DIR}/src/malloc/)
 list(REMOVE_ITEM core_sources ${override_sources} ${preload_sources})
 
 # The compiler must not turn the bodies of these functions into calls of themselves.
 set_source_files_properties(${override_sources} PROPERTIES COMPILE_OPTIONS -fno-builtin)
 
 # The heap's own call of madvise is to go by the dynamic symbol, for another library may stand before it.
-set_source_files_properties(${PROJECT_SOURCE_DIR}/src/protection.c PROPERTIES COMPILE_OPTIONS "-fno-builtin;-fno-lto")
+set_source_files_properties(${PROJECT_SOURCE_DIR}/src/malloc/protection.c PROPERTIES COMPILE_OPTIONS "-fno-builtin;-fno-lto")
 
 # Control-flow enforcement: indirect branches land on endbr64 (IBT), returns match a second stack (SHSTK).
 set(cet_compile_options)
@@ -60,7 +62,7 @@ function(hakmem_add_library name kind)
                                            LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
   target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
                                             $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/inspect)
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src)
   target_compile_definitions(${name} PRIVATE _GNU_SOURCE)
   target_compile_options(
     ${name}

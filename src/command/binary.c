@@ -153,7 +153,7 @@ void binary_close(binary_t *file) {
   *file = (binary_t){0};
 }
 
-/* Looks for the layout table (inspect/layout.h), which stripped programs have, too. */
+/* Looks for the layout table (src/inspect/layout.h), which stripped programs have, too. */
 bool binary_holds_hakmem(const binary_t *file) {
   static const char magic[16] = "hakmem layout";
   return memmem(file->bytes, file->size, magic, sizeof magic) != NULL;

@@ -10,9 +10,9 @@
 
 #include "check.h"
 #include "inject.h"
+#include "inspect/sample.h"
 #include "names.h"
 #include "pattern.h"
-#include "sample.h"
 
 enum { SLOTS = 3000 };
 

@@ -12,8 +12,8 @@
 #include "check.h"
 #include "hakmem.h"
 #include "inject.h"
+#include "inspect/sample.h"
 #include "names.h"
-#include "sample.h"
 
 enum { BLOCKS = 2000, FILE_BYTES = 1 << 20, MEAN_BYTES = 2000 };
 

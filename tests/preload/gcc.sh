@@ -9,7 +9,7 @@ every=1
 
 cat >"$work/script" <<'BASH'
 # Debug information names the directory of the run.
-files=("$1"/src/*.c "$1"/tests/process/*.c)
+files=("$1"/src/{base,system,pages,blocks,threads,hardened,malloc}/*.c "$1"/tests/process/*.c)
 for ((i = 0; i < ${#files[@]}; i += $2)); do
     file=${files[i]}
     gcc -std=gnu17 -O2 -g "-fdebug-prefix-map=$PWD=." -D_GNU_SOURCE -DEARLY_LETTER="'a'" -I"$1/include" -I"$1/src" -c "$file" \

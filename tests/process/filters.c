@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "os.h"
+#include "system/os.h"
 
 static struct sock_filter rules[] = {BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
 static struct sock_fprog program = {1, rules};

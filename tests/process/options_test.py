@@ -1,6 +1,6 @@
 """The options that are read from the environment, seen from outside.
 
-usage: options_test.py PROBE TABLE    (the program built from probe.c, and src/options.def)
+usage: options_test.py PROBE TABLE    (the program built from probe.c, and src/system/options.def)
 """
 
 import os

@@ -1,9 +1,9 @@
 /* The sampler is on before main, and takes every second block or so. */
-#include "sample.h"
+#include "inspect/sample.h"
 
 #include "check.h"
 #include "hakmem.h"
-#include "pagemap.h"
+#include "pages/pagemap.h"
 
 #include <stdlib.h>
 

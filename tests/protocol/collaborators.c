@@ -4,11 +4,11 @@
 #include <string.h>
 
 #include "access.h"
-#include "gap.h"
-#include "mixed.h"
-#include "os.h"
-#include "pagemap.h"
+#include "blocks/gap.h"
+#include "blocks/mixed.h"
+#include "pages/pagemap.h"
 #include "races.h"
+#include "system/os.h"
 
 enum {
   GRAIN_BYTES = 512, /* blocks of the scenarios begin at multiples of it */

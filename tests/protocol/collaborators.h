@@ -22,8 +22,8 @@ static inline void hak_unlock(hak_lock_t *lock) {
   explore_unlock(&lock->model);
 }
 
-#include "arena.h"
-#include "slab.h"
+#include "blocks/slab.h"
+#include "pages/arena.h"
 
 enum { WORLD_SLABS = 3 }; /* there is memory for so many slabs */
 

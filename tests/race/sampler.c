@@ -1,5 +1,5 @@
 /* The sampler is switched on and off, and read, while threads allocate, pass blocks on, resize, and end. */
-#include "sample.h"
+#include "inspect/sample.h"
 
 #include <stdatomic.h>
 #include <string.h>

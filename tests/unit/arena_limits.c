@@ -1,9 +1,9 @@
 /* The arena without memory, with less than a chunk of it, under a limit, and with damaged counts. */
 #include "child.h"
-#include "meta.h"
 #include "setting.h"
 #include "slices.h"
 #include "system.h"
+#include "system/meta.h"
 
 static void limit_slices(size_t slices) {
   set_number("MEMORY_LIMIT", (uint64_t)slices << HAK_SLICE_SHIFT);

@@ -1,5 +1,5 @@
 /* The helpers of base.h. */
-#include "base.h"
+#include "base/base.h"
 
 #include "check.h"
 #include "prng.h"

@@ -2,10 +2,10 @@
 #ifndef HAK_TEST_BINS_H
 #define HAK_TEST_BINS_H
 
+#include "blocks/slab.h"
 #include "check.h"
-#include "depot.h"
-#include "fast.h"
-#include "slab.h"
+#include "malloc/fast.h"
+#include "threads/depot.h"
 
 enum {
   BINS_UNEARNED_BYTES = 128 << 10,

@@ -2,9 +2,9 @@
 #ifndef HAK_TEST_BLOCKS_H
 #define HAK_TEST_BLOCKS_H
 
+#include "blocks/slab.h"
 #include "check.h"
-#include "pagemap.h"
-#include "slab.h"
+#include "pages/pagemap.h"
 
 /* Takes up to `want` blocks to `into`, in the order in which they are handed out. Returns their number. */
 static inline uint32_t blocks_take(hak_slab_t *slab, void **into, uint32_t want) {

@@ -1,11 +1,11 @@
 /* A thread's bins: refill, overflow, flush, and bins of classes that only others allocate. */
-#include "cache.h"
+#include "threads/cache.h"
 
 #include <string.h>
 #include <unistd.h>
 
-#include "arena.h"
 #include "child.h"
+#include "pages/arena.h"
 #include "setting.h"
 #include "system.h"
 #include "two_bins.h"

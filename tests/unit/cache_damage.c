@@ -3,10 +3,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cache.h"
 #include "child.h"
 #include "setting.h"
 #include "system.h"
+#include "threads/cache.h"
 #include "two_bins.h"
 
 enum { BYTES = 1024 };

@@ -2,12 +2,12 @@
  * places. A thread that counts meanwhile counts no block twice. Each operation is stopped before each instruction. If
  * the state has changed since the last one, a child takes over the cache and allocates all blocks that there are. */
 #include "child.h"
-#include "meta.h"
-#include "records.h"
-#include "retain.h"
-#include "sample.h"
+#include "inspect/records.h"
+#include "inspect/sample.h"
+#include "pages/retain.h"
 #include "setting.h"
 #include "system.h"
+#include "system/meta.h"
 
 enum { BYTES = 1024, SMALL_BYTES = 32, BLOCKS = 100, FRESH = 4 * BLOCKS, RARE = 1 << 28 };
 

@@ -1,9 +1,9 @@
 /* Unused blocks in a thread's bins: they are returned when a refill or overflow checks the clock. */
-#include "arena.h"
-#include "cache.h"
 #include "child.h"
+#include "pages/arena.h"
 #include "setting.h"
 #include "system.h"
+#include "threads/cache.h"
 #include "two_bins.h"
 
 enum { BYTES = 1024 };

@@ -1,10 +1,10 @@
 /* How much the bins of a thread may hold: limits set by options, and adaptive ones. */
-#include "arena.h"
-#include "cache.h"
 #include "child.h"
-#include "options.h"
+#include "pages/arena.h"
 #include "setting.h"
 #include "system.h"
+#include "system/options.h"
+#include "threads/cache.h"
 #include "two_bins.h"
 
 enum { BYTES = 1024, BLOCKS = 6000 };

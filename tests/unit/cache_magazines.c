@@ -1,10 +1,10 @@
 /* The arrays of a thread's bins: they grow with the bins, as far as memory and their greatest size allow. */
-#include "arena.h"
-#include "cache.h"
 #include "child.h"
-#include "meta.h"
+#include "pages/arena.h"
 #include "setting.h"
 #include "system.h"
+#include "system/meta.h"
+#include "threads/cache.h"
 #include "two_bins.h"
 
 enum { BYTES = 1024 };

@@ -3,16 +3,16 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "arena.h"
-#include "cache.h"
+#include "blocks/large.h"
 #include "child.h"
-#include "depot.h"
 #include "hakmem.h"
-#include "large.h"
-#include "options.h"
-#include "pagemap.h"
+#include "pages/arena.h"
+#include "pages/pagemap.h"
 #include "setting.h"
 #include "system.h"
+#include "system/options.h"
+#include "threads/cache.h"
+#include "threads/depot.h"
 #include "two_bins.h"
 
 enum { BYTES = 100000, BLOCKS = 200 };

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "options.h"
+#include "system/options.h"
 
 static size_t read_all(int file, char *buffer, size_t capacity) {
   size_t length = 0;

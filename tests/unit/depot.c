@@ -1,17 +1,17 @@
 /* Blocks between threads: other threads can take the blocks that one puts, as many as there is room for. Blocks that no
  * thread takes do not stay. */
-#include "depot.h"
+#include "threads/depot.h"
 
 #include <pthread.h>
 #include <string.h>
 
-#include "arena.h"
+#include "blocks/slab.h"
 #include "check.h"
 #include "child.h"
-#include "meta.h"
-#include "slab.h"
-#include "stats.h"
+#include "inspect/stats.h"
+#include "pages/arena.h"
 #include "system.h"
+#include "system/meta.h"
 
 enum {
   BYTES = 1024,

@@ -1,14 +1,14 @@
 /* Blocks of no bytes: their addresses, the behaviour without memory for them, and the reuse of freed ones. */
-#include "zero_size.h"
+#include "malloc/zero_size.h"
 
 #include <errno.h>
 
 #include "check.h"
 #include "child.h"
 #include "hakmem.h"
-#include "os.h"
-#include "pagemap.h"
+#include "pages/pagemap.h"
 #include "system.h"
+#include "system/os.h"
 
 enum { MOST = 65536 };
 

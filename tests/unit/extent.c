@@ -1,9 +1,9 @@
 /* Extents of whole chunks: taken with a tail, given, joined, split, shrunk, mapped. */
 #include "child.h"
-#include "meta.h"
 #include "setting.h"
 #include "slices.h"
 #include "system.h"
+#include "system/meta.h"
 
 static void all_chunks_lead_to_the_first(void) {
   bool zeroed;

@@ -1,5 +1,5 @@
 /* Files without allocation: a file holds exactly the bytes that were put, also as gzip. The first error is reported. */
-#include "file.h"
+#include "inspect/file.h"
 
 #include <errno.h>
 #include <stdint.h>

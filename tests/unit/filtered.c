@@ -10,8 +10,8 @@
 
 #include "check.h"
 #include "child.h"
-#include "os.h"
-#include "pages.h"
+#include "inspect/pages.h"
+#include "system/os.h"
 
 #define NOREPLACE 0x100000 /* MAP_FIXED_NOREPLACE */
 #define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))

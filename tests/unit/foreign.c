@@ -1,6 +1,6 @@
 /* Blocks of another copy of the library, and of libc's own heap. This program says that malloc is overridden, as the
  * override libraries do, so that such blocks may come here. */
-#include "foreign.h"
+#include "malloc/foreign.h"
 
 #include <stdlib.h>
 #include <string.h>

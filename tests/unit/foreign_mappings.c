@@ -3,11 +3,11 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "arena.h"
+#include "blocks/large.h"
 #include "check.h"
 #include "child.h"
-#include "large.h"
-#include "pagemap.h"
+#include "pages/arena.h"
+#include "pages/pagemap.h"
 #include "pattern.h"
 #include "setting.h"
 

@@ -2,17 +2,17 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "blocks/slab.h"
 #include "check.h"
 #include "child.h"
-#include "depot.h"
 #include "hakmem.h"
-#include "heap.h"
-#include "meta.h"
-#include "options.h"
-#include "os.h"
-#include "records.h"
-#include "retain.h"
-#include "slab.h"
+#include "inspect/records.h"
+#include "pages/retain.h"
+#include "system/meta.h"
+#include "system/options.h"
+#include "system/os.h"
+#include "threads/depot.h"
+#include "threads/heap.h"
 
 static pthread_barrier_t locked;
 

@@ -6,10 +6,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cache.h"
 #include "hakmem.h"
-#include "heap.h"
 #include "steps.h"
+#include "threads/cache.h"
+#include "threads/heap.h"
 #include "two_bins.h"
 
 static size_t bytes;      /* asked for */

@@ -1,5 +1,5 @@
 /* Size classes: every request gets the smallest class that holds it; exactly the starts of blocks pass. */
-#include "geometry.h"
+#include "base/geometry.h"
 
 #include "check.h"
 

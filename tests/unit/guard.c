@@ -1,5 +1,5 @@
 /* Guarded blocks: their places, their number, and how often they catch a bug. */
-#include "guard.h"
+#include "inspect/guard.h"
 
 #include <errno.h>
 #include <math.h>
@@ -14,11 +14,11 @@
 #include "child.h"
 #include "guarded.h"
 #include "hakmem.h"
-#include "lock.h"
-#include "os.h"
-#include "pagemap.h"
-#include "sample.h"
+#include "inspect/sample.h"
+#include "pages/pagemap.h"
 #include "system.h"
+#include "system/lock.h"
+#include "system/os.h"
 
 /* What lies where */
 

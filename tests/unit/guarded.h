@@ -3,10 +3,10 @@
 #define HAK_TEST_GUARDED_H
 
 #include "check.h"
-#include "guard.h"
 #include "hakmem.h"
-#include "os.h"
-#include "sample.h"
+#include "inspect/guard.h"
+#include "inspect/sample.h"
+#include "system/os.h"
 
 enum { ALL = 1, SLOTS = 8, LEFT = 0, RIGHT = 1 };
 

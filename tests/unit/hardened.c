@@ -4,14 +4,14 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "arena.h"
+#include "blocks/freed.h"
+#include "blocks/slab.h"
 #include "check.h"
 #include "child.h"
-#include "freed.h"
 #include "hakmem.h"
-#include "hardened.h"
-#include "pagemap.h"
-#include "slab.h"
+#include "hardened/hardened.h"
+#include "pages/arena.h"
+#include "pages/pagemap.h"
 
 enum { BYTES = 1000, BLOCKS = 500 };
 

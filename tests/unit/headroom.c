@@ -1,5 +1,5 @@
 /* How close the process is to its memory limits: the option's, and that of a control group, by its files. */
-#include "headroom.h"
+#include "inspect/headroom.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -7,11 +7,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "arena.h"
+#include "base/geometry.h"
 #include "check.h"
 #include "child.h"
-#include "geometry.h"
 #include "hakmem.h"
+#include "pages/arena.h"
 #include "system.h"
 
 static char root[] = "/tmp/hak-headroom-XXXXXX";

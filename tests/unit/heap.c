@@ -1,23 +1,23 @@
 /* The heaps of threads: made once, reused, given up at the end of a thread, adopted after a fork. */
-#include "heap.h"
+#include "threads/heap.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "blocks/slab.h"
 #include "check.h"
 #include "child.h"
-#include "depot.h"
 #include "hakmem.h"
-#include "meta.h"
-#include "options.h"
-#include "os.h"
-#include "records.h"
-#include "retain.h"
-#include "slab.h"
-#include "stats.h"
+#include "inspect/records.h"
+#include "inspect/stats.h"
+#include "pages/retain.h"
 #include "system.h"
+#include "system/meta.h"
+#include "system/options.h"
+#include "system/os.h"
+#include "threads/depot.h"
 
 static size_t cached_blocks(void) {
   hak_heap_totals_t totals[HAK_BIN_COUNT];

@@ -1,16 +1,16 @@
 /* Parked heaps of ended threads, which keep their blocks for the next thread: how much, how long, and which thread gets
  * them. */
-#include "heap.h"
+#include "threads/heap.h"
 
 #include <pthread.h>
 
 #include "check.h"
 #include "child.h"
 #include "hakmem.h"
+#include "inspect/stats.h"
 #include "names.h"
-#include "options.h"
-#include "stats.h"
 #include "system.h"
+#include "system/options.h"
 
 enum { BYTES = 1000, FEW = 50, MANY_BYTES = 30000, MAX_THREADS = 64, PARKED_MOST = 2 << 20 };
 

@@ -1,12 +1,12 @@
 /* The lock: it excludes, wakes waiting threads, counts the waits, and has the same state after a fork as before. */
-#include "lock.h"
+#include "system/lock.h"
 
 #include <pthread.h>
 
 #include "check.h"
 #include "child.h"
-#include "os.h"
 #include "system.h"
+#include "system/os.h"
 
 enum { THREADS = 4, ROUNDS = 2000 };
 

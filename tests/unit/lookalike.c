@@ -3,14 +3,14 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "blocks/slab.h"
 #include "check.h"
 #include "child.h"
-#include "depot.h"
 #include "hakmem.h"
-#include "heap.h"
-#include "sample.h"
+#include "inspect/sample.h"
 #include "setting.h"
-#include "slab.h"
+#include "threads/depot.h"
+#include "threads/heap.h"
 
 static const size_t sizes[] = {16, 100, 1000, 5000, 20000, 40000, 50000, 100000, 900000, 3 << 20};
 enum { SIZES = sizeof sizes / sizeof *sizes, MANY = 300 };

@@ -1,16 +1,16 @@
 /* Arrays of pointers to blocks: their sizes, their reuse, and the memory of large unused ones. */
-#include "magazine.h"
+#include "system/magazine.h"
 
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/geometry.h"
 #include "check.h"
 #include "child.h"
-#include "geometry.h"
-#include "meta.h"
-#include "os.h"
 #include "system.h"
+#include "system/meta.h"
+#include "system/os.h"
 
 static hak_magazine_t make(uint32_t blocks) {
   hak_magazine_t magazine = HAK_MAGAZINE_NONE;

@@ -1,5 +1,5 @@
 /* Names of mappings: each mapping gets one if the kernel supports names. Other kernels are asked only once. */
-#include "os.h"
+#include "system/os.h"
 
 #include <string.h>
 

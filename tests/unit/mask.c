@@ -1,5 +1,5 @@
 /* Sets of slices, compared with a simple model that checks one bit after the other. */
-#include "mask.h"
+#include "base/mask.h"
 
 #include "check.h"
 #include "prng.h"

@@ -1,14 +1,14 @@
 /* Memory for the allocator's own objects. */
-#include "meta.h"
+#include "system/meta.h"
 
 #include <pthread.h>
 
+#include "base/geometry.h"
 #include "check.h"
 #include "child.h"
-#include "geometry.h"
-#include "os.h"
 #include "pattern.h"
 #include "system.h"
+#include "system/os.h"
 
 static void memory_is_zeroed_aligned_and_apart(void) {
   static const size_t sizes[] = {1, 63, 64, 65, 4000, 100000};

@@ -1,11 +1,11 @@
 /* The messages that end a process. */
-#include "base.h"
+#include "base/base.h"
 #include "check.h"
 #include "child.h"
 
 #define HAK_MISUSE(name, text) text,
 static const char *const reasons[] = {
-#include "misuse.def"
+#include "base/misuse.def"
 };
 #undef HAK_MISUSE
 

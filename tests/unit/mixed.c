@@ -1,16 +1,16 @@
 /* Mixed slabs: the first blocks of all classes share pages, are aligned as in slabs of their own, and leave nothing
  * behind. */
-#include "mixed.h"
+#include "blocks/mixed.h"
 
 #include <string.h>
 
-#include "arena.h"
+#include "blocks/slab.h"
 #include "check.h"
 #include "child.h"
 #include "hakmem.h"
-#include "heap.h"
-#include "pagemap.h"
-#include "slab.h"
+#include "pages/arena.h"
+#include "pages/pagemap.h"
+#include "threads/heap.h"
 
 enum { PAGE = 4096, CLASSES = HAK_CLASS_2048, MANY = 600 };
 

@@ -1,5 +1,5 @@
 /* Mapped code: every row of the kernel's list, the ranges that hold code, and files with their build ids. */
-#include "modules.h"
+#include "inspect/modules.h"
 
 #include <fcntl.h>
 #include <stdint.h>
@@ -10,7 +10,7 @@
 
 #include "check.h"
 #include "child.h"
-#include "images.h"
+#include "inspect/images.h"
 #include "system.h"
 
 enum { MANY = 600 };

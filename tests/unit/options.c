@@ -1,5 +1,5 @@
 /* The options in a running process: defaults by profile, hak_option_get, hak_option_set, and their effects. */
-#include "options.h"
+#include "system/options.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -23,7 +23,7 @@ typedef struct Row {
 #define HAK_OPTION(id, name, kind, speed, balanced, lean, low, high, when, help) \
   {name, help, {speed, balanced, lean}, low, high, kind, when},
 static const Row rows[] = {
-#include "options.def"
+#include "system/options.def"
 };
 #undef HAK_OPTION
 

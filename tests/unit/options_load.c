@@ -7,8 +7,8 @@
 #include "check.h"
 #include "child.h"
 #include "hakmem.h"
-#include "options.h"
 #include "system.h"
+#include "system/options.h"
 
 #define REFUSED NULL
 #define LONG_NAME "HAKMEM_A_NAME_THAT_IS_LONGER_THAN_ANY_NAME_OF_AN_OPTION_COULD_EVER_BE"
@@ -242,7 +242,7 @@ static void help_lists_every_option(void) {
   static const struct {
     const char *name, *help;
   } options[] = {
-#include "options.def"
+#include "system/options.def"
   };
 #undef HAK_OPTION
   ChildResult result;

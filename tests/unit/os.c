@@ -1,5 +1,5 @@
 /* The calls to the operating system: their effects, and their results if they are refused. */
-#include "os.h"
+#include "system/os.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* Writing to stderr, and to the file that was stderr at the start. */
-#include "os.h"
+#include "system/os.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,13 +1,13 @@
 /* The page map: the class and the chunk of any address, leaves that are made once, and iteration over all chunks. */
-#include "pagemap.h"
+#include "pages/pagemap.h"
 
 #include <pthread.h>
 #include <unistd.h>
 
 #include "check.h"
 #include "child.h"
-#include "os.h"
 #include "system.h"
+#include "system/os.h"
 
 #define LEAF_BYTES ((uintptr_t)1 << HAK_LEAF_SHIFT)
 

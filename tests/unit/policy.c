@@ -1,10 +1,10 @@
 /* Capacities: that of a new cache, how it grows and shrinks, the limits of the options, and the size of refills. */
-#include "cache.h"
+#include "threads/cache.h"
 
 #include "bins.h"
 #include "child.h"
-#include "depot.h"
 #include "setting.h"
+#include "threads/depot.h"
 
 enum { BYTES = 1024, UNEARNED_CLASS_BYTES = 8 << 10, BATCH_BYTES = 32 << 10 };
 

@@ -1,9 +1,9 @@
 /* How much a thread's cache may hold: in proportion to its use, and with nothing in use. */
-#include "arena.h"
 #include "bins.h"
-#include "cache.h"
 #include "child.h"
+#include "pages/arena.h"
 #include "setting.h"
+#include "threads/cache.h"
 
 enum { BYTES = 1024 };
 

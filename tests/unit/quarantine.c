@@ -1,11 +1,11 @@
 /* Where freed blocks of the hardened profile wait, and how many. */
 #include <string.h>
 
-#include "aside.h"
 #include "child.h"
 #include "hakmem.h"
-#include "heap.h"
-#include "quarantine.h"
+#include "hardened/quarantine.h"
+#include "system/aside.h"
+#include "threads/heap.h"
 #include "two_bins.h"
 
 enum { BYTES = 1000, BLOCKS = 300, SLOTS = 16 /* the delay of 16 KiB, in blocks of the class */ };

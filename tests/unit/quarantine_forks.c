@@ -1,13 +1,13 @@
 /* A fork at any moment of another thread's malloc or free in the hardened profile: in the child a block may be lost,
  * but no structure names one that is live, or that is in another place too. Each operation is stopped before each
  * instruction. If the state has changed since the last one, a child closes the thread's heap and allocates. */
-#include "arena.h"
 #include "child.h"
-#include "meta.h"
-#include "quarantine.h"
-#include "records.h"
-#include "retain.h"
+#include "hardened/quarantine.h"
+#include "inspect/records.h"
+#include "pages/arena.h"
+#include "pages/retain.h"
 #include "system.h"
+#include "system/meta.h"
 
 enum { BLOCKS = 300, FRESH = 2 * BLOCKS };
 

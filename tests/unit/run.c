@@ -1,9 +1,9 @@
 /* Blocks that are runs of slices: taken and given one by one and several at once, grown and shrunk in place. */
-#include "large.h"
+#include "blocks/large.h"
 
+#include "blocks/slab.h"
 #include "child.h"
 #include "setting.h"
-#include "slab.h"
 #include "slices.h"
 #include "system.h"
 

@@ -1,23 +1,23 @@
 /* The sampler: its effects on tables, lists and blocks, for all requests and failures. */
-#include "sample.h"
+#include "inspect/sample.h"
 
 #include <errno.h>
 #include <math.h>
 #include <pthread.h>
 #include <string.h>
 
-#include "arena.h"
 #include "bins.h"
+#include "blocks/large.h"
 #include "check.h"
 #include "child.h"
-#include "fast.h"
 #include "hakmem.h"
-#include "large.h"
-#include "meta.h"
-#include "sampling_math.h"
-#include "slots.h"
-#include "stats.h"
+#include "inspect/sampling_math.h"
+#include "inspect/slots.h"
+#include "inspect/stats.h"
+#include "malloc/fast.h"
+#include "pages/arena.h"
 #include "system.h"
+#include "system/meta.h"
 
 enum { ALL = 1, RARE = 1 << 28 };
 

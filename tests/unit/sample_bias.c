@@ -1,6 +1,6 @@
 /* The sampler's estimates compared with exact counts, for programs of different behaviour. The bound is five standard
  * deviations of the estimate, and at most 2.5 % of the exact value. */
-#include "sample.h"
+#include "inspect/sample.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -9,9 +9,9 @@
 
 #include "check.h"
 #include "hakmem.h"
-#include "pagemap.h"
+#include "inspect/sites.h"
+#include "pages/pagemap.h"
 #include "prng.h"
-#include "sites.h"
 
 enum { SAMPLES = 60000 };
 

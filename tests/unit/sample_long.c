@@ -4,8 +4,8 @@
 #include "check.h"
 #include "child.h"
 #include "hakmem.h"
-#include "pagemap.h"
-#include "sample.h"
+#include "inspect/sample.h"
+#include "pages/pagemap.h"
 
 enum { RARE = 1 << 28, BLOCKS = 500, BYTES = 16 };
 

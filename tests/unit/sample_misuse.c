@@ -5,9 +5,9 @@
 #include "check.h"
 #include "child.h"
 #include "hakmem.h"
-#include "heap.h"
-#include "pagemap.h"
-#include "sample.h"
+#include "inspect/sample.h"
+#include "pages/pagemap.h"
+#include "threads/heap.h"
 
 enum { ALL = 1, RARE = 1 << 28 };
 

@@ -7,7 +7,7 @@
 
 #include "check.h"
 #include "hakmem.h"
-#include "options.h"
+#include "system/options.h"
 
 /* Sets an option that may change at any time. */
 static inline void set_number(const char *name, uint64_t number) {

@@ -1,15 +1,15 @@
 /* The table of call sites: the counts of each stack are exact, the size is bounded, and many threads may add. */
-#include "sites.h"
+#include "inspect/sites.h"
 
 #include <pthread.h>
 #include <string.h>
 
 #include "check.h"
 #include "child.h"
-#include "meta.h"
+#include "inspect/records.h"
 #include "prng.h"
-#include "records.h"
 #include "system.h"
+#include "system/meta.h"
 
 enum { THREADS = 4, STACKS = 500, DEPTH = 5, ROUNDS = 20000 };
 

@@ -1,16 +1,16 @@
 /* Slabs: their blocks, their states, and their return to the arena. */
-#include "slab.h"
+#include "blocks/slab.h"
 
 #include <string.h>
 
-#include "arena.h"
 #include "blocks.h"
 #include "child.h"
-#include "pagemap.h"
+#include "inspect/stats.h"
+#include "pages/arena.h"
+#include "pages/pagemap.h"
 #include "pattern.h"
 #include "prng.h"
 #include "setting.h"
-#include "stats.h"
 #include "system.h"
 
 static void *blocks[4 * HAK_BLOCKS_MAX];

@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "blocks.h"
+#include "blocks/slab.h"
 #include "child.h"
-#include "pagemap.h"
-#include "slab.h"
-#include "stats.h"
+#include "inspect/stats.h"
+#include "pages/pagemap.h"
 
 #define CORRUPTED "double free or corrupted free block"
 #define TWICE "double free"

@@ -6,9 +6,9 @@
 
 #include "check.h"
 #include "child.h"
-#include "os.h"
+#include "pages/purge.h"
 #include "pattern.h"
-#include "purge.h"
+#include "system/os.h"
 
 enum { CHUNK = HAK_CHUNK_SLICES };
 

@@ -1,9 +1,9 @@
 /* Copying and zeroing that skip pages of zeros, compared with memcpy and memset, for pages with one nonzero byte. */
-#include "sparse.h"
+#include "system/sparse.h"
 
 #include "check.h"
-#include "os.h"
 #include "prng.h"
+#include "system/os.h"
 
 #include <string.h>
 #include <sys/mman.h>

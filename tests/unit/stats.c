@@ -1,17 +1,17 @@
 /* The statistics: sums that must hold, both formats, and the reports at exit. */
-#include "stats.h"
+#include "inspect/stats.h"
 
 #include <string.h>
 #include <sys/wait.h>
 
+#include "blocks/large.h"
+#include "blocks/slab.h"
 #include "check.h"
 #include "child.h"
 #include "hakmem.h"
-#include "heap.h"
 #include "json.h"
-#include "large.h"
 #include "setting.h"
-#include "slab.h"
+#include "threads/heap.h"
 
 enum { BLOCKS = 5000, TEXT_BYTES = 1 << 15 };
 

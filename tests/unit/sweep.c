@@ -2,15 +2,15 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "arena.h"
 #include "blocks.h"
+#include "blocks/slab.h"
 #include "child.h"
-#include "os.h"
-#include "pagemap.h"
+#include "pages/arena.h"
+#include "pages/pagemap.h"
 #include "pattern.h"
-#include "slab.h"
 #include "steps.h"
 #include "system.h"
+#include "system/os.h"
 
 enum { BLOCK_BYTES = 128, BLOCKS = HAK_SLAB_BYTES / BLOCK_BYTES };
 

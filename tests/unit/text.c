@@ -1,5 +1,5 @@
 /* Text in a buffer: contents, alignment, and what happens at the end of the buffer. */
-#include "text.h"
+#include "system/text.h"
 
 #include <string.h>
 

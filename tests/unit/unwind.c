@@ -1,6 +1,6 @@
 /* The stack of a thread: correct where there are frame pointers, cut off where there are none. No other memory is
  * read. */
-#include "unwind.h"
+#include "inspect/unwind.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -13,7 +13,7 @@
 
 #include "check.h"
 #include "child.h"
-#include "os.h"
+#include "system/os.h"
 
 enum { DEEP = 30, STACK_BYTES = 256 << 10 };
 

@@ -35,7 +35,7 @@ from hakmem_lab.system import files
 from hakmem_lab.system.allocators import ALLOCATORS, MALLOC, OWN
 
 LONGEST_COMMAND = 60
-HARDENED = 3  # HAK_PROFILE_HARDENED of src/options.h
+HARDENED = 3  # HAK_PROFILE_HARDENED of src/system/options.h
 # Mechanisms of the hardened profile: option -> description.
 MECHANISMS = {
     "HARDENED_ZERO": "zeroed and checked blocks",

@@ -115,7 +115,7 @@ def _compared(found: Layout, before: Mapping[str, int], after: Mapping[str, int]
 
 
 def _retention(counters: Mapping[str, int]) -> dict[str, int]:
-    """The counters that decide how much free memory stays resident, in slices; src/retain.c explains them."""
+    """The counters that decide how much free memory stays resident, in slices; src/pages/retain.c explains them."""
     pairs = {name: (counters[f"retention.{name}[0]"], counters[f"retention.{name}[1]"]) for name in PAIRS}
     balance = counters["retention.balance"]
     return {

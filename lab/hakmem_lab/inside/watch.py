@@ -17,7 +17,7 @@ WORDS = {"off": 0, "dense": 1, "auto": AUTO}
 NO_END = (1 << 63) - 1
 SUFFIXES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 KIB, SLAB_KIB = 1024, 64
-PEAK_PART = 2  # as in src/retain.c
+PEAK_PART = 2  # as in src/pages/retain.c
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def write_setting(memory: Process, layout: Layout, setting: Setting) -> None:
 
 
 def target_kib(values: Mapping[str, int], counters: Mapping[str, int]) -> int:
-    """How much free memory may stay resident, computed as by hak_retain_target_locked in src/retain.c."""
+    """How much free memory may stay resident, computed as by hak_retain_target_locked in src/pages/retain.c."""
     least = values["RETAIN"] // KIB
     most = counters["peak_kib"] + counters["peak_kib"] // PEAK_PART
     allowed = min(max(least + counters["balance_kib"], 0), max(least, most - counters["used_kib"]))

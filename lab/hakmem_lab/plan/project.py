@@ -47,6 +47,7 @@ def _nearest_program(name: str) -> str | None:
 
 
 BUILD_S = 900
+# Older revisions have a part of the sources in inspect.
 SOURCES = ("src", "inspect", "include", "scripts/cmake", "CMakeLists.txt", "CMakePresets.json")
 GATE_PREFIX = "HAKMEM_"
 
@@ -54,7 +55,7 @@ GATE_PREFIX = "HAKMEM_"
 def _around(start: Path) -> Path | None:
     """The nearest folder upwards that holds hakmem's sources."""
     for folder in (start, *start.parents):
-        if (folder / "include" / "hakmem.h").is_file() and (folder / "src" / "fast.h").is_file():
+        if (folder / "include" / "hakmem.h").is_file() and (folder / "src" / "malloc" / "fast.h").is_file():
             return folder
     return None
 

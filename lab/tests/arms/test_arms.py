@@ -169,13 +169,13 @@ def earlier(fakes, tmp_path, monkeypatch):
     """A checkout with one revision, whose scripts/gates lists one research gate, IDEA."""
     files = {
         "include/hakmem.h": "",
-        "src/fast.h": "",
+        "src/malloc/fast.h": "",
         "scripts/gates": '#!/bin/sh\n[ "$1" = --list ] && printf "IDEA\\t0\\t2001-02-03\\ttry it\\n" && exit\n'
         f'echo "$@" >built\necho building\necho {fakes.allocator}\n',
     }
     for name, text in files.items():
         path = tmp_path / name
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
         path.chmod(0o755)
     identity = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false")

@@ -45,7 +45,7 @@ def test_the_library_of_the_wheel_serves_where_there_is_no_other(brought, monkey
 def test_in_an_unbuilt_checkout_the_package_s_own_library_serves(tmp_path, monkeypatch):
     own, other = tmp_path / "own", tmp_path / "other"
     for folder in (own, other):
-        for name in ("include/hakmem.h", "src/fast.h"):
+        for name in ("include/hakmem.h", "src/malloc/fast.h"):
             (folder / name).parent.mkdir(parents=True)
             (folder / name).touch()
     library = project.release_library(own)

@@ -16,7 +16,7 @@ from hakmem_lab.plan.arms import parse_arm
 from hakmem_lab.plan.model import build
 
 ROOT = Path(__file__).resolve().parents[3]
-OPTIONS = ROOT / "src" / "options.def"
+OPTIONS = ROOT / "src" / "system" / "options.def"
 
 
 def spec(**keys):

@@ -1,0 +1,10 @@
+/* Duty: check unused bytes beside a block. They were never handed out, or were given back to the system, so they read
+ * as zeros unless the program wrote outside of its block.
+ * Data: none. Layers below: seal, slab, large, arena. */
+#pragma once
+
+#include "base/base.h"
+
+/* Look at both sides of a live block, while no other thread takes blocks. True: the program wrote there, and *reason
+ * says where. */
+bool hak_edges_find_damage(const void *block, uint32_t cls, hak_misuse_t *reason);

@@ -1,0 +1,113 @@
+/* Sampled blocks: look-up, free, resize. */
+#include "guard.h"
+#include "pages/pagemap.h"
+#include "probes.h"
+#include "sample.h"
+#include "sites.h"
+#include "slots.h"
+
+static void forget_locked(hak_sample_t *was) {
+  if (was->weight_bytes > 0) {
+    hak_site_remove_locked(was->site, was->weight_bytes, was->bytes);
+  }
+  hak_record_drop_locked(was);
+}
+
+/* Report a block that is not live, or no block at all. */
+_Noreturn static void refuse(const void *block, const char *function) {
+  const hak_guard_slot_t *slot = hak_guard_slot_of(block);
+  if (!slot) {
+    hak_misuse(function, hak_slot_why(block), block);
+  }
+  hak_guard_explain(slot);
+  bool freed = slot->block == block && slot->state == HAK_GUARD_FREED;
+  hak_misuse(function, freed ? HAK_MISUSE_DOUBLE_FREE : HAK_MISUSE_NOT_START, block);
+}
+
+static void tell_freed(const hak_sample_t *was) {
+  if (was->weight_bytes > 0 && hak_probe_free_semaphore) {
+    hak_probe_free(was->block);
+  }
+}
+
+void hak_hook_put_back(hak_sample_t *record, bool changed) {
+  if (changed) {
+    tell_freed(record);
+  } else {
+    record->cls = hak_class_at(record->block); /* a run may have become a huge block of the same size */
+    hak_set_class(record->block, 1, HAK_CLASS_SAMPLED);
+  }
+  hak_lock(&hak_samples_lock);
+  if (changed) {
+    forget_locked(record);
+  } else {
+    hak_record_put_locked(record);
+  }
+  hak_unlock(&hak_samples_lock);
+}
+
+hak_sample_t *hak_hook_lift(const void *block) {
+  hak_lock(&hak_samples_lock);
+  hak_sample_t *record = hak_record_take_locked(block);
+  if (record && record->cls < HAK_RUN_FIRST) {
+    hak_record_put_locked(record);
+    record = NULL;
+  }
+  hak_unlock(&hak_samples_lock);
+  if (record) {
+    hak_set_class(block, 1, record->cls);
+  }
+  return record;
+}
+
+uint32_t hak_hook_free(void *block) {
+  hak_sample_t was;
+  if (HAK_UNLIKELY(hak_probe_free_semaphore != 0) && hak_record_find(block, &was)) {
+    tell_freed(&was);
+  }
+  hak_lock(&hak_samples_lock);
+  hak_sample_t *record = hak_record_take_locked(block);
+  if (!record) {
+    hak_unlock(&hak_samples_lock);
+    refuse(block, "free");
+  }
+  was = *record;
+  forget_locked(record);
+  bool slot = was.cls < HAK_RUN_FIRST && !was.guard;
+  bool slices = slot && hak_slot_give_locked(block, was.home);
+  hak_unlock(&hak_samples_lock);
+  if (was.guard) {
+    hak_guard_give(was.guard);
+  } else if (slices) {
+    hak_slot_give_slices(block, was.cls, was.home);
+  } else if (!slot) {
+    hak_set_class(block, 1, was.cls);
+    return was.cls;
+  }
+  return HAK_CLASS_NONE;
+}
+
+size_t hak_hook_usable(const void *block, const char *function) {
+  hak_sample_t copy;
+  if (!hak_record_find(block, &copy)) {
+    refuse(block, function);
+  }
+  return copy.guard ? hak_guard_usable(copy.asked) : copy.bytes;
+}
+
+void hak_sample_each(void (*visit)(const hak_sample_t *sample, void *argument), void *argument) {
+  hak_sample_t copy[HAK_RECORDS];
+  for (hak_records_t *piece = atomic_load_explicit(&hak_records, memory_order_acquire); piece; piece = piece->next) {
+    hak_lock(&hak_samples_lock);
+    size_t count = 0;
+    for (size_t i = 0; i < HAK_RECORDS; i++) {
+      if (piece->sample[i].live && piece->sample[i].weight_bytes > 0) {
+        copy[count++] = piece->sample[i];
+      }
+    }
+    hak_unlock(&hak_samples_lock);
+    for (size_t i = 0; i < count; i++) {
+      visit(&copy[i], argument);
+    }
+  }
+}

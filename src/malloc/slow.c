@@ -1,0 +1,236 @@
+/* The slow paths: requests and frees that the two paths of fast.h do not serve. */
+#include "hakmem.h"
+
+#include "blocks/large.h"
+#include "blocks/slab.h"
+#include "fast.h"
+#include "foreign.h"
+#include "hardened/framed.h"
+#include "hardened/hardened.h"
+#include "hardened/mapped.h"
+#include "hardened/quarantine.h"
+#include "hook.h"
+#include "page_attributes.h"
+#include "pages/arena.h"
+#include "threads/background.h"
+#include "threads/depot.h"
+#include "zero_size.h"
+
+#include <errno.h>
+
+/* Refills and overflows between two adoptions of an orphan by a thread. The number is large, so that a child that only
+ * calls exec does not pay for its parent's caches. */
+enum { EVENTS_PER_ORPHAN = 64 };
+
+/* No function calls process.c. This reference makes the linker take it from libhakmem.a: the linker takes only files
+ * that are referenced. */
+extern const char hak_process_linked;
+__attribute__((used)) static const char *const process_anchor = &hak_process_linked;
+
+/* The newest block of the bin is damaged: report it, or pass over it. */
+HAK_COLD static void *pop_sound(hak_heap_t *heap, uint32_t cls) {
+  hak_bin_t *bin = &heap->bin[cls];
+  void *block;
+  while (!(block = hak_bin_pop(heap, bin)) && bin->head != HAK_NO_BLOCK) {
+    hak_slab_damaged("malloc", bin->head);
+    hak_bin_lower(heap, cls, hak_bin_settle(heap, cls) - 1);
+  }
+  return block;
+}
+
+/* Pop the newest block of the class's bin. NULL: the bin is empty. */
+static void *pop(hak_heap_t *heap, uint32_t cls) {
+  hak_bin_t *bin = &heap->bin[cls];
+  void *block = hak_bin_pop(heap, bin);
+  return HAK_UNLIKELY(!block && bin->head != HAK_NO_BLOCK) ? pop_sound(heap, cls) : block;
+}
+
+/* Allocate a block of a class whose bin is empty, as seen by the caller, or has a damaged block. */
+static void *cached_alloc(size_t bytes, uint32_t cls, bool *zeroed) {
+  hak_heap_t *heap = hak_heap_mine();
+  *zeroed = false;
+  if (!heap) {
+    return hak_class_is_run(cls) ? hak_run_take(cls, HAK_BLOCK_MIN, zeroed) : hak_slab_take_one(cls);
+  }
+  if (HAK_UNLIKELY(heap->events % EVENTS_PER_ORPHAN == EVENTS_PER_ORPHAN - 1)) {
+    hak_heap_adopt_orphan();
+    hak_heap_age_parked();
+  }
+  void *block = pop(heap, cls); /* making the heap may have put blocks into the bin */
+  return block ? block : hak_cache_refill(heap, cls, bytes, zeroed);
+}
+
+/* If there is no memory for another slab, try larger classes, and at last the smallest runs. The arena asks the system
+ * for these even after it refused a chunk. */
+static void *cached_alloc_or_larger(size_t bytes, bool *zeroed) {
+  uint32_t cls = hak_class_of(bytes), last = cls < HAK_RUN_FIRST ? HAK_RUN_FIRST + 1 : HAK_CLASS_COUNT;
+  void *block = NULL;
+  for (; !block && cls < last; cls++) {
+    block = cached_alloc(bytes, cls, zeroed);
+  }
+  return block;
+}
+
+/* A thread that uses only huge blocks does its share of periodic work here. */
+static void pass_by(void) {
+  hak_heap_t *heap = hak_heap_mine();
+  if (heap) {
+    hak_background_ensure();
+    hak_cache_scavenge_if_due(heap);
+  }
+}
+
+static void *find(size_t bytes, bool *zeroed) {
+  if (hak_hard.on) {
+    return hak_hardened_alloc(bytes > 0 ? bytes : HAK_BLOCK_MIN, HAK_BLOCK_MIN, zeroed);
+  }
+  if (bytes <= HAK_CACHED_MAX) {
+    return cached_alloc_or_larger(bytes, zeroed);
+  }
+  pass_by();
+  return hak_huge_alloc(bytes, HAK_BLOCK_MIN, zeroed);
+}
+
+bool hak_trim(size_t keep_bytes) {
+  int saved = errno;
+  size_t used = hak_arena_used_slices();
+  hak_cache_request_flush();
+  hak_heap_close_parked(UINT64_MAX);
+  hak_heap_flush_mine("malloc_trim");
+  hak_framed_give_up(false);
+  hak_depot_flush(false);
+  bool any = hak_arena_used_slices() < used; /* the flush itself may have given back pages */
+  any |= hak_slab_discard_all();
+  any |= hak_arena_purge(keep_bytes >> HAK_SLICE_SHIFT);
+  errno = saved;
+  return any;
+}
+
+/* Hardened profile, and memory is short: what waits is reused. */
+static void *find_after_release(size_t bytes, bool *zeroed) {
+  hak_quarantine_release(hak_heap_mine());
+  hak_trim(0);
+  hak_hardened_release(bytes);
+  return find(bytes, zeroed);
+}
+
+/* Under a memory limit, thread caches may hold all free memory: trim them and retry. A request that could not fit even
+ * if the heap returned all of its memory gets no retry, and ends no delay of the hardened profile. */
+static void *find_after_trim(size_t bytes, bool *zeroed) {
+  enum { ADDRESS_BITS = 47 };
+  size_t held = (hak_arena_totals().mapped_slices << HAK_SLICE_SHIFT) + hak_mapped_waiting_bytes();
+  if (bytes >> ADDRESS_BITS != 0 || !hak_arena_could_grow(bytes, held)) {
+    return NULL;
+  }
+  void *block = hak_trim(0) ? find(bytes, zeroed) : NULL;
+  return !block && hak_hard.on ? find_after_release(bytes, zeroed) : block;
+}
+
+HAK_NOINLINE static void *alloc(size_t bytes, bool *zeroed) {
+  int saved = errno;
+  void *block = bytes == 0 ? hak_zero_size_take() : NULL;
+  if (block) {
+    *zeroed = true;
+    errno = saved;
+    return block;
+  }
+  bool watched = HAK_UNLIKELY(hak_hook_is_on());
+  *zeroed = false; /* the content of a sampled block is unknown */
+  block = watched && bytes <= HAK_SMALL_MAX ? hak_hook_alloc(bytes) : NULL;
+  if (!block) {
+    block = find(bytes, zeroed);
+    block = HAK_LIKELY(block != NULL) ? block : find_after_trim(bytes, zeroed);
+    if (watched && block) {
+      hak_hook_allocated(block, bytes);
+    }
+  }
+  if (HAK_UNLIKELY(!block)) {
+    hak_hook_refused(bytes);
+    return hak_no_memory();
+  }
+  errno = saved;
+  return block;
+}
+
+void *hak_alloc_any(size_t bytes) {
+  bool zeroed;
+  return alloc(bytes, &zeroed);
+}
+
+HAK_COLD void *hak_alloc_slow(size_t bytes) {
+  return HAK_UNLIKELY(hak_hard.on) ? hak_hardened_malloc(bytes) : hak_alloc_any(bytes);
+}
+
+void *hak_alloc_tell_zeroed(size_t bytes, bool *zeroed) {
+  if (bytes > HAK_SMALL_MAX && bytes <= HAK_CACHED_MAX && HAK_LIKELY(!hak_hook_is_on())) {
+    void *block = pop(hak_heap, hak_run_class_of(bytes));
+    if (HAK_LIKELY(block != NULL)) {
+      *zeroed = false;
+      return block;
+    }
+  }
+  return alloc(bytes, zeroed);
+}
+
+HAK_NOINLINE void *hak_alloc_large(size_t bytes) {
+  bool zeroed;
+  return hak_alloc_tell_zeroed(bytes, &zeroed);
+}
+
+void *hak_no_memory(void) {
+  errno = ENOMEM;
+  return NULL;
+}
+
+static void cached_free(uint32_t cls, hak_free_block_t *block) {
+  hak_heap_t *heap = hak_heap_mine();
+  /* The tag may be a stale copy inside a live block; confirm before reporting. */
+  if (hak_is_marked_free(block) && hak_heap_holds(block, cls)) {
+    hak_misuse("free", HAK_MISUSE_DOUBLE_FREE, block);
+  }
+  bool retires = heap && hak_slice_class(block) == HAK_CLASS_MIXED && hak_policy_retires(heap, cls);
+  if (!heap || retires) {
+    hak_cache_return_one(cls, block);
+  } else if (!hak_bin_push(heap, &heap->bin[cls], block)) {
+    hak_cache_overflow(heap, cls, block);
+  }
+}
+
+void hak_free_any(void *block) {
+  if (!block) {
+    return;
+  }
+  int saved = errno;
+  uint32_t cls = hak_class_at(block);
+  if (hak_heap_forces_slow(hak_slice_class(block)) && !hak_page_attributes_restore(block, cls, "free")) {
+    errno = saved;
+    return; /* the block leaks, so no other thread gets it either */
+  }
+  if (cls == HAK_CLASS_SAMPLED && (cls = hak_hook_free(block)) == HAK_CLASS_NONE) {
+    errno = saved;
+    return;
+  }
+  if (cls != HAK_CLASS_NONE && !hak_is_start(block, cls)) {
+    hak_misuse("free", HAK_MISUSE_NOT_START, block);
+  }
+  if (cls == HAK_CLASS_HUGE) {
+    hak_cache_check_edges(block, cls);
+    hak_huge_free(block, "free");
+    pass_by();
+  } else if (cls != HAK_CLASS_NONE) {
+    cached_free(cls, block);
+  } else if (hak_zero_size_owns(block)) {
+    hak_zero_size_give(block, "free");
+  } else {
+    hak_foreign_owner(block, "free")->free(block);
+  }
+  errno = saved;
+}
+
+HAK_COLD void hak_free_slow(void *block) {
+  if (HAK_UNLIKELY(hak_hard.on)) {
+    hak_hardened_free(block);
+  } else {
+    hak_free_any(block);
+  }
+}

@@ -1,0 +1,103 @@
+/* Duty: hand out runs of slices and extents of whole chunks, and decide which free ones stay resident.
+ * Data: the masks of every chunk and the totals below; lock: the arena's. The arena makes no system call under its
+ * lock. New mappings enter the lists afterwards. Memory to purge leaves the lists first, in steps; meanwhile it is
+ * "purging".
+ * Layers below: pagemap, types, options, os.
+ *
+ * Invariants (slices):  mapped = used + free + purging,  dirty free <= free,  resident heap <= used + dirty free.
+ * docs/design.md describes what stays resident. */
+#pragma once
+
+#include "base/types.h"
+
+typedef struct hak_arena_totals {
+  size_t used_slices, dirty_slices, target_slices, mapped_slices;
+  size_t mapped_ever, unmapped_ever; /* slices, since the start */
+} hak_arena_totals_t;
+
+/* Take `slices` >= 1 consecutive slices of one chunk, aligned to `align` slices (a power of two). Both are at most
+ * HAK_CHUNK_SLICES. *zeroed: all of it reads as zeros. The page map shows class NONE there. NULL: no memory. */
+void *hak_arena_take(size_t slices, size_t align, bool *zeroed);
+void hak_arena_give(void *base, size_t slices);
+/* The two halves of hak_arena_give, so that a caller can leave some stack frames before the second one. True: the
+ * second half is due. */
+bool hak_arena_put(void *base, size_t slices);
+/* Purge an amount in proportion to `slices`, which the caller has just freed. Call it without the lock. True: more may
+ * remain. */
+bool hak_purge_after_give(size_t slices);
+/* Take a run. The page map shows its class from take to give, and the arena counts the runs of each class. */
+void *hak_arena_take_run(uint32_t cls, size_t align, bool *zeroed);
+/* False: no run of the class begins there. If two threads free the same run, one of them gets this answer. */
+bool hak_arena_give_run(void *base, uint32_t cls);
+/* Change the class of a run in place. Either class may also be HUGE. */
+void hak_arena_turn_run(void *base, uint32_t cls, uint32_t other);
+size_t hak_arena_runs(uint32_t cls);
+/* Take `more` slices directly behind a range, in the same chunk. False: they are not free. */
+bool hak_arena_extend(void *base, size_t slices, size_t more);
+
+/* Take `chunks` >= 1 whole chunks and the first `tail` slices of the next, aligned to `align` bytes (whole chunks). The
+ * first descriptor is in state HUGE. `grows`: prefer a single mapping, which the kernel can lengthen. */
+void *hak_arena_take_chunks(size_t chunks, size_t tail, size_t align, bool grows, bool *zeroed);
+/* Give back the whole chunks of such an extent. Its tail goes back through hak_arena_give. */
+void hak_arena_give_chunks(void *base);
+/* Give back all but the first `keep` chunks and the `tail` slices of the next. If `keep` is 0, only slices of one chunk
+ * remain, as from hak_arena_take, and the chunk gets a new descriptor. False: no memory for descriptors, and nothing
+ * changed. */
+bool hak_arena_shrink_chunks(void *base, size_t keep, size_t tail);
+/* The reverse: the chunk of the tail becomes the last whole chunk of the block, or its only one. False: other blocks
+ * use part of the chunk, or there is no memory; nothing changed. */
+bool hak_arena_unite_tail(void *base, size_t chunks, size_t tail);
+/* Discard the pages behind the first `bytes` bytes of a block that shrank in place. Its class still includes them. */
+void hak_arena_discard_behind(void *block, size_t bytes, size_t usable);
+
+/* Lengthen such an extent to `chunks` chunks. It grows in place if the space behind is unmapped or, for a small extent,
+ * free. Otherwise the kernel may move it, with its contents but without its tail. Returns its address; NULL: nothing
+ * changed. */
+void *hak_arena_grow_chunks(void *base, size_t chunks, bool may_move);
+
+/* In slices: 4 MiB. A caller purges at most this step plus a few times the amount that it freed, so that no caller
+ * waits for long. A small surplus is batched up to this size, so that system calls are rare. */
+enum { HAK_PURGE_STEP = 256 };
+
+/* Purge free slices until at most `keep` of them stay resident. True: some were purged. */
+bool hak_arena_purge(size_t keep);
+
+/* Active threads call this now and then with the time. It ends windows of activity and purges the surplus in steps. */
+void hak_arena_tick(uint64_t now_ms);
+/* Whether a window has ended since the last call. */
+bool hak_arena_window_ended(void);
+/* Purge one step of the surplus, if there is one. True: more may remain. */
+bool hak_arena_purge_step(void);
+
+/* Whether the system would map a request of so many bytes if the heap returned `released` bytes. */
+bool hak_arena_could_grow(size_t bytes, size_t released);
+
+/* Why no block starts at an address. INVALID: not the heap's; DOUBLE_FREE: a block was freed there; NOT_START: inside a
+ * block. */
+hak_misuse_t hak_arena_why(const void *address);
+
+/* Whether the system recently had no memory for a whole chunk. Callers that can do with less should ask for less. */
+bool hak_arena_is_low_on_memory(void);
+
+/* Slices taken, without the lock: may be a moment old. */
+size_t hak_arena_used_slices(void);
+/* Whether use is below half of its peak in the last two windows. */
+bool hak_arena_has_fallen(void);
+hak_arena_totals_t hak_arena_totals(void);
+
+/* Start-up: find out whether the kernel offers mTHP pages of 16 to 128 KiB. It tests a page instead of reading the
+ * setting: the files can be out of reach, and larger sizes matter too. It does so only at start-up, because a sandbox
+ * may later kill the process for mincore. */
+void hak_arena_try_mthp(void);
+
+/* Prepare slices that were clean when taken. The caller is about to write a word in them every `every` bytes. `slices`
+ * is 0 if they were not clean. If the caller will touch every page, and the slices begin a chunk of a large heap, one
+ * huge page may back the chunk. */
+void hak_arena_fill(void *base, size_t slices, size_t every);
+
+/* Visit every slab descriptor of every sliced chunk, under the arena's lock. */
+void hak_arena_each_slab(void (*visit)(hak_slab_t *slab, void *context), void *context);
+
+void hak_arena_check(void);
+/* In the child of a fork: free again the memory that a thread of the parent was purging. */
+void hak_arena_fork_child(void);

@@ -1,0 +1,101 @@
+/* Adds whole chunks to a huge block. The kernel lengthens the mapping, and moves it if necessary. */
+#include "purge.h"
+
+#include "system/os.h"
+#include "system/sparse.h"
+
+static bool lengthen(hak_chunk_t *huge, size_t chunks) {
+  size_t has = huge->chunks << HAK_CHUNK_SHIFT, wants = chunks << HAK_CHUNK_SHIFT;
+  return hak_pagemap_cover(huge->base + has, wants - has) && hak_os_lengthen(huge->base, has, wants, false);
+}
+
+/* The mapping has one chunk too many, so it contains an aligned range at any address. Align the block within it.
+ * Kernels since 6.7 choose aligned addresses themselves. */
+static char *align(char *found, size_t has, size_t wants) {
+  size_t skip = -(uintptr_t)found & (HAK_CHUNK_BYTES - 1);
+  if (skip > 0) {
+    for (size_t page = hak_os_page_bytes(), at = has; at > 0; at -= page) { /* backwards, since the ranges overlap */
+      hak_sparse_copy(found + skip + at - page, found + at - page, page, false);
+    }
+    hak_os_unmap(found, skip);
+  }
+  hak_os_unmap(found + skip + wants, HAK_CHUNK_BYTES - skip);
+  return found + skip;
+}
+
+/* A move cannot be undone, so the page map must cover the target in advance. This covers the place that the kernel
+ * would choose now. If a limit allows no mapping of that size, it covers one place anywhere. */
+static bool cover_likely(size_t wants) {
+  char *gap = hak_os_find_gap(wants + HAK_CHUNK_BYTES, HAK_CHUNK_BYTES);
+  return gap ? hak_pagemap_cover(gap - HAK_CHUNK_BYTES, wants + 3 * HAK_CHUNK_BYTES) : hak_pagemap_stock();
+}
+
+static char *move(hak_chunk_t *huge, size_t chunks) {
+  size_t has = huge->chunks << HAK_CHUNK_SHIFT, wants = chunks << HAK_CHUNK_SHIFT;
+  if (!cover_likely(wants)) {
+    return NULL;
+  }
+  hak_set_chunk(huge->base, huge->chunks, &hak_chunk_gone); /* before others can map something there */
+  char *found = hak_os_lengthen(huge->base, has, wants + HAK_CHUNK_BYTES, true);
+  if (!found) {
+    hak_set_chunk(huge->base, huge->chunks, huge);
+    return NULL;
+  }
+  found = align(found, has, wants);
+  for (int tries = 0; !hak_pagemap_cover(found, wants); tries++) { /* another thread mapped something there first */
+    HAK_VERIFY(tries < 1000);
+    hak_os_yield();
+  }
+  return found;
+}
+
+/* Join free chunks directly behind a small huge block to it. The caller has reserved them within the limit. */
+static bool join_behind(hak_chunk_t *huge, size_t more) {
+  if (huge->chunks + more > HAK_PATCHED_CHUNKS || !hak_arena_lock_stocked()) {
+    return false;
+  }
+  char *end = huge->base + (huge->chunks << HAK_CHUNK_SHIFT);
+  hak_chunk_t *behind = hak_chunk_at(end);
+  bool free = behind && behind->state == HAK_CHUNK_FREE && behind->chunks >= more;
+  if (free) {
+    hak_extent_t part = hak_extent_take_locked(behind, 0, more);
+    hak_retain_fetch_locked(part.dirty ? 0 : more * HAK_CHUNK_SLICES, more * HAK_CHUNK_SLICES);
+    huge->chunks += more;
+    hak_set_chunk(end, more, huge);
+    hak_arena_count_used_locked(more * HAK_CHUNK_SLICES, true);
+  }
+  hak_unlock(&hak_arena.lock);
+  return free;
+}
+
+void *hak_arena_grow_chunks(void *base, size_t chunks, bool may_move) {
+  hak_chunk_t *huge = hak_chunk_at(base);
+  size_t more = (chunks - huge->chunks) * HAK_CHUNK_SLICES;
+  if (!hak_limit_reserve(more)) {
+    return NULL;
+  }
+  if (!may_move && join_behind(huge, chunks - huge->chunks)) {
+    return base;
+  }
+  char *place = may_move ? move(huge, chunks) : lengthen(huge, chunks) ? base : NULL;
+  if (!place) {
+    hak_limit_unreserve(more);
+    return NULL;
+  }
+  hak_lock(&hak_arena.lock);
+  if (place != base) {
+    hak_map_remember_locked(base, huge->chunks << HAK_CHUNK_SHIFT);
+  }
+  hak_map_count_locked(more);
+  hak_retain_fetch_locked(more, 0);
+  hak_arena_count_used_locked(more, true);
+  huge->base = place;
+  huge->chunks = chunks;
+  hak_set_chunk(place, chunks, huge);
+  bool due = hak_retain_surplus_locked() > 0;
+  hak_unlock(&hak_arena.lock);
+  if (due) {
+    hak_purge_after_give(more);
+  }
+  return place;
+}

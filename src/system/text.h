@@ -1,0 +1,25 @@
+/* Duty: format text into a buffer without allocating (snprintf may allocate, and other libraries may intercept it).
+ * Data: the caller's. Layers below: os. */
+#pragma once
+
+#include "base/base.h"
+
+#include <stdarg.h>
+/* `length` counts the whole text, even beyond `capacity`. The stored text always ends with a NUL. */
+typedef struct hak_text {
+  char *buffer;
+  size_t capacity, length;
+} hak_text_t;
+
+hak_text_t hak_text_on(char *buffer, size_t capacity);
+/* Append as printf does. It knows the conversions %s, %-24s, %zu, %16zu and %zx. */
+__attribute__((format(printf, 2, 3))) void hak_text_put(hak_text_t *text, const char *format, ...);
+void hak_text_put_values(hak_text_t *text, const char *format, va_list values);
+/* Parse lower-case digits of base 10 or 16 and move `at` behind them; UINT64_MAX if the number is larger. It replaces
+ * strtoull: headers of glibc 2.38 and later give that another name, and a library built with them would not load on an
+ * older glibc. */
+uint64_t hak_text_number(const char **at, unsigned base);
+/* Write to stderr, up to 400 characters. */
+__attribute__((format(printf, 1, 2))) void hak_text_say(const char *format, ...);
+/* Write a report at exit: see hak_os_write_report. */
+void hak_text_report(const hak_text_t *text);
