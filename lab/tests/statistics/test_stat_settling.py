@@ -1,5 +1,7 @@
 """The warm-up of a series and the teeth of a sawtooth, against their definitions."""
 
+import warnings
+
 import numpy as np
 import pytest
 from numpy.linalg import lstsq
@@ -31,7 +33,18 @@ def test_the_time_constant_is_that_of_the_least_squared_error(tau, size):
     assert errors[1] < errors[0] and errors[1] < errors[2]
 
 
-@pytest.mark.parametrize("y", [warm(size=0.0), warm(size=-0.5), np.ones(600), 0.5 * T, warm(tau=400.0), warm(tau=3.0)])
+@pytest.mark.parametrize(
+    "y",
+    [
+        warm(size=0.0),
+        warm(size=-0.5),
+        np.ones(600),
+        0.5 * T,
+        warm(tau=400.0),
+        warm(tau=215.0, sd=0.01),
+        warm(tau=3.0),
+    ],
+)
 def test_noise_a_line_and_a_warm_up_of_another_length_have_none(y):
     assert settling_time(T, y) is None
     assert settled(T, y) == (0, None)
@@ -43,11 +56,32 @@ def test_too_few_values_have_none():
     assert settling_time(t[:15], warm(100.0, t=t, sd=0.1)[:15]) is None
 
 
-@pytest.mark.parametrize("tau", [40.0, 140.0])
+def test_a_constant_series_has_none_whatever_rounding_leaves():
+    t = np.cumsum(np.random.default_rng(3).uniform(1, 3, 600))
+    assert [settling_time(t, np.full(600, size / 7)) for size in range(1, 40)] == [None] * 39
+
+
+def test_when_the_clock_began_does_not_matter():
+    y = warm(60.0)
+    found, later = settling_time(T, y), settling_time(T + 1e6, y)
+    assert later == pytest.approx(found, rel=1e-3)
+    assert curve(T + 1e6, y, found) == pytest.approx(curve(T, y, found))
+    assert settled_slope(T + 1e6, y, found, 0.9).high == pytest.approx(settled_slope(T, y, found, 0.9).high)
+
+
+@pytest.mark.parametrize("tau", [40.0, 140.0, 170.0])
 def test_the_warm_up_is_over_after_four_time_constants_but_at_half_of_the_time(tau):
     start, found = settled(T, warm(tau))
     assert found == pytest.approx(tau, rel=0.2)
     assert T[start] - T[0] == pytest.approx(min(4 * tau, 599), rel=0.1)
+    assert tau < 150 or start == np.searchsorted(T, (T[0] + T[-1]) / 2)
+
+
+def test_what_begins_in_the_second_half_is_no_warm_up():
+    half = T.size // 2
+    y = warm(170.0) - np.where(np.arange(T.size) < half, 0, 50 * np.exp(-(T - T[half]) / 30))
+    assert settling_time(T[half:], y[half:]) is not None
+    assert settled(T, y)[0] == half
 
 
 def test_a_second_slower_part_is_sought_behind_the_first():
@@ -78,7 +112,7 @@ def saw(count, rise=30, fall=1, depth=100.0):
     return np.array([*tooth * count, *tooth[:rise]])
 
 
-@pytest.mark.parametrize("fall", [1, 5, 9])
+@pytest.mark.parametrize("fall", [1, 5, 9, 10])
 def test_a_sawtooth_has_a_minimum_after_each_fall(fall):
     found = teeth(saw(12, fall=fall))
     assert found.lowest.tolist() == [(30 + fall) * i for i in range(1, 13)]
@@ -101,3 +135,34 @@ def test_a_sawtooth_has_a_minimum_after_each_fall(fall):
 def test_few_teeth_waves_and_noise_are_no_sawtooth(y):
     assert teeth(y) is None
     assert teeth(saw(8)) is not None
+
+
+@pytest.mark.parametrize("size", [0, 1, 7])
+def test_no_values_have_no_teeth(size):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert teeth(np.zeros(size)) is None
+
+
+@pytest.mark.parametrize(("depth", "count"), [(5.5, None), (6.5, 12), (20.0, 12)])
+def test_a_tooth_is_deeper_than_six_standard_deviations_of_a_value(depth, count):
+    """The values alternate by ±1. Half of their median difference is then 1, and a tooth is deeper by 2 than drawn."""
+    deviation = 1.4826 * 2 / np.sqrt(2)
+    y = saw(12, rise=200, depth=depth * deviation - 2)
+    found = teeth(y + np.where(np.arange(y.size) % 2, 1.0, -1.0))
+    assert (found and found.lowest.size) == count
+
+
+def test_the_first_value_may_be_the_first_maximum():
+    found = teeth(saw(12)[30:])
+    assert (found.highest[0], found.lowest[0]) == (0, 1)
+
+
+def test_one_slow_fall_does_not_hide_the_teeth():
+    y = np.concatenate([saw(12, fall=9), np.linspace(100, 0, 600), saw(2, fall=9)])
+    assert teeth(y).lowest.size == 15
+
+
+def test_falls_are_not_noise():
+    """A rise of nine values to 100: the median step is 11, and the mean one 20."""
+    assert teeth(saw(12, rise=9)).lowest.size == 12

@@ -23,16 +23,20 @@ BEHIND = 4.0  # time constants after which a warm-up is over
 LATEST = 0.5  # share of the time at which it is taken to be over
 
 
-def _without_line(t: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """The residuals of each row around a straight line over t."""
-    away = t - t.mean()
-    centred = rows - rows.mean(axis=-1, keepdims=True)
-    return centred - (centred @ away / (away @ away))[..., None] * away
+def _without_line(t: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """The residuals of y around a straight line over t."""
+    away, centred = t - t.mean(), y - y.mean()
+    return centred - float(centred @ away) / float(away @ away) * away
 
 
-def _fit(tau_s: float, t: np.ndarray, y: np.ndarray) -> tuple[float, np.ndarray]:
+def _shape(t_s: np.ndarray, tau_s: float) -> np.ndarray:
+    """The exponential, of size 1."""
+    return np.exp(-(t_s - t_s[0]) / tau_s)
+
+
+def _fit(tau_s: float, t_s: np.ndarray, y: np.ndarray) -> tuple[float, np.ndarray]:
     """(the size of an exponential beside a straight line, by least squares; what both leave of y)."""
-    bent, straight = _without_line(t, np.exp(-t / tau_s)), _without_line(t, y)
+    bent, straight = _without_line(t_s, _shape(t_s, tau_s)), _without_line(t_s, y)
     size = float(bent @ straight) / float(bent @ bent)
     return size, straight - size * bent
 
@@ -41,20 +45,19 @@ def settling_time(t_s: np.ndarray, y: np.ndarray) -> float | None:
     """tau of the series' warm-up in seconds; None if there is none, or if it is not over in time."""
     from scipy.optimize import minimize_scalar  # slow to load
 
-    if y.size < 2 * LEAST_SAMPLES or np.ptp(y) == 0:
+    if y.size < 2 * LEAST_SAMPLES:
         return None
-    t = t_s - t_s[0]
 
     def error(tau_s: float) -> float:
-        return float(np.square(_fit(tau_s, t, y)[1]).sum())
+        return float(np.square(_fit(tau_s, t_s, y)[1]).sum())
 
-    taus = t[-1] * np.geomspace(_FASTEST, _SLOWEST, _TAUS)
+    taus = np.ptp(t_s) * np.geomspace(_FASTEST, _SLOWEST, _TAUS)
     errors = [error(tau_s) for tau_s in taus]
     best = int(np.argmin(errors))
     if best in (0, _TAUS - 1):
         return None
     found = minimize_scalar(error, bounds=(taus[best - 1], taus[best + 1]), method="bounded")
-    line, rest = _without_line(t, y), _fit(found.x, t, y)[1]
+    line, rest = _without_line(t_s, y), _fit(found.x, t_s, y)[1]
     return float(found.x) if float(line @ line) - found.fun > change_penalty(rest) else None
 
 
@@ -74,17 +77,15 @@ def settled(t_s: np.ndarray, y: np.ndarray) -> tuple[int, float | None]:
 
 def curve(t_s: np.ndarray, y: np.ndarray, tau_s: float) -> np.ndarray:
     """The exponential part of the series."""
-    t = t_s - t_s[0]
-    return np.exp(-t / tau_s) * _fit(tau_s, t, y)[0]
+    return _shape(t_s, tau_s) * _fit(tau_s, t_s, y)[0]
 
 
 def settled_slope(t_s: np.ndarray, y: np.ndarray, tau_s: float, level: float) -> Slope:
     """The slope of the series without its exponential part. The interval is wider by as much as the exponential
     resembles a straight line, as in a regression on both."""
-    t = t_s - t_s[0]
-    shape, centred = np.exp(-t / tau_s), t - t.mean()
-    away = shape - shape.mean()
-    unexplained = 1 - float(centred @ away) ** 2 / (float(centred @ centred) * float(away @ away))
+    shape = _shape(t_s, tau_s)
+    bent, away = _without_line(t_s, shape), shape - shape.mean()
+    unexplained = float(bent @ bent) / float(away @ away)
     found = theil_sen(t_s, y - curve(t_s, y, tau_s), level)
     wider = 1 / math.sqrt(unexplained)
     below, above = (found.slope_per_s - found.low) * wider, (found.high - found.slope_per_s) * wider
@@ -108,7 +109,7 @@ def teeth(y: Values) -> Teeth | None:
     from scipy.signal import find_peaks  # slow to load
 
     values = np.asarray(y, dtype=float)
-    if values.size < 2 * LEAST_SAMPLES:
+    if values.size < LEAST_SAMPLES:
         return None
     noise = 1.4826 * float(np.median(np.abs(np.diff(values)))) / math.sqrt(2)
     lowest, _ = find_peaks(-values, prominence=max(_NOISES * noise, np.finfo(float).tiny))
