@@ -1,7 +1,7 @@
 """The exact limits of each verdict, and how the ratio of means changes it."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -144,6 +144,34 @@ def test_a_mean_that_is_surely_lower_contradicts_neutral_too():
     assert not decide(NEUTRAL, means=means(-DELTA, -1.0, TINY)).torn
 
 
+@pytest.mark.parametrize(
+    ("estimate", "far", "torn"),
+    [
+        (DELTA, (1, 0), True),
+        (DELTA, (0, 1), False),
+        (DELTA, (1, 1), False),
+        (-DELTA, (0, 1), True),
+        (-DELTA, (2, 1), False),
+        (DELTA - TINY, (3, 0), False),
+        (0.0, (1, 0), False),
+    ],
+)
+def test_runs_far_off_on_the_side_with_the_worse_mean_contradict_neutral(estimate, far, torn):
+    """The interval of the mean contains 0."""
+    wide = interval(-1.0, 1.0, estimate)
+    assert verdict.contradicts(Verdict.NEUTRAL, wide, DELTA, far) is torn
+    assert not verdict.contradicts(Verdict.NEUTRAL, wide, DELTA)
+    assert decide(NEUTRAL, means=replace(means(estimate), far=far)).torn is torn
+
+
+def test_the_mean_is_open_where_it_does_not_support_the_word_that_stands():
+    assert decide(NEUTRAL + 0.05, means=means(0.05, -1.0)).mean_open
+    assert not decide(NEUTRAL + 0.05, means=means(0.05, 0.01)).mean_open
+    assert not decide(NEUTRAL + 0.05).mean_open
+    vetoed = decide(NEUTRAL + 0.05, means=means(0.05, -1.0), guardrails=[guardrail(NEUTRAL - 1.0, 0.1)])
+    assert vetoed.verdict is Verdict.NO_GO and vetoed.vetoed_by and not vetoed.mean_open
+
+
 def test_nothing_is_torn_where_nothing_is_decided():
     decision = decide(symmetric(), means=means(5.0, 4.0, 6.0))
     assert decision.verdict is Verdict.INCONCLUSIVE and not decision.torn
@@ -161,6 +189,7 @@ def test_an_open_verdict_is_final_with_the_last_planned_block(count, final):
 def test_a_decision_knows_the_blocks_that_its_rule_needs():
     assert decide([0.1] * 3, plan=PLAN).least == PLAN.least_blocks(0.05) != 6
     assert decide([0.1] * 3).least == 6
+    assert [decide([0.1] * 3, alpha=alpha).least for alpha in (0.04, 0.03, 0.02)] == [6, 7, 7]
 
 
 def test_only_the_block_that_ends_a_run_has_its_estimate_corrected():

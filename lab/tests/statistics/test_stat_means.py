@@ -99,6 +99,14 @@ def test_an_interval_that_a_single_block_carries_reaches_to_where_it_would_be_wi
     assert ratio_of_means(slow, even).ratio.low == ratio_of_means(even, slow).ratio.high == pytest.approx(0.0)
 
 
+@pytest.mark.parametrize("n", [4, 30])
+def test_a_cost_that_is_a_multiple_shifts_the_interval_alone(n):
+    control, treatment, _ = arms(np.random.default_rng(7), n, 0.05, 0.02)
+    found, shifted = (ratio_of_means(control, np.asarray(treatment) * factor).ratio for factor in (1, 3))
+    ends = [(each.low, each.estimate, each.high) for each in (found, shifted)]
+    assert ends[1] == pytest.approx([end - math.log(3) for end in ends[0]])
+
+
 def test_too_few_blocks_and_unequal_arms():
     assert ratio_of_means([[1.0]] * 3, [[1.0]] * 3) is None
     with pytest.raises(ValueError, match="same blocks"):
@@ -129,8 +137,8 @@ def test_neutral_is_withheld_where_rare_slow_runs_were_seen():
 @pytest.mark.parametrize(("n", "z"), [(8, 3.656), (60, 3.035)])
 def test_the_lasting_interval_has_the_level_of_the_mixture(n, z):
     """z = sqrt((1 + 8 / n) log((1 + n / 8) / 0.05^2))"""
-    assert lasting_level(n, 0.95) == pytest.approx(1 - 2 * norm.sf(np.sqrt((1 + 8 / n) * np.log((1 + n / 8) / 0.0025))))
-    assert norm.isf((1 - lasting_level(n, 0.95)) / 2) == pytest.approx(z, abs=0.002)
+    exact = np.sqrt((1 + 8 / n) * np.log((1 + n / 8) / 0.0025))
+    assert norm.isf((1 - lasting_level(n, 0.95)) / 2) == pytest.approx(exact, rel=1e-7) == pytest.approx(z, abs=0.002)
     control, treatment, _ = arms(np.random.default_rng(6), n, 0.05, 0.02)
     found, wide = ratio_of_means(control, treatment), ratio_of_means(control, treatment, level=lasting_level(n, 0.95))
     assert (found.lasting.low, found.lasting.high) == (wide.ratio.low, wide.ratio.high)

@@ -15,7 +15,7 @@ from enum import StrEnum
 
 from hakmem_lab.judge.statistics import stopping
 from hakmem_lab.judge.statistics.means import Means
-from hakmem_lab.judge.statistics.paired import Interval, as_log, hodges_lehmann, paired_intervals
+from hakmem_lab.judge.statistics.paired import Interval, as_log, hodges_lehmann, least_count, paired_intervals
 from hakmem_lab.judge.statistics.plan import Judged, Plan
 
 
@@ -133,7 +133,7 @@ def decide(
         interval=judged.interval,
         equivalence=judged.equivalence,
         final=True,
-        least=(plan or Plan((1,), share=0.0)).least_blocks(alpha),
+        least=plan.least_blocks(alpha) if plan else least_count(alpha / 2),
         vetoed_by=vetoed_by,
         margin=margin,
         guardrails=tuple(guardrails),
