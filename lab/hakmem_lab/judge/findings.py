@@ -236,6 +236,7 @@ def _suite(result: Record) -> list[str]:
         names = [f"{row['workload']} ({row['metric']}: {row['measured']})" for row in missed[:SHOWN_MISSES]]
         more = f" and {len(missed) - SHOWN_MISSES} more" if len(missed) > SHOWN_MISSES else ""
         text += f"; missed: {', '.join(names)}{more}"
+        text += f"; among {len(judged)} bars, chance may cause that" if result.get("verdict") == "INCONCLUSIVE" else ""
     return [text, f"{_standing(result)}."] if _standing(result) else [text]
 
 

@@ -2,10 +2,11 @@
 
 import math
 
+import numpy as np
 import pytest
 from suite_factory import RATE, header, runs, spec, workload
 
-from hakmem_lab.kinds.suite.result import analyse
+from hakmem_lab.kinds.suite.result import analyse, sheet_rows, sheets_of, verdict_of
 
 PAIR = ["hakmem", "glibc"]
 
@@ -117,3 +118,38 @@ def test_the_subject_is_the_first_that_is_not_the_reference():
     assert subject("glibc", "jemalloc", "mimalloc") == "jemalloc"
     assert subject("glibc", "jemalloc", "hakmem") == "hakmem"
     assert subject("jemalloc", "glibc", reference="jemalloc") == "glibc"
+
+
+@pytest.mark.parametrize(("bars", "whole"), [(1, "NO-GO"), (10, "INCONCLUSIVE")])
+def test_a_bar_missed_by_a_little_is_no_no_go_among_many(bars, whole):
+    """Each of 8 blocks is a little below the bar: p = 2 / 2^8, which is below 5 % for one bar and above it for ten."""
+    low = [{"against": "glibc", "at-least": 0.5}] * (bars - 1)
+    rows = [workload("a", bars=[{"against": "glibc", "at-least": 1.02}, *low])]
+    found = suite(*rows, records=runs("a", times(1.0), 8), **{"max-blocks": 8})
+    assert [row["verdict"] for row in found["suite"]["rows"]] == ["miss", *["pass"] * (bars - 1)]
+    assert found["verdict"] == whole
+    assert ("among 10 bars, chance may cause that" in found["answer"]) == (bars == 10)
+
+
+@pytest.mark.parametrize("suites", [60, pytest.param(3000, marks=pytest.mark.long)])
+def test_a_suite_whose_bars_are_all_exactly_reached_is_rarely_no_go(suites):
+    """Ten workloads of 15 blocks, whose true ratio is the bar: with alpha for each, 22 % of the suites were NO-GO."""
+    rng, wrong = np.random.default_rng(41), 0
+    bars = [{"against": "glibc", "at-least": 1.0}]
+    card = spec(*(workload(str(key), bars=bars) for key in range(10)), allocators=PAIR)
+    for _ in range(suites):
+        sheets = [_blocks(card, row, rng.lognormal(0, 0.03, (15, 2))) for row in card.chosen()]
+        records = [record for own in sheets for record in own]
+        rows = [row for sheet in sheets_of(card, records) for row in sheet_rows(sheet)]
+        wrong += verdict_of(card, rows, records) == "NO-GO"
+    assert wrong <= 0.025 * suites + 3.1 * math.sqrt(0.025 * suites)
+
+
+def _blocks(card, row, figures) -> list[dict]:
+    """Records of a workload from (hakmem's time, glibc's) in every block."""
+    whole = runs(row.key, times(1.0), len(figures))
+    own = iter(figures.ravel())
+    for record in whole:
+        if record["type"] == "run":
+            record["metrics"] = {"wall": float(next(own))}
+    return whole
