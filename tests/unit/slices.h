@@ -13,11 +13,13 @@
 enum { CHUNK = HAK_CHUNK_SLICES };
 
 /* From here on, each new chunk lies below the last one, and slices are taken from the first one up; normally both are
- * random. Other mappings lie above. */
+ * random. Other mappings lie above. All lie in one leaf, so that no other table takes memory that a test counts. */
 static inline void slices_begin_here(void) {
-  const size_t bytes = (size_t)128 * HAK_CHUNK_BYTES;
+  const size_t bytes = (size_t)128 * HAK_CHUNK_BYTES, leaf = (size_t)1 << HAK_LEAF_SHIFT;
   char *place = hak_os_map_aligned(NULL, bytes, HAK_CHUNK_BYTES);
   CHECK(place != NULL && hak_os_unmap(place, bytes));
+  size_t into = (uintptr_t)place % leaf;
+  place -= into + bytes > leaf ? into + bytes - leaf : 0;
   hak_mapping.hint = place + bytes / 2;
 }
 
