@@ -74,21 +74,25 @@ void *hak_hardened_malloc(size_t bytes) {
   return hak_alloc_any(bytes);
 }
 
+static HAK_NOINLINE void *take_small_slow(hak_heap_t *heap, uint32_t cls, size_t bytes) {
+  hak_quarantine_t *quarantine = heap->quarantine;
+  hak_quarantine_enter(quarantine);
+  if (heap->events % EVENTS_PER_ORPHAN == EVENTS_PER_ORPHAN - 1) {
+    hak_heap_adopt_orphan();
+  }
+  hak_cache_look_around(heap);
+  bool filled = hak_quarantine_fill(quarantine, hak_slab_kind(cls, quarantine->data));
+  hak_quarantine_leave(quarantine);
+  return filled ? hak_quarantine_take(quarantine, cls, bytes) : NULL;
+}
+
 static void *take_small(uint32_t cls, size_t bytes) {
   hak_heap_t *heap = hak_heap_mine();
   if (HAK_UNLIKELY(!heap || !hak_quarantine_open(heap))) {
     return hak_quarantine_take_one(cls, bytes);
   }
   void *block = hak_quarantine_take(heap->quarantine, cls, bytes);
-  if (HAK_UNLIKELY(!block)) {
-    if (heap->events % EVENTS_PER_ORPHAN == EVENTS_PER_ORPHAN - 1) {
-      hak_heap_adopt_orphan();
-    }
-    hak_cache_look_around(heap);
-    uint32_t kind = hak_slab_kind(cls, heap->quarantine->data);
-    block = hak_quarantine_fill(heap->quarantine, kind) ? hak_quarantine_take(heap->quarantine, cls, bytes) : NULL;
-  }
-  return block;
+  return HAK_LIKELY(block != NULL) ? block : take_small_slow(heap, cls, bytes);
 }
 
 /* A block of the class. Empty slabs of other classes go before a larger block serves in place of it. */
@@ -133,10 +137,10 @@ HAK_INLINE void wipe(void *block, size_t size, uint64_t base, hak_sealed_t seale
 HAK_INLINE void free_sealed(void *block, uint32_t cls, uint64_t base, hak_sealed_t sealed, const char *function) {
   hak_quarantine_t *quarantine = hak_heap->quarantine;
   if (HAK_LIKELY(quarantine != NULL)) {
-    hak_set_inside(quarantine, true);
+    hak_quarantine_enter(quarantine);
     wipe(block, hak_class_sizes[cls], base, sealed, hak_caches_open() > 1, function);
     hak_quarantine_put(quarantine, hak_slab_kind(cls, sealed.data), block);
-    hak_set_inside(quarantine, false);
+    hak_quarantine_leave(quarantine);
   } else {
     int saved = errno;
     wipe(block, hak_class_sizes[cls], base, sealed, true, function);
@@ -218,12 +222,12 @@ static void *resize_in_place(void *block, size_t size, hak_sealed_t was, size_t 
   size_t keep = asked < bytes ? asked : bytes;
   hak_quarantine_t *quarantine = hak_heap->quarantine;
   if (quarantine) {
-    hak_set_inside(quarantine, true);
+    hak_quarantine_enter(quarantine);
   }
   memset((char *)block + keep, 0, hak_seal_end(size, asked) * sizeof(uint64_t) - keep);
   hak_seal_put(block, size, hak_seal_base(block), (uint32_t)bytes, was.data);
   if (quarantine) {
-    hak_set_inside(quarantine, false);
+    hak_quarantine_leave(quarantine);
   }
   return block;
 }

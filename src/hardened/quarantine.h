@@ -27,8 +27,9 @@ typedef struct hak_waiting {
 typedef struct hak_quarantine {
   uint64_t random;
   uint32_t releases_seen;
-  bool inside; /* the thread is changing a block; if it exits in a signal handler, no blocks are checked */
-  bool data;   /* the thread allocates for types without pointers */
+  uint32_t inside; /* changes of blocks or slabs that the thread has begun: those that a signal handler interrupted
+                    * count as well. If the handler ends the process, no blocks are checked */
+  bool data;       /* the thread allocates for types without pointers */
   hak_waiting_t waiting[HAK_SLAB_KINDS];
 } hak_quarantine_t;
 
@@ -66,10 +67,13 @@ HAK_INLINE uint32_t hak_random_below(uint64_t *random, uint32_t limit) {
   return (uint32_t)((*random >> 32) * limit >> 32);
 }
 
-HAK_INLINE void hak_set_inside(hak_quarantine_t *quarantine, bool inside) {
+HAK_INLINE void hak_quarantine_enter(hak_quarantine_t *quarantine) {
+  quarantine->inside++;
   atomic_signal_fence(memory_order_seq_cst);
-  quarantine->inside = inside;
+}
+HAK_INLINE void hak_quarantine_leave(hak_quarantine_t *quarantine) {
   atomic_signal_fence(memory_order_seq_cst);
+  quarantine->inside--;
 }
 
 HAK_INLINE hak_free_block_t **hak_waiting_mixed(const hak_waiting_t *waiting) {
@@ -128,7 +132,7 @@ HAK_INLINE void *hak_quarantine_take(hak_quarantine_t *quarantine, uint32_t cls,
   if (HAK_UNLIKELY(waiting->ready == 0)) {
     return NULL;
   }
-  hak_set_inside(quarantine, true);
+  hak_quarantine_enter(quarantine);
   uint32_t last = --waiting->ready,
            at = HAK_LIKELY(hak_hard.random) ? hak_random_below(&quarantine->random, last + 1) : last;
   hak_free_block_t **ready = hak_waiting_ready(waiting), *block = ready[at];
@@ -139,10 +143,11 @@ HAK_INLINE void *hak_quarantine_take(hak_quarantine_t *quarantine, uint32_t cls,
   bool freed = hak_seal_load(block, size) == hak_seal_of(base, HAK_SEAL_FREED);
   if (HAK_UNLIKELY(!freed || !hak_freed_is_clean(block, size, false))) {
     hak_misuse_met("malloc", freed ? HAK_MISUSE_NOT_ZERO : HAK_MISUSE_FREED_SEAL, block);
-    return NULL; /* the block leaks */
+    block = NULL; /* it leaks */
+  } else {
+    hak_seal_put(block, size, base, (uint32_t)bytes, data);
   }
-  hak_seal_put(block, size, base, (uint32_t)bytes, data);
-  hak_set_inside(quarantine, false);
+  hak_quarantine_leave(quarantine);
   return block;
 }
 

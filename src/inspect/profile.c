@@ -285,8 +285,11 @@ void hak_profile_start_up(bool (*holds_lock)(void)) {
   hak_profile_start(mean_bytes == HAK_OPTION_AUTO ? 0 : (size_t)mean_bytes);
 }
 
-void hak_profile_at_exit(void) {
-  if (writes_at_exit() && atomic_load_explicit(&started_ns, memory_order_relaxed) != 0) {
+void hak_profile_at_exit(bool inside) {
+  bool due = writes_at_exit() && atomic_load_explicit(&started_ns, memory_order_relaxed) != 0;
+  if (due && inside) {
+    hak_text_say("hakmem: no profile at exit: a signal handler ended the process during a call of the heap\n");
+  } else if (due) {
     write_due("at exit");
   }
 }

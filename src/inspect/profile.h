@@ -14,4 +14,5 @@ void hak_profile_write_due(void);
 
 /* Apply the start-up options. `holds_lock`: whether the calling thread holds any lock of the heap. */
 void hak_profile_start_up(bool (*holds_lock)(void));
-void hak_profile_at_exit(void);
+/* `inside`: a signal handler ends the process while the thread holds a lock: there is no profile. */
+void hak_profile_at_exit(bool inside);

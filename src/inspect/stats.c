@@ -239,8 +239,12 @@ static void report_os_calls(hak_stats_t *stats) {
   hak_text_report(&text);
 }
 
-void hak_stats_at_exit(void) {
+void hak_stats_at_exit(bool inside) {
   bool all = hak_option(HAK_OPTION_STATS), os_calls = hak_option(HAK_OPTION_OS_STATS);
+  if (inside && (all || os_calls)) {
+    hak_text_say("hakmem: no statistics: a signal handler ended the process during a call of the heap\n");
+    return;
+  }
   hak_stats_t *stats = all || os_calls ? hak_stats_take() : NULL;
   if (stats && all) {
     hak_text_t text = as_text(stats);

@@ -58,5 +58,6 @@ extern hak_lock_t hak_stats_lock;
  * length. */
 size_t hak_stats_tell(char *buffer, size_t capacity, void (*put)(hak_text_t *text, const hak_stats_t *stats));
 
-/* Write the reports that the options ask for when the process ends. */
-void hak_stats_at_exit(void);
+/* Write the reports that the options ask for when the process ends. `inside`: a signal handler ends it while the thread
+ * holds a lock: there are no figures. */
+void hak_stats_at_exit(bool inside);

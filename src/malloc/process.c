@@ -219,12 +219,13 @@ static void start(void) {
 __attribute__((section(".init_array.00000"), used)) static void (*const starts_first)(void) = start;
 
 __attribute__((destructor(101))) static void end(void) {
-  if (!hak_misuse_is_reported()) { /* else a handler of SIGABRT ends the process */
-    hak_heap_verify_mine("free");  /* the last chance to notice a double free */
+  bool inside = holds_a_lock();               /* a signal handler ends the process during a call of the heap */
+  if (!inside && !hak_misuse_is_reported()) { /* else a handler of SIGABRT ends the process */
+    hak_heap_verify_mine("free");             /* the last chance to notice a double free */
     hak_hardened_verify("exit");
   }
   if (!HAK_MINIMAL) {
-    hak_profile_at_exit();
-    hak_stats_at_exit();
+    hak_profile_at_exit(inside);
+    hak_stats_at_exit(inside);
   }
 }

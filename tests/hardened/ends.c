@@ -1,5 +1,6 @@
 /* The end of a process in the middle of a change, while the profile checks every block. Usage: ends CASE BYTES.
  * thread: a thread that only uses blocks of this size goes on while the process ends; signal: a handler ends it;
+ * many: the same, while hundreds of blocks come and go, so that it often meets slabs that change;
  * fork: the parent's thread is in the middle of a change; unforked: the program keeps a block's pages from its child;
  * protected: it takes access to blocks' pages away.
  */
@@ -14,7 +15,7 @@
 
 #include "check.h"
 
-enum { CHILDREN = 40, PAGE = 4096 };
+enum { CHILDREN = 40, CHILDREN_OF_MANY = 120, MANY_BLOCKS = 300, PAGE = 4096 };
 
 static size_t bytes;
 static _Atomic int started;
@@ -32,6 +33,19 @@ static void *use(void *unused) {
   return kept;
 }
 
+static void use_many(void) {
+  for (size_t times = 0; times < SIZE_MAX; times++) {
+    char *volatile blocks[MANY_BLOCKS];
+    for (int i = 0; i < MANY_BLOCKS; i++) {
+      blocks[i] = malloc(bytes);
+      memset(blocks[i], 7, bytes);
+    }
+    for (int i = 0; i < MANY_BLOCKS; i++) {
+      free(blocks[i]);
+    }
+  }
+}
+
 static void start_thread(void) {
   pthread_t thread;
   CHECK(pthread_create(&thread, NULL, use, NULL) == 0);
@@ -43,6 +57,11 @@ static void start_thread(void) {
 static void end(int unused) {
   (void)unused;
   exit(0);
+}
+
+static void end_soon(int microseconds) {
+  struct itimerval timer = {.it_value = {0, microseconds}};
+  CHECK(signal(SIGALRM, end) != SIG_ERR && setitimer(ITIMER_REAL, &timer, NULL) == 0);
 }
 
 /* Blocks that begin with a page, whose pages have no access when they are freed, resized, or the process ends. */
@@ -62,9 +81,11 @@ static void in_child(const char *name, int child) {
     start_thread();
     usleep((useconds_t)child * 10);
   } else if (strcmp(name, "signal") == 0) {
-    struct itimerval timer = {.it_value = {0, 1000 + child * 10}};
-    CHECK(signal(SIGALRM, end) != SIG_ERR && setitimer(ITIMER_REAL, &timer, NULL) == 0);
+    end_soon(1000 + child * 10);
     use(NULL);
+  } else if (strcmp(name, "many") == 0) {
+    end_soon(1000 + child * 37);
+    use_many();
   }
   exit(0);
 }
@@ -84,7 +105,7 @@ int main(int count, char **arguments) {
     protect();
     exit(0);
   }
-  for (int child = 0; child < CHILDREN; child++) {
+  for (int child = 0; child < (strcmp(name, "many") == 0 ? CHILDREN_OF_MANY : CHILDREN); child++) {
     int status;
     pid_t id = fork();
     if (id == 0) {

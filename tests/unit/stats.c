@@ -165,7 +165,7 @@ static void text_has_a_row_for_every_class(void) {
 }
 
 static void print_nothing(void) {
-  hak_stats_at_exit();
+  hak_stats_at_exit(false);
 }
 
 static void print_both(void) {
