@@ -269,3 +269,19 @@ def test_a_line_without_noise_has_its_slope_as_interval(level, slope, begin_s):
     found = drift.theil_sen(t, level + slope * t)
     error = 1e-6 * max(abs(slope), abs(level))
     assert (found.low, found.high) == pytest.approx((slope, slope), abs=error)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize(("begin_s", "slope", "level", "size"), [(0, 0.0, 1e9, 2e-7), (1e9, 1.1, -1.1e9, 2e-5)])
+def test_what_rounding_leaves_of_large_numbers_is_no_memory(begin_s, slope, level, size, sign):
+    """Long stays on two levels would leave too few effective samples; here they are smaller than what numbers of the
+    level's size, or of the slope times the time, are rounded to after some thousand terms."""
+    t = begin_s + np.arange(600.0)
+    y = sign * (level + slope * t + size * (np.arange(600) // 150 % 2))
+    found = drift.theil_sen(t, y)
+    assert (found.low, found.high) == pytest.approx((sign * slope, sign * slope), abs=1e-6)
+    assert drift.theil_sen(t, y + 1000 * (np.arange(600) // 150 % 2)).high == INF
+
+
+def test_a_slope_in_another_unit():
+    assert drift.Slope(2.0, 1.0, 5.0).times(60) == drift.Slope(120.0, 60.0, 300.0)

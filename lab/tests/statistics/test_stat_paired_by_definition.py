@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal, norm
+from scipy.stats import t as student
 
 from hakmem_lab.judge.statistics import paired
 from hakmem_lab.judge.statistics.paired import (
@@ -41,6 +42,33 @@ def test_the_ends_are_the_averages_that_enumeration_gives(n, level):
     found, walsh = paired_interval(d, level), averages(d)
     assert (found.low, found.high) == pytest.approx((walsh[rank - 1], walsh[-rank]) if rank else (-INF, INF))
     assert (found.estimate, found.level, found.n) == pytest.approx((np.median(walsh), level, n))
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 12])
+def test_the_distribution_of_the_statistic_is_that_of_all_signs(n):
+    sums, size = enumerated(n), n * (n + 1) // 2 + 1
+    exact = [(sums <= w).mean() for w in range(size)]
+    assert paired._exact_cdf(n)[:size] == pytest.approx(exact)
+
+
+def test_an_interval_in_a_results_form_has_ratios():
+    found = Interval(math.log(1.5), math.log(1.25), math.log(2.0), 0.9, 7)
+    ends = {"estimate": 0.5, "ci_low": 0.25, "ci_high": 1.0}
+    assert found.ends() == pytest.approx(ends)
+    assert found.row() == pytest.approx(ends | {"level": 0.9})
+    assert (found.ratio().level, found.ratio().n) == (0.9, 7)
+
+
+@pytest.mark.parametrize(("freedom", "level"), [(3, 0.95), (40, 0.8)])
+def test_an_interval_of_student_is_that_of_scipy(freedom, level):
+    found = Interval.of_student(0.5, 0.1, freedom, level, 9)
+    assert (found.low, found.high) == pytest.approx(student.interval(level, freedom, 0.5, 0.1))
+    assert (found.estimate, found.level, found.n) == (0.5, level, 9)
+
+
+def test_a_ratio_too_large_for_a_float_is_the_largest_one():
+    assert paired.as_ratio(1e4) == paired.as_multiple(1e4) == np.finfo(float).max
+    assert (paired.as_multiple(0.0), paired.as_multiple(math.log(3))) == pytest.approx((1.0, 3.0))
 
 
 def test_a_level_that_is_just_reached_is_reached():

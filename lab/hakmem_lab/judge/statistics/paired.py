@@ -161,7 +161,8 @@ class WalshAverages:
         self.size = self.n * (self.n + 1) // 2
         self._all: np.ndarray | None = None
         if self.n <= DIRECT_LIMIT:
-            first, second = (indices[: self.size] for indices in _pair_indices(1 << (self.n - 1).bit_length()))
+            bits = (self.n - 1).bit_length()
+            first, second = (indices[: self.size] for indices in _pair_indices(1 << bits))
             self._all = np.sort((self._sorted[first] + self._sorted[second]) / 2)
 
     def count_at_most(self, value: float) -> int:
@@ -191,8 +192,7 @@ class WalshAverages:
         return float(((x[found] + x[partner[found]]) / 2).min())
 
     def median(self) -> float:
-        lower = self.order_statistic((self.size + 1) // 2)
-        return lower if self.size % 2 else (lower + self.order_statistic(self.size // 2 + 1)) / 2
+        return (self.order_statistic((self.size + 1) // 2) + self.order_statistic(self.size // 2 + 1)) / 2
 
 
 @lru_cache(maxsize=8)
