@@ -1,5 +1,6 @@
 """The verdict on two arms from records, and the plan for an effect that is to be detected."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,7 +11,7 @@ from hakmem_lab.judge.statistics import further, power, verdict
 from hakmem_lab.judge.statistics.means import ratio_of_means
 from hakmem_lab.judge.statistics.paired import as_ratio
 from hakmem_lab.judge.statistics.plan import Plan
-from hakmem_lab.judge.two_arms import also_changed, decide, means_of, means_row, shared
+from hakmem_lab.judge.two_arms import also_changed, decide, judged_row, means_of, means_row, shared
 from hakmem_lab.judge.words import BESIDE
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.run import endings
@@ -114,6 +115,50 @@ def test_the_other_metrics_share_alpha_by_a_plan_of_their_own(sides, share):
         assert (row["estimate"], row["ci_low"], row["ci_high"]) == pytest.approx(
             (expected.estimate, expected.low, expected.high)
         )
+
+
+def test_the_row_of_a_verdict_has_the_facts_that_explain_it():
+    wall, cpu = figures()
+    rail = header(guardrails={"cpu": 0.001})
+    found = decide(rail, blocks_of(wall, cpu), ("c", "t"), PLAN)
+    ends = found.interval.row() | {"control": "c", "treatment": "t", "name": "t against c", "metric": "wall"}
+    row = judged_row(found, ("c", "t"), "wall")
+    assert {key: row[key] for key in ends} == pytest.approx(ends)
+    narrow = found.equivalence.ratio()
+    assert (row["equivalence_low"], row["equivalence_high"]) == pytest.approx((narrow.low, narrow.high))
+    assert (row["verdict"], row["blocks"], row["least_blocks"]) == (str(found.verdict), 12, found.least)
+    assert row["uncorrected"] == pytest.approx(as_ratio(found.plain))
+    facts = ("at_least_margin", "torn", "mean_open", "consistent", "vetoed_by")
+    assert [row[key] for key in facts] == [False, False, False, True, ["cpu"]]
+    torn = judged_row(replace(found, torn=True, mean_open=True, consistent=False), ("c", "t"), "wall")
+    assert [torn[key] for key in facts] == [False, True, True, False, ["cpu"]]
+
+
+def test_metrics_that_the_blocks_lack_come_from_those_beside_them():
+    """The blocks know the processor time alone, and eight more blocks, one by one, the wall time as well."""
+    wall, cpu = figures()
+    apart = [{name: [each | {"wall_s": None, "metrics": {}} for each in runs] for name, runs in block.items()}
+             for block in blocks_of(wall, cpu)]  # fmt: skip
+    beside = blocks_of(*figures(4, 8))
+    head = header(metric="faults") | {"arms": [{"name": name} for name in "ct"]}
+    decision = {"t": decide(header(metric="cpu"), apart, ("c", "t"), PLAN)}
+
+    def rows(*more, **words):
+        found = also_changed(head, apart, decision, PLAN, ("wall", "cpu"), *more, **words)
+        return {row["metric"]: (row["estimate"], row.get("schedule")) for row in found}
+
+    (alone,) = rows().items()
+    both = rows(beside=beside)
+    assert alone == ("cpu", pytest.approx((both["cpu"][0], None)))
+    expected = further.plan_of(PLAN).judged(ratios(figures(4, 8)[0]), 0.02).interval.estimate
+    assert both["wall"] == (pytest.approx(as_ratio(expected)), "one-by-one") and list(both) == ["wall", "cpu"]
+
+
+def test_the_figures_beside_a_verdict_have_all_of_their_alpha_where_nothing_is_said():
+    blocks, head = blocks_of(*figures()), header() | {"arms": [{"name": name} for name in "ct"]}
+    decision = {"t": decide(head, blocks, ("c", "t"), PLAN)}
+    assert also_changed(head, blocks, decision, PLAN) == also_changed(head, blocks, decision, PLAN, share=1.0)
+    assert also_changed(head, blocks, decision, PLAN) != also_changed(head, blocks, decision, PLAN, share=0.5)
 
 
 class Session:
