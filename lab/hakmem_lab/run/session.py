@@ -78,6 +78,7 @@ class Session(Recorder[AnyBlockSpec]):
         self._together: Together | None = None
         self.picked = False  # the trials chose the metric
         self._proven = False  # a block has ended well on this schedule
+        self._failed_alone: set[str] = set()  # arms that failed in their trial
         self.watch(arms)
 
     def release(self) -> None:
@@ -144,6 +145,7 @@ class Session(Recorder[AnyBlockSpec]):
                 continue
             if trial.get("lost"):
                 raise LabError(trial["why"])
+            self._failed_alone.add(arm.name)
             failed = f"{arm.name}: {self.said_of(arm)}: {trial['why']}"
             if self.needed is None or arm.name in self.needed:
                 raise LabError(failed)
@@ -357,7 +359,7 @@ class Session(Recorder[AnyBlockSpec]):
     def _must_part(self, failed: dict, times: int) -> bool:
         """Goes on one by one where the arms cannot run together, although each of them could run alone: they write the
         same file, use the same port, or choose their processors."""
-        cannot = failed["why"] == MOVED or times == ATTEMPTS
+        cannot = failed["why"] == MOVED or (times == ATTEMPTS and failed["arm"] not in self._failed_alone)
         if self._proven or self.chosen.name != schedule.TOGETHER or self.spec.schedule != "auto" or not cannot:
             return False
         self.follow(Chosen(schedule.ONE_BY_ONE, f"together, {failed['arm']} failed: {failed['why']}"))

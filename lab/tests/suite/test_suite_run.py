@@ -93,6 +93,18 @@ def test_every_round_has_a_block_of_each_workload_under_each_condition(here, car
     assert "against each, on a used heap, and below it" in " ".join(shown.split())
 
 
+def test_a_figure_that_depends_on_the_neighbours_keeps_the_sides_apart(here, card, records):
+    busy = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; echo took 7"
+    path = card(
+        rate_workload("alone", busy, metric="cpu", higher_is_better=False, also={"p99": r"regex:took (\d+)"}),
+        rate_workload("shared", busy, metric="cpu", higher_is_better=False),
+    )
+    assert here("suite", path, "--allocators", SUBJECT, "glibc", "--max-blocks", "1", "--quiet").status == 0
+    found = {event["workload"]: event["schedule"] for event in records("event", what="schedule")}
+    assert found["alone"] == "one-by-one"
+    assert found["shared"] == "together" or "busy" in records("event", workload="shared", what="schedule")[0]["text"]
+
+
 def test_an_arm_that_crashes_in_its_trial_takes_no_part_and_the_others_do(here, card):
     path = card(rate_workload("first", '[ "$RATE" = 900 ] && kill -SEGV $$; ' + SCRIPT))
     answer = here("suite", path, "--quiet", "--json", "-")
@@ -100,6 +112,16 @@ def test_an_arm_that_crashes_in_its_trial_takes_no_part_and_the_others_do(here, 
     (row,) = [row for row in answer.result()["suite"]["rows"] if row["metric"] == "speed"]
     assert row["arms"]["glibc,RATE=1000"]["ratio"] == pytest.approx(1.1)
     assert any("glibc,RATE=900" in text and "SIGSEGV" in text for text in answer.result()["warnings"]), answer.result()
+
+
+def test_an_arm_that_crashes_alone_does_not_part_the_others(here, card, records):
+    script = '[ "$RATE" = 900 ] && kill -SEGV $$; i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done'
+    path = card(rate_workload("first", script, metric="cpu", higher_is_better=False))
+    words = ("--allocators", SUBJECT, "glibc", "glibc,RATE=900", "--max-blocks", "1", "--quiet", "--json", "-")
+    found = here("suite", path, *words).result()
+    schedules = {event["schedule"] for event in records("event", what="schedule")}
+    assert len(schedules) == 1 and found["final"]
+    assert "glibc" in next(row for row in found["suite"]["rows"] if row["metric"] == "speed")["arms"]
 
 
 def test_only_some_workloads_and_other_allocators(here, card, records):
