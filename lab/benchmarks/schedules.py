@@ -1,4 +1,5 @@
-"""What schedules measure: python benchmarks/schedules.py aa|bias|sharing [--blocks N]. Prints a table; keeps nothing.
+"""What schedules measure: python benchmarks/schedules.py aa|bias|sharing [--blocks N] [--sets KIB,...]. Prints a
+table; keeps nothing. Blocks of the schedules that a row compares alternate, so that both meet the same machine.
 
 aa: the spread of a block of four runs of one program against itself, for each schedule. bias: the effect that a block
 shows for a known amount of further work or of further cache misses, for working sets of 32 KiB to 1 GiB. sharing: what
@@ -13,7 +14,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from hakmem_lab.judge.statistics.paired import as_ratio, block_log_ratio
@@ -27,9 +28,11 @@ from hakmem_lab.run.together import Together
 from hakmem_lab.run.workload import Workload
 from hakmem_lab.system import machine
 
-WORK = Path(__file__).with_name("work.c")
+WORK, SHARING = (Path(__file__).with_name(name) for name in ("work.c", "sharing.c"))
 PRINTED = Metric(r"regex:^([0-9.]+)")
 SETS_KIB = (32, 256, 1 << 10, 8 << 10, 32 << 10, 128 << 10, 1 << 20)
+KINDS, PINNED = ("chase", "stream"), ("one by one, pinned", "together")
+ROUNDS = 3  # of a block of `sharing`
 EXTRA_PERCENT = (0, 1, 2, 5)
 MISSES = 2000  # further misses in a million steps
 TARGET_S, TRIAL_STEPS, MILLION = 0.08, 1_000_000, 1_000_000
@@ -74,6 +77,19 @@ def measured(first: Sequence[str], second: Sequence[str], metric: Metric) -> dic
     }
 
 
+def alternating(ways: Mapping[str, Blocks], names: Sequence[str], blocks: int) -> dict[str, list[float]]:
+    """The log-ratios of so many blocks of each of these ways, one block of each in turn."""
+    found: dict[str, list[float]] = {way: [] for way in names}
+    for _ in range(blocks):
+        for way in random.sample(names, len(names)):
+            found[way] += ways[way](1)
+    return found
+
+
+def size(kib: int) -> str:
+    return f"{kib} KiB" if kib < 1024 else f"{kib >> 10} MiB"
+
+
 def shown(ratios: Sequence[float]) -> str:
     """The mean effect with its standard error, in percent."""
     error = statistics.stdev(ratios) / math.sqrt(len(ratios))
@@ -108,43 +124,47 @@ def steps_for(kind: str, kib: int, took_s: float) -> int:
     return STEPS.setdefault((kind, kib), round(TRIAL_STEPS * TARGET_S / took_s))
 
 
-def print_bias(blocks: int, work: Path) -> None:
+def print_bias(blocks: int, work: Path, sets: Sequence[int]) -> None:
     heads = [f"{extra} % more" for extra in EXTRA_PERCENT] + [f"{MISSES / MILLION:.1%} misses"]
     print(f"| set | schedule | {' | '.join(heads)} |\n|---|---|{'---:|' * len(heads)}")
-    for kind in ("chase", "stream"):
-        for kib in SETS_KIB:
+    for kind in KINDS:
+        for kib in sets:
             base = work_command(work, kind, kib)
             others = [work_command(work, kind, kib, extra) for extra in EXTRA_PERCENT]
             others += [work_command(work, kind, kib, 0, MISSES)]
-            size = f"{kib} KiB" if kib < 1024 else f"{kib >> 10} MiB"
-            for way in ("one by one, pinned", "together"):
-                cells = [shown(measured(base, other, PRINTED)[way](blocks)) for other in others]
-                print(f"| {kind} {size} | {way} | {' | '.join(cells)} |", flush=True)
+            found = [alternating(measured(base, other, PRINTED), PINNED, blocks) for other in others]
+            for way in PINNED:
+                print(f"| {kind} {size(kib)} | {way} | {' | '.join(shown(each[way]) for each in found)} |", flush=True)
 
 
-def print_sharing(blocks: int, work: Path) -> None:
-    """How much more a side with a large working set needs together than alone, measured against one of 32 KiB."""
-    print("| set | alone: time ÷ that of 32 KiB | together | together ÷ alone |\n|---|---:|---:|---:|")
-    small = work_command(work, "chase", SETS_KIB[0])
-    for kib in SETS_KIB:
-        ways = measured(small, work_command(work, "chase", kib), PRINTED)
-        alone, together = (ways[way](blocks) for way in ("one by one, pinned", "together"))
-        apart = statistics.fmean(together) - statistics.fmean(alone)
-        error = math.sqrt(sum(statistics.variance(each) / len(each) for each in (alone, together)))
-        size = f"{kib} KiB" if kib < 1024 else f"{kib >> 10} MiB"
-        levels = [f"{math.exp(statistics.fmean(each)):.3f}" for each in (alone, together)]
-        print(f"| {size} | {' | '.join(levels)} | {100 * as_ratio(apart):+.1f} ± {100 * error:.1f} % |", flush=True)
+def print_sharing(blocks: int, work: Path, sets: Sequence[int]) -> None:
+    """How much more a set costs beside another one than alone, in rounds of sharing.c: so many for each block."""
+    rounds, beside = work.with_name("sharing"), machine.separate_processors(sorted(os.sched_getaffinity(0)), 1)[0]
+    subprocess.run(["cc", "-O2", "-o", rounds, SHARING], check=True)
+    print("| first | second | second more than alone | first more than alone | difference |\n|---|---|---:|---:|---:|")
+    pairs = [(("chase", SETS_KIB[0]), (kind, kib)) for kind in KINDS for kib in sets]
+    pairs += [((kind, sets[-1]), (kind, sets[-1])) for kind in KINDS]
+    for pair in pairs:
+        words = [rounds, str(beside), str(ROUNDS * blocks), *(str(word) for each in pair for word in each)]
+        rows = [[*map(float, line.split())] for line in subprocess.check_output(words, text=True).splitlines()]
+        more = [(math.log(row[2] / row[0]), math.log(row[3] / row[1])) for row in rows]
+        cells = [shown([each[1] for each in more]), shown([each[0] for each in more]), shown([b - a for a, b in more])]
+        print(f"| {' | '.join(f'{kind} {size(kib)}' for kind, kib in pair)} | {' | '.join(cells)} |", flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("table", choices=["aa", "bias", "sharing"])
     parser.add_argument("--blocks", type=int, default=16)
+    parser.add_argument("--sets", type=lambda text: [*map(int, text.split(","))], default=SETS_KIB, metavar="KIB,...")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="hak-") as folder:
         work = Path(folder) / "work"
         subprocess.run(["cc", "-O2", "-o", work, WORK], check=True)
-        {"aa": print_aa, "bias": print_bias, "sharing": print_sharing}[asked.table](asked.blocks, work)
+        if asked.table == "aa":
+            print_aa(asked.blocks, work)
+        else:
+            {"bias": print_bias, "sharing": print_sharing}[asked.table](asked.blocks, work, asked.sets)
 
 
 if __name__ == "__main__":
