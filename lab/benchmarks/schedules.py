@@ -28,11 +28,9 @@ from hakmem_lab.run.together import Together
 from hakmem_lab.run.workload import Workload
 from hakmem_lab.system import machine
 
-WORK, SHARING = (Path(__file__).with_name(name) for name in ("work.c", "sharing.c"))
+WORK = Path(__file__).with_name("work.c")
 PRINTED = Metric(r"regex:^([0-9.]+)")
 SETS_KIB = (32, 256, 1 << 10, 8 << 10, 32 << 10, 128 << 10, 1 << 20)
-KINDS, PINNED = ("chase", "stream"), ("one by one, pinned", "together")
-ROUNDS = 3  # of a block of `sharing`
 EXTRA_PERCENT = (0, 1, 2, 5)
 MISSES = 2000  # further misses in a million steps
 TARGET_S, TRIAL_STEPS, MILLION = 0.08, 1_000_000, 1_000_000
@@ -77,17 +75,13 @@ def measured(first: Sequence[str], second: Sequence[str], metric: Metric) -> dic
     }
 
 
-def alternating(ways: Mapping[str, Blocks], names: Sequence[str], blocks: int) -> dict[str, list[float]]:
-    """The log-ratios of so many blocks of each of these ways, one block of each in turn."""
-    found: dict[str, list[float]] = {way: [] for way in names}
+def alternating(ways: Mapping[str, Blocks], blocks: int) -> dict[str, list[float]]:
+    """The log-ratios of so many blocks of each way, one block of each in turn."""
+    found: dict[str, list[float]] = {way: [] for way in ways}
     for _ in range(blocks):
-        for way in random.sample(names, len(names)):
+        for way in random.sample(list(ways), len(ways)):
             found[way] += ways[way](1)
     return found
-
-
-def size(kib: int) -> str:
-    return f"{kib} KiB" if kib < 1024 else f"{kib >> 10} MiB"
 
 
 def shown(ratios: Sequence[float]) -> str:
@@ -127,29 +121,34 @@ def steps_for(kind: str, kib: int, took_s: float) -> int:
 def print_bias(blocks: int, work: Path, sets: Sequence[int]) -> None:
     heads = [f"{extra} % more" for extra in EXTRA_PERCENT] + [f"{MISSES / MILLION:.1%} misses"]
     print(f"| set | schedule | {' | '.join(heads)} |\n|---|---|{'---:|' * len(heads)}")
-    for kind in KINDS:
+    for kind in ("chase", "stream"):
         for kib in sets:
             base = work_command(work, kind, kib)
             others = [work_command(work, kind, kib, extra) for extra in EXTRA_PERCENT]
             others += [work_command(work, kind, kib, 0, MISSES)]
-            found = [alternating(measured(base, other, PRINTED), PINNED, blocks) for other in others]
-            for way in PINNED:
-                print(f"| {kind} {size(kib)} | {way} | {' | '.join(shown(each[way]) for each in found)} |", flush=True)
+            size = f"{kib} KiB" if kib < 1024 else f"{kib >> 10} MiB"
+            found = [alternating(beside(measured(base, other, PRINTED)), blocks) for other in others]
+            for way in found[0]:
+                print(f"| {kind} {size} | {way} | {' | '.join(shown(each[way]) for each in found)} |", flush=True)
+
+
+def beside(ways: Mapping[str, Blocks]) -> dict[str, Blocks]:
+    """The two ways that differ only in sharing a processor."""
+    return {way: ways[way] for way in ("one by one, pinned", "together")}
 
 
 def print_sharing(blocks: int, work: Path, sets: Sequence[int]) -> None:
-    """How much more a set costs beside another one than alone, in rounds of sharing.c: so many for each block."""
-    rounds, beside = work.with_name("sharing"), machine.separate_processors(sorted(os.sched_getaffinity(0)), 1)[0]
-    subprocess.run(["cc", "-O2", "-o", rounds, SHARING], check=True)
-    print("| first | second | second more than alone | first more than alone | difference |\n|---|---|---:|---:|---:|")
-    pairs = [(("chase", SETS_KIB[0]), (kind, kib)) for kind in KINDS for kib in sets]
-    pairs += [((kind, sets[-1]), (kind, sets[-1])) for kind in KINDS]
-    for pair in pairs:
-        words = [rounds, str(beside), str(ROUNDS * blocks), *(str(word) for each in pair for word in each)]
-        rows = [[*map(float, line.split())] for line in subprocess.check_output(words, text=True).splitlines()]
-        more = [(math.log(row[2] / row[0]), math.log(row[3] / row[1])) for row in rows]
-        cells = [shown([each[1] for each in more]), shown([each[0] for each in more]), shown([b - a for a, b in more])]
-        print(f"| {' | '.join(f'{kind} {size(kib)}' for kind, kib in pair)} | {' | '.join(cells)} |", flush=True)
+    """How much more a side with a large working set needs together than alone, measured against one of 32 KiB."""
+    print("| set | alone: time ÷ that of 32 KiB | together | together ÷ alone |\n|---|---:|---:|---:|")
+    small = work_command(work, "chase", SETS_KIB[0])
+    for kib in sets:
+        ways = beside(measured(small, work_command(work, "chase", kib), PRINTED))
+        alone, together = alternating(ways, blocks).values()
+        apart = statistics.fmean(together) - statistics.fmean(alone)
+        error = math.sqrt(sum(statistics.variance(each) / len(each) for each in (alone, together)))
+        size = f"{kib} KiB" if kib < 1024 else f"{kib >> 10} MiB"
+        levels = [f"{math.exp(statistics.fmean(each)):.3f}" for each in (alone, together)]
+        print(f"| {size} | {' | '.join(levels)} | {100 * as_ratio(apart):+.1f} ± {100 * error:.1f} % |", flush=True)
 
 
 def main() -> None:
