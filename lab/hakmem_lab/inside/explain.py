@@ -338,7 +338,11 @@ def block(subject: str, address: str, stop: bool = False) -> dict:
         raise LabError(f"--block: {address} is beyond all addresses")
     if subject.isdecimal():
         with Process(int(subject)) as memory:
-            return blocks.at(memory, layout.find(memory), place, stop)
+            try:
+                found = layout.find(memory)
+            except layout.NotServed:
+                return unserved.at(memory, place)
+            return blocks.at(memory, found, place, stop)
     with Core(_file(subject, stop)) as file:
         return blocks.at(file, layout.find(file), place, stop)
 

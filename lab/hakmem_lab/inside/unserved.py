@@ -1,4 +1,4 @@
-"""A reading of a process that another allocator serves: its resident memory by kind of mapping.
+"""A process that another allocator serves: its resident memory by kind of mapping, and the mapping of an address.
 
 The rows have the names of a reading of hakmem, so that two readings can be compared.
 """
@@ -11,6 +11,18 @@ from hakmem_lab.inside.memory import Process, parse, total
 
 ROWS = ("stacks", "code", "files", owners.ANONYMOUS)
 KIB = 1024
+OTHER = "another allocator serves it: hak profile {} shows which code holds its blocks"
+
+
+def at(memory: Process, address: int) -> dict:
+    """What `hak explain --block` says of an address: its mapping, since the blocks in it are not known."""
+    found = (area for area in parse(memory.text("smaps")) if area.mapping.start <= address < area.mapping.end)
+    if (area := next(found, None)) is None:
+        return {"address": hex(address), "what": "in no mapping of the process"}
+    each = area.mapping
+    sizes = f"{area.rss // KIB:,} of {(each.end - each.start) // KIB:,} KiB resident"
+    what = f"in {each.path or 'anonymous memory'} at {each.start:#x}, {each.permissions}, {sizes}"
+    return {"address": hex(address), "what": f"{what}; {OTHER.format(memory.pid)}"}
 
 
 def reading(memory: Process) -> dict:

@@ -45,6 +45,24 @@ def test_the_difference_of_two_readings(start, made, here, tmp_path):
     assert re.search(r"classes, since .*\+", two.out)
 
 
+def test_what_is_known_of_a_process_on_another_allocator(start, made, here):
+    """The mapping of an address, and that there are no options, beside the command that shows more."""
+    pid = start(made("known.c"), preload=False).pid
+    more = f"another allocator serves it: hak profile {pid} shows which code holds its blocks"
+    heap = next(line for line in Path(f"/proc/{pid}/maps").read_text().splitlines() if line.endswith("[heap]"))
+    at = f"0x{heap.partition('-')[0]}"
+    said = here("explain", "--block", at, pid).out
+    assert re.match(rf"{at}: in \[heap\] at {at}, rw-p, [\d,]+ of [\d,]+ KiB resident; {more}\n$", said)
+    assert here("explain", "--block", "0x10", pid).out == "0x10: in no mapping of the process\n"
+    found = Watch(Subject(pid))
+    found.read()
+    console = Console(file=io.StringIO(), width=120)
+    for key, wanted in (("c", more), ("o", f"it has no options of hakmem: {more}")):
+        found.key(key)
+        console.print(live.screen(found, 40))
+        assert wanted in console.file.getvalue()
+
+
 @pytest.mark.parametrize("text", ["", "no JSON", "[1]", "{}", '{"schema": "hakmem-explain 0"}', "[" * 100000])
 def test_a_reading_that_is_none(start, made, here, tmp_path, text):
     file = tmp_path / "reading.json"
@@ -225,20 +243,20 @@ def test_a_signal_that_comes_meanwhile_is_not_lost(start, made):
         os.kill(program.pid, signal.SIGTERM)
         time.sleep(0.05)
         assert program.process.poll() is None
-    assert program.process.wait(20) == -signal.SIGTERM
+    assert program.process.wait(600) == -signal.SIGTERM
 
 
 def test_a_thread_that_cannot_be_stopped_holds_nobody_up(start, made, begin):
     """The thread waits for its vfork child. The wait cannot be interrupted, and the thread changes nothing in it."""
     program = start(made("vfork.c"))
     hak = begin("explain", "--stop", program.pid)
-    out, err = hak.communicate(timeout=30)
+    out, err = hak.communicate(timeout=600)
     assert (hak.returncode, err) == (0, "")
     assert "it was stopped meanwhile" in out
     program.process.stdin.write("\n")
     program.process.stdin.flush()
     assert program._line() == "lives\n"  # the other thread continues; this one does so when the child ends
-    assert program.process.wait(30) == 0
+    assert program.process.wait(600) == 0
 
 
 def test_a_process_that_is_traced_cannot_be_stopped(start, made, here):

@@ -14,6 +14,7 @@ from rich.live import Live
 from rich.text import Text
 
 from hakmem_lab.errors import one_line
+from hakmem_lab.inside.unserved import OTHER
 from hakmem_lab.inside.watch import Watch
 from hakmem_lab.show.terminal import table_of
 from hakmem_lab.show.terminal.process import class_cells, kib, thread_cells
@@ -133,9 +134,8 @@ def _line(watch: Watch) -> Text:
         typed = f"{watch.settings[watch.selected].name} = {watch.typed}_"
         return Text(f"{typed}  (enter: see what it does, escape: leave)", "bold")
     if not watch.reading.get("served", True) and not watch.said:
-        return Text(
-            f"another allocator serves it: hak profile {watch.reading['pid']} shows which code holds its blocks"
-        )
+        none = "it has no options of hakmem: " if watch.view == "options" else ""
+        return Text(none + OTHER.format(watch.reading["pid"]))
     if watch.view == "options" and not watch.said:
         return Text("up and down choose, enter changes")
     return Text(one_line(watch.said))

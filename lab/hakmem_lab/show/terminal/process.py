@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from hakmem_lab.doctor import Report
 from hakmem_lab.errors import one_line
+from hakmem_lab.inside.unserved import OTHER
 from hakmem_lab.show.terminal import number, output, table_of
 
 WIDTH, LEAST_WIDTH = 100, 60
@@ -82,7 +83,7 @@ def headline(result: Mapping) -> str:
     what = f"process {result['pid']}" if "pid" in result else f"core {result['core']}"
     text = f"{what}: {kib(result['rss_kib'])} KiB resident, {kib(result['sum_kib'])} KiB by owner"
     if not result.get("served", True):
-        return f"{text}; another allocator serves it: hak profile {result['pid']} shows which code holds its blocks"
+        return f"{text}; {OTHER.format(result['pid'])}"
     if "core" in result:
         return text + "; of a core, the pages that are not all zeros"
     if result["stopped"]:
