@@ -11,7 +11,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,20 +28,17 @@ from hakmem_lab.trace.contents import counts, ended_early, left_out, until_exec
 SOCKET = "HAK_RECORD_SOCKET"
 NOTICE_S = 3.0
 NOTHING = "nothing was recorded: it allocates nothing, or loses LD_PRELOAD on its way: hak doctor -- COMMAND"
-COMPLETE = "complete, but for what loses LD_PRELOAD on its way (hak doctor finds it)"
 ADDRESS_BYTES = 107  # longest path of a socket
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """The outcome of a recording. end: the JSON object at the end of the trace. preloaded: the recorder was preloaded,
-    so programs that lost LD_PRELOAD are neither recorded nor counted."""
+    """The outcome of a recording. end: the JSON object at the end of the trace."""
 
     path: Path
     trace_bytes: int
     complete: bool
     end: Mapping[str, Any]
-    preloaded: bool = False
 
     @property
     def operations(self) -> int:
@@ -58,14 +55,15 @@ class Recorded:
         return f" ({self.trace_bytes / self.operations:.2f} an operation)" if self.operations else ""
 
     def headline(self) -> str:
+        lost = left_out(self.end)
         words = [
             f"{self._counted()}{self.trace_bytes:,} bytes{self._share()}",
             f"partial: {self.end.get('reason')}" if not self.complete else
             "complete until its exec" if until_exec(self.end) else
             f"complete until {early}" if (early := ended_early(self.end)) else
-            NOTHING if self.operations == 0 else COMPLETE if self.preloaded else "complete",
+            NOTHING if self.operations == 0 else "complete, except for this" if lost else "complete",
         ]  # fmt: skip
-        return f"{self.path}: " + "; ".join([*words, *left_out(self.end)])
+        return f"{self.path}: " + "; ".join([*words, *lost])
 
 
 def _folder() -> tempfile.TemporaryDirectory[str]:
@@ -208,7 +206,7 @@ def command(
         env[SOCKET] = str(collector.socket)
         status = _run(words, workload.argv[0], env, collector, seconds)
         with stopped_by_signals(collector), _said_of_a_wait():
-            return replace(collector.wait(), preloaded=True), status
+            return collector.wait(), status
 
 
 def _said_of_a_wait() -> contextlib.AbstractContextManager[None]:

@@ -164,8 +164,11 @@ def test_a_recording_of_nothing_is_not_called_complete(hak, fakes, path):
 
 
 def test_what_loses_the_preload_is_not_called_complete(hak, tmp_path):
-    """The starter allocates and is recorded. Its child, without the preload, ends before anyone can see it."""
-    script = "import subprocess; subprocess.run(['/bin/true'], env={})"
-    answer = hak("record", "-o", tmp_path / "x.trace", "--", sys.executable, "-c", script)
-    assert answer.status == 0
-    assert "complete, but for what loses LD_PRELOAD on its way" in answer.err
+    """The starter allocates and is recorded. Its child without the preload is named; nothing is said without one."""
+    lost = "subprocess.run(['sleep', '1'], env={})"
+    for run, said in (("", "; complete\n"), (lost, "; complete, except for this; ")):
+        words = ["-o", tmp_path / "x.trace", "--force", "--", sys.executable, "-c", f"import subprocess; {run}"]
+        answer = hak("record", *words)
+        assert answer.status == 0
+        assert said in answer.err
+        assert ("sleep was not recorded (1 process)" in answer.err) == bool(run)

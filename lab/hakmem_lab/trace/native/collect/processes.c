@@ -18,10 +18,22 @@ enum { EVENTS = 64, HELLO_S = 2, TRIES = 100, BACKLOG = 4096 };
 static process_t *first, **last = &first;
 static uint32_t count;
 static uint64_t stack_bytes;
-static int events = -1, listener = -1;
+static int events = -1;
+static int listeners[] = {-1, -1}; // at the path, and at the name for processes in another root folder
 
 process_t *processes_first(void) {
   return first;
+}
+
+static bool listens(int *listener, const struct sockaddr_un *address) {
+  *listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  struct epoll_event event = {.events = EPOLLIN, .data.ptr = listener};
+  return *listener >= 0 && bind(*listener, (const struct sockaddr *)address, sizeof *address) == 0 &&
+         listen(*listener, BACKLOG) == 0 && epoll_ctl(events, EPOLL_CTL_ADD, *listener, &event) == 0;
+}
+
+static bool is_listener(const void *place) {
+  return place == &listeners[0] || place == &listeners[1];
 }
 
 bool processes_open(const char *path, uint64_t bytes) {
@@ -32,13 +44,11 @@ bool processes_open(const char *path, uint64_t bytes) {
     return false;
   }
   strcpy(address.sun_path, path);
-  listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   events = epoll_create1(EPOLL_CLOEXEC);
-  struct epoll_event event = {.events = EPOLLIN, .data.ptr = &listener};
   // Every user who can reach the folder may connect, since a server may change its user before it forks.
-  return listener >= 0 && events >= 0 && bind(listener, (struct sockaddr *)&address, sizeof address) == 0 &&
-         chmod(path, 0666) == 0 && listen(listener, BACKLOG) == 0 &&
-         epoll_ctl(events, EPOLL_CTL_ADD, listener, &event) == 0;
+  bool open = events >= 0 && listens(&listeners[0], &address) && chmod(path, 0666) == 0;
+  address.sun_path[0] = '\0';
+  return open && listens(&listeners[1], &address);
 }
 
 process_t *processes_of(pid_t pid) {
@@ -179,11 +189,11 @@ void processes_serve(int timeout_ms, int control) {
   int got = epoll_wait(events, found, EVENTS, timeout_ms);
   // Ends come before new connections, since the kernel may reuse a process number at once.
   for (int i = 0; i < got; i++)
-    if (found[i].data.ptr != NULL && found[i].data.ptr != &listener)
+    if (found[i].data.ptr != NULL && !is_listener(found[i].data.ptr))
       process_died(found[i].data.ptr);
   for (int i = 0; i < got; i++)
-    if (found[i].data.ptr == &listener)
-      for (int connection; (connection = accept4(listener, NULL, NULL, SOCK_CLOEXEC)) >= 0;)
+    if (is_listener(found[i].data.ptr))
+      for (int connection; (connection = accept4(*(int *)found[i].data.ptr, NULL, NULL, SOCK_CLOEXEC)) >= 0;)
         greet(connection);
 }
 
@@ -215,7 +225,8 @@ bool processes_any(void) {
 
 // Processes that try to connect from now on fail at once, so they do not wait for an answer.
 void processes_stop(void) {
-  close(listener);
+  for (size_t i = 0; i < sizeof listeners / sizeof *listeners; i++)
+    close(listeners[i]);
   for (process_t *process = first; process != NULL; process = process->next)
     if (!process->over)
       process_stop(process);

@@ -69,6 +69,14 @@ static bool home_make(const char *path) {
   return true;
 }
 
+static bool reached(int fd, const struct sockaddr_un *address) {
+  int result;
+  do
+    result = connect(fd, (const struct sockaddr *)address, sizeof *address);
+  while (result != 0 && errno == EINTR);
+  return result == 0;
+}
+
 static int connected(void) {
   int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
   if (fd < 0)
@@ -78,11 +86,10 @@ static int connected(void) {
   setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
   struct sockaddr_un address = {.sun_family = AF_UNIX};
   memcpy(address.sun_path, socket_path, sizeof socket_path);
-  int result;
-  do
-    result = connect(fd, (struct sockaddr *)&address, sizeof address);
-  while (result != 0 && errno == EINTR);
-  if (result == 0)
+  if (reached(fd, &address))
+    return fd;
+  address.sun_path[0] = '\0'; // the name without a file: the process may have another root folder by now
+  if (reached(fd, &address))
     return fd;
   close(fd);
   return -1;
