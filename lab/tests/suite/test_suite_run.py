@@ -68,6 +68,33 @@ def test_workloads_are_measured_in_blocks_and_judged(here, card, records):
     assert records("header")[0]["programs"].keys() == {"first", "second"}
 
 
+def test_a_workload_may_choose_its_schedule(here, card, records):
+    keys = {"metric": "cpu", "command": ["/bin/sh", "-c", "n=0; while [ $n -lt 5000 ]; do n=$((n + 1)); done"]}
+    rows = [table("workload", key=name, title=name, repeat=1, schedule=schedule, **keys)
+            for name, schedule in (("both", "together"), ("turns", "one-by-one"))]  # fmt: skip
+    path = card(*rows, allocators=["glibc", "glibc,A=1"], subject="glibc,A=1", **{"max-blocks": 2})
+    answer = here("suite", path, "--quiet", "--json", "-")
+    assert answer.status == 0, answer.err
+    said = {event["workload"]: event["schedule"] for event in records("event", what="schedule")}
+    assert said == {"both": "together", "turns": "one-by-one"}
+    together = {run["workload"] for run in records("run", phase="measure") if run.get("schedule") == "together"}
+    assert together == {"both"}
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"schedule": "together"}, "workload 'x': 'wall' cannot be measured while the other sides run"),
+        ({"schedule": "together", "metric": "cpu", "also": {"time": "wall"}}, "'wall' cannot be measured"),
+        ({"schedule": "at-once"}, "schedule"),
+    ],
+)
+def test_a_schedule_that_cannot_be(here, card, keys, said):
+    answer = here("suite", card(table("workload", key="x", title="x", command=["/bin/true"], **keys)), "--quiet")
+    assert answer.status == 2
+    assert said in answer.message()
+
+
 def test_the_workloads_take_turns(here, card, records):
     here("suite", card(rate_workload("first"), rate_workload("second")), "--quiet", "--json", "-")
     turns = [(block["block"], block["workload"]) for block in records("block")]

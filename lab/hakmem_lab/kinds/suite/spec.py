@@ -204,6 +204,7 @@ class WorkloadSpec(Model):
     pin: list[int] = Field(default_factory=list)
     timeout: Timeout = 300.0
     repeat: Annotated[int, Field(ge=1, le=1000)] | Literal["auto"] = "auto"
+    schedule: Literal["auto", "together", "one-by-one"] = "auto"
     server: Server | None = None
     ops: TwoLengths | None = None
     arms: dict[str, str] = Field(default_factory=dict)
