@@ -360,14 +360,17 @@ def _several(result: Record, rows: Sequence[Record]) -> Said:
     for wanted in ("GO", "NO-GO"):
         if sizes := [_sized(result, row) for row in kept if row.get("verdict") == wanted]:
             parts.append(listed(sizes))
-    for wanted, text in (("NEUTRAL", "level"), ("INCONCLUSIVE", "not decided")):
-        chosen = [(str(row.get("treatment")), beside(result, row)) for row in kept if row.get("verdict") == wanted]
-        plain = [name for name, besides in chosen if not besides]
-        parts += [f"{listed(plain)} {text}"] if plain else []
-        parts += [_but(f"{name} {text}", besides, "surely ") for name, besides in chosen if besides]
+    level = [(str(row.get("treatment")), beside(result, row)) for row in kept if row.get("verdict") == "NEUTRAL"]
+    plain = [name for name, besides in level if not besides]
+    parts += [f"{listed(plain)} level"] if plain else []
+    parts += [_but(f"{name} level", besides, "surely ") for name, besides in level if besides]
+    undecided = _undecided(result, kept)
+    if undecided:  # the reasons name them
+        parts.append(f"{len(undecided)} not decided" if parts or failed else f"none of {len(undecided)} sides decided")
     parts += map(str, failed.values())
     means = [f"{row.get('treatment')}: {text}." for row in kept for text in _by_the_mean(result, row)]
-    return (about + "; ".join(parts) if parts else ""), [*means, *_not_decided(result, kept)]
+    open_ones = [f"Not decided: {'; '.join(undecided)}."] if undecided else []
+    return (about + "; ".join(parts) if parts else ""), [*means, *open_ones]
 
 
 def _sized(result: Record, row: Record) -> str:
@@ -379,16 +382,18 @@ def _sized(result: Record, row: Record) -> str:
     return _but(text, beside(result, row, -words.sure(row)) if words.sure(row) else [])
 
 
-def _not_decided(result: Record, rows: Sequence[Record]) -> list[str]:
-    """For every undecided arm: what its interval leaves possible, and what prevents a decision."""
+def _undecided(result: Record, rows: Sequence[Record]) -> list[str]:
+    """For every undecided arm: what its interval leaves possible, what prevents a decision, and what is sure beside."""
     parts = []
     for row in rows:
         found = change_of(result, row) if row.get("verdict") == "INCONCLUSIVE" else None
         if found is not None:
             doubts = _doubts(result, row, found)
             told = _but(found.told(), doubts) if found.between else _why_open(result, row, found)
-            parts.append(f"{row.get('treatment')} ({told})")
-    return [f"Not decided: {'; '.join(parts)}."] if parts else []
+            besides = " and ".join(beside(result, row))
+            sure = f", {'and' if doubts else 'but'} surely {besides}" if besides else ""
+            parts.append(f"{row.get('treatment')} ({told}{sure})")
+    return parts
 
 
 def _doubts(result: Record, row: Record, found: Change) -> list[str]:

@@ -14,6 +14,7 @@ from typing import Any
 
 from hakmem_lab.plan.metrics import pattern_name
 
+TOO_FEW = "too few blocks for an interval"
 BEYOND = 1e12  # a change that no measurement gives: shown as infinite
 _POINT = 1e-9  # narrower than this is no interval
 MOST_PLACES = 6
@@ -179,7 +180,7 @@ class Change:
     def told(self) -> str:
         """With the interval: 30 % more peak memory [26, 34]. A change is claimed only if the interval shows it."""
         if not self.between:
-            return f"about {self.text}, too few blocks for an interval" if self.short != NOTHING else self.text
+            return f"about {self.text}, {TOO_FEW}" if self.short != NOTHING else self.text
         if not self.sure:
             return f"no difference shown: {self.between}"
         if self.short == NOTHING:

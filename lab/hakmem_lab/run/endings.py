@@ -10,6 +10,7 @@ On a terminal it rewrites one line; elsewhere it writes a line now and then.
 
 import contextlib
 import errno
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -85,7 +86,17 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
 
-ON_TERMINAL: set[str] = set()  # warnings of this command that a terminal shows already
+SHOWN: set[str] = set()  # warnings of this command that the reader of standard output has seen already
+
+
+def _beside_stdout(stream) -> bool:
+    """Whether standard output goes to the same place: both to terminals, or both to one file or pipe."""
+    if stream.isatty() and sys.stdout.isatty():
+        return True
+    try:
+        return os.path.sameopenfile(stream.fileno(), sys.stdout.fileno())
+    except (OSError, ValueError):  # a stream without a file
+        return False
 
 
 class Progress:
@@ -110,8 +121,8 @@ class Progress:
 
     def warn(self, text: str) -> None:
         """A warning that stays. --quiet does not hide it."""
-        if self._stream.isatty():
-            ON_TERMINAL.add(text)
+        if _beside_stdout(self._stream):
+            SHOWN.add(text)
         self._clear()
         self._write(escaped(f"warning: {text}", but="\n") + "\n")
 

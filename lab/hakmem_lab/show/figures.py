@@ -1,6 +1,6 @@
 """Cells of the tables about a result: its metrics, changes and figures. `judge.explain` has the sentences."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from hakmem_lab.judge import words
@@ -35,6 +35,13 @@ def told(result: Record, row: Record) -> str:
     return found.told() if found else "unknown"
 
 
+def told_cells(result: Record, rows: Iterable[Record]) -> tuple[list[str], str]:
+    """(the same for each row of a table, a note below the table that explains the estimates without an interval)."""
+    found = [told(result, row) for row in rows]
+    short = [text.removesuffix(f", {words.TOO_FEW}") for text in found]
+    return short, f"about: {words.TOO_FEW}" if short != found else ""
+
+
 def cells(result: Record, row: Record) -> list[str]:
     """The same as two cells: the change and its interval."""
     found = change_of(result, row)
@@ -55,8 +62,14 @@ def arms_table(result: Record) -> tuple[list[str], list[Record]]:
 
 def schedules(result: Record) -> list[str]:
     """The schedule of each comparison's blocks; empty texts if sides ran together in none of them."""
-    found = [str(row.get("schedule") or "") for row in result.get("comparisons") or []]
-    return found if TOGETHER in found else [""] * len(found)
+    return [schedule(result, row) for row in result.get("comparisons") or []]
+
+
+def schedule(result: Record, row: Record | None = None) -> str:
+    """The same for one row, by default for the figures of the whole result."""
+    rows = [row or {}, *(result.get("comparisons") or [])]
+    found = [str(each.get("schedule") or result.get("schedule") or "") for each in rows]
+    return found[0] if TOGETHER in found else ""
 
 
 def arm_figures(result: Record, arm: Record, written: Writer, written_own: Writer) -> list[str]:

@@ -68,11 +68,13 @@ OF_GUARDRAIL = {"held": GO, "failed": NO_GO, "open": INCONCLUSIVE}
 
 @dataclass(frozen=True)
 class Judgement:
-    """name: the judged thing, unique in its result. text: the figures, or the sentence of the whole result."""
+    """name: the judged thing, unique in its result. text: the figures, or the sentence of the whole result. schedule:
+    that of the figures, if sides ran together."""
 
     name: str
     verdict: str
     text: str
+    schedule: str = ""
 
 
 def judgements(result: dict) -> list[Judgement]:
@@ -90,7 +92,7 @@ def _whole(result: dict, words: str) -> Iterator[Judgement]:
         first = (result.get("comparisons") or [None])[0]
         names = f"{result['kind']}: {', '.join(arm['name'] for arm in result['arms'])}"
         name = f"{first['name']}: {figures.metric(result, first)}" if first else names
-        yield Judgement(name, result["verdict"], words)
+        yield Judgement(name, result["verdict"], words, figures.schedule(result, first))
 
 
 def _several(result: dict) -> bool:
@@ -111,14 +113,15 @@ def _each(result: dict) -> Iterator[Judgement]:
     for row in result.get("comparisons") or []:
         if row.get("verdict") and (not result["verdict"] or _several(result)):
             name = f"{row['name']}: {figures.metric(result, row)}"
-            yield Judgement(name, row["verdict"], figures.told(result, row))
+            yield Judgement(name, row["verdict"], figures.told(result, row), figures.schedule(result, row))
 
 
 def _guardrails(result: dict) -> Iterator[Judgement]:
     """The guardrails; if there are several arms, each names its arm."""
     for row in result.get("guardrails") or []:
         name = f"guardrail: {figures.metric(result, row)}" + (f" of {row['arm']}" if "arm" in row else "")
-        yield Judgement(name, OF_GUARDRAIL[row["status"]], f"{figures.told(result, row)}, {row['status']}")
+        text = f"{figures.told(result, row)}, {row['status']}"
+        yield Judgement(name, OF_GUARDRAIL[row["status"]], text, figures.schedule(result, row))
 
 
 LEVELS = {NO_GO: "error", INCONCLUSIVE: "warning"}
@@ -130,7 +133,8 @@ def github(results: Sequence[dict]) -> str:
         lines += [f"::warning title=hak::{_data(words)}\n" for words in result["warnings"]]
         for case in judgements(result):
             level = LEVELS.get(case.verdict, "notice")
-            words = f"{case.text} (run {result['id']})"
+            schedule = f", schedule {case.schedule}" if case.schedule else ""
+            words = f"{case.text} (run {result['id']}{schedule})"
             title = _data(f"{case.verdict}: {case.name}").replace(":", "%3A").replace(",", "%2C")
             lines.append(f"::{level} title={title}::{_data(words)}\n")
     return "".join(lines)
@@ -220,12 +224,15 @@ def _comparisons(result: dict) -> Iterator[str]:
     rows = result.get("comparisons") or []
     if rows:
         head = f"against {code(rows[0]['control'])}, {100 * rows[0]['level']:.4g} % interval"
-        cells = [(code(row["treatment"]), *_told(result, row), row.get("verdict") or "") for row in rows]
-        yield from table(("side", "metric", head, "verdict"), cells)
-
-
-def _told(result: dict, row: dict) -> tuple[str, str]:
-    return plain(figures.metric(result, row)), plain(figures.told(result, row))
+        (effects, note), schedules = figures.told_cells(result, rows), figures.schedules(result)
+        heads = ["side", "metric", head, "verdict", *(["schedule"] if any(schedules) else [])]
+        cells = [
+            [code(row["treatment"]), plain(figures.metric(result, row)), plain(effect), row.get("verdict") or ""]
+            + ([schedule] if any(schedules) else [])
+            for row, effect, schedule in zip(rows, effects, schedules, strict=True)
+        ]
+        yield from table(heads, cells)
+        yield from filter(None, [note])
 
 
 def _effects(result: dict) -> Iterator[str]:
@@ -262,7 +269,7 @@ def _figure(value: object, unit: str) -> str:
 
 
 def _notes(result: dict) -> Iterator[str]:
-    notes = []
+    notes = [f"- {plain(text)}" for text in tune.notes(result)]
     if builds := words.builds(result):
         notes.append(f"- {plain(builds)}")
     if failures := result["failures"]:

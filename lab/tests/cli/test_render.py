@@ -52,11 +52,15 @@ def test_an_open_comparison_says_of_every_arm_what_is_decided_and_what_is_not():
     found = {name: decide(d, 0.01, 0.05, plan) for name, d in columns.items()}
     rows = [judged_row(one, ("glibc", name), "wall") for name, one in found.items()]
     said = explain({"metric": Metric("wall").record(), "margin": 0.01, "comparisons": rows, "failed": {}})
-    assert said.headline == "Against glibc: fast 22 % faster; slow 22 % slower; same level; near and noisy not decided"
+    assert said.headline == "Against glibc: fast 22 % faster; slow 22 % slower; same level; 2 not decided"
     assert said.reasons == (
         "Not decided: near (0.9 % faster [0.7, 1.2], but whether by the 1 % that matters is open); "
         "noisy (no difference shown: 8 % slower to 8 % faster).",
     )
+    undecided = [row for row in rows if row["treatment"] in ("near", "noisy")]
+    said = explain({"metric": Metric("wall").record(), "margin": 0.01, "comparisons": undecided, "failed": {}})
+    assert said.headline == "Against glibc: none of 2 sides decided"
+    assert [said.words.count(name) for name in ("near", "noisy")] == [1, 1]
 
 
 def test_comparisons_stand_by_side_and_names_on_one_line():
@@ -72,7 +76,7 @@ def test_comparisons_stand_by_side_and_names_on_one_line():
 
 
 def test_candidates_left_out_for_one_reason_are_one_line():
-    from hakmem_lab.show.kinds.tune import together
+    from hakmem_lab.kinds.tune.result import together
 
     texts = [f"c{n} is left out: the budget had no time to try it" for n in range(12)]
     assert together([*texts, "d is left out: it failed", "e failed too often"]) == [
@@ -82,8 +86,10 @@ def test_candidates_left_out_for_one_reason_are_one_line():
     ]
 
 
-def test_a_warning_that_stands_on_the_terminal_is_not_repeated(monkeypatch):
+def test_a_warning_that_stands_beside_the_result_is_not_repeated(monkeypatch, tmp_path):
+    """It stands there on a terminal, and where both outputs go to one file, as in the log of a build."""
     import io
+    import sys
 
     from hakmem_lab.run import endings
 
@@ -91,10 +97,39 @@ def test_a_warning_that_stands_on_the_terminal_is_not_repeated(monkeypatch):
         def isatty(self):
             return True
 
-    monkeypatch.setattr(endings, "ON_TERMINAL", set())
+    monkeypatch.setattr(endings, "SHOWN", set())
+    monkeypatch.setattr(sys, "stdout", Terminal())
     endings.Progress(Terminal()).warn("it is busy")
-    endings.Progress(io.StringIO()).warn("into a file")
-    assert sorted(endings.ON_TERMINAL) == ["it is busy"]
+    endings.Progress(io.StringIO()).warn("elsewhere")
+    with open(tmp_path / "log", "w") as log, open(tmp_path / "other", "w") as other:
+        monkeypatch.setattr(sys, "stdout", log)
+        endings.Progress(log).warn("in the same file")
+        endings.Progress(other).warn("in another file")
+    assert sorted(endings.SHOWN) == ["in the same file", "it is busy"]
+
+
+def test_both_outputs_in_one_pipe_say_a_warning_once(fakes, store):
+    """The output of a real comparison, as a build keeps it."""
+    import subprocess
+    import sys
+
+    words = [sys.executable, "-m", "hakmem_lab.cli.main", "ab", "--control", "glibc", "--treatment", "glibc,A=1"]
+    words += ["--quick", "--store", str(store), "--", str(fakes.program), "exit", "0"]
+    done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=-1, stderr=-2, text=True, timeout=600, check=True)
+    warnings = [line for line in done.stdout.splitlines() if line.startswith("warning: ")]
+    assert any("this machine was not checked" in line for line in warnings)
+    assert len(warnings) == len(set(warnings))
+
+
+def test_estimates_without_intervals_are_explained_once(capsys):
+    from hakmem_lab.show.terminal import render
+
+    row = {"control": "c", "estimate": 0.02, "ci_low": None, "ci_high": None, "level": 0.95, "verdict": None}
+    rows = [row | {"treatment": "t", "metric": name} for name in ("wall", "cpu", "rss")]
+    result = {"id": "x", "blocks": 2, "metric": Metric("wall").record(), "comparisons": rows, "warnings": []}
+    render.show(result | {"headline": "", "arms": []})
+    out = capsys.readouterr().out
+    assert out.count("about ") == 3 and out.count("too few blocks") == 1
 
 
 def test_a_neutral_row_shows_the_interval_that_decided_it():
@@ -104,18 +139,3 @@ def test_a_neutral_row_shows_the_interval_that_decided_it():
     row |= {"ci_high": None, "equivalence_low": -0.004, "equivalence_high": 0.006}
     said = told({"metric": {"name": "wall"}}, row)
     assert "too few blocks" not in said and "0.4 % slower to 0.6 % faster" in said
-
-
-def test_the_promised_time_has_room_for_slower_runs_and_for_what_hak_does_between_them():
-    """Beside other work, 82 runs that should have taken 56 s took 82 s; runs of 3 s took 10 s with hak's part."""
-    from types import SimpleNamespace
-
-    from hakmem_lab.run.session import Session
-
-    said = []
-    session = SimpleNamespace(file=SimpleNamespace(id="x"), run_s=56 / 82, overhead_s=0.0, repeat=1)
-    session.progress = SimpleNamespace(say=said.append)
-    Session._announce(session, 82, 82)
-    session.run_s, session.overhead_s = 0.1, 0.15
-    Session._announce(session, 30, 30)
-    assert said == ["run x: at most 1 min 24 s (82 runs)", "run x: at most 11 s (30 runs)"]

@@ -92,6 +92,17 @@ def test_open_ends_and_missing_figures():
     assert "| `c` | 100\u00a0ms | – | 2.00\u00a0MiB | 1.00\u00a0MiB | 100 | 12 |" in text
 
 
+def test_figures_of_sides_that_ran_together_name_their_schedule():
+    rows = [row("GO", schedule="together"), row(metric="cpu", schedule="one-by-one")]
+    text = formats.text("markdown", [made(comparisons=rows, schedule="together")])
+    assert "| verdict | schedule |" in text
+    cells = [line.split(" | ") for line in text.splitlines() if line.startswith("| `t` | ")]
+    assert [line[-1] for line in cells if len(line) == 5] == ["together |", "one-by-one |"]
+    assert "(run 20260101-000000-ab-0000, schedule together)" in formats.text("github", [made(schedule="together")])
+    alone = [made(comparisons=[row("GO", schedule="one-by-one")], schedule="one-by-one")]
+    assert "schedule" not in formats.text("markdown", alone) + formats.text("github", alone)
+
+
 def test_several_runs_stand_one_below_the_other():
     text = formats.text("markdown", [made(), made("NO-GO")])
     assert [line for line in text.splitlines() if line.startswith("###")] == [

@@ -201,6 +201,21 @@ def test_where_the_default_fails_nothing_is_stored(tune, store):
     assert not store.exists()
 
 
+def test_one_verdict_and_each_reason_on_one_line(tune):
+    """What a user reads: candidates that are left out for one reason share a line, and nothing is said twice."""
+    arms = ["glibc,RATE=1001", *(f"glibc,BREAK=1,N={n}" for n in range(12))]
+    answer = tune(arms=arms, out=())
+    said = [*answer.err.splitlines(), *answer.out.splitlines()]
+    left_out = [line for line in said if "left out" in line]
+    assert len(left_out) == 2 and "and 8 more are left out: exit status 7" in left_out[0]  # at once, and in the result
+    assert not any(line.startswith("warning: ") for line in left_out)
+    verdicts = ("NEUTRAL", "INCONCLUSIVE", "GO", "NO-GO")
+    (verdict,) = [line for line in answer.out.splitlines() if line.startswith(verdicts)]
+    assert verdict.startswith("NEUTRAL  Stay with default: ")
+    rows = [line for line in answer.out.splitlines() if "too few blocks" in line]
+    assert len(rows) <= 1
+
+
 @pytest.mark.parametrize("at", [8, 17, 26])
 def test_killed_in_the_middle_and_resumed_as_if_nothing_had_happened(begin, here, program, tmp_path, until, at, store):
     """The kill happens in the first rung, in the second one, or in the confirmation."""

@@ -55,8 +55,11 @@ class TuneSession(Session[Spec]):
     def begin(self, folder: Path, source: str, blocks: tuple[int, int]) -> None:
         """Raises LabError, with nothing stored, where the default or all candidates cannot be measured."""
         super().begin(folder, source, blocks)
-        for name, why in self.left_out.items():
-            self.tell(result.LEFT_OUT, f"{name} is left out: {why}", arm=name)
+        left_out = {name: f"{name}{result.LEAVES}{why}" for name, why in self.left_out.items()}
+        for name, text in left_out.items():
+            self.event(result.LEFT_OUT, text, arm=name)
+        for text in result.together([*left_out.values()]):
+            self.progress.say(text)
         for text in self.notes:
             self.tell(result.NOTE, text)
         if self.brought:

@@ -20,6 +20,7 @@ from hakmem_lab.store.query import Blocks, events, finished_blocks
 LEFT_OUT, GONE, NOTE, ASKED = "left-out", "gone", "note", "asked"
 BROUGHT, BROKE, OVER = "brought", "broke", "over"
 SELECT, CONFIRM = "select", "confirm"
+LEAVES = " is left out: "  # between a candidate and the reason, in the text of a LEFT_OUT
 _ESCAPED = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r", "%": "%%"}
 UNLOADED = ("default", "glibc")  # allocators that need no preload
 
@@ -67,6 +68,18 @@ def shell(variables: Mapping[str, str], command: Sequence[str], gone: Sequence[s
     return " ".join(word for word in words if word)
 
 
+def together(texts: Sequence[str]) -> list[str]:
+    """One line for all candidates that are left out for the same reason."""
+    names: dict[str, list[str]] = {}
+    for text in texts:
+        name, _, why = text.partition(LEAVES)
+        names.setdefault(why or text, []).append(name)
+    return [
+        found[0] if why == found[0] else f"{words.listed(found)} {'is' if len(found) == 1 else 'are'} left out: {why}"
+        for why, found in names.items()
+    ]
+
+
 def aim_of(header: dict) -> search.Aim:
     return search.Aim(DEFAULT, metric_of(header), guardrails_of(header["spec"]))
 
@@ -97,6 +110,7 @@ def analyse(header: dict, records: list[dict]) -> dict:
     result = base_result(header, records, blocks) | {"comparisons": [], "looks": []}
     confirming = finished_blocks(records, CONFIRM)
     result |= {"blocks": len(confirming), "tune": _course(header, records, state)}
+    result["warnings"] = [text for text in result["warnings"] if text not in result["tune"]["left_out"]]
     if state.chosen is None:
         left = f"{len(blocks)} blocks, {len(state.alive)} candidates are left"
         result["withheld"] = f"The choice is not finished: {left}"

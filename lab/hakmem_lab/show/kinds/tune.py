@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from hakmem_lab.judge.words import listed
+from hakmem_lab.kinds.tune.result import together
 from hakmem_lab.show.terminal import filled
 
 Record = dict[str, Any]
 
-DEFAULT, LEFT_OUT = "default", " is left out: "
+DEFAULT = "default"
 FOREMOST = 10
 
 
@@ -38,17 +38,10 @@ def tables(result: Record) -> Iterator:
     rungs = ([f"{rung['blocks']} blocks", str(rung["arms"]), str(len(rung["kept"])), rung["kept"][0]]
              for rung in tune["rungs"])  # fmt: skip
     yield from filled(f"Choice among {tune['candidates']} candidates", ("after", "candidates", "left", "best"), rungs)
-    for text in (*together(tune["left_out"]), *tune["notes"]):
-        yield f"- {text}"
+    yield from (f"- {text}" for text in notes(result))
 
 
-def together(texts: Sequence[str]) -> list[str]:
-    """One line for all candidates that are left out for the same reason."""
-    names: dict[str, list[str]] = {}
-    for text in texts:
-        name, _, why = text.partition(LEFT_OUT)
-        names.setdefault(why or text, []).append(name)
-    return [
-        found[0] if why == found[0] else f"{listed(found)} {'is' if len(found) == 1 else 'are'} left out: {why}"
-        for why, found in names.items()
-    ]
+def notes(result: Record) -> list[str]:
+    """What the search did not try, a line for each reason, and what else is to be known about it."""
+    tune = result.get("tune") or {"left_out": [], "notes": []}
+    return [*together(tune["left_out"]), *tune["notes"]]

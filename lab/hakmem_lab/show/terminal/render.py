@@ -15,9 +15,8 @@ def show(result: dict) -> None:
     if result.get("question"):
         console.print(result["question"], style="italic")
     for text in result.get("warnings", []):
-        if console.is_terminal and text in endings.ON_TERMINAL:
-            continue
-        console.print(f"warning: {text}", style="yellow")
+        if text not in endings.SHOWN:
+            console.print(f"warning: {text}", style="yellow")
     found = explain.explain(result)
     if found.verdict:
         console.print(found.verdict, style=STYLES[found.verdict], end="  ")
@@ -54,23 +53,25 @@ def _tables(result: dict) -> Iterator:
     if rows := by_side(result.get("comparisons") or []):
         result = result | {"comparisons": rows}
         schedules = figures.schedules(result)
+        effects, note = figures.told_cells(result, rows)
         heads = ["side", "metric", f"effect [{100 * rows[0]['level']:.3g} % interval]", "verdict"]
         heads += ["schedule"] if any(schedules) else []
         cells = (
-            [row["treatment"], figures.metric(result, row), figures.told(result, row), row.get("verdict") or ""]
+            [row["treatment"], figures.metric(result, row), effect, row.get("verdict") or ""]
             + ([schedule] if any(schedules) else [])
-            for row, schedule in zip(rows, schedules, strict=True)
+            for row, effect, schedule in zip(rows, effects, schedules, strict=True)
         )
         yield from filled(f"Against {rows[0]['control']}", heads, cells)
+        yield from filter(None, [note])
     yield from filled(conditions.TITLE, *conditions.table(result))
     if selection := result.get("selection"):
         title = "Selection (biased upwards by having been selected; only the confirmation counts)"
         shown, more = tune.foremost(result, selection["candidates"], "arm")
         marks = {selection["chosen"]: "  <- chosen"}
-        cells = ([row["arm"] + marks.get(row["arm"], ""), figures.told(result, row)] for row in shown)
-        yield from filled(title, ("candidate", "effect [interval]"), cells)
-        if more:
-            yield more
+        effects, note = figures.told_cells(result, shown)
+        names = (row["arm"] + marks.get(row["arm"], "") for row in shown)
+        yield from filled(title, ("candidate", "effect [interval]"), zip(names, effects, strict=True))
+        yield from filter(None, [note, more])
     rows = result.get("guardrails") or []
     several = any("arm" in row for row in rows)
     for_each = [[*([row["arm"]] if several else []), figures.metric(result, row), explain.tolerated(result, row),
