@@ -53,7 +53,7 @@ def test_what_is_no_file_is_written_to_itself(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with subprocess.Popen(["cat", tmp_path / "pipe"], stdout=subprocess.PIPE) as reader:
         files.write(tmp_path / "pipe", "through")
-        assert reader.communicate(timeout=10)[0] == b"through"
+        assert reader.communicate(timeout=600)[0] == b"through"
     with pytest.raises(OSError, match="No space left"):
         files.write(Path("/dev/full"), "x")
 

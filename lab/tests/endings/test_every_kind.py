@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-LIMIT_S = 300
+LIMIT_S = 600
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # Runs hak with a patched fsync, whose n-th call first executes {what}.
 AT_WRITING = """

@@ -31,7 +31,7 @@ def system(tmp_path):
             path.chmod(0o755)
         words = [ROOT / "scripts" / "bootstrap", *(groups or ["build"])]
         return subprocess.run(
-            words, env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=False, timeout=60
+            words, env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=False, timeout=600
         )
 
     return call

@@ -23,7 +23,7 @@ def tested(tmp_path):
         (folder / "lint").write_text(f"#!/bin/sh\n{lint}\n", encoding="utf-8")
         (folder / "lint").chmod(0o755)
         words = [folder / "test", *steps]
-        return subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+        return subprocess.run(words, capture_output=True, text=True, check=False, timeout=600)
 
     return run
 
@@ -57,6 +57,10 @@ def test_no_limit_of_a_test_is_short():
         text = path.read_text(encoding="utf-8")
         assert all(int(limit) >= LEAST_S for limit in re.findall(r"TIMEOUT (\d+)", text)), path
         assert "TIMEOUT ${timeout}" not in text or "(timeout LESS 600)" in text, path
+    waits = r"(?:communicate|capture_output|check)\b.*\btimeout=(\d+)\b|\.wait\((\d+)\)|LIMIT_S = (\d+)"
+    for path in (ROOT / "lab" / "tests").rglob("*.py"):
+        found = [limit for row in re.findall(waits, path.read_text(encoding="utf-8")) for limit in row if limit]
+        assert all(int(limit) >= LEAST_S for limit in found), path
     text = (ROOT / "scripts" / "test").read_text(encoding="utf-8")
     assert min(int(limit) for limit in re.findall(r"\b(?:lab_)?test_s=(\d+)", text)) >= LEAST_S
 

@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[3]
 
 def suites(*release: str) -> list[str]:
     done = subprocess.run(
-        [ROOT / "scripts" / "debian-sources", *release], capture_output=True, text=True, check=False, timeout=60
+        [ROOT / "scripts" / "debian-sources", *release], capture_output=True, text=True, check=False, timeout=600
     )
     if not done.stdout:
         pytest.skip("this system has no sources of Debian")

@@ -74,7 +74,7 @@ def test_an_interrupted_fleet_goes_on(begin, hak, spec_file, store, until, killi
     running = begin("fleet", spec_file(blocks=40), *FIRST, "--workers", 2)
     until(lambda: len(killing.finished(killing.records(store))) >= 3, 60)
     running.terminate()
-    _, said = running.communicate(timeout=60)
+    _, said = running.communicate(timeout=600)
     assert running.returncode == 143
     assert "hak resume" in said.splitlines()[-1]
     before = killing.values(killing.records(store))
@@ -108,7 +108,7 @@ def test_a_cluster_that_is_there(cluster, begin, spec_file, store, until, killin
     until(lambda: len(killing.finished(killing.records(store))) >= 5, 120)
     first = next(r for r in killing.records(store) if r["type"] == "host")
     os.kill(first["pid"], signal.SIGKILL)
-    said = running.communicate(timeout=120)
+    said = running.communicate(timeout=600)
     assert running.returncode == 0, said
     found = killing.records(store)
     assert sorted(r["block"] for r in killing.finished(found)) == list(range(30))

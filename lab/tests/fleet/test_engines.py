@@ -151,7 +151,7 @@ def slurm(tmp_path, monkeypatch, until):
         call("scancel", "--user", "root")
         for daemon in reversed(daemons):
             daemon.terminate()
-            daemon.wait(30)
+            daemon.wait(600)
         logs.close()
 
 

@@ -81,7 +81,7 @@ def test_a_service_that_is_told_to_end(hakmem, tmp_path):
     hak = subprocess.Popen([*map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert hak.stdout.readline() == "ready\n"
     hak.terminate()
-    _, said = hak.communicate(timeout=30)
+    _, said = hak.communicate(timeout=600)
     assert hak.returncode == 3, said
     allocated = re.search(r"^allocated +([0-9,]+) bytes", (tmp_path / "p.txt").read_text(encoding="utf-8"), re.M)
     assert int(allocated[1].replace(",", "")) > 4000000

@@ -44,7 +44,7 @@ def tools(tmp_path):
 
 
 def ran(words, env, **keywords):
-    return subprocess.run(words, env=env, capture_output=True, text=True, check=False, timeout=60, **keywords)
+    return subprocess.run(words, env=env, capture_output=True, text=True, check=False, timeout=600, **keywords)
 
 
 def step(name, env):

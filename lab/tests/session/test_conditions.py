@@ -77,7 +77,7 @@ def test_a_neighbour_ends_with_whoever_started_it(until):
         "print(subprocess.Popen(words, stdout=subprocess.DEVNULL).pid)"
     )
     words = [sys.executable, "-c", starter, _LOOP]
-    done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=600)
     pid = int(done.stdout)
     until(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
 

@@ -81,7 +81,7 @@ def test_interrupted_and_resumed(begin, here, words, records, until, tmp_path, n
     process = begin(*words(**{f"AT_{at}": "sleep"}))
     until(lambda: (tmp_path / "count").exists() and (tmp_path / "count").read_text() == f"{at}\n")
     process.send_signal(number)
-    _, err = process.communicate(timeout=20)
+    _, err = process.communicate(timeout=600)
     run = records("header")[0]["id"]
     assert process.returncode == 128 + number
     assert f"hak resume {run}" in err.splitlines()[-1]
@@ -100,7 +100,7 @@ def test_interrupted_before_anything_is_stored(begin, words, store, until, tmp_p
     process = begin(*words(AT_1="sleep"))
     until((tmp_path / "count").exists)
     process.send_signal(number)
-    _, err = process.communicate(timeout=20)
+    _, err = process.communicate(timeout=600)
     assert process.returncode == 128 + number
     assert "Traceback" not in err
     assert "interrupted" in err.splitlines()[-1]
@@ -139,7 +139,7 @@ def test_an_interrupted_laboratory_leaves_no_process(begin, fakes, processes, ma
     process = begin(*flags, fakes.program, "orphans-hang", "3", marker)
     until(lambda: len(processes(marker)) >= 5)
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=20)
+    process.communicate(timeout=600)
     until(lambda: not processes(marker))
 
 

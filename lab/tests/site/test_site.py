@@ -85,7 +85,7 @@ def test_no_page_is_wider_than_a_phone(pages, browser):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_no_violation(pages, browser, axe, scheme):
     browser.scheme(scheme)
-    browser.driver.set_script_timeout(60)
+    browser.driver.set_script_timeout(600)
     found = {}
     for page in pages:
         browser.open(page)

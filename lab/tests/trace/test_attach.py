@@ -85,7 +85,7 @@ def record(pid: int, path: Path, times: int) -> None:
 
 def ends_well(process: subprocess.Popen) -> None:
     process.send_signal(signal.SIGTERM)
-    said, _ = process.communicate(timeout=30)
+    said, _ = process.communicate(timeout=600)
     assert (said, process.returncode) == ("answered, 0 errors\n", 0)
 
 

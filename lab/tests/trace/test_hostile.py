@@ -10,7 +10,7 @@ from pathlib import Path
 import crafted as c
 import pytest
 
-LIMIT_S = 60
+LIMIT_S = 600
 MEMORY = 1 << 30  # bytes that the reader may use, including the sanitizers' shadow memory
 BIG = 1 << 16  # operations of a chunk
 

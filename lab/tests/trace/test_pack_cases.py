@@ -49,7 +49,7 @@ def packed(built):
     def run(*lines: str) -> tuple[list[str], list[dict[str, int]]]:
         program = built("pack_lines.c", "pack/*.c")
         script = "".join(f"{line}\n" for line in lines)
-        done = subprocess.run([program], input=script, capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run([program], input=script, capture_output=True, text=True, check=False, timeout=600)
         assert (done.returncode, done.stderr) == (0, "")
         operations, counts = [], []
         for line in done.stdout.splitlines():

@@ -111,7 +111,7 @@ def test_a_library_that_was_unloaded_while_a_process_is_recorded_is_left_alone(b
             until(lambda: not traced(running.pid))
             os.kill(running.pid, signal.SIGUSR1)
             assert running.stdout.readline() == "unloaded\n"
-            _, said = recording.communicate(timeout=30)
+            _, said = recording.communicate(timeout=600)
             assert "complete" in said
             with pytest.raises(subprocess.TimeoutExpired):
                 running.wait(0.5)
@@ -166,7 +166,7 @@ def test_two_recordings_do_not_write_into_one_file(begin, here, path, until):
     assert refused.status == 2
     assert "another recording is writing" in refused.message()
     first.send_signal(signal.SIGTERM)
-    _, said = first.communicate(timeout=30)
+    _, said = first.communicate(timeout=600)
     assert "complete" in said
 
 

@@ -22,7 +22,7 @@ def replayed():
     from hakmem_lab.trace import replayer
 
     def run(trace: Path, *flags: str) -> tuple[list[dict], dict]:
-        done = subprocess.run([replayer(), *flags, trace], capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run([replayer(), *flags, trace], capture_output=True, text=True, check=False, timeout=600)
         assert (done.returncode, done.stderr) == (0, "")
         *processes, whole = [json.loads(line) for line in done.stdout.splitlines()]
         return processes, whole
@@ -36,7 +36,7 @@ def refused():
     from hakmem_lab.trace import replayer
 
     def run(trace: Path, *flags: str) -> str:
-        done = subprocess.run([replayer(), *flags, trace], capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run([replayer(), *flags, trace], capture_output=True, text=True, check=False, timeout=600)
         assert done.returncode == 2
         assert len(done.stderr.splitlines()) == 1, done.stderr
         return done.stderr.strip()

@@ -37,7 +37,7 @@ def ended(tmp_path: Path):
         path = tmp_path / "trace"
         path.write_bytes(data)
         words = [str(replayer()), *options, str(path)]
-        done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120)
+        done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=600)
         assert len(done.stderr.splitlines()) <= 1, done.stderr
         return done.returncode, done.stderr.strip()
 
