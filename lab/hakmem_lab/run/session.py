@@ -214,8 +214,11 @@ class Session(Recorder[AnyBlockSpec]):
 
     def _announce(self, most: int, first: int) -> None:
         each_s = (SLOWER_BUSY if self.warned_of_load else SLOWER) * (self.run_s + self.overhead_s)
+        quick = getattr(self.spec, "quick", False)
         text = f"run {self.file.id}: at most {endings.duration(each_s * most)} ({most} runs)"
-        if first < most:
+        if quick:
+            text = f"run {self.file.id}: a first estimate, after five blocks or {early.QUICK_S:.0f} s"
+        if first < most and not quick:
             soon = "the machine is quiet" if KINDS[self.spec.kind].one_arm else "the difference is large"
             text += f", {endings.duration(each_s * first)} if {soon}"
         if self.repeat > 1:

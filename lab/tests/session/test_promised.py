@@ -15,9 +15,11 @@ from hakmem_lab.run.session import SLOWER, SLOWER_BUSY, Session
 BUSY, QUIET = (0.36, 0.41), (0.15, 0.5)
 
 
-def announced(runs: int, busy: bool, **session) -> str:
+def announced(runs: int, busy: bool, **session: object) -> str:
     said: list[str] = []
-    own = SimpleNamespace(file=SimpleNamespace(id="x"), repeat=1, warned_of_load=busy, **session)
+    own = SimpleNamespace(
+        **{"file": SimpleNamespace(id="x"), "repeat": 1, "warned_of_load": busy, "spec": None} | session
+    )
     own.progress = SimpleNamespace(say=said.append)
     Session._announce(own, runs, runs)
     return said[0]
@@ -29,6 +31,8 @@ def test_the_promised_time_has_room_for_slower_runs_and_for_what_hak_does_betwee
     assert announced(82, False, **of_runs) == "run x: at most 1 min 24 s (82 runs)"
     assert announced(82, True, **of_runs) == "run x: at most 1 min 52 s (82 runs)"
     assert announced(30, False, **of_hak) == "run x: at most 11 s (30 runs)"
+    quick = announced(82, True, **of_runs, spec=SimpleNamespace(quick=True))
+    assert quick == "run x: a first estimate, after five blocks or 30 s"
 
 
 def times(count: int, noise: tuple[float, float], draw: random.Random) -> list[float]:
