@@ -93,7 +93,8 @@ class Exits:
         return self._process.stdout.readline() == READY
 
     def next(self, wait_s: float) -> int | None:
-        """The process that ends now and is stopped, until `go_on`; None: there is none in this time."""
+        """The process that ends now and is stopped, until `go_on`; None: there is none in this time. Negative: the
+        process begins to trace others, so that neither it nor what it starts is followed."""
         assert self._process.stdout
         if not select.select([self._process.stdout], [], [], wait_s)[0]:
             return None

@@ -45,7 +45,19 @@ def headline(profile: HeapProfile) -> str:
     inherited = f" (of these {profile.inherited:,.0f} inherited over fork)" if profile.inherited >= 1 else ""
     return (
         f"{in_use:,.0f} bytes in use{inherited}, {allocated:,.0f} allocated, {count:,} stack{'' if count == 1 else 's'}"
+        + _without_names(profile)
     )
+
+
+def _without_names(profile: HeapProfile) -> str:
+    """The part of what was allocated whose stacks have bare addresses, and why they have."""
+    bare = sum(
+        values[ALLOC_SPACE]
+        for stack, values in profile.values.items()
+        if any(isinstance(place, Place) and not place.path for place in stack)
+    )
+    why = "addresses without names: code made at run time, or a library that was unloaded soon after its call"
+    return f"; {bare:,.0f} of them through {why}" if bare >= 1 else ""
 
 
 def check(path: Path) -> None:

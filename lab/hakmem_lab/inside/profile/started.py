@@ -25,8 +25,9 @@ def run(
     last: Callable[[int], None],
 ) -> int:  # fmt: skip
     """Runs the command; the program gets the terminal's input and our signals. Returns its exit status, as a shell
-    reports it. look(pid): called now and then, returns the seconds until the next call; last(pid): called while a
-    process is stopped at its end, if it can be followed. Raises LabError where it cannot be started."""
+    reports it. look(pid): called now and then, returns the seconds until the next call. last(pid): called while a
+    process is stopped at its end, if it can be followed; last(-pid): called when it begins to trace others. Raises
+    LabError where it cannot be started."""
     with ExitStack() as stack, signals.held():  # until they can be forwarded
         pid, gate = _forked(argv, env)
         exits = _follow(stack, pid, library, gate)

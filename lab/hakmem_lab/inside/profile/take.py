@@ -270,6 +270,7 @@ class _Looks:
     def __init__(self, folder: Path):
         self._folder = folder
         self._found: dict[int, _Look] = {}
+        self._tracers: dict[int, str] = {}  # programs that trace what they start, which then cannot be followed
 
     def all(self, pid: int) -> float:
         """Look at all processes. Returns the seconds until the next look, which keep its share of the time small."""
@@ -280,7 +281,11 @@ class _Looks:
         return max(LOOK_S, (time.monotonic() - began) * LOOK_SHARE)
 
     def last(self, pid: int) -> None:
-        """Look at a process that is stopped at its end, unless it has written its profile."""
+        """Look at a process that is stopped at its end, unless it has written its profile. -pid: a tracer begins."""
+        if pid < 0:
+            with suppress(OSError):
+                self._tracers[-pid] = os.path.basename(os.readlink(f"/proc/{-pid}/exe"))
+            return
         if (profile := _written(self._folder / f"{pid}.pb")) is not None:
             self._found[pid] = _Look(profile, written=True, final=True)
         elif (profile := snapshot(pid)) is not None:
@@ -291,6 +296,12 @@ class _Looks:
             known = self._found.get(int(path.stem))
             if not (known and known.written) and (own := _written(path)) is not None:
                 self._found[int(path.stem)] = _Look(own, written=True, final=True)
+        for pid, tracer in self._tracers.items():
+            print(
+                f"hak: {tracer} (process {pid}) traces what it starts: what leaves by _exit or a signal there, not by "
+                "exit(), may be missing",
+                file=sys.stderr,
+            )
         # Programs that only start others, such as a shell, are left out.
         meant = {pid: one for pid, one in self._found.items() if not is_starter(one.profile.main)} or self._found
         if not meant:

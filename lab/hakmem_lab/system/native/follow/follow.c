@@ -98,7 +98,7 @@ static void on_exec(pid_t pid) {
   }
 }
 
-/* Let a reader see the memory of a process that ends. */
+/* Let a reader see the memory of a process that ends, or (-pid) the name of one that will not be followed. */
 static void ask(pid_t pid) {
   char byte;
   printf("%d\n", (int)pid);
@@ -114,6 +114,9 @@ static void go_on(pid_t thread, int status) {
   case PTRACE_EVENT_EXEC:
     on_exec(thread);
     if (image_traces(thread)) { /* not followed or reported from here on */
+      if (asks) {
+        ask(-thread);
+      }
       forget(thread, false);
       ptrace(PTRACE_DETACH, thread, 0, 0);
       return;
