@@ -136,7 +136,8 @@ def test_a_run_that_loses_it_later_fails(runner, fakes, later):
     assert subject.trial(arm)["ok"]
     record = subject.run(arm, 0)
     assert record["ok"] is False
-    assert f"not loaded by {fakes.program}, which used" in record["why"]
+    used = f"not loaded by {fakes.program}, which used" in record["why"]
+    assert used or "its library is not mapped in the process" in record["why"]  # a busy machine gives it one look
 
 
 def test_a_run_that_is_over_before_anyone_can_look_at_it_fails_too(runner, fakes, later, tmp_path):
