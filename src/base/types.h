@@ -65,6 +65,7 @@ typedef struct hak_slab {
   bool unsealed;       /* hardened profile: some of its blocks may have no seal */
   bool guarded;        /* hardened profile: the slice behind it has no access */
   _Atomic bool data;   /* hardened profile: its blocks are of types without pointers */
+  bool closed;         /* hardened profile: a framed run that waits, and whose block has no access */
   bool fenced;         /* hardened profile: block 0 stays free, so that each other block has one before it */
   uint32_t block_bytes, inverse;
   _Atomic uint32_t bump; /* bump index; written only by the slab's current owner */

@@ -53,30 +53,33 @@ void hak_gap_uncount(size_t less) {
   atomic_fetch_sub_explicit(&mappings, less, memory_order_relaxed);
 }
 
-bool hak_gap_close(void *at, size_t bytes) {
-  if (hak_os_is_strict()) {
-    return false;
-  }
-  if (has_advice) {
-    return hak_os_guard(at, bytes);
-  }
-  bool counted = hak_gap_count(SPLIT), closed = counted && hak_os_close(at, bytes);
+bool hak_gap_protect(void *at, size_t bytes) {
+  bool counted = !hak_os_is_strict() && hak_gap_count(SPLIT), closed = counted && hak_os_close(at, bytes);
   if (counted && !closed) {
     hak_gap_uncount(SPLIT);
   }
   return closed;
 }
 
-bool hak_gap_open(void *at, size_t bytes) {
-  if (hak_os_is_strict()) {
-    return false;
-  }
-  if (has_advice) {
-    return hak_os_unguard(at, bytes);
-  }
-  bool opened = hak_os_make_writable(at, bytes);
+bool hak_gap_unprotect(void *at, size_t bytes) {
+  bool opened = !hak_os_is_strict() && hak_os_make_writable(at, bytes);
   hak_gap_uncount(opened ? SPLIT : 0);
   return opened;
+}
+
+bool hak_gap_close(void *at, size_t bytes) {
+  if (has_advice) {
+    return !hak_os_is_strict() && hak_os_guard(at, bytes);
+  }
+  bool closed = hak_gap_protect(at, bytes);
+  if (closed) {
+    hak_os_discard(at, bytes);
+  }
+  return closed;
+}
+
+bool hak_gap_open(void *at, size_t bytes) {
+  return has_advice ? !hak_os_is_strict() && hak_os_unguard(at, bytes) : hak_gap_unprotect(at, bytes);
 }
 
 char *hak_gap_take_slab(size_t slices, bool *zeroed) {

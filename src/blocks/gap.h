@@ -1,6 +1,6 @@
-/* Duty: pages without access, of the hardened profile: behind some slabs, and at both ends of framed runs. From Linux
- * 6.13 on they cost no mapping (MADV_GUARD_INSTALL). Elsewhere each splits one, so there are no more of them once the
- * profile has made a quarter of the mappings that a process may have (vm.max_map_count).
+/* Duty: pages without access, of the hardened profile: behind some slabs, at both ends of framed runs, and of freed
+ * runs that wait. From Linux 6.13 on the first two cost no mapping (MADV_GUARD_INSTALL). All others split one, so there
+ * are no more of them once the profile has made a quarter of the mappings that a process may have (vm.max_map_count).
  * Data: whether the kernel has such advice and the limit, both written before the profile is in force; the number of
  * mappings (atomic). Layers below: arena, seal, chance, os. */
 #pragma once
@@ -14,6 +14,9 @@ void hak_gap_start(void);
 bool hak_gap_close(void *at, size_t bytes);
 /* Give them their access back; they read as zeros. False: they stay without access. */
 bool hak_gap_open(void *at, size_t bytes);
+/* The same, but the pages keep their contents, and each range costs mappings on any kernel. */
+bool hak_gap_protect(void *at, size_t bytes);
+bool hak_gap_unprotect(void *at, size_t bytes);
 /* Whether pages without access are free of cost, so that each run can have them. */
 bool hak_gap_is_free(void);
 

@@ -110,7 +110,7 @@ HAK_INLINE bool hak_seal_is_freed(const void *block, size_t size) {
   return hak_seal_load(block, size) == hak_seal_of(hak_seal_base(block), HAK_SEAL_FREED);
 }
 
-/* Whether the block is live, free, or was never handed out. */
+/* Whether the block is live or free, or has no seal: it was never handed out, or lost its page. */
 HAK_INLINE bool hak_seal_is_whole(const void *block, size_t size) {
   uint64_t seal = hak_seal_load(block, size), base = hak_seal_base(block);
   return seal == hak_seal_of(base, hak_seal_code(base, seal)) || seal == 0;

@@ -13,28 +13,7 @@
 #include <errno.h>
 #include <string.h>
 
-enum {
-  WAITING_BYTES = 512 << 10, /* of each class, in order; as many more are ready */
-  WAITING_MIN = 2,
-  WAITING_MAX = 8,
-  RUN_CLASSES = HAK_CLASS_COUNT - HAK_RUN_FIRST,
-};
-
-/* The block itself tells its run and its class. */
-typedef struct waiting {
-  uint32_t next, ready_count;
-  char *queue[WAITING_MAX], *ready[WAITING_MAX];
-} waiting_t;
-
-hak_lock_t hak_framed_lock = HAK_LOCK_INIT;
-static waiting_t waiting[RUN_CLASSES];
-
-typedef struct run {
-  char *base, *block;
-  char *end; /* of the pages for blocks */
-  uint32_t cls;
-  hak_slab_t *descriptor;
-} run_t;
+typedef hak_framed_run_t run_t;
 
 static size_t frame_bytes(void) {
   size_t page = hak_os_page_bytes();
@@ -59,9 +38,9 @@ static void set_block(run_t *run, char *block) {
 
 /* The run that holds an address. The page map shows its class at its first slice alone. A run without a frame holds a
  * block from before the profile, or one for which there was no other memory; its descriptor shows no block. */
-static bool find(const void *address, run_t *run) {
+bool hak_framed_find(const void *address, run_t *run) {
   uintptr_t at = (uintptr_t)address & -(uintptr_t)HAK_SLICE_BYTES;
-  const hak_chunk_t *chunk = hak_chunk_at(address);
+  const hak_chunk_t *chunk = hak_hard.on ? hak_chunk_at(address) : NULL;
   if (!chunk || chunk->state != HAK_CHUNK_SLICED) {
     return false;
   }
@@ -107,18 +86,25 @@ static void seal_put(const run_t *run, size_t asked) {
 
 /* False: it is not the seal of a live block. */
 static bool seal_read(const run_t *run, size_t *asked) {
-  uint64_t seal = seal_load(run->block), base = hak_seal_base(run->block);
+  uint64_t base = hak_seal_base(run->block), seal = run->descriptor->closed ? 0 : seal_load(run->block);
   uint32_t code = hak_seal_code(base, seal);
   *asked = code;
   return seal == hak_seal_of(base, code) && code <= (size_t)(run->end - run->block);
 }
 
 static bool is_freed(const run_t *run) {
-  return seal_load(run->block) == hak_seal_of(hak_seal_base(run->block), HAK_SEAL_FREED);
+  return run->descriptor->closed || seal_load(run->block) == hak_seal_of(hak_seal_base(run->block), HAK_SEAL_FREED);
 }
 
 static bool is_clean(const run_t *run) {
-  return !hak_hard.zero || hak_sparse_is_zero(run->block, (size_t)(run->end - run->block));
+  return run->descriptor->closed || !hak_hard.zero || hak_sparse_is_zero(run->block, (size_t)(run->end - run->block));
+}
+
+/* Abort if the freed run was written to. */
+static void expect_freed(const run_t *run, const char *function) {
+  if (HAK_UNLIKELY(!is_freed(run) || !is_clean(run))) {
+    hak_misuse(function, is_freed(run) ? HAK_MISUSE_NOT_ZERO : HAK_MISUSE_FREED_SEAL, run->block);
+  }
 }
 
 static void zero(char *from, size_t bytes) {
@@ -126,6 +112,44 @@ static void zero(char *from, size_t bytes) {
   first = first < bytes ? first : bytes;
   memset(from, 0, first);
   hak_sparse_zero(from + first, bytes - first);
+}
+
+/* The pages of a freed run have no access while it waits, so that each use of the block faults. They keep their
+ * contents: two system calls are much cheaper than a fault for each page. The smaller runs cannot all pay for them.
+ * Those that the program replaces often keep their access, and are checked instead. */
+enum {
+  CLOSED_FROM = 128 << 10,
+  SMALLER_EACH_US = 2000, /* on average, for one smaller run */
+  SMALLER_BURST = 16,
+};
+
+static bool may_close(size_t bytes) {
+  static _Atomic uint64_t used_us; /* of the clock's time, by smaller runs */
+  if (bytes >= CLOSED_FROM) {
+    return true;
+  }
+  uint64_t now = hak_os_now_ms() * 1000, used = atomic_load_explicit(&used_us, memory_order_relaxed);
+  uint64_t burst = (uint64_t)SMALLER_BURST * SMALLER_EACH_US;
+  used = used + burst < now ? now - burst : used;
+  if (used + SMALLER_EACH_US > now) {
+    return false;
+  }
+  atomic_store_explicit(&used_us, used + SMALLER_EACH_US, memory_order_relaxed); /* a race closes one run more */
+  return true;
+}
+
+static void close_freed(const run_t *run) {
+  char *first = run->base + frame_bytes();
+  size_t bytes = (size_t)(run->end - first);
+  run->descriptor->closed = hak_hard.delayed_regions > 0 && may_close(bytes) && hak_gap_protect(first, bytes);
+}
+
+/* False: they stay without access. */
+static bool open_closed(const run_t *run) {
+  char *first = run->base + frame_bytes();
+  bool opened = !run->descriptor->closed || hak_gap_unprotect(first, (size_t)(run->end - first));
+  run->descriptor->closed = !opened;
+  return opened;
 }
 
 /* Make runs, and give them back. */
@@ -151,103 +175,32 @@ static bool make(uint32_t cls, run_t *run, bool *zeroed) {
     guarded = false;
   }
   run->descriptor->guarded = guarded;
+  run->descriptor->closed = false;
   return opened; /* else the run is lost */
 }
 
-/* A run whose frame stays without access is lost. */
+/* A run whose pages stay without access is lost. */
 static void give_back(run_t run, const char *function) {
-  bool guarded = run.descriptor->guarded;
+  bool guarded = run.descriptor->guarded, opened = open_closed(&run);
   set_block(&run, NULL);
-  if (!guarded || (hak_gap_open(run.base, frame_bytes()) && hak_gap_open(run.end, frame_bytes()))) {
+  if (opened && (!guarded || (hak_gap_open(run.base, frame_bytes()) && hak_gap_open(run.end, frame_bytes())))) {
     hak_run_give(run.base, run.cls, function);
   }
-}
-
-/* Freed runs wait in order, and then until they are drawn. */
-
-static uint32_t places_of(uint32_t cls) {
-  uint32_t places = WAITING_BYTES / hak_class_sizes[cls];
-  return places < WAITING_MIN ? WAITING_MIN : places > WAITING_MAX ? WAITING_MAX : places;
-}
-
-/* Returns the block that has no place any more, or NULL. */
-static char *put_locked(waiting_t *in, char *block, uint32_t places) {
-  char *older = block;
-  if (hak_hard.delay_bytes > 0) {
-    older = in->queue[in->next];
-    in->queue[in->next] = block;
-    in->next = (in->next + 1) % places;
-  }
-  if (older && in->ready_count < places) {
-    in->ready[in->ready_count++] = older;
-    return NULL;
-  }
-  return older;
 }
 
 /* Check a run that has waited, and give it back. */
 static void give_up(const char *block, const char *function) {
   run_t run;
-  if (find(block, &run)) {
-    if (HAK_UNLIKELY(!is_freed(&run) || !is_clean(&run))) {
-      hak_misuse(function, is_freed(&run) ? HAK_MISUSE_NOT_ZERO : HAK_MISUSE_FREED_SEAL, block);
-    }
+  if (hak_framed_find(block, &run)) {
+    expect_freed(&run, function);
     give_back(run, function);
   }
 }
 
-static void let_wait(const run_t *run, const char *function) {
-  hak_lock(&hak_framed_lock);
-  char *block = put_locked(&waiting[run->cls - HAK_RUN_FIRST], run->block, places_of(run->cls));
-  hak_unlock(&hak_framed_lock);
-  if (block) {
-    give_up(block, function);
-  }
-}
-
-static bool take_waiting(uint32_t cls, run_t *run) {
-  waiting_t *in = &waiting[cls - HAK_RUN_FIRST];
-  char *block = NULL;
-  if (__atomic_load_n(&in->ready_count, __ATOMIC_RELAXED) == 0) {
-    return false;
-  }
-  hak_lock(&hak_framed_lock);
-  if (in->ready_count > 0) {
-    uint32_t last = in->ready_count - 1, at = hak_hard.random ? hak_chance(last + 1) : last;
-    block = in->ready[at];
-    in->ready[at] = in->ready[last];
-    in->ready_count = last;
-  }
-  hak_unlock(&hak_framed_lock);
-  if (!block || !find(block, run)) {
-    return false;
-  }
-  if (HAK_UNLIKELY(!is_freed(run) || !is_clean(run))) {
-    hak_misuse("malloc", is_freed(run) ? HAK_MISUSE_NOT_ZERO : HAK_MISUSE_FREED_SEAL, block);
-  }
-  hak_seal_store(block, 0, 0);
-  return true;
-}
-
-/* The next block to give up, or NULL for an empty place. */
-static char *take_place(uint32_t place, bool delayed) {
-  waiting_t *in = &waiting[place / (2 * WAITING_MAX)];
-  char *block = NULL;
-  hak_lock(&hak_framed_lock);
-  if (place / WAITING_MAX % 2 == 0 && delayed) {
-    block = in->queue[place % WAITING_MAX];
-    in->queue[place % WAITING_MAX] = NULL;
-  } else if (place / WAITING_MAX % 2 == 1 && in->ready_count > 0) {
-    block = in->ready[--in->ready_count];
-  }
-  hak_unlock(&hak_framed_lock);
-  return block;
-}
-
 bool hak_framed_give_up(bool delayed) {
   bool any = false;
-  for (uint32_t place = 0; place < 2 * RUN_CLASSES * WAITING_MAX; place++) {
-    char *block = take_place(place, delayed);
+  for (uint32_t place = 0; place < HAK_FRAMED_PLACES; place++) {
+    char *block = hak_framed_take_place(place, delayed);
     if (block) {
       give_up(block, "malloc");
       any = true;
@@ -256,19 +209,21 @@ bool hak_framed_give_up(bool delayed) {
   return any;
 }
 
-size_t hak_framed_waiting(uint32_t cls) {
-  size_t count = 0;
-  if (hak_class_is_run(cls)) {
-    const waiting_t *in = &waiting[cls - HAK_RUN_FIRST];
-    count = __atomic_load_n(&in->ready_count, __ATOMIC_RELAXED);
-    for (uint32_t i = 0; i < WAITING_MAX; i++) {
-      count += __atomic_load_n(&in->queue[i], __ATOMIC_RELAXED) != NULL;
-    }
-  }
-  return count;
-}
-
 /* Blocks. */
+
+/* A run that has waited. */
+static bool take_waiting(uint32_t cls, run_t *run) {
+  char *block = hak_framed_take_ready(cls);
+  if (!block || !hak_framed_find(block, run)) {
+    return false;
+  }
+  expect_freed(run, "malloc");
+  bool opened = open_closed(run);
+  if (opened) { /* else the run is lost */
+    hak_seal_store(block, 0, 0);
+  }
+  return opened;
+}
 
 void *hak_framed_alloc(size_t bytes, size_t align, size_t headroom, bool *zeroed) {
   size_t grain = align > HAK_BLOCK_MIN ? align : HAK_BLOCK_MIN, frame = frame_bytes();
@@ -291,68 +246,56 @@ void *hak_framed_alloc(size_t bytes, size_t align, size_t headroom, bool *zeroed
   return run.block;
 }
 
-bool hak_framed_owns(const void *address) {
-  run_t run;
-  return hak_hard.on && find(address, &run);
-}
-
-/* Check a live block on all sides; aborts if anything is wrong. */
-static run_t expect(const void *block, const char *function, size_t *asked) {
-  run_t run = {0};
-  if (HAK_UNLIKELY(!find(block, &run) || run.block != block)) {
+/* Check a live block on all sides; aborts if anything is wrong. Returns the bytes that were asked for. */
+static size_t expect(const run_t *run, const void *block, const char *function) {
+  size_t asked = 0;
+  if (HAK_UNLIKELY(run->block != block)) {
     hak_misuse(function, HAK_MISUSE_NOT_START, block);
   }
-  if (HAK_UNLIKELY(!seal_read(&run, asked))) {
-    hak_misuse(function, is_freed(&run) ? HAK_MISUSE_DOUBLE_FREE : HAK_MISUSE_FRONT_SEAL, block);
+  if (HAK_UNLIKELY(!seal_read(run, &asked))) {
+    hak_misuse(function, is_freed(run) ? HAK_MISUSE_DOUBLE_FREE : HAK_MISUSE_FRONT_SEAL, block);
   }
-  if (HAK_UNLIKELY(!hak_margin_is_filled(run.block + *asked, checked_behind(&run, *asked), fill_of(block)))) {
+  if (HAK_UNLIKELY(!hak_margin_is_filled(run->block + asked, checked_behind(run, asked), fill_of(block)))) {
     hak_misuse(function, HAK_MISUSE_PAGE_END, block);
   }
-  if (HAK_UNLIKELY(!is_whole_before(&run))) {
+  if (HAK_UNLIKELY(!is_whole_before(run))) {
     hak_misuse(function, HAK_MISUSE_PAGE_START, block);
   }
-  return run;
-}
-
-char *hak_framed_block(const void *address, const char **end) {
-  run_t run;
-  bool is = find(address, &run);
-  *end = is ? run.end : NULL;
-  return is ? run.block : NULL;
-}
-
-size_t hak_framed_usable(const void *block, const char *function) {
-  size_t asked = 0;
-  expect(block, function, &asked);
   return asked;
 }
 
-bool hak_framed_resize(void *block, size_t bytes, bool shrinks) {
-  size_t asked = 0;
-  run_t run = expect(block, "realloc", &asked);
-  size_t room = (size_t)(run.end - run.block), keep = asked < bytes ? asked : bytes;
+size_t hak_framed_usable(const run_t *run, const void *block, const char *function) {
+  return expect(run, block, function);
+}
+
+bool hak_framed_resize(const run_t *run, void *block, size_t bytes, bool shrinks) {
+  size_t asked = expect(run, block, "realloc"), room = (size_t)(run->end - run->block);
+  size_t keep = asked < bytes ? asked : bytes;
   if (bytes > room || (bytes < room / 2 && !shrinks)) {
     return false;
   }
-  memset(run.block + keep, 0, asked + checked_behind(&run, asked) - keep);
-  seal_put(&run, bytes);
+  memset(run->block + keep, 0, asked + checked_behind(run, asked) - keep);
+  seal_put(run, bytes);
   return true;
 }
 
 /* If two threads free the same block, one of them finds the other's seal. */
-void hak_framed_free(void *block, const char *function) {
-  size_t asked = 0;
+void hak_framed_free(const run_t *run, void *block, const char *function) {
   int saved = errno;
-  run_t run = expect(block, function, &asked);
+  size_t asked = expect(run, block, function);
   uint64_t freed = hak_seal_of(hak_seal_base(block), HAK_SEAL_FREED);
   if (atomic_exchange_explicit(hak_seal_at(block, 0), freed, memory_order_acq_rel) == freed) {
     hak_misuse(function, HAK_MISUSE_DOUBLE_FREE, block);
   }
   if (hak_hard.zero) {
-    zero(run.block, asked);
+    zero(run->block, asked);
   }
-  memset(run.block + asked, 0, checked_behind(&run, asked));
-  let_wait(&run, function);
+  memset(run->block + asked, 0, checked_behind(run, asked));
+  close_freed(run);
+  char *older = hak_framed_put(run->cls, run->block);
+  if (older) {
+    give_up(older, function);
+  }
   errno = saved;
 }
 
@@ -367,8 +310,8 @@ static void look_at(hak_slab_t *descriptor, void *argument) {
   search_t *search = argument;
   size_t asked = 0;
   run_t run = {0};
-  bool is_run =
-      descriptor->cls == HAK_CLASS_NONE && descriptor->framed && !search->found && find(descriptor->framed, &run);
+  bool is_run = descriptor->cls == HAK_CLASS_NONE && descriptor->framed && !search->found &&
+                hak_framed_find(descriptor->framed, &run);
   if (!is_run || run.descriptor != descriptor) {
     return;
   }

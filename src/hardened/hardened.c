@@ -26,8 +26,20 @@ static bool is_small(uint32_t cls) {
   return cls - 1 < HAK_RUN_FIRST - 1;
 }
 
+/* The block before it may lie in a page that the program protected. */
+static bool begins_page(const void *block) {
+  return (uintptr_t)block % hak_os_page_bytes() == 0;
+}
+
+/* A block before a live one has a seal, unless its page was discarded. */
+HAK_INLINE bool has_whole_seal(const char *before, size_t size, const void *block) {
+  return hak_seal_is_whole(before, size) &&
+         (HAK_LIKELY(hak_seal_load(before, size) != 0) || hak_slab_at(block)->discarded);
+}
+
 HAK_INLINE void check_neighbour(const void *block, size_t size, const char *function) {
-  bool whole = hak_slab_offset(block) == 0 || hak_seal_is_whole((const char *)block - size, size);
+  bool whole = hak_slab_offset(block) == 0 || (HAK_UNLIKELY(hak_page_attributes_any()) && begins_page(block)) ||
+               has_whole_seal((const char *)block - size, size, block);
   if (HAK_UNLIKELY(!whole && !hak_slab_at(block)->unsealed)) {
     hak_misuse_met(function, HAK_MISUSE_NEIGHBOUR, block);
   }
@@ -178,13 +190,13 @@ HAK_INLINE bool free_small(void *block, size_t named, const char *function) {
   if (!is_small(cls)) {
     return cls == HAK_CLASS_MIXED && free_mixed(block, function);
   }
+  if (HAK_UNLIKELY(hak_page_attributes_any()) && !restore(block, cls, function)) {
+    return true;
+  }
   uint64_t base = hak_seal_base(block);
   bool is_sealed = check(block, cls, function, base, &sealed);
   if (HAK_UNLIKELY(is_sealed && named != HAK_UNSEALED && sealed.asked != named)) {
     hak_misuse(function, HAK_MISUSE_WRONG_SIZE, block);
-  }
-  if (HAK_UNLIKELY(hak_page_attributes_any()) && !restore(block, cls, function)) {
-    return true;
   }
   if (HAK_LIKELY(is_sealed)) {
     free_sealed(block, cls, base, sealed, function);

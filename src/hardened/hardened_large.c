@@ -39,20 +39,17 @@ bool hak_hardened_changes(uint32_t *begun) {
 }
 
 /* Blocks of types without pointers share no run with others. */
-static bool wants_frame(size_t bytes) {
-  return bytes <= FRAMED_MAX && !(hak_heap->quarantine && hak_heap->quarantine->data);
-}
-
 static void *take(size_t bytes, size_t align, size_t headroom, bool *zeroed) {
-  void *block = wants_frame(bytes) ? hak_framed_alloc(bytes, align, headroom, zeroed) : NULL;
+  bool data = hak_heap->quarantine && hak_heap->quarantine->data;
+  void *block = bytes <= FRAMED_MAX && !data ? hak_framed_alloc(bytes, align, headroom, zeroed) : NULL;
   if (!block && hak_hard.delayed_regions > 0) {
     *zeroed = true;
-    block = hak_mapped_alloc(bytes, align, headroom, HAK_MAPPED_GUARDED);
+    block = hak_mapped_alloc(bytes, align, headroom, HAK_MAPPED_GUARDED, data);
   }
   block = block ? block : hak_framed_alloc(bytes, align, headroom, zeroed); /* too many mappings */
   if (!block && hak_hard.delayed_regions > 0) {
     *zeroed = true;
-    block = hak_mapped_alloc(bytes, align, headroom, HAK_MAPPED_FILLED);
+    block = hak_mapped_alloc(bytes, align, headroom, HAK_MAPPED_FILLED, data);
   }
   return block;
 }
@@ -70,16 +67,28 @@ void *hak_hardened_alloc_large(size_t bytes, size_t align, bool *zeroed) {
   return hak_huge_alloc(bytes, align, zeroed);
 }
 
+/* Where a live block is: in a framed run, or in a mapping of its own. */
+typedef struct place {
+  bool framed;
+  hak_framed_run_t run;
+} place_t;
+
+static bool find(const void *block, place_t *place) {
+  place->framed = hak_framed_find(block, &place->run);
+  return place->framed || hak_mapped_owns(block);
+}
+
 static bool owns(const void *block) {
-  return hak_framed_owns(block) || hak_mapped_owns(block);
+  place_t place;
+  return find(block, &place);
 }
 
-static size_t usable(const void *block, const char *function) {
-  return hak_framed_owns(block) ? hak_framed_usable(block, function) : hak_mapped_usable(block, function);
+static size_t usable(const void *block, const place_t *at, const char *function) {
+  return at->framed ? hak_framed_usable(&at->run, block, function) : hak_mapped_usable(block, function);
 }
 
-static bool resize(void *block, size_t bytes, bool shrinks) {
-  return hak_framed_owns(block) ? hak_framed_resize(block, bytes, shrinks) : hak_mapped_resize(block, bytes, shrinks);
+static bool resize(void *block, const place_t *at, size_t bytes, bool shrinks) {
+  return at->framed ? hak_framed_resize(&at->run, block, bytes, shrinks) : hak_mapped_resize(block, bytes, shrinks);
 }
 
 static bool restore_mapped(const char *block) {
@@ -90,21 +99,18 @@ static bool restore_mapped(const char *block) {
 }
 
 /* Make pages ordinary that the program protected. False: the block is lost, so that no other thread gets it. */
-static bool restore(void *block) {
-  const char *end;
+static bool restore(void *block, const place_t *at) {
   if (HAK_LIKELY(!hak_page_attributes_any()) || hak_os_is_strict()) {
     return true;
   }
-  return hak_framed_block(block, &end) ? hak_page_attributes_restore_range(block, end) : restore_mapped(block);
+  return at->framed ? hak_page_attributes_restore_range(at->run.block, at->run.end) : restore_mapped(block);
 }
 
-static void free_named(void *block, const char *function) {
-  if (!restore(block)) {
-    return;
-  }
+/* Its pages are ordinary. */
+static void free_at(void *block, const place_t *at, const char *function) {
   begin_change();
-  if (hak_framed_owns(block)) {
-    hak_framed_free(block, function);
+  if (at->framed) {
+    hak_framed_free(&at->run, block, function);
   } else {
     hak_mapped_free(block, function);
   }
@@ -112,50 +118,66 @@ static void free_named(void *block, const char *function) {
 }
 
 bool hak_hardened_free_large(void *block, size_t named, const char *function) {
-  bool is = owns(block);
-  if (is && named != HAK_UNSEALED && usable(block, function) != named) {
-    hak_misuse(function, HAK_MISUSE_WRONG_SIZE, block);
+  place_t at;
+  int saved = errno;
+  bool is = find(block, &at);
+  if (is && restore(block, &at)) {
+    if (named != HAK_UNSEALED && usable(block, &at, function) != named) {
+      hak_misuse(function, HAK_MISUSE_WRONG_SIZE, block);
+    }
+    free_at(block, &at, function);
   }
-  if (is) {
-    int saved = errno;
-    free_named(block, function);
-    errno = saved;
-  }
+  errno = saved;
   return is;
 }
 
 bool hak_hardened_owns_large(const void *block) {
-  return hak_hard.on && owns(block);
+  return owns(block);
 }
 
 static void free_large(void *block) {
-  free_named(block, "free");
+  hak_hardened_free_large(block, HAK_UNSEALED, "free");
 }
 
 static size_t usable_large(const void *block) {
-  return usable(block, "malloc_usable_size");
+  place_t at;
+  find(block, &at);
+  return usable(block, &at, "malloc_usable_size");
 }
 
-static void *realloc_large(void *block, size_t bytes) {
-  int saved = errno;
-  if (!restore(block)) {
+/* The block, or a fresh one to copy to. NULL: no memory. */
+static void *resize_or_take(void *block, const place_t *at, size_t asked, size_t bytes) {
+  bool zeroed;
+  if (resize(block, at, bytes, false)) {
+    return block;
+  }
+  if (bytes > PTRDIFF_MAX) {
     return hak_no_memory();
   }
-  size_t asked = usable(block, "realloc");
-  bool zeroed;
+  void *fresh = asked < bytes ? take(bytes, HAK_BLOCK_MIN, bytes / HEADROOM_PART, &zeroed) : NULL;
+  fresh = fresh ? fresh : hak_fast_alloc(bytes);
+  return !fresh && resize(block, at, bytes, true) ? block : fresh; /* a shrunk block may stay */
+}
+
+/* A block of a type without pointers stays apart from the others. */
+static void *realloc_large(void *block, size_t bytes) {
+  place_t at;
+  int saved = errno;
+  find(block, &at);
+  if (!restore(block, &at)) {
+    return hak_no_memory();
+  }
+  size_t asked = usable(block, &at, "realloc");
+  bool data = !at.framed && hak_mapped_is_data(block), before = data && hak_hardened_type(true);
   begin_change();
-  void *fresh = resize(block, bytes, false) ? block : NULL;
-  if (!fresh) {
-    fresh = asked < bytes && bytes <= PTRDIFF_MAX ? take(bytes, HAK_BLOCK_MIN, bytes / HEADROOM_PART, &zeroed) : NULL;
-    fresh = fresh ? fresh : bytes <= PTRDIFF_MAX ? hak_fast_alloc(bytes) : hak_no_memory();
-  }
-  if (!fresh && resize(block, bytes, true)) { /* no memory, but a shrunk block may stay */
-    fresh = block;
-  }
+  void *fresh = resize_or_take(block, &at, asked, bytes);
   end_change();
+  if (data) {
+    hak_hardened_type(before);
+  }
   if (fresh && fresh != block) {
     memcpy(fresh, block, asked < bytes ? asked : bytes);
-    free_named(block, "realloc");
+    free_at(block, &at, "realloc");
   }
   errno = fresh ? saved : ENOMEM;
   return fresh;

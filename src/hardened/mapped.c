@@ -26,6 +26,7 @@ typedef struct region {
   size_t asked;
   char *first, *last; /* the pages of the block; all have access if the region is filled */
   bool filled;
+  bool data; /* of a type without pointers */
 } region_t;
 
 /* Live blocks by a hash of their addresses, in open addressing. */
@@ -160,12 +161,17 @@ static size_t checked_behind(const region_t *region) {
   return behind < HAK_MARGIN_BEHIND ? behind : HAK_MARGIN_BEHIND;
 }
 
+static size_t checked_before(const region_t *region) {
+  size_t before = (size_t)(region->block - (region->filled ? region->base : region->first));
+  return before < HAK_MARGIN_BEFORE ? before : HAK_MARGIN_BEFORE;
+}
+
 static size_t slices_of(const region_t *region) {
   return hak_slices_for((size_t)(region->last - region->first));
 }
 
-void *hak_mapped_alloc(size_t bytes, size_t align, size_t headroom, hak_mapped_kind_t kind) {
-  region_t region = {.asked = bytes, .filled = kind == HAK_MAPPED_FILLED};
+void *hak_mapped_alloc(size_t bytes, size_t align, size_t headroom, hak_mapped_kind_t kind, bool data_type) {
+  region_t region = {.asked = bytes, .filled = kind == HAK_MAPPED_FILLED, .data = data_type};
   size_t page = hak_os_page_bytes();
   if (bytes > PTRDIFF_MAX / 2 || align > PTRDIFF_MAX / 4) {
     return NULL;
@@ -180,6 +186,8 @@ void *hak_mapped_alloc(size_t bytes, size_t align, size_t headroom, hak_mapped_k
   }
   size_t spare = data - bytes, grain = align > HAK_BLOCK_MIN ? align : HAK_BLOCK_MIN;
   region.block = region.first + (align > page ? 0 : spare & -grain);
+  size_t before = checked_before(&region);
+  memset(region.block - before, FILL, before);
   memset(region.block + bytes, FILL, checked_behind(&region));
   if (!make_room()) { /* other threads may have taken the room */
     unmap(&region);
@@ -195,9 +203,8 @@ void *hak_mapped_alloc(size_t bytes, size_t align, size_t headroom, hak_mapped_k
 }
 
 static bool is_whole_before(const region_t *region) {
-  size_t before = (size_t)(region->block - (region->filled ? region->base : region->first));
-  before = before < HAK_MARGIN_BEFORE ? before : HAK_MARGIN_BEFORE;
-  return hak_margin_is_filled(region->block - before, before, 0);
+  size_t before = checked_before(region);
+  return hak_margin_is_filled(region->block - before, before, FILL);
 }
 
 static bool is_whole_behind(const region_t *region) {
@@ -278,6 +285,10 @@ static region_t look_up(const void *block, const char *function, bool take) {
 
 size_t hak_mapped_usable(const void *block, const char *function) {
   return look_up(block, function, false).asked;
+}
+
+bool hak_mapped_is_data(const void *block) {
+  return look_up(block, "realloc", false).data;
 }
 
 /* Give access to pages of the headroom, and leave a page behind them without access. */

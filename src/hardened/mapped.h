@@ -4,8 +4,8 @@
  * Data: the table of live blocks and the freed regions whose addresses wait; lock: hak_mapped_lock. No system call
  * happens under it. Layers below: seal, gap, arena, os.
  *
- *   [ no access ][ bytes before: 0 | the block | bytes behind ][ no access ]
- *                └─────────── whole pages ────────────────────┘
+ *   [ no access ][ bytes before | the block | bytes behind ][ no access ]
+ *                └────────── whole pages ──────────────────┘
  */
 #pragma once
 
@@ -17,15 +17,16 @@ void hak_mapped_start(void);
 /* What is around a block: pages without access, or else pages that are filled, and checked when the block is freed. */
 typedef enum hak_mapped_kind { HAK_MAPPED_GUARDED, HAK_MAPPED_FILLED } hak_mapped_kind_t;
 
-/* `align` is a power of two. The block reads as zeros. headroom: bytes of addresses for it to grow in place. NULL: no
- * memory, or for a GUARDED block too many mappings. */
-void *hak_mapped_alloc(size_t bytes, size_t align, size_t headroom, hak_mapped_kind_t kind);
+/* `align` is a power of two. The block reads as zeros. headroom: bytes of addresses for it to grow in place. data: it
+ * is of a type without pointers. NULL: no memory, or for a GUARDED block too many mappings. */
+void *hak_mapped_alloc(size_t bytes, size_t align, size_t headroom, hak_mapped_kind_t kind, bool data);
 /* Whether a live block begins at the address. */
 bool hak_mapped_owns(const void *address);
 /* Why none begins there. INVALID: the address was never in one. Searches everything. */
 hak_misuse_t hak_mapped_why(const void *address);
 /* The bytes that were asked for; aborts on anything but a live block. */
 size_t hak_mapped_usable(const void *block, const char *function);
+bool hak_mapped_is_data(const void *block);
 /* Resize the block in place. False: it does not fit, or would leave half of it unused though `shrinks` is false. */
 bool hak_mapped_resize(void *block, size_t bytes, bool shrinks);
 void hak_mapped_free(void *block, const char *function);

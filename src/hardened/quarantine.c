@@ -71,6 +71,23 @@ bool hak_quarantine_open(hak_heap_t *heap) {
   return heap->quarantine != NULL;
 }
 
+/* Whether the program changed the access of the page. */
+static bool is_protected(const char *address) {
+  size_t page = (uintptr_t)address % HAK_CHUNK_BYTES >> HAK_PAGE_SHIFT;
+  return atomic_load_explicit(&hak_chunk_at(address)->attributes[page / 64], memory_order_relaxed) >> page % 64 & 1;
+}
+
+/* The block before one that is handed out may be fresh, or lie on a discarded page. With a seal, zeros written there
+ * are found as well. Another thread may be about to seal the same block. */
+static void seal_before(const hak_free_block_t *block, size_t size) {
+  char *before = (char *)(uintptr_t)block - size;
+  uint64_t none = 0;
+  bool may_read = hak_slab_offset(block) > 0 && !hak_slab_at(block)->unsealed && !is_protected((const char *)block - 1);
+  if (may_read && hak_seal_load(before, size) == none) {
+    hak_seal_free_shared(before, size, none, hak_seal_of(hak_seal_base(before), HAK_SEAL_FREED));
+  }
+}
+
 /* A block of a slab has a tag in its first word. Pages that the system took back lost their seals. False: the block is
  * damaged. */
 static bool unseal(hak_free_block_t *block, uint32_t cls) {
@@ -82,6 +99,7 @@ static bool unseal(hak_free_block_t *block, uint32_t cls) {
   }
   block->tag = 0;
   hak_seal_store(block, size, freed);
+  seal_before(block, size);
   return true;
 }
 

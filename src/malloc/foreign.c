@@ -21,7 +21,8 @@
 typedef _Atomic(hak_owner_t *) copies_t;
 
 static bool is_large(const void *block) {
-  return hak_framed_owns(block) || hak_mapped_owns(block);
+  hak_framed_run_t run;
+  return hak_framed_find(block, &run) || hak_mapped_owns(block);
 }
 
 static bool owns(const void *block) {

@@ -32,10 +32,11 @@ static void write_slice(hak_text_t *text, const void *address, uint32_t cls) {
 
 /* The bytes of a block with a frame or a mapping, and the offset in it; 0: no such block is around the address. */
 static size_t find_large(const void *address, size_t *offset) {
-  const char *end, *block = hak_hard.on ? hak_framed_block(address, &end) : NULL;
-  *offset = (uintptr_t)address - (uintptr_t)block;
-  bool inside = block && (uintptr_t)address >= (uintptr_t)block && (uintptr_t)address < (uintptr_t)end;
-  return inside ? (size_t)(end - block) : hak_mapped_place(address, offset);
+  hak_framed_run_t run;
+  bool framed = hak_framed_find(address, &run);
+  *offset = framed ? (uintptr_t)address - (uintptr_t)run.block : 0;
+  bool inside = framed && (uintptr_t)address >= (uintptr_t)run.block && (uintptr_t)address < (uintptr_t)run.end;
+  return inside ? (size_t)(run.end - run.block) : hak_mapped_place(address, offset);
 }
 
 void hak_place_write(hak_text_t *text, const void *address) {

@@ -175,7 +175,6 @@ bool hak_os_make_writable(void *at, size_t bytes) {
 }
 
 bool hak_os_close(void *at, size_t bytes) {
-  hak_os_discard(at, bytes);
   count(&counters.mprotect, 1);
   return protect(at, bytes, PROT_NONE);
 }

@@ -33,7 +33,7 @@ void *hak_os_map_readonly(size_t bytes);
 /* Make pages of a read-only mapping writable, once only: where the kernel refuses the change, they are mapped anew. */
 bool hak_os_make_writable(void *at, size_t bytes);
 
-/* Discard pages and take their access away; hak_os_make_writable gives it back. */
+/* Take the access of pages away, which keep their contents; hak_os_make_writable gives it back. */
 bool hak_os_close(void *at, size_t bytes);
 /* Discard pages and take their access away by advice, without splitting the mapping. False: the kernel has no such
  * advice, or a filter may not allow it. hak_os_unguard gives the access back. */

@@ -42,6 +42,30 @@ static void write_behind_and_free(char *block) {
   free(block);
 }
 
+static void read_freed(char *block) {
+  free(block);
+  (void)*(volatile char *)hide_pointer(block);
+}
+
+static void write_freed(char *block) {
+  free(block);
+  *(volatile char *)hide_pointer(block + BYTES) = 1;
+}
+
+/* The first of the smaller ones, and all from 128 KiB on. */
+static void freed_runs_have_no_access(void) {
+  for (int i = 0; i < 100; i++) {
+    size_t bytes = i == 0 ? 60000 : 200000;
+    char *block = malloc(bytes);
+    CHECK(block != NULL);
+    if (i % 50 == 0) {
+      CHECK(dies(read_freed, block) && dies(write_freed, block));
+    }
+    memset(block, 1, bytes);
+    free(block);
+  }
+}
+
 static void a_block_that_grows_is_seldom_copied(void) {
   char *block = malloc(FIRST);
   int copies = 0;
@@ -165,6 +189,7 @@ static void more_than_the_memory_is_refused(void) {
 }
 
 int main(void) {
+  freed_runs_have_no_access();
   a_block_that_grows_is_seldom_copied();
   freed_blocks_leave_addresses_for_others();
   a_write_to_a_freed_block_is_found_by_a_trim();

@@ -93,6 +93,15 @@ static void grow_without_a_token(void) {
   free(block);
 }
 
+/* The same for large blocks, whose kind shows in no slab. */
+static void resize_large_without_a_token(size_t from, size_t to) {
+  char *block = realloc(__alloc_token_malloc(from, data), to);
+  note(block, 0);
+  free(block);
+  note(block = malloc(to), 1);
+  free(block);
+}
+
 static int shared(void) {
   int pairs = 0;
   for (int i = 0; i < count[0]; i++) {
@@ -109,6 +118,8 @@ int main(int arguments, char **argument) {
     allocate_by_all();
     without_a_token();
     grow_without_a_token();
+    resize_large_without_a_token(100000, 200000);
+    resize_large_without_a_token(600000, 60000);
   }
   allocate_pages();
   CHECK((shared() == 0) == apart);
