@@ -81,7 +81,12 @@ def available(arms: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def environment(arm: str) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("HAKMEM_", "LD_", "MALLOC_"))}
+    """None of the caller's settings of an allocator, except the profile of ours."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("HAKMEM_", "LD_", "MALLOC_")) or name == "HAKMEM_PROFILE"
+    }
     library = LIBRARIES[arm]
     return {**kept, "LD_PRELOAD": str(library)} if library else kept
 

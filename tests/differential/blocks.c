@@ -71,6 +71,15 @@ static void *request(int64_t how, size_t bytes) {
   }
 }
 
+static void check_errno(const void *block, int64_t how) {
+  if (block != NULL && errno != EXDEV) {
+    fail("a request that succeeded changed errno");
+  }
+  if (block == NULL && errno != ((how & 255) == MEMALIGN ? EXDEV : ENOMEM)) {
+    fail("a request that failed set another errno");
+  }
+}
+
 static void check_place(const void *block, int64_t how, size_t bytes) {
   size_t alignment = bytes >= 16 ? 16 : 8;
   if ((how & 255) == MEMALIGN || (how & 255) == ALIGNED) {
@@ -85,9 +94,13 @@ static void check_place(const void *block, int64_t how, size_t bytes) {
 
 void slot_fill(struct context *context, struct slot *slot, int64_t how, size_t bytes, int64_t touch) {
   slot_empty(context, slot);
+  errno = EXDEV;
   uint64_t start = measure_before(bytes);
   unsigned char *block = request(how, bytes);
   measure_after(context->op, start);
+  if (is_ours()) {
+    check_errno(block, how);
+  }
   if (block == NULL) {
     if (bytes != 0) {
       measure_refusal();
@@ -110,11 +123,17 @@ void slot_fill(struct context *context, struct slot *slot, int64_t how, size_t b
   measure_live((int64_t)bytes);
 }
 
+void slot_check(const struct slot *slot) {
+  if (slot->block != NULL) {
+    check_words(slot, slot->bytes, false, true);
+  }
+}
+
 void slot_empty(struct context *context, struct slot *slot) {
   if (slot->block == NULL) {
     return;
   }
-  check_words(slot, slot->bytes, false, true);
+  slot_check(slot);
   errno = EXDEV;
   uint64_t start = measure_before(slot->bytes);
   hak_free(slot->block);

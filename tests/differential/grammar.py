@@ -9,9 +9,12 @@ from programs import (
     HOWS,
     KIB,
     MIB,
+    MISUSES,
+    MOST_TEAM,
     ORDERS,
     REGION,
     REGIONS,
+    SHORTAGES,
     STRIDE,
     TOUCHES,
     WAYS,
@@ -26,6 +29,7 @@ RUN_US = 50_000
 MOST_TOUCHED = 128 * MIB
 MOST_UNTOUCHED = 16 * GIB
 MIN_ROUNDS, MAX_ROUNDS = 16, 512
+LEAST_TRIALS, MOST_TRIALS = 3, 32
 
 SMALL = [16, 24, 64, 100, 256, 512, 1000, 1 * KIB, 2 * KIB, 3 * KIB, 4 * KIB]
 MIDDLE = [6 * KIB, 8 * KIB, 16 * KIB, 32 * KIB, 33 * KIB, 34295, 48 * KIB, 64 * KIB, 100_000, 128 * KIB, 256 * KIB]
@@ -177,6 +181,41 @@ def others(draw: st.DrawFn, region: int) -> list[Op]:
 
 
 @st.composite
+def trials(draw: st.DrawFn, _region: int = 0) -> list[Op]:
+    """What goes wrong where threads, forks, shortage and misuse meet."""
+    name = draw(_pick("busy", "exits", "short", "refuse", "crash"))
+    low = draw(sizes(most=4 * KIB if draw(st.booleans()) else 300 * KIB))
+    if name == "crash":
+        return [{"op": name, "x": low, "y": draw(st.sampled_from(list(MISUSES.values()))), "z": draw(_pick(0, 1))}]
+    how, touch = draw(ways()), _touch_for(draw, low)
+    if name == "refuse":
+        return [{"op": name, "x": low, "how": how, "touch": touch}]
+    if name == "short":
+        room = draw(_pick(4 * MIB, MIB, 16 * MIB, 64 * MIB))
+        shift = draw(st.sampled_from(list(SHORTAGES.values())))
+        return [{"op": name, "shift": shift, "x": room, "y": low, "z": 1000, "how": how, "touch": touch}]
+    high = max(low, draw(sizes(most=4 * low)))
+    each = {"x": low, "y": high, "how": how, "touch": touch}
+    if name == "busy":
+        return [{"op": name, "count": draw(_pick(2, 1, 4, 8)), **each, "z": draw(_pick(4, 1, 10))}]
+    count = draw(_pick(4, 1, 2, MOST_TEAM))
+    return [
+        {"op": name, "count": count, **each, "z": min(draw(_pick(30, 6, 200, 1000)), 32 * MIB // (high * count) + 6)}
+    ]
+
+
+@st.composite
+def tried(draw: st.DrawFn) -> Program:
+    """A program with a trial or two, and something ordinary before, which leaves blocks of all kinds."""
+    parts = draw(st.lists(st.tuples(st.sampled_from(PARTS), st.integers(0, REGIONS - 1)), max_size=2))
+    ops = [op for kind, region in parts for op in draw(kind(region))]
+    ops += [op for _ in range(draw(_pick(1, 2, 3))) for op in draw(trials())]
+    lighten(ops, LEAST_TRIALS)
+    rounds = max(LEAST_TRIALS, min(MOST_TRIALS, int(RUN_US / max(1.0, cost_us(ops)))))
+    return {"idle_ms": 0, "rounds": rounds, "ops": ops}
+
+
+@st.composite
 def programs(draw: st.DrawFn) -> Program:
     """A program that costs RUN_US at most, as cost_us reckons."""
     kinds = st.sampled_from([*PARTS, *PARTS, teams, forks, others])
@@ -187,9 +226,9 @@ def programs(draw: st.DrawFn) -> Program:
     return {"idle_ms": draw(_pick(0, 0, 0, 0, 1200)), "rounds": rounds, "ops": ops}
 
 
-def lighten(ops: list[Op]) -> None:
-    """Makes the dearest operation cheaper, again and again, until MIN_ROUNDS rounds fit into RUN_US."""
-    while cost_us(ops) * MIN_ROUNDS > RUN_US:
+def lighten(ops: list[Op], rounds: int = MIN_ROUNDS) -> None:
+    """Makes the dearest operation cheaper, again and again, until so many rounds fit into RUN_US."""
+    while cost_us(ops) * rounds > RUN_US:
         dearest = max(ops, key=lambda op: cost_us([op]))
         before = cost_us(ops)
         _halve(dearest)
@@ -199,7 +238,7 @@ def lighten(ops: list[Op]) -> None:
 
 def _halve(op: Op) -> None:
     """A loop's or a team's count before what it holds."""
-    if op["op"] in ("churn", "exchange"):
+    if op["op"] in ("churn", "exchange", "busy", "exits", "short") and op["z"] > 1:
         op["z"] = max(1, op["z"] // 2)
     elif op["op"] == "pause":
         op["x"] //= 2

@@ -10,18 +10,25 @@ from pathlib import Path
 
 from arms import OURS, available, run, run_all
 from environments import choose, environments, shortened, try_one
-from grammar import programs
+from grammar import programs, tried
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import seed as seeded
 from hypothesis.errors import HypothesisException
+from hypothesis.strategies import SearchStrategy
 from judge import Flag, Runs, confirm, judge, possible
-from programs import MIB, TOUCHES, Op, Program, flat, listing
+from programs import MIB, TOUCHES, TRIALS, Op, Program, flat, is_trial, listing
 
 ARMS = (OURS, "glibc", "jemalloc", "mimalloc")
 BATCH = 200  # programs of one seed
 SHRINK_S = 60.0
 BROKEN = ("status", "contents", "refused")
+WRONG = ("status", "contents")
 KNOWN = Path(__file__).parent / "known.json"
+
+
+def asked(flags: Sequence[Flag], program: Program) -> list[Flag]:
+    """A trial costs what it costs: only that it goes wrong counts."""
+    return [flag for flag in flags if not is_trial(program) or flag.kind in WRONG]
 
 
 class Found(Exception):
@@ -57,7 +64,7 @@ def features(ops: Sequence[Op]) -> frozenset[str]:
             if band >= 3:
                 whole = op.get("touch", 0) in (TOUCHES["pages"], TOUCHES["whole"])
                 words.add("large, written" if whole else "large, written in part")
-        elif op["op"] in ("threads", "fork", "pause", "trim"):
+        elif op["op"] in ("threads", "fork", "pause", "trim", *TRIALS):
             words.add(op["op"])
         if op["op"] == "free" and op.get("y"):
             words.add("pinned")
@@ -137,6 +144,7 @@ class Hunt:
 
     def fresh(self, flags: Sequence[Flag], program: Program) -> list[Flag]:
         """Those that nothing known and nothing found before explains."""
+        flags = asked(flags, program)
         explanations: list[Finding | Known] = [*self.findings, *self.known]
         return [flag for flag in flags if not any(one.explains(flag, program) for one in explanations)]
 
@@ -172,7 +180,7 @@ class Hunt:
         @seeded(seed)
         @settings(max_examples=BATCH, database=None, deadline=None, suppress_health_check=list(HealthCheck),
                   phases=(Phase.generate, Phase.shrink), report_multiple_bugs=False)  # fmt: skip
-        @given(programs())
+        @given(programs() | tried())
         def probe(program: Program) -> None:
             nonlocal best, shrink_until
             if time.monotonic() > (self.until if best is None else shrink_until):
@@ -220,14 +228,14 @@ def hunt(seconds: float, seed: int, out: Path) -> int:
     return 1 if search.findings else 0
 
 
-def drawn(seed: int, count: int) -> list[Program]:
+def drawn(seed: int, count: int, kind: SearchStrategy[Program] | None = None) -> list[Program]:
     """The same programs for the same seed."""
     programs_drawn: list[Program] = []
 
     @seeded(seed)
     @settings(max_examples=count, database=None, deadline=None, suppress_health_check=list(HealthCheck),
               phases=(Phase.generate,))  # fmt: skip
-    @given(programs())
+    @given(programs() if kind is None else kind)
     def draw(program: Program) -> None:
         programs_drawn.append(program)
 
@@ -239,24 +247,25 @@ def tour(seconds: float, seed: int, out: Path, word: str) -> int:
     """Random programs in random places for so long. What is found is kept, one program a place and kind of fault."""
     arms, chance = available(ARMS), random.Random(seed)
     places = [place for place in environments() if word in place.name]
-    until, seen, tried = time.monotonic() + seconds, Counter[tuple[str, str]](), 0
+    until, seen, count = time.monotonic() + seconds, Counter[tuple[str, str]](), 0
     while time.monotonic() < until:
-        for program in drawn(seed, BATCH):
+        for program in drawn(seed, BATCH, programs() | tried()):
             place = choose(places, chance)
-            tried += 1
-            flags, runs = try_one(place, program, arms)
+            count += 1
+            flags, runs = try_one(place, program, arms, WRONG if is_trial(program) else ())
+            flags = asked(flags, program)
             if any(flag.kind not in BROKEN for flag in flags):  # Only what is not so everywhere.
                 everywhere = {flag.kind for flag in judge(run_all(arms, shortened(program)), stable=True)}
                 flags = [flag for flag in flags if flag.kind not in everywhere]
             for flag in flags:
                 seen[place.name, flag.kind] += 1
                 if seen[place.name, flag.kind] == (1 if flag.kind in BROKEN else 2):
-                    report(f"{place.name} (program {tried})", program, runs, flags)
-                    keep_entry(out, f"{place.name} {flag.kind}", flag, tried, program, place.name)
+                    report(f"{place.name} (program {count})", program, runs, flags)
+                    keep_entry(out, f"{place.name} {flag.kind}", flag, count, program, place.name)
             if time.monotonic() > until:
                 break
         seed += 1
-    print(f"{tried} programs in {len(places)} places")
+    print(f"{count} programs in {len(places)} places")
     for (name, kind), times in seen.most_common():
         print(f"  {name}: {kind}, {times} times")
     return 1 if seen else 0

@@ -61,12 +61,12 @@ uint64_t next_chance(struct context *context) {
   return x ^ x >> 31;
 }
 
-static struct slot *slot_at(const struct context *context, const struct op *op, int64_t i) {
+struct slot *slot_at(const struct context *context, const struct op *op, int64_t i) {
   int64_t number = context->offset + op->first + context->iteration * op->shift + i;
   return &slots[number % header.slots];
 }
 
-static size_t between(struct context *context, int64_t low, int64_t high) {
+size_t between(struct context *context, int64_t low, int64_t high) {
   return (size_t)low + next_chance(context) % (uint64_t)(high - low + 1);
 }
 
@@ -205,6 +205,15 @@ __attribute__((noinline)) static pid_t borrow(struct context *context, const str
   return child;
 }
 
+void await_child(pid_t child) {
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (status != 0) {
+    fail("a child did not end with status 0");
+  }
+}
+
 /* x: the kind of fork. The direct system call is used only while there is no other thread, since it runs no fork
  * handlers. */
 static void fork_off(struct context *context, const struct op *op) {
@@ -221,12 +230,7 @@ static void fork_off(struct context *context, const struct op *op) {
     run(context, op + 1, op->body);
     _exit(0);
   }
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  if (status != 0) {
-    fail("a child did not end with status 0");
-  }
+  await_child(child);
 }
 
 static void wait_ms(int64_t ms) {
@@ -271,6 +275,21 @@ static void step(struct context *context, const struct op *op) {
     break;
   case TRIM:
     malloc_trim(0);
+    break;
+  case BUSY:
+    busy(context, op);
+    break;
+  case EXITS:
+    exits(context, op);
+    break;
+  case SHORT:
+    fall_short(context, op);
+    break;
+  case REFUSE:
+    refuse(context, op);
+    break;
+  case CRASH:
+    crash(op);
     break;
   default:
     if (!settled) {

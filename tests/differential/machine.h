@@ -13,11 +13,34 @@
 #include <stdint.h>
 
 /* programs.py reads these rows, and uses their order. */
-enum code { LOOP, ALLOC, FREE, RESIZE, CHURN, THREADS, FORK, PAUSE, TRIM, EXCHANGE, LOCK, MAPS, RESERVE, STORM, OPEN };
+enum code {
+  LOOP,
+  ALLOC,
+  FREE,
+  RESIZE,
+  CHURN,
+  THREADS,
+  FORK,
+  PAUSE,
+  TRIM,
+  EXCHANGE,
+  BUSY,
+  EXITS,
+  SHORT,
+  REFUSE,
+  CRASH,
+  LOCK,
+  MAPS,
+  RESERVE,
+  STORM,
+  OPEN
+};
 enum how { MALLOC, CALLOC, MEMALIGN, ALIGNED, VALLOC };
 enum touch { NONE, START, ENDS, PAGES, WHOLE };
 enum order { FIFO, LIFO, RANDOM };
 enum way { FORKED, VFORKED, CLONED };
+enum shortage { LIMITED, DENIED };
+enum misuse { TWICE, INSIDE, LATE };
 
 struct header {
   int64_t slots, rounds, seconds, idle_ms, operations; /* seconds: of processor time */
@@ -50,11 +73,16 @@ extern const struct op *operations;
 extern struct slot *slots;
 
 uint64_t next_chance(struct context *context);
+size_t between(struct context *context, int64_t low, int64_t high);
+struct slot *slot_at(const struct context *context, const struct op *op, int64_t i);
 void fail(const char *what);
+/* Wait for a child, which must end with status 0. */
+void await_child(int child);
 
 /* blocks.c: each call is timed. A refused request leaves the slot unchanged. */
 void slot_fill(struct context *context, struct slot *slot, int64_t how, size_t bytes, int64_t touch);
 void slot_empty(struct context *context, struct slot *slot);
+void slot_check(const struct slot *slot);
 void slot_resize(struct context *context, struct slot *slot, size_t target, int64_t step, int64_t percent);
 
 /* Memory for the machine itself. No plan of tests/fault/inject.c makes this fail. */
@@ -70,6 +98,17 @@ void measure_live(int64_t bytes);
 /* Call it before each round of a run of so many seconds. False: the time is over. */
 bool measure_time(int64_t round, int64_t seconds);
 void measure_print(int file);
+
+/* crash.c: whether hakmem serves malloc. Some promises are its own. */
+bool is_ours(void);
+/* A child that commits a misuse and has a handler of SIGABRT that allocates. x: bytes; y: the misuse; z: in a thread */
+void crash(const struct op *op);
+
+/* trials.c: operations that check contents while something else goes on, and after it. */
+void busy(struct context *context, const struct op *op);
+void exits(struct context *context, const struct op *op);
+void fall_short(struct context *context, const struct op *op);
+void refuse(struct context *context, const struct op *op);
 
 /* hardship.c: sets an adverse condition that lasts from then on. */
 void hardship(const struct op *op);

@@ -21,6 +21,9 @@ REGION = 4096  # slots of one operation; four regions of one thread follow each 
 REGIONS = 4
 STRIDE = REGION * REGIONS
 LONGEST_RUN_S = 1  # of processor time
+TRIALS = ("busy", "exits", "short", "refuse", "crash")  # of them only contents and the exit status are asked
+LONGEST_TRIAL_S = 10
+MOST_TEAM = 16  # threads of a trial, which share two strides of slots
 # What a program may cost on an ordinary allocator, in µs: about so much for a call, a page that is touched, a mapping.
 CALL_US, PAGE_US, MAPPING_US, THREAD_US, FORK_US = 0.15, 0.35, 6.0, 60.0, 500.0
 
@@ -33,11 +36,11 @@ def _names(kind: str) -> dict[str, int]:
     return {name.strip().lower(): number for number, name in enumerate(found[1].split(","))}
 
 
-CODES, HOWS, TOUCHES, ORDERS, WAYS = (_names(kind) for kind in ("code", "how", "touch", "order", "way"))
-NAMES = {
-    name: {number: word for word, number in table.items()}
-    for name, table in (("how", HOWS), ("touch", TOUCHES), ("way", WAYS))
-}
+CODES, HOWS, TOUCHES, ORDERS, WAYS, SHORTAGES, MISUSES = (
+    _names(kind) for kind in ("code", "how", "touch", "order", "way", "shortage", "misuse")
+)
+_TABLES = {"how": HOWS, "touch": TOUCHES, "way": WAYS, "shortage": SHORTAGES, "misuse": MISUSES}
+NAMES = {name: {number: word for word, number in table.items()} for name, table in _TABLES.items()}
 
 
 def flat(ops: list[Op]) -> Iterator[tuple[Op, int]]:
@@ -48,10 +51,16 @@ def flat(ops: list[Op]) -> Iterator[tuple[Op, int]]:
         yield from inside
 
 
+def is_trial(program: Program) -> bool:
+    return any(op["op"] in TRIALS for op, _ in flat(program["ops"]))
+
+
 def pack(program: Program) -> bytes:
     rows = list(flat(program["ops"]))
-    threads = max([1, *(op["count"] + 1 for op, _ in rows if op["op"] == "threads")])
-    words = [STRIDE * threads, program["rounds"], LONGEST_RUN_S, program.get("idle_ms", 0), len(rows)]
+    trial = is_trial(program)
+    threads = max([2 if trial else 1, *(op["count"] + 1 for op, _ in rows if op["op"] == "threads")])
+    seconds = LONGEST_TRIAL_S if trial else LONGEST_RUN_S
+    words = [STRIDE * threads, program["rounds"], seconds, program.get("idle_ms", 0), len(rows)]
     for op, body in rows:
         words += [CODES[op["op"]], body, *(op.get(field, 0) for field in FIELDS)]
     return struct.pack(f"<{len(words)}q", *words)
@@ -88,7 +97,20 @@ def cost_us(ops: list[Op]) -> float:
             total += FORK_US + inside
         elif kind == "pause":
             total += op["x"] * 1000
+        elif kind in TRIALS:
+            total += _trial_us(op)
     return total
+
+
+def _trial_us(op: Op) -> float:
+    pages = PAGE_US * touched_pages(op.get("y", 0), op.get("touch", 0))
+    if op["op"] == "busy":
+        return op["count"] * (THREAD_US + 200 * pages) + op["z"] * 4 * FORK_US
+    if op["op"] == "exits":
+        return op["count"] * (THREAD_US + op["z"] * (pages + 4 * CALL_US))
+    if op["op"] == "short":
+        return 2 * FORK_US + op["z"] * (pages + 4 * CALL_US)
+    return 2 * FORK_US if op["op"] == "crash" else 10 * MAPPING_US
 
 
 def _bytes(n: int) -> str:
@@ -102,6 +124,22 @@ def _bytes(n: int) -> str:
 def _slots(op: Op) -> str:
     text = f"slots {op.get('first', 0)}+{op.get('count', 1)}"
     return text + (f" (+{op['shift']} each time)" if op.get("shift") else "")
+
+
+def _many(op: Op) -> str:
+    how = NAMES["how"][op.get("how", 0) & 255]
+    return f"{how} {_bytes(op.get('x', 0))} to {_bytes(op.get('y', 0))}"
+
+
+def _trial_sentence(op: Op, touch: str) -> str:
+    kind, count, x, y, z = op["op"], op.get("count", 1), op.get("x", 0), op.get("y", 0), op.get("z", 0)
+    words = {
+        "busy": f"{z} forks beside {count} threads that {_many(op)}, {touch}",
+        "exits": f"{count} threads that end with {z} blocks, {_many(op)}, {touch}",
+        "short": f"{NAMES['shortage'].get(op.get('shift', 0))} to {_bytes(x)}: {z} times {_bytes(y)}, {touch}",
+        "crash": f"crash: {_bytes(x)} freed {NAMES['misuse'].get(y)}" + (" in a thread" if z else ""),
+    }
+    return words.get(kind, f"wrong requests beside {_bytes(x)}, {touch}")
 
 
 def sentence(op: Op) -> str:
@@ -123,7 +161,8 @@ def sentence(op: Op) -> str:
     if kind == "threads":
         return f"{op['count']} threads" + (" that stay" if x else "")
     plain = {"loop": f"{op.get('count', 1)} times", "pause": f"pause {x} ms", "fork": NAMES["way"].get(x)}
-    return plain.get(kind) or (f"{kind} {x}" if x else kind)
+    other = _trial_sentence(op, touch) if kind in TRIALS else f"{kind} {x}" if x else kind
+    return plain.get(kind) or other
 
 
 def listing(program: Program) -> str:
