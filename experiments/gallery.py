@@ -4,6 +4,7 @@ The raw data are those of the row's last published run. `programs.toml` beside t
 """
 
 import gzip
+import re
 import shlex
 import shutil
 import subprocess
@@ -14,6 +15,7 @@ from pathlib import Path
 import gallery_chart
 
 from hakmem_lab.errors import LabError
+from hakmem_lab.plan.schedule import ONE_BY_ONE, TOGETHER
 from hakmem_lab.show import gallery
 from hakmem_lab.show.gallery import Measure, Row
 from hakmem_lab.show.terminal import number
@@ -25,14 +27,15 @@ PLACES = {"postgres": "/usr/lib/postgresql/15/bin/postgres", "mariadb": "/usr/sb
 INDEX_TOP = """\
 # Which allocator for which program?
 
-Each program runs on ten allocators or settings: glibc, hakmem with two of its profiles, and seven others in the
-releases that its page names, configured as their documentation suggests ([peers](../../bench/peers/README.md); if
-yours is configured wrongly, correct its row). They run in randomised blocks. The intervals of one measure hold for
-all of them at once, at 95 %. A difference that is certainly below 5 % counts as the same. A cell is undecided where
-the interval includes no change and is wider than ± 5 %: the number is half its width, and more blocks would decide.
-The programs that hakmem loses come first. Figures are of the machine and the day that a page names; its warnings say
-what else that machine did. Time is processor time, of the server where there is one: it depends less on what else the
-machine does.
+Each program runs on ten allocators or settings: glibc, hakmem with two of its profiles, and seven others. Its
+page names their releases. They are configured as their documentation suggests ([peers](../../bench/peers/README.md); if
+yours is configured wrongly, correct its row). Where one thread is busy, all ten run at once on one processor. Servers
+and programs of several threads run [one by one](../lab/schedules.md), so their time is mostly undecided on a busy
+machine. Memory is that of runs one by one. The intervals of one measure hold for all ten at once, at 95 %. A difference
+that is certainly below 5 % counts as the same. A cell is undecided where the interval includes no change and is wider
+than ± 5 %: the number is half its width. The programs that hakmem loses come first. Figures are of the machine and the
+day that a page names; its warnings say what else that machine did. Time is processor time, of the server where there is
+one.
 
 ![Time and peak memory of every program, as multiples of glibc](overview.svg)
 
@@ -104,15 +107,17 @@ def page(row: Row, version: str) -> str:
     lines += ["## hakmem against everything", ""]
     lines += table(["against", *labels], cells(row, "against"))
     lines += repeated(row)
-    lines += ["## Medians of this session", ""]
+    lines += ["## Medians", ""]
     lines += table(["allocator", *labels], medians)
     lines += ["## What was measured", "", *commands(row), "", conditions(row, version), ""]
-    lines += [f"- Warning: {text}." for text in dict.fromkeys(row.result["warnings"])]
+    warnings = {re.sub(r"\d[\d.]*", "", text): text for text in reversed(row.result["warnings"])}
+    lines += [f"- Warning: {text}." for text in reversed(warnings.values())]
     lines += [f"- Failed: {text}" for text in row.result["failures"]] + [""]
     configured = [[f"`{arm['name']}`", arm["version"] or "", arm["configuration"] or ""] for arm in row.result["arms"]]
     lines += table(["allocator", "version", "configuration"], configured)
     raw = f"data/{row.key}.jsonl.gz"
-    lines += [f"To repeat it: `hak bench {row.key}`. Raw data: [`{raw}`]({raw}); `hak show {PAGES}/{raw}` reads them."]
+    memory = f", of memory [`alone`](data/alone/{row.key}.jsonl.gz)" if row.alone else ""
+    lines += [f"To repeat it: `hak bench {row.key}`. Raw data: [`{raw}`]({raw}){memory}."]
     return "\n".join(lines) + "\n"
 
 
@@ -141,10 +146,14 @@ def conditions(row: Row, version: str) -> str:
     machine = row.header["machine"]
     where = f"{machine['cpu']}, {machine['processors']} processors, Linux {machine['kernel']}, {machine['libc']}"
     margin = f"{100 * row.result['suite']['margin']:g} %"
-    blocks, day = row.result["blocks"], row.header["created"][:10]
-    return (
-        f"{version}. {blocks} blocks, {day}, {where}. A difference that is certainly below {margin} counts as the same."
-    )
+    memory = f" Memory: {when(row.alone)}." if row.alone else ""
+    return f"{version}. {when(row)}, {where}.{memory} Same: surely less than {margin}."
+
+
+def when(row: Row) -> str:
+    """How often, on which schedule and on which day a row was measured."""
+    schedule = row.result["schedule"] or ONE_BY_ONE
+    return f"{row.result['blocks']} blocks, {schedule}, {row.header['created'][:10]}"
 
 
 def index(rows: list[Row], left: list[str]) -> str:
@@ -186,7 +195,11 @@ def publish(key: str, file: RunFile) -> None:
     row = gallery.read(key, file)
     if not row.result["final"]:
         raise LabError(f"run {file.id} is not finished: hak resume {file.id}")
-    (PAGES / "data").mkdir(parents=True, exist_ok=True)
+    (PAGES / "data" / "alone").mkdir(parents=True, exist_ok=True)
+    if row.result["schedule"] == TOGETHER and gallery.data(key).exists():
+        present = gallery.read(key, RunFile(gallery.data(key)))
+        if present.result["schedule"] != TOGETHER:
+            gallery.data(key).rename(gallery.data(f"alone/{key}"))
     with gzip.GzipFile(PAGES / "data" / f"{key}.jsonl.gz", "wb", mtime=0) as packed:
         # Paths become relative to the checkout.
         packed.write(file.path.read_bytes().replace(f"{Path.cwd()}/".encode(), b""))

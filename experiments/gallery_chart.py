@@ -10,6 +10,7 @@ from statistics import median
 from matplotlib.axes import Axes
 from panels import Panels
 
+from hakmem_lab.kinds.suite.sheet import FASTER, LEANER, SAME
 from hakmem_lab.show import gallery
 from hakmem_lab.show.gallery import Measure, Row
 from hakmem_lab.show.report import svg
@@ -106,13 +107,14 @@ def lines(rows: list[Row]) -> list[str]:
 
 
 def sentence(rows: list[Row], which: int) -> str:
-    """Says how many programs are surely better, or surely worse, than on glibc in one measure."""
+    """Says how many programs are surely better than on glibc in one measure, surely worse, or surely the same."""
     better, worse = (("faster", "slower"), ("smaller", "larger"), ("lower", "higher"))[which]
-    found = column(rows, which)
-    gains, losses = sum(cost[2] < 1 for cost, _ in found), sum(cost[1] > 1 for cost, _ in found)
+    words = [row.measures[which].by_reference[SUBJECT]["word"] for _, row in column(rows, which)]
+    gains, losses = (sum(word == each[sure] for word in words for each in (FASTER, LEANER)) for sure in (0, 1))
+    alike, margin = words.count(SAME), 100 * rows[0].result["suite"]["margin"]
     return (
-        f"{gains} of {len(found)} programs are surely {better} than on glibc, {losses} surely {worse};"
-        f" for {len(found) - gains - losses} no difference is shown."
+        f"{gains} of {len(words)} programs are surely {better} than on glibc, {losses} surely {worse}, {alike} the same"
+        f" within {margin:g} %; for {len(words) - gains - losses - alike} no difference is shown."
     )
 
 

@@ -5,7 +5,7 @@ A row is a workload of experiments/gallery.toml. Its run, a suite of only that w
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from hakmem_lab.judge.words import Change
 from hakmem_lab.kinds.suite.sheet import FAILED, FASTER, LEANER, SAME
 from hakmem_lab.plan import project
 from hakmem_lab.plan.model import read_toml
+from hakmem_lab.plan.schedule import TOGETHER
 from hakmem_lab.show import figures
 from hakmem_lab.show.numbers import finite
 from hakmem_lab.store.runs import RunFile
@@ -73,7 +74,8 @@ class Measure:
 @dataclass(frozen=True)
 class Row:
     """A program. measures: its time or rate first, then memory, then others; empty where it has no page yet.
-    conditions: title of a further condition -> the same measures under it."""
+    conditions: title of a further condition -> the same measures under it. alone: an earlier run, one by one, of which
+    all measures but the first are."""
 
     key: str
     title: str
@@ -82,6 +84,7 @@ class Row:
     result: dict[str, Any]
     measures: tuple[Measure, ...]
     conditions: dict[str, tuple[Measure, ...]] = field(default_factory=dict)
+    alone: "Row | None" = None
 
     @property
     def reference(self) -> str:
@@ -154,7 +157,17 @@ def data(key: str) -> Path:
     return top() / PAGES / "data" / f"{key}.jsonl.gz"
 
 
+def published(key: str) -> Row:
+    """A row of the gallery. Sides that share a processor take several times as long, so allocators that purge by time
+    keep less memory than alone: where there is an earlier run, one by one, memory is from that."""
+    row, earlier = read(key, RunFile(data(key))), data(f"alone/{key}")
+    if row.result["schedule"] != TOGETHER or not earlier.exists():
+        return row
+    alone = read(key, RunFile(earlier))
+    return replace(row, measures=(row.measures[0], *alone.measures[1:]), alone=alone)
+
+
 def rows() -> list[Row]:
     """Published rows by standing, the worst first; within a standing, the greatest sure loss first."""
-    found = [read(key, RunFile(data(key))) for key in names() if data(key).exists()]
+    found = [published(key) for key in names() if data(key).exists()]
     return sorted(found, key=lambda row: (STANDINGS.index(row.standing()), row.losses()[:1]))

@@ -99,9 +99,28 @@ def test_sentences_say_who_is_better_and_where_allocators_do_not_matter():
     assert told.startswith("speed: ") and "slower" in told and told.endswith("surely better than hakmem: glibc.")
 
 
+def test_the_sentence_counts_what_is_surely_better_worse_or_the_same(pages):
+    words = (figure("faster", 1.2, 1.1, 1.3), figure("slower", 0.8, 0.7, 0.9), OPEN, figure("same", 1.02, 1.01, 1.03))
+    found = [Row("x", "x", "g", {}, {"suite": {"margin": 0.05}}, (Measure("t", "s", {}, {"hakmem": each}, {}),))
+             for each in words]  # fmt: skip
+    told = pages.gallery_chart.sentence(found, 0)
+    assert told.startswith("1 of 4 programs are surely faster than on glibc, 1 surely slower, 1 the same within 5 %;")
+    assert told.endswith("for 1 no difference is shown.")
+
+
+@pytest.mark.parametrize("key", MEASURED)
+def test_memory_is_of_runs_one_by_one(key):
+    row = gallery.published(key)
+    if row.alone:
+        assert row.result["schedule"] == "together" != row.alone.result["schedule"]
+        assert row.measures[0].label == "CPU time" and row.measures[1:] == row.alone.measures[1:]
+    else:
+        assert row.result["schedule"] != "together"
+
+
 @pytest.mark.parametrize("key", MEASURED)
 def test_a_page_says_what_its_raw_data_say(pages, key):
-    read = gallery.read(key, RunFile(gallery.data(key)))
+    read = gallery.published(key)
     assert read.result["final"]
     assert (PAGES / f"{key}.md").read_text(encoding="utf-8") == pages.page(read, pages.load_versions()[key])
 
