@@ -23,6 +23,8 @@
 /* Data that small programs read and do not write. */
 #define HAK_READ_DATA __attribute__((section(".data.hak_1_read")))
 #define HAK_READ_PAGE __attribute__((section(".data.hak_2_page")))
+/* Small data that every start reads or writes: at the end of what the loader has written to, whatever the program. */
+#define HAK_START_DATA __attribute__((section(".data.start")))
 #define HAK_INLINE static inline __attribute__((always_inline))
 
 /* The number of bits that are set. Plain x86-64 has no instruction for it, so the builtin would be a call. */

@@ -11,7 +11,7 @@ hak_lock_t hak_ended_lock = HAK_LOCK_INIT;
 static struct {
   hak_left_t *first, *last;
   _Atomic uint32_t count;
-} ended[HAK_SLAB_KINDS];
+} ended[HAK_SLAB_KINDS] HAK_LARGE_DATA;
 
 /* Keep the blocks that look free. Returns their number. */
 static uint32_t keep_free(uint32_t cls, hak_free_block_t **blocks, uint32_t count, const char *function) {

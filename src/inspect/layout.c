@@ -43,7 +43,7 @@
 #define HAK_RUN_CLASS(index, kib, below) [index] = (kib)*1024,
 /* The formatter would indent the whole table. clang-format 16 reads the next line alone. */
 /* clang-format off */
-HAK_EXPORT const hak_layout_t hak_layout = {
+__attribute__((visibility("protected"))) const hak_layout_t hak_layout = {
     .magic = "hakmem layout",
     .layout_version = HAK_LAYOUT_VERSION,
     .library_version = HAKMEM_VERSION,

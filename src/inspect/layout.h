@@ -10,7 +10,7 @@
 
 #include "system/options.h"
 
-enum { HAK_LAYOUT_VERSION = 3, HAK_LAYOUT_NAME_BYTES = 40, HAK_LAYOUT_ROWS = 208 };
+enum { HAK_LAYOUT_VERSION = 3, HAK_LAYOUT_NAME_BYTES = 40, HAK_LAYOUT_ROWS = 224 };
 
 typedef struct hak_layout_row {
   char name[HAK_LAYOUT_NAME_BYTES]; /* empty: the entry holds no row */
@@ -24,7 +24,8 @@ typedef struct hak_layout_option {
 } hak_layout_option_t;
 
 /* The whole table in one object. The loader writes addresses into it, so a core file contains it; a core file may omit
- * data that only the library's file holds. */
+ * data that only the library's file holds. The number of rows keeps the addresses within one page with other constants
+ * that the loader writes: golden.start counts it. */
 typedef struct hak_layout {
   char magic[16]; /* "hakmem layout" */
   uint32_t layout_version, library_version, row_count, row_bytes, option_count, option_bytes;
@@ -37,4 +38,5 @@ typedef struct hak_layout {
   uint32_t class_sizes[HAK_BIN_COUNT];
 } hak_layout_t;
 
-extern const hak_layout_t hak_layout;
+/* Protected: the loader need not look up the name for the addresses in it. */
+extern const hak_layout_t hak_layout __attribute__((visibility("protected")));

@@ -30,7 +30,7 @@ static bool owns(const void *block) {
 }
 
 static hak_owner_t this_copy = {NULL, owns, hak_own_free, hak_own_realloc, hak_own_usable};
-static copies_t first_copy_list;
+static copies_t first_copy_list HAK_START_DATA;
 static copies_t *copies = &first_copy_list;
 
 /* Defined if malloc is overridden: only then may a caller rightly free a block of libc's heap here. */

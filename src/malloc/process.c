@@ -34,7 +34,7 @@ const char hak_process_linked = 1; /* see slow.c */
 __attribute__((used)) static const hak_layout_t *const layout_anchor = &hak_layout;
 
 /* Held while fork handlers are registered; its owner may allocate. */
-static hak_lock_t registering = HAK_LOCK_INIT;
+static hak_lock_t registering HAK_START_DATA = HAK_LOCK_INIT;
 
 /* Visit every lock, in the order in which a fork takes them. */
 static void each_lock(void (*visit)(hak_lock_t *lock, bool flag), bool flag) {
@@ -178,7 +178,7 @@ extern void *__dso_handle __attribute__((visibility("hidden")));
  * handlers may wait for threads that allocate. */
 int hak_process_register(hak_register_t next, void (*prepare)(void), void (*parent)(void), void (*child)(void),
                          void *module) {
-  static bool registered;
+  static bool registered HAK_START_DATA;
   hak_lock(&registering); /* a fork takes it before libc's lock of the handler list, under which libc may allocate */
   if (!registered) {
     registered = next(before_fork, in_parent, in_child, &__dso_handle) == 0;

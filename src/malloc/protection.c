@@ -31,7 +31,8 @@ DIRECT(pkey_mprotect)
 DIRECT(madvise)
 DIRECT(prctl)
 
-static next_t next_mprotect, next_pkey_mprotect, next_madvise, next_prctl;
+static next_t next_mprotect HAK_START_DATA, next_pkey_mprotect HAK_START_DATA, next_madvise HAK_START_DATA,
+    next_prctl HAK_START_DATA;
 
 /* The next function of the name. During a call of the heap itself, nothing is looked up, since dlsym may allocate. */
 static call_t find(next_t *next, const char *name, call_t direct) {
@@ -67,7 +68,7 @@ static long direct_syscall(long number, long a, long b, long c, long d, long e, 
 }
 
 static HAK_NOINLINE syscall_t *find_syscall(void) {
-  static _Atomic(syscall_t *) next;
+  static _Atomic(syscall_t *) next HAK_START_DATA;
   syscall_t *found = atomic_load_explicit(&next, memory_order_relaxed);
   if (HAK_UNLIKELY(!found)) {
     if (hak_os_is_calling()) {

@@ -8,8 +8,11 @@ static bool is_stocked_locked(void) {
   return hak_placement.spare_chunks_count >= STOCK && hak_placement.spare_slabs_count >= 1;
 }
 
+/* The last one of the list has no valid link: nothing is written to fresh descriptors that wait alone. */
 static void add_spare_slabs_locked(hak_slabs_t *slabs) {
-  slabs->next_spare = hak_placement.spare_slabs;
+  if (hak_placement.spare_slabs_count > 0) {
+    slabs->next_spare = hak_placement.spare_slabs;
+  }
   hak_placement.spare_slabs = slabs;
   hak_placement.spare_slabs_count++;
 }
@@ -77,8 +80,8 @@ hak_chunk_t *hak_chunk_new_locked(char *base, hak_chunk_state_t state) {
   *chunk = (hak_chunk_t){.base = base, .state = (uint8_t)state, .present = HAK_MASK_ALL};
   if (state == HAK_CHUNK_SLICED) {
     chunk->slabs = hak_placement.spare_slabs;
-    hak_placement.spare_slabs = chunk->slabs->next_spare;
     hak_placement.spare_slabs_count--;
+    hak_placement.spare_slabs = hak_placement.spare_slabs_count > 0 ? chunk->slabs->next_spare : NULL;
   }
   return chunk;
 }

@@ -9,8 +9,8 @@ enum { TYPES = AT_SYSINFO_EHDR + 1, ENTRIES = 96 }; /* of the lower numbers; the
 /* The first allocation already needs the vector, and other libraries may define getauxval. The kernel puts the vector
  * on the stack of the process, behind the environment. Where its place is not known, this reads the kernel's file, and
  * calls getauxval only if the file cannot be read. */
-static _Atomic unsigned long values[TYPES];
-static _Atomic bool known;
+static _Atomic unsigned long values[TYPES] HAK_START_DATA;
+static _Atomic bool known HAK_START_DATA;
 
 typedef struct entry {
   unsigned long type, value;

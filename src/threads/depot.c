@@ -10,7 +10,8 @@ enum { BATCH = 8 }; /* blocks that a flush takes out at a time */
 hak_depot_t hak_depots[HAK_DEPOTS] HAK_LARGE_DATA;
 /* Number of shards of each class in use. It grows under the lock of hak_depots[0], which serves no class. */
 static _Atomic uint32_t shards_open = 1;
-static _Atomic bool used; /* a block was put into some shard; until then, no page of the shards is read */
+static _Atomic bool used
+    HAK_START_DATA; /* a block was put into some shard; until then, no page of the shards is read */
 /* The shard where this thread last met no other thread; its searches begin there. */
 static _Thread_local uint32_t my_shard __attribute__((tls_model("initial-exec")));
 

@@ -21,7 +21,7 @@ static _Thread_local bool gone __attribute__((tls_model("initial-exec")));
 _Thread_local hak_heap_t *hak_heap __attribute__((tls_model("initial-exec"))) = HAK_HEAP_NONE;
 _Thread_local hak_heap_t *hak_heap_operators __attribute__((tls_model("initial-exec"))) = HAK_HEAP_NONE;
 
-hak_lock_t hak_heaps_lock = HAK_LOCK_INIT;
+hak_lock_t hak_heaps_lock HAK_START_DATA = HAK_LOCK_INIT;
 hak_heap_t *hak_heaps_all;
 static struct {
   hak_heap_t *idle; /* heaps without blocks */
@@ -37,7 +37,7 @@ static struct {
 /* The heap of a thread in a call that other libraries may intercept (hak_os_step_aside); else NULL. */
 static _Thread_local hak_heap_t *set_aside __attribute__((tls_model("initial-exec")));
 
-_Atomic uint64_t hak_heap_forced_slow;
+_Atomic uint64_t hak_heap_forced_slow HAK_START_DATA;
 
 static bool has_heap(void) {
   return hak_heap != HAK_HEAP_NONE;
