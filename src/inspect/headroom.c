@@ -3,6 +3,7 @@
 
 #include "file.h"
 #include "pages/arena.h"
+#include "system/match.h"
 #include "system/options.h"
 #include "system/os.h"
 #include "system/text.h"
@@ -60,8 +61,8 @@ static uint64_t read_number(const char *folder, const char *name) {
 /* Find the row "name number" in a text, and return its number. 0: there is no such row. */
 static uint64_t row_of(const char *text, const char *name) {
   size_t length = strlen(name);
-  while (strncmp(text, name, length) != 0 || text[length] != ' ') {
-    text = strchr(text, '\n');
+  while (!hak_match_start(text, name) || text[length] != ' ') {
+    text = hak_match_first(text, '\n');
     if (!text) {
       return 0;
     }
@@ -84,8 +85,8 @@ static void keep_if_less(const version_t *version, const char *folder) {
 static bool is_listed(const char *controller, const char *list) {
   size_t length = strlen(controller);
   for (;;) {
-    size_t word = strcspn(list, ",:");
-    if (word == length && strncmp(list, controller, length) == 0) {
+    size_t word = hak_match_until(list, ",:");
+    if (word == length && hak_match_start(list, controller)) {
       return true;
     }
     if (list[word] != ',') {
@@ -97,10 +98,10 @@ static bool is_listed(const char *controller, const char *list) {
 
 /* The path in the controller's row "number:controllers:path"; the caller finds its end. NULL: there is no such row. */
 static const char *path_of(const char *rows, const char *controller) {
-  for (const char *row = rows, *end; row; row = (end = strchr(row, '\n')) ? end + 1 : NULL) {
-    const char *list = row + strspn(row, "0123456789");
+  for (const char *row = rows, *end; row; row = (end = hak_match_first(row, '\n')) ? end + 1 : NULL) {
+    const char *list = row + hak_match_of(row, "0123456789");
     if (*list == ':' && is_listed(controller, list + 1)) {
-      const char *path = list + 1 + strcspn(list + 1, ":\n");
+      const char *path = list + 1 + hak_match_until(list + 1, ":\n");
       return *path == ':' ? path + 1 : NULL;
     }
   }
@@ -113,13 +114,14 @@ static void look_at(const version_t *version, const char *root, const char *path
   char folder[PATH_BYTES];
   hak_text_t whole = hak_text_on(folder, sizeof folder);
   hak_text_put(&whole, "%s%s", root, version->mount);
-  size_t top = whole.length, length = strcspn(path, "\n");
+  size_t top = whole.length, length = hak_match_until(path, "\n");
   if (top + length >= sizeof folder) {
     return;
   }
   memcpy(folder + top, path, length);
   folder[top + length] = '\0';
-  for (char *slash; strlen(folder) > top && (slash = strrchr(folder, '/')); *slash = '\0') {
+  const char *slash;
+  for (; strlen(folder) > top && (slash = hak_match_last(folder, '/')); folder[slash - folder] = '\0') {
     keep_if_less(version, folder);
   }
   keep_if_less(version, folder);

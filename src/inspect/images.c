@@ -3,6 +3,7 @@
 
 #include "file.h"
 #include "system/direct.h"
+#include "system/match.h"
 #include "system/meta.h"
 
 #include <elf.h>
@@ -16,13 +17,13 @@ hak_lock_t hak_profile_lock = HAK_LOCK_INIT;
 hak_images_t *hak_images;
 
 static bool is_same(const hak_mapping_t *a, const hak_mapping_t *b) {
-  return a->start == b->start && a->end == b->end && a->offset == b->offset && strcmp(a->name, b->name) == 0;
+  return a->start == b->start && a->end == b->end && a->offset == b->offset && hak_match_same(a->name, b->name);
 }
 
 static const char *kept_name(const char *name) {
   size_t length = strlen(name) + 1;
   for (size_t i = 0; i < hak_images->count; i++) {
-    if (strcmp(hak_images->image[i].name, name) == 0) {
+    if (hak_match_same(hak_images->image[i].name, name)) {
       return hak_images->image[i].name;
     }
   }

@@ -3,6 +3,7 @@
 
 #include "file.h"
 #include "system/direct.h"
+#include "system/match.h"
 #include "system/meta.h"
 #include "system/text.h"
 
@@ -46,8 +47,8 @@ static uintptr_t number(char **at) {
 }
 
 static char *next_column(char *row) {
-  row += strcspn(row, " ");
-  return row + strspn(row, " ");
+  row += hak_match_until(row, " ");
+  return row + hak_match_of(row, " ");
 }
 
 /* "start-end rwxp offset device inode   name" */
@@ -55,11 +56,19 @@ static hak_mapping_t parse(char *row) {
   hak_mapping_t mapping = {0};
   mapping.start = number(&row);
   mapping.end = number(&row);
-  mapping.executable = strnlen(row, 3) == 3 && row[2] == 'x';
+  mapping.executable = row[0] && row[1] && row[2] == 'x';
   row = next_column(row);
   mapping.offset = number(&row);
   mapping.name = next_column(next_column(row));
   return mapping;
+}
+
+/* The end of the line; NULL: the bytes up to `behind` do not hold it. */
+static char *find_end(char *row, const char *behind) {
+  while (row < behind && *row != '\n') {
+    row++;
+  }
+  return row < behind ? row : NULL;
 }
 
 bool hak_modules_each(bool (*visit)(const hak_mapping_t *mapping, void *argument), void *argument,
@@ -73,7 +82,7 @@ bool hak_modules_each(bool (*visit)(const hak_mapping_t *mapping, void *argument
   while (more && used < HAK_MAPS_BUFFER_BYTES &&
          (got = hak_file_read(fd, buffer + used, HAK_MAPS_BUFFER_BYTES - used)) > 0) {
     char *row = buffer, *behind = buffer + used + got, *end;
-    for (; more && (end = memchr(row, '\n', (size_t)(behind - row))); row = end + 1) {
+    for (; more && (end = find_end(row, behind)); row = end + 1) {
       *end = '\0';
       hak_mapping_t mapping = parse(row);
       any = true;

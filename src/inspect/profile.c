@@ -9,6 +9,7 @@
 #include "sample.h"
 #include "sites.h"
 #include "system/direct.h"
+#include "system/match.h"
 #include "system/meta.h"
 #include "system/options.h"
 #include "system/os.h"
@@ -28,8 +29,8 @@ static _Atomic uint64_t started_ns;
 static _Atomic uint64_t next_growth; /* bytes in use at which a profile is due */
 static _Atomic bool signalled, limit_told;
 static bool (*holds_a_lock)(void);
-static unsigned written;             /* number of profiles; lock: that of profiles */
-static char latest_name[NAME_BYTES]; /* of the latest profile; lock: that of profiles */
+static unsigned written;                            /* number of profiles; lock: that of profiles */
+static char latest_name[NAME_BYTES] HAK_LARGE_DATA; /* of the latest profile; lock: that of profiles */
 
 /* Expand a pattern: %p is the process, and %n counts its profiles. False: the name is too long. */
 static bool expand(const char *pattern, char name[NAME_BYTES]) {
@@ -52,7 +53,7 @@ static bool expand(const char *pattern, char name[NAME_BYTES]) {
 
 static bool ends_with(const char *name, const char *end) {
   size_t length = strlen(name), least = strlen(end);
-  return length >= least && strcmp(name + length - least, end) == 0;
+  return length >= least && hak_match_same(name + length - least, end);
 }
 
 typedef struct format {

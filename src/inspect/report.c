@@ -3,6 +3,7 @@
 
 #include "images.h"
 #include "sites.h"
+#include "system/match.h"
 #include "system/text.h"
 
 #include <string.h>
@@ -30,7 +31,7 @@ static void put_place(hak_sink_t *sink, uintptr_t pc) {
     hak_text_put(&text, "0x%zx", pc - 1);
   } else {
     const hak_mapping_t *image = hak_images_at(i);
-    const char *slash = strrchr(image->name, '/');
+    const char *slash = hak_match_last(image->name, '/');
     hak_text_put(&text, "%s+0x%zx", slash ? slash + 1 : image->name, pc - 1 - image->start + image->offset);
   }
   for (char *c = line; *c; c++) {

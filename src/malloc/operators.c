@@ -30,7 +30,7 @@ typedef struct form {
 } form_t;
 
 enum { UNKNOWN, SERVE, STAND_ASIDE };
-static int decision;
+static int decision HAK_START_DATA;
 
 static int decide(void);
 
@@ -62,12 +62,32 @@ static new_handler_t current_new_handler(const void *caller) {
   return get ? get() : NULL;
 }
 
-/* Throws it in a static program that has the exception but not the function (Itanium C++ ABI). A std::bad_alloc object
- * consists only of a pointer to its virtual table. */
+/* Parts of the runtime for a program that has the exception but not the function that throws it. In the shared library
+ * they are looked up when needed, because the loader looks up every name that is declared, at each start. */
+#ifdef HAKMEM_EMBEDDED
 extern void *_ZTVSt9bad_alloc[] __attribute__((weak)), *_ZTISt9bad_alloc[] __attribute__((weak));
 extern void _ZNSt9bad_allocD1Ev(void *exception) __attribute__((weak));
 extern void *__cxa_allocate_exception(size_t bytes) __attribute__((weak));
 extern void __cxa_throw(void *exception, void *type, void (*destroy)(void *)) __attribute__((weak));
+#define PART(name) ((void *)(name))
+#else
+#define PART(name) dlsym(RTLD_DEFAULT, #name)
+#endif
+
+/* By the Itanium C++ ABI. A std::bad_alloc object consists only of a pointer to its virtual table. */
+static void throw_by_parts(void) {
+  void **methods = PART(_ZTVSt9bad_alloc), *type = PART(_ZTISt9bad_alloc);
+  void *(*make)(size_t) = NULL;
+  void (*throw_it)(void *, void *, void (*)(void *)) = NULL, (*destroy)(void *) = NULL;
+  *(void **)&make = PART(__cxa_allocate_exception);
+  *(void **)&throw_it = PART(__cxa_throw);
+  *(void **)&destroy = PART(_ZNSt9bad_allocD1Ev);
+  if (methods && type && make && throw_it) {
+    void **exception = make(sizeof *exception);
+    *exception = &methods[2];
+    throw_it(exception, type, destroy);
+  }
+}
 
 _Noreturn static void throw_bad_alloc(const void *caller) {
   void (*throw_it)(void) = NULL;
@@ -75,11 +95,7 @@ _Noreturn static void throw_bad_alloc(const void *caller) {
   if (throw_it) {
     throw_it();
   }
-  if (_ZTVSt9bad_alloc && _ZTISt9bad_alloc && __cxa_allocate_exception && __cxa_throw) {
-    void **exception = __cxa_allocate_exception(sizeof *exception);
-    *exception = &_ZTVSt9bad_alloc[2];
-    __cxa_throw(exception, (void *)_ZTISt9bad_alloc, _ZNSt9bad_allocD1Ev);
-  }
+  throw_by_parts();
   abort();
 }
 
@@ -219,10 +235,12 @@ static int find_object(struct dl_phdr_info *info, size_t size, void *argument) {
   return object->is != NULL;
 }
 
-/* The program or library that holds the address. */
+/* The program or library that holds the address. None is asked for in a program without the C++ runtime. */
 static const void *object_of(void *address) {
   object_t object = {(uintptr_t)address, NULL};
-  dl_iterate_phdr(find_object, &object);
+  if (address) {
+    dl_iterate_phdr(find_object, &object);
+  }
   return object.is;
 }
 

@@ -4,6 +4,7 @@
 #include "fast.h"
 #include "pages/retain.h"
 #include "process.h"
+#include "system/text.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -24,9 +25,7 @@ HAK_EXPORT HAK_ENTRY void free(void *block) {
 #define FORWARD(type, name, parameters, ...) FORWARD_AS(name, type, name, parameters, __VA_ARGS__)
 #define FORWARD_AS(alias, type, name, parameters, ...) \
   HAK_EXPORT type alias parameters; \
-  HAK_EXPORT type alias parameters { \
-    return hak_##name(__VA_ARGS__); \
-  }
+  HAK_EXPORT type alias parameters { return hak_##name(__VA_ARGS__); }
 FORWARD(void *, calloc, (size_t count, size_t bytes), count, bytes)
 FORWARD(void *, realloc, (void *block, size_t bytes), block, bytes)
 FORWARD(void *, reallocarray, (void *block, size_t count, size_t bytes), block, count, bytes)
@@ -54,7 +53,8 @@ FORWARD_AS(__libc_pvalloc, void *, pvalloc, (size_t bytes), bytes)
 static int retain(int value) {
   int saved = errno;
   char text[24];
-  snprintf(text, sizeof text, "%lld", value < 0 ? (long long)HAK_RETAIN_ALL : value);
+  hak_text_t number = hak_text_on(text, sizeof text);
+  hak_text_put(&number, "%zu", value < 0 ? (size_t)HAK_RETAIN_ALL : (size_t)value);
   int failed = hak_option_set("RETAIN", text);
   errno = saved;
   return failed == 0;

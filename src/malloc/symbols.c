@@ -5,10 +5,10 @@
 
 #include "hakmem.h"
 #include "system/direct.h"
+#include "system/match.h"
 
 #include <dlfcn.h>
 #include <link.h>
-#include <string.h>
 
 #ifdef __GLIBC__
 /* Libc's function, found without a call that other libraries may intercept. */
@@ -26,7 +26,7 @@ static hak_find_symbol_t *dlsym_of_libc(void) {
 }
 
 hak_find_symbol_t *hak_symbols_next(void) {
-  static _Atomic(hak_find_symbol_t *) next;
+  static _Atomic(hak_find_symbol_t *) next HAK_START_DATA;
   static _Thread_local volatile bool searching
       __attribute__((tls_model("initial-exec"))); /* dlvsym is declared to call nothing of this file */
   hak_find_symbol_t *found = atomic_load_explicit(&next, memory_order_relaxed);
@@ -56,7 +56,7 @@ enum { NAMES = sizeof family / sizeof *family };
 /* NAMES: the name is no function of malloc's family. */
 static size_t index_of(const char *name) {
   size_t i = 0;
-  while (i < NAMES && (*name != *family[i] || strcmp(name, family[i]) != 0)) {
+  while (i < NAMES && !hak_match_same(name, family[i])) {
     i++;
   }
   return i;
@@ -65,7 +65,7 @@ static size_t index_of(const char *name) {
 /* This library's own function, even if another library defines the name before it: a wrapper that looks for the next
  * function in libc would otherwise find itself. Allocates nothing, since such a wrapper may not be ready. */
 static void *find(void *handle, size_t index) {
-  static _Atomic uintptr_t of_libc[NAMES];
+  static _Atomic uintptr_t of_libc[NAMES] HAK_LARGE_DATA;
   hak_find_symbol_t *next = hak_symbols_next();
   void *found = next(handle, family[index]);
   if (found && of_libc[index] == 0) {

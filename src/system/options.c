@@ -2,12 +2,12 @@
 #include "options.h"
 
 #include "hakmem.h"
+#include "match.h"
 #include "os.h"
 #include "text.h"
 
 #include <errno.h>
 #include <string.h>
-#include <strings.h>
 
 typedef enum kind { FLAG, COUNT, BYTES, MS, TEXT, PROFILE, HUGE, UNWIND } kind_t;
 typedef enum when { START, ANY } when_t;
@@ -84,7 +84,7 @@ static void give(int id, int64_t value) {
 
 static bool parse_word(const char *text, const char *const *words, int64_t *value) {
   for (int64_t i = 0; words[i]; i++) {
-    if (strcasecmp(text, words[i]) == 0) {
+    if (hak_match_word(text, words[i])) {
       *value = i;
       return true;
     }
@@ -105,7 +105,7 @@ static bool parse_number(const char *text, bool with_suffix, int64_t *value) {
     }
   }
   static const char suffixes[] = "KMG";
-  const char *suffix = with_suffix && (*text & ~0x20) != 0 ? strchr(suffixes, *text & ~0x20) : NULL;
+  const char *suffix = with_suffix && (*text & ~0x20) != 0 ? hak_match_first(suffixes, (char)(*text & ~0x20)) : NULL;
   if (suffix) {
     if (__builtin_mul_overflow(number, (int64_t)1024 << 10 * (suffix - suffixes), &number)) {
       return false;
@@ -117,7 +117,7 @@ static bool parse_number(const char *text, bool with_suffix, int64_t *value) {
 }
 
 static bool parse(const option_t *option, const char *text, int64_t *value) {
-  if (option->defaults[HAK_PROFILE_SPEED] == HAK_OPTION_AUTO && strcasecmp(text, "auto") == 0) {
+  if (option->defaults[HAK_PROFILE_SPEED] == HAK_OPTION_AUTO && hak_match_word(text, "auto")) {
     *value = HAK_OPTION_AUTO;
     return true;
   }
@@ -158,11 +158,11 @@ enum { UNKNOWN = HAK_OPTION_COUNT, WITHOUT_EFFECT };
 
 /* Find an option, with or without the prefix. Returns its number, UNKNOWN or WITHOUT_EFFECT. */
 static int find(const char *name) {
-  if (strncasecmp(name, prefix, sizeof prefix - 1) == 0) {
+  if (hak_match_first_word(name, prefix)) {
     name += sizeof prefix - 1;
   }
   for (size_t i = 0; i < sizeof aliases / sizeof aliases[0]; i++) {
-    if (strcasecmp(name, aliases[i].old) == 0) {
+    if (hak_match_word(name, aliases[i].old)) {
       if (!aliases[i].name) {
         return WITHOUT_EFFECT;
       }
@@ -170,7 +170,7 @@ static int find(const char *name) {
     }
   }
   int id = 0;
-  while (id < UNKNOWN && strcasecmp(name, text_at(options[id].name)) != 0) {
+  while (id < UNKNOWN && !hak_match_word(name, text_at(options[id].name))) {
     id++;
   }
   return id;
@@ -210,7 +210,7 @@ static void write_allowed(hak_text_t text, const option_t *option) {
 }
 
 static void load(const char *variable) {
-  const char *equals = strchr(variable, '=');
+  const char *equals = hak_match_first(variable, '=');
   char name[80], value[80], allowed[80]; /* longer than any valid text; the warning shows the start of longer ones */
   size_t length = equals ? (size_t)(equals - variable) : strlen(variable);
   length = length < sizeof name ? length : sizeof name - 1;
@@ -235,7 +235,8 @@ static void load(const char *variable) {
     give(id, parsed);
     return;
   }
-  length = strnlen(equals + 1, sizeof value - 1);
+  length = strlen(equals + 1);
+  length = length < sizeof value ? length : sizeof value - 1;
   memcpy(value, equals + 1, length);
   value[length] = '\0';
   write_allowed(hak_text_on(allowed, sizeof allowed), &options[id]);
@@ -254,7 +255,7 @@ void hak_options_load(char **environment) {
     return;
   }
   for (char **variable = environment; *variable; variable++) {
-    if (strncmp(*variable, prefix, sizeof prefix - 1) == 0) {
+    if (hak_match_start(*variable, prefix)) {
       load(*variable);
     }
   }

@@ -1,5 +1,6 @@
 /* Time, randomness, waiting, and other system services apart from memory. */
 #include "direct.h"
+#include "match.h"
 #include "os.h"
 
 #include <dlfcn.h>
@@ -112,14 +113,14 @@ bool hak_os_is_last_thread(void) {
   enum { FIELDS_TO_COUNT = 18 };
   char text[512];
   size_t length = hak_direct_read("/proc/self/stat", text, sizeof text);
-  const char *at = length > 0 ? strrchr(text, ')') : NULL;
+  const char *at = length > 0 ? hak_match_last(text, ')') : NULL;
   if (!at || at[1] != ' ' || at[2] != 'Z') {
     return false;
   }
   for (int i = 0; at && i < FIELDS_TO_COUNT; i++) {
-    at = strchr(at + 1, ' ');
+    at = hak_match_first(at + 1, ' ');
   }
-  return at && strncmp(at, " 2 ", 3) == 0;
+  return at && hak_match_start(at, " 2 ");
 }
 
 bool hak_os_shares_memory(void) {
@@ -140,7 +141,7 @@ void hak_os_yield(void) {
 
 /* For debuggers, libc stores the thread number in the object behind pthread_self(), and publishes its place there:
  * bits, count, byte offset. */
-static _Atomic uint32_t id_place; /* 0: not known */
+static _Atomic uint32_t id_place HAK_START_DATA; /* 0: not known */
 
 void hak_os_find_thread_id(void) {
   const uint32_t *field = dlsym(RTLD_DEFAULT, "_thread_db_pthread_tid");
