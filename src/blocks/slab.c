@@ -145,7 +145,6 @@ static hak_slab_t *make_slab(uint32_t kind) {
   }
   uint32_t count = (uint32_t)slab->fenced << HAK_SLAB_COUNT_SHIFT;
   atomic_store_explicit(&slab->control, HAK_SLAB_CURRENT | count, memory_order_relaxed);
-  atomic_fetch_or_explicit(&hak_slabs_made, 1ULL << kind % 64, memory_order_relaxed);
   atomic_store_explicit(&slab->cls, (uint8_t)cls, memory_order_release);         /* pairs with return_bits */
   hak_set_class(base, slices < HAK_SLAB_SLICES ? slices : HAK_SLAB_SLICES, cls); /* no block begins behind these */
   return slab;
@@ -159,6 +158,7 @@ void hak_slab_hold_locked(hak_slab_t *slab, uint8_t list) {
 
 hak_slab_t *hak_slab_acquire(uint32_t kind) {
   hak_slab_class_t *class = &hak_slab_classes[kind];
+  hak_slab_note_made(kind);
   hak_lock(&class->lock);
   hak_slab_t *slab = NULL;
   for (int list = 0; list < HAK_SLABS_LISTS && !(slab = class->list[list].first); list++) {

@@ -87,10 +87,17 @@ extern hak_slab_class_t hak_slab_classes[HAK_SLAB_KINDS];
 /* Number of slabs in each such list, over all classes. */
 extern _Atomic size_t hak_slabs_listed[HAK_SLABS_LISTS];
 
-/* A bit for each class: a slab of it was made. No page of the class's lists need be read before. */
+/* A bit for each class: a slab of it was asked for. No page of the class's lists need be read before, and no thread has
+ * taken its lock, except in a fork. */
 extern _Atomic uint64_t hak_slabs_made;
 HAK_INLINE bool hak_slab_was_made(uint32_t cls) {
   return atomic_load_explicit(&hak_slabs_made, memory_order_relaxed) >> cls % 64 & 1;
+}
+
+HAK_INLINE void hak_slab_note_made(uint32_t kind) {
+  if (!hak_slab_was_made(kind)) {
+    atomic_fetch_or_explicit(&hak_slabs_made, 1ULL << kind % 64, memory_order_relaxed);
+  }
 }
 
 HAK_INLINE bool hak_slab_is_mixed(const hak_slab_t *slab) {

@@ -113,9 +113,13 @@ bool hak_slab_discard_all(void) {
 }
 
 /* Number of swept slabs of the class, if one of them is empty; else 0. */
-static size_t swept_of(hak_slab_class_t *class) {
+static size_t swept_of(uint32_t kind) {
+  hak_slab_class_t *class = &hak_slab_classes[kind];
   size_t count = 0;
   bool any = false;
+  if (!hak_slab_was_made(kind)) {
+    return 0;
+  }
   hak_lock(&class->lock);
   for (hak_slab_t *slab = class->list[HAK_SLABS_SWEPT].first; slab; slab = slab->next, count++) {
     any |= hak_slab_is_whole(slab);
@@ -130,8 +134,8 @@ bool hak_slab_release_empty(void) {
   atomic_fetch_add_explicit(&hak_freed_releasing, 1, memory_order_relaxed);
   for (int c = 1; c < kinds(); c++) {
     hak_slab_t *slab;
-    for (size_t left = swept_of(&hak_slab_classes[c]);
-         left > 0 && (slab = hold_one(&hak_slab_classes[c], HAK_SLABS_SWEPT)); left--) {
+    for (size_t left = swept_of((uint32_t)c); left > 0 && (slab = hold_one(&hak_slab_classes[c], HAK_SLABS_SWEPT));
+         left--) {
       any |= hak_slab_is_whole(slab);
       hak_slab_drop(slab);
     }
@@ -141,7 +145,11 @@ bool hak_slab_release_empty(void) {
 }
 
 /* Whether the class's sparse slabs tend to stay sparse, by recent counts. */
-static bool stay_sparse(hak_slab_class_t *class) {
+static bool stay_sparse(uint32_t kind) {
+  hak_slab_class_t *class = &hak_slab_classes[kind];
+  if (!hak_slab_was_made(kind)) { /* there is nothing to sweep */
+    return false;
+  }
   hak_lock(&class->lock);
   size_t sparse = class->sparse;
   bool stay = sparse < STEP_SLABS || class->left < sparse - sparse / HAK_SPARSE_PART;
@@ -150,7 +158,11 @@ static bool stay_sparse(hak_slab_class_t *class) {
 }
 
 /* Halve the counts after each decay time. */
-static void forget_half(hak_slab_class_t *class) {
+static void forget_half(uint32_t kind) {
+  hak_slab_class_t *class = &hak_slab_classes[kind];
+  if (!hak_slab_was_made(kind)) {
+    return;
+  }
   hak_lock(&class->lock);
   class->sparse /= 2;
   class->left /= 2;
@@ -171,7 +183,7 @@ static void begin_sweep(size_t full) {
 bool hak_slab_sweep_step(void) {
   bool any = false;
   int cls = atomic_load_explicit(&sweeping, memory_order_relaxed);
-  if (cls > 0 && (!stay_sparse(&hak_slab_classes[cls]) || sweep_class(cls, HAK_SLABS_SPARSE, &any) < STEP_SLABS)) {
+  if (cls > 0 && (!stay_sparse((uint32_t)cls) || sweep_class(cls, HAK_SLABS_SPARSE, &any) < STEP_SLABS)) {
     int next = cls + 1 < kinds() ? cls + 1 : 0;
     atomic_compare_exchange_strong_explicit(&sweeping, &cls, next, memory_order_relaxed, memory_order_relaxed);
   }
@@ -220,7 +232,7 @@ void hak_slab_return_one(void *block, uint32_t cls, const char *function) {
 /* After a decay time, sweep the slabs that became sparse since the last sweep, even if they are too few for a step. */
 void hak_slab_decay(void) {
   for (int c = 1; c < kinds(); c++) {
-    forget_half(&hak_slab_classes[c]);
+    forget_half((uint32_t)c);
   }
   if (listed(HAK_SLABS_SPARSE) > full_slabs() / HAK_SPARSE_PART) {
     begin_sweep(full_slabs());

@@ -17,7 +17,7 @@ typedef struct waiting {
 } waiting_t;
 
 hak_lock_t hak_framed_lock = HAK_LOCK_INIT;
-static waiting_t waiting[HAK_CLASS_COUNT - HAK_RUN_FIRST];
+static waiting_t waiting[HAK_CLASS_COUNT - HAK_RUN_FIRST] HAK_LARGE_DATA;
 
 static uint32_t places_of(uint32_t cls) {
   uint32_t places = WAITING_BYTES / hak_class_sizes[cls];

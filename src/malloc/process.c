@@ -36,8 +36,9 @@ __attribute__((used)) static const hak_layout_t *const layout_anchor = &hak_layo
 /* Held while fork handlers are registered; its owner may allocate. */
 static hak_lock_t registering HAK_START_DATA = HAK_LOCK_INIT;
 
-/* Visit every lock, in the order in which a fork takes them. */
-static void each_lock(void (*visit)(hak_lock_t *lock, bool flag), bool flag) {
+/* Visit every lock, in the order in which a fork takes them; or only those that a thread may have taken, so that a
+ * small program's pages are enough. */
+static void each_lock_of(bool all, void (*visit)(hak_lock_t *lock, bool flag), bool flag) {
   visit(&registering, flag);
   visit(&hak_stats_lock, flag);
   visit(&hak_profile_lock, flag);
@@ -49,16 +50,22 @@ static void each_lock(void (*visit)(hak_lock_t *lock, bool flag), bool flag) {
   visit(&hak_mapped_lock, flag);
   visit(&hak_framed_lock, flag);
   visit(&hak_ended_lock, flag);
-  for (uint32_t i = 0; i < hak_depots_open(); i++) {
+  for (uint32_t i = 0; (all || hak_depot_is_used()) && i < hak_depots_open(); i++) {
     visit(&hak_depots[i].lock, flag);
   }
   for (uint32_t c = 1; c < HAK_SLAB_KINDS; c++) {
-    visit(&hak_slab_classes[c].lock, flag);
+    if (all || hak_slab_was_made(c)) {
+      visit(&hak_slab_classes[c].lock, flag);
+    }
   }
   visit(&hak_mixed_lock, flag);
   visit(&hak_arena.lock, flag);
   visit(&hak_magazines_lock, flag);
   visit(&hak_meta_lock, flag);
+}
+
+static void each_lock(void (*visit)(hak_lock_t *lock, bool flag), bool flag) {
+  each_lock_of(true, visit, flag);
 }
 
 /* A signal handler may fork while the interrupted code holds locks. */
@@ -72,7 +79,7 @@ static void note_mine(hak_lock_t *lock, bool forks) {
 static bool holds_a_lock(void) {
   bool saved = holds_some;
   holds_some = hak_lock_passes > 0;
-  each_lock(note_mine, false);
+  each_lock_of(false, note_mine, false);
   bool answer = holds_some;
   holds_some = saved;
   return answer;

@@ -117,7 +117,7 @@ bool hak_os_is_filtered(void) {
   return atomic_load_explicit(&filtered, memory_order_relaxed);
 }
 
-static _Atomic bool names; /* set by an option; the kernel may still lack names */
+static _Atomic bool names HAK_START_DATA; /* set by an option; the kernel may still lack names */
 
 void hak_os_name_mappings(bool wanted) {
   atomic_store_explicit(&names, wanted, memory_order_relaxed);
