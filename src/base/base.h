@@ -117,7 +117,7 @@ HAK_INLINE void hak_pause(void) {
 #endif
 
 /* Report a caller's error, and abort before it harms the heap. Prints "hakmem: FUNCTION(): REASON: PLACE" on stderr,
- * without allocating (place.h). Function NULL: a fork. A handler of SIGABRT may allocate: the thread's heap, which may
+ * without allocating (hook.h). Function NULL: a fork. A handler of SIGABRT may allocate: the thread's heap, which may
  * hold the damaged block, is set aside. */
 #define HAK_MISUSE(name, text) HAK_MISUSE_##name,
 typedef enum hak_misuse {

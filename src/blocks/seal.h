@@ -43,6 +43,7 @@ enum {
   HAK_SEAL_FREED = (1 << 21) - 1, /* instead of a size */
   HAK_SEALED_MAX = HAK_SMALL_MAX - HAK_SEAL_BYTES,
 };
+#define HAK_UNSEALED SIZE_MAX /* instead of the size of a block: it is no small block of the profile */
 
 _Static_assert((int)HAK_CACHED_MAX <= (int)HAK_SEAL_DATA && HAK_SEALED_MAX < HAK_SEAL_FREED - HAK_SEAL_DATA &&
                    HAK_SEAL_FREED >> (64 - HAK_SEAL_HASH_BITS) == 0,

@@ -6,8 +6,8 @@
 #include "blocks/slab.h"
 #include "framed.h"
 #include "malloc/fast.h"
-#include "malloc/hook.h"
 #include "malloc/page_attributes.h"
+#include "malloc/sampling.h"
 #include "mapped.h"
 #include "pages/arena.h"
 #include "quarantine.h"
@@ -77,7 +77,7 @@ HAK_INLINE bool check(const void *block, uint32_t cls, const char *function, uin
 
 void *hak_hardened_malloc(size_t bytes) {
   hak_quarantine_t *quarantine = hak_heap->quarantine;
-  if (HAK_LIKELY(quarantine && bytes - 1 < HAK_SEALED_MAX && !hak_hook_is_on())) {
+  if (HAK_LIKELY(quarantine && bytes - 1 < HAK_SEALED_MAX && !hak_sampling_is_on())) {
     void *block = hak_quarantine_take(quarantine, hak_class_of(bytes + HAK_SEAL_BYTES), bytes);
     if (HAK_LIKELY(block != NULL)) {
       return block;
@@ -318,11 +318,14 @@ static void look_at_slab(hak_slab_t *slab, void *argument) {
 
 static bool at_exit; /* the end of the process checks every block */
 
-void hak_hardened_fork_child(void) {
+void hak_hardened_fork_child(hak_heap_t *mine) {
   if (hak_hard.on) {
     atomic_store_explicit(&hak_freed_releasing, 0, memory_order_relaxed);
     at_exit &= hak_caches_open() == 1;
     hak_chance_renew();
+  }
+  if (mine && mine->quarantine) {
+    mine->quarantine->random = hak_os_random();
   }
 }
 
@@ -339,7 +342,8 @@ static search_t find_damaged(void) {
 }
 
 /* Blocks whose pages the program protected or kept from a child cannot be read. */
-void hak_hardened_verify(const char *function) {
+void hak_hardened_exit(bool unused) {
+  (void)unused;
   uint32_t begun, begun_since;
   if (!hak_hard.on || !at_exit || !hak_heap->quarantine || hak_heap->quarantine->inside || hak_page_attributes_any()) {
     return;
@@ -352,7 +356,7 @@ void hak_hardened_verify(const char *function) {
     }
   }
   if (search.found) {
-    hak_misuse(function, search.reason, search.found);
+    hak_misuse("exit", search.reason, search.found);
   }
 }
 
@@ -367,7 +371,8 @@ static bool is_on(hak_option_id_t option) {
   return hak_option(option) != 0;
 }
 
-void hak_hardened_start(void) {
+void hak_hardened_start(bool (*unused)(void)) {
+  (void)unused;
   if (hak_option(HAK_OPTION_PROFILE) != HAK_PROFILE_HARDENED) {
     return;
   }

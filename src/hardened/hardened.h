@@ -7,7 +7,7 @@
 #include "threads/heap.h"
 
 /* Start-up: put the profile in force, if the options say so. Blocks that were handed out before have no seals. */
-void hak_hardened_start(void);
+void hak_hardened_start(bool (*unused)(void));
 
 /* malloc and free. */
 HAK_HOT void *hak_hardened_malloc(size_t bytes);
@@ -18,14 +18,12 @@ HAK_NOINLINE void *hak_hardened_alloc(size_t bytes, size_t align, bool *zeroed);
 HAK_NOINLINE void hak_hardened_free_sized(void *block, size_t bytes);
 HAK_NOINLINE void *hak_hardened_realloc(void *block, uint32_t cls, size_t bytes);
 /* The bytes that were asked for; aborts unless the block is live. HAK_UNSEALED: it is no block of the profile. */
-#define HAK_UNSEALED SIZE_MAX
 HAK_NOINLINE size_t hak_hardened_usable(const void *block, const char *function);
 
 /* hardened_large.c: blocks above HAK_SEALED_MAX, or with a large alignment. `named` as for free_sized; HAK_UNSEALED:
  * none. Free returns false if it is no such block. */
 void *hak_hardened_alloc_large(size_t bytes, size_t align, bool *zeroed);
 HAK_NOINLINE bool hak_hardened_free_large(void *block, size_t named, const char *function);
-HAK_NOINLINE bool hak_hardened_owns_large(const void *block);
 
 /* Whether a thread is changing a large block. *begun: the number of changes so far. */
 bool hak_hardened_changes(uint32_t *begun);
@@ -35,10 +33,7 @@ bool hak_hardened_changes(uint32_t *begun);
 bool hak_hardened_is_data(size_t token);
 bool hak_hardened_type(bool data);
 
-/* Memory is short: give back what the profile holds back, if it is as much as this request needs. True: some went. */
-bool hak_hardened_release(size_t bytes);
-
 /* In the child of a fork: other threads of the parent may have left blocks in the middle of a change. */
-void hak_hardened_fork_child(void);
+void hak_hardened_fork_child(hak_heap_t *mine);
 /* Look for misuse at the end of the process. */
-void hak_hardened_verify(const char *function);
+void hak_hardened_exit(bool unused);

@@ -2,6 +2,9 @@
  * this; framed.c and mapped.c stand below. */
 #include "hardened.h"
 
+#include "hakmem.h"
+
+#include "base/hook.h"
 #include "blocks/large.h"
 #include "blocks/slab.h"
 #include "framed.h"
@@ -131,10 +134,6 @@ bool hak_hardened_free_large(void *block, size_t named, const char *function) {
   return is;
 }
 
-bool hak_hardened_owns_large(const void *block) {
-  return owns(block);
-}
-
 static void free_large(void *block) {
   hak_hardened_free_large(block, HAK_UNSEALED, "free");
 }
@@ -183,22 +182,67 @@ static void *realloc_large(void *block, size_t bytes) {
   return fresh;
 }
 
-const hak_owner_t hak_hardened_owner = {
-    .owns = owns, .free = free_large, .realloc = realloc_large, .usable = usable_large};
+static const hak_owner_t *owner_of(const void *block) {
+  static const hak_owner_t large = {.owns = owns, .free = free_large, .realloc = realloc_large, .usable = usable_large};
+  return owns(block) ? &large : NULL;
+}
+
+static size_t place(const void *address, size_t *offset) {
+  hak_framed_run_t run;
+  bool framed = hak_framed_find(address, &run);
+  *offset = framed ? (uintptr_t)address - (uintptr_t)run.block : 0;
+  bool inside = framed && (uintptr_t)address >= (uintptr_t)run.block && (uintptr_t)address < (uintptr_t)run.end;
+  return inside ? (size_t)(run.end - run.block) : hak_mapped_place(address, offset);
+}
 
 /* Only a request that the waiting runs could serve ends their delay. */
-static bool release_framed(size_t bytes) {
+static void release_framed(size_t bytes) {
   size_t waiting = 0;
   for (uint32_t cls = HAK_RUN_FIRST; cls < HAK_CLASS_COUNT; cls++) {
     waiting += hak_framed_waiting(cls) * hak_class_sizes[cls];
   }
-  return bytes <= waiting && hak_framed_give_up(true);
+  if (bytes <= waiting) {
+    hak_framed_give_up(true);
+  }
 }
 
-bool hak_hardened_release(size_t bytes) {
+/* What waits goes first to slabs and the arena, and from there to the system. */
+static void release(size_t bytes) {
+  hak_quarantine_release(hak_heap_mine());
+  hak_trim(0);
   size_t swept = atomic_load_explicit(&hak_slabs_listed[HAK_SLABS_SWEPT], memory_order_relaxed);
-  bool any = hak_mapped_forget(bytes);
-  any |= release_framed(bytes);
-  any |= hak_hard.regions && hak_slices_for(bytes) <= swept * HAK_SLAB_SLICES && hak_slab_release_empty();
-  return any;
+  hak_mapped_forget(bytes);
+  release_framed(bytes);
+  if (hak_hard.regions && hak_slices_for(bytes) <= swept * HAK_SLAB_SLICES) {
+    hak_slab_release_empty();
+  }
 }
+
+static void trim(void) {
+  hak_framed_give_up(false);
+}
+
+static void each_lock(void (*visit)(hak_lock_t *lock, bool flag), bool flag) {
+  visit(&hak_mapped_lock, flag);
+  visit(&hak_framed_lock, flag);
+  visit(&hak_ended_lock, flag);
+}
+
+const hak_hook_hardened_t hak_hook_hardened = {.part = {.start = hak_hardened_start,
+                                                        .exit = hak_hardened_exit,
+                                                        .each_lock = each_lock,
+                                                        .fork_child = hak_hardened_fork_child,
+                                                        .alloc = hak_hardened_alloc,
+                                                        .usable = hak_hardened_usable},
+                                               .malloc = hak_hardened_malloc,
+                                               .free = hak_hardened_free,
+                                               .free_sized = hak_hardened_free_sized,
+                                               .realloc = hak_hardened_realloc,
+                                               .owner = owner_of,
+                                               .place = place,
+                                               .why = hak_mapped_why,
+                                               .flush = hak_quarantine_flush,
+                                               .close = hak_quarantine_close,
+                                               .trim = trim,
+                                               .waiting_bytes = hak_mapped_waiting_bytes,
+                                               .release = release};

@@ -18,12 +18,6 @@ enum {
 
 static _Atomic uint32_t releases; /* calls of hak_quarantine_release */
 
-void hak_quarantine_fork_child(hak_heap_t *heap) {
-  if (heap->quarantine) {
-    heap->quarantine->random = hak_os_random();
-  }
-}
-
 static bool is_open(const hak_waiting_t *waiting) {
   return hak_magazine_size(&waiting->array) > 0;
 }

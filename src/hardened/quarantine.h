@@ -33,8 +33,6 @@ typedef struct hak_quarantine {
   hak_waiting_t waiting[HAK_SLAB_KINDS];
 } hak_quarantine_t;
 
-/* In the child of a fork: draw a new random state. */
-void hak_quarantine_fork_child(hak_heap_t *heap);
 /* Make the heap's quarantine, if it has none. False: no memory. */
 bool hak_quarantine_open(hak_heap_t *heap);
 /* Fetch blocks from a slab. False: no memory. */

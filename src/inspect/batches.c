@@ -129,7 +129,8 @@ HAK_INLINE void *sample_if_due(hak_heap_t *heap, void *block, uint32_t cls, size
   return sample;
 }
 
-void *hak_hook_alloc(size_t bytes) {
+void *hak_batches_alloc(size_t bytes, size_t align, bool *zeroed) {
+  (void)align, (void)zeroed;
   if (HAK_UNLIKELY(hak_probes_changed())) {
     follow_tracer();
   }
@@ -179,7 +180,7 @@ static void grant_rest(hak_heap_t *heap, uint32_t cls) {
   }
 }
 
-void hak_hook_allocated(void *block, size_t bytes) {
+void hak_batches_allocated(void *block, size_t bytes) {
   uint64_t setting;
   uint32_t cls = hak_class_at(block);
   if (HAK_UNLIKELY(hak_probes_changed())) {
@@ -194,9 +195,4 @@ void hak_hook_allocated(void *block, size_t bytes) {
   } else {
     grant_rest(hak_heap, hak_class_of(bytes));
   }
-}
-
-void hak_hook_check(void) {
-  hak_record_check();
-  hak_slot_check();
 }

@@ -237,7 +237,7 @@ void hak_profile_write_due(void) {
   }
 }
 
-void hak_hook_refused(size_t bytes) {
+void hak_profile_refused(size_t bytes) {
   static _Atomic bool said;
   size_t limit = hak_option_size(HAK_OPTION_MEMORY_LIMIT);
   if (hak_option(HAK_OPTION_VERBOSE) && limit && bytes <= (size_t)PTRDIFF_MAX / 2 &&

@@ -16,3 +16,5 @@ void hak_profile_write_due(void);
 void hak_profile_start_up(bool (*holds_lock)(void));
 /* `inside`: a signal handler ends the process while the thread holds a lock: there is no profile. */
 void hak_profile_at_exit(bool inside);
+/* The heap refused a request for want of memory. */
+void hak_profile_refused(size_t bytes);

@@ -4,7 +4,7 @@
  *   off    malloc <── bin <── free        on    malloc <── batch <── counted here <── bin <── free */
 #pragma once
 
-#include "malloc/hook.h"
+#include "malloc/sampling.h"
 #include "records.h"
 
 /* For the profiler. */
@@ -37,6 +37,10 @@ typedef struct hak_sample_totals {
   _Atomic uint64_t dropped; /* samples that became ordinary blocks for want of memory */
 } hak_sample_totals_t;
 extern hak_sample_totals_t hak_samples;
+
+/* batches.c: see hook.h. */
+void *hak_batches_alloc(size_t bytes, size_t align, bool *zeroed);
+void hak_batches_allocated(void *block, size_t bytes);
 
 /* For batches.c. */
 

@@ -2,13 +2,13 @@
  * C++ operators (operators.c) are built on them. */
 #include "hakmem.h"
 
+#include "base/hook.h"
 #include "blocks/large.h"
 #include "blocks/slab.h"
 #include "fast.h"
 #include "foreign.h"
-#include "hardened/hardened.h"
-#include "hook.h"
 #include "pages/arena.h"
+#include "sampling.h"
 #include "system/os.h"
 #include "system/sparse.h"
 #include "threads/depot.h"
@@ -79,7 +79,7 @@ HAK_NOINLINE static void *alloc_aligned_slow(size_t alignment, size_t bytes) {
   bool zeroed;
   int saved = errno;
   if (hak_hard.on && alignment > HAK_BLOCK_MIN) {
-    void *block = hak_hardened_alloc(bytes, alignment, &zeroed);
+    void *block = hak_hook_hardened.part.alloc(bytes, alignment, &zeroed);
     errno = block ? saved : ENOMEM;
     return block;
   }
@@ -107,8 +107,8 @@ HAK_NOINLINE static void *alloc_aligned_slow(size_t alignment, size_t bytes) {
   if (!block) {
     return hak_no_memory();
   }
-  if (HAK_UNLIKELY(hak_hook_is_on())) {
-    hak_hook_allocated(block, bytes);
+  if (HAK_UNLIKELY(hak_sampling_is_on())) {
+    hak_hook_sampler.allocated(block, bytes);
   }
   errno = saved;
   return block;
@@ -171,5 +171,5 @@ void hak_check(void) {
   hak_heap_check();
   hak_slab_check();
   hak_arena_check();
-  hak_hook_check();
+  hak_hook_sampler.check();
 }

@@ -1,9 +1,8 @@
 /* Passes blocks of libc's own heap, or of a second copy of this library, to their owner. The slow paths call it. */
 #include "foreign.h"
 
+#include "base/hook.h"
 #include "hakmem.h"
-#include "hardened/framed.h"
-#include "hardened/mapped.h"
 #include "libc_chunk.h"
 #include "pages/arena.h"
 #include "pages/pagemap.h"
@@ -20,13 +19,8 @@
 
 typedef _Atomic(hak_owner_t *) copies_t;
 
-static bool is_large(const void *block) {
-  hak_framed_run_t run;
-  return hak_framed_find(block, &run) || hak_mapped_owns(block);
-}
-
 static bool owns(const void *block) {
-  return hak_class_at(block) != HAK_CLASS_NONE || hak_zero_size_owns(block) || is_large(block);
+  return hak_class_at(block) != HAK_CLASS_NONE || hak_zero_size_owns(block) || hak_hook_hardened.owner(block);
 }
 
 static hak_owner_t this_copy = {NULL, owns, hak_own_free, hak_own_realloc, hak_own_usable};
@@ -121,17 +115,17 @@ void hak_foreign_start(void) {
 }
 
 const hak_owner_t *hak_foreign_owner(const void *block, const char *function) {
-  if (is_large(block)) {
-    return &hak_hardened_owner;
+  const hak_owner_t *large = hak_hook_hardened.owner(block), *copy = large ? NULL : atomic_load(copies);
+  if (large) {
+    return large;
   }
-  const hak_owner_t *copy = atomic_load(copies);
   /* Skip the record of this copy, or of an old version whose function names resolve to this copy. */
   while (copy && (copy->free == hak_own_free || !copy->owns(block))) {
     copy = copy->next;
   }
   copy = copy ? copy : libc_owner(block);
   if (!copy) {
-    hak_misuse_t why = hak_mapped_why(block);
+    hak_misuse_t why = hak_hook_hardened.why(block);
     hak_misuse(function, why == HAK_MISUSE_INVALID ? hak_arena_why(block) : why, block);
   }
   return copy;

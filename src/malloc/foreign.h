@@ -14,9 +14,6 @@ typedef struct hak_owner {
   size_t (*usable)(const void *block);
 } hak_owner_t;
 
-/* The functions for large blocks of the hardened profile (hardened_large.c). */
-extern const hak_owner_t hak_hardened_owner;
-
 /* Functions in this copy's record: hak_free and so on, under names that no other library can intercept. */
 void hak_own_free(void *block);
 void *hak_own_realloc(void *block, size_t bytes);

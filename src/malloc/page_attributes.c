@@ -2,10 +2,10 @@
  * path of free calls this; protection.c marks the pages. */
 #include "page_attributes.h"
 
+#include "base/hook.h"
 #include "blocks/large.h"
-#include "hardened/mapped.h"
-#include "hook.h"
 #include "pages/pagemap.h"
+#include "threads/heap.h"
 
 _Atomic uint32_t hak_page_attributes_ways;
 
@@ -42,7 +42,7 @@ void hak_page_attributes_note(const void *address, size_t bytes, hak_os_attribut
   uintptr_t first = (uintptr_t)address & -((uintptr_t)1 << HAK_PAGE_SHIFT), last = (uintptr_t)address + bytes;
   const hak_chunk_t *chunk = hak_chunk_at(address);
   bool ours = chunk && chunk->state != HAK_CHUNK_GONE;
-  if (ours || how == HAK_OS_UNFORKED || hak_mapped_owns(address)) { /* the second may begin in a block's page */
+  if (ours || how == HAK_OS_UNFORKED || hak_hook_hardened.owner(address)) { /* the second may begin in a block's page */
     atomic_fetch_or_explicit(&hak_page_attributes_ways, how, memory_order_relaxed);
   }
   if (!ours) {
@@ -82,6 +82,7 @@ bool hak_page_attributes_restore(void *block, uint32_t cls, const char *function
   if (!hak_page_attributes_any()) {
     return true;
   }
-  size_t usable = cls == HAK_CLASS_SAMPLED ? hak_hook_usable(block, function) : hak_large_usable(block, cls);
+  size_t usable =
+      cls == HAK_CLASS_SAMPLED ? hak_hook_sampler.part.usable(block, function) : hak_large_usable(block, cls);
   return hak_page_attributes_restore_range(block, (char *)block + usable);
 }

@@ -1,12 +1,14 @@
-/* The place of an address: block, slab, class and offset. hak_misuse calls it. */
-#include "system/place.h"
-
+/* What the system layer needs of the heap: see hook.h. Most of this file writes the place of an address for the message
+ * of a misuse: block, slab, class and offset. */
+#include "base/hook.h"
 #include "blocks/large.h"
 #include "blocks/slab.h"
-#include "hardened/framed.h"
-#include "hardened/mapped.h"
 #include "pages/pagemap.h"
 #include "system/options.h"
+#include "system/text.h"
+#include "threads/heap.h"
+
+#include <sys/mman.h>
 
 static void write_offset(hak_text_t *text, size_t offset) {
   if (offset > 0) {
@@ -30,17 +32,8 @@ static void write_slice(hak_text_t *text, const void *address, uint32_t cls) {
   }
 }
 
-/* The bytes of a block with a frame or a mapping, and the offset in it; 0: no such block is around the address. */
-static size_t find_large(const void *address, size_t *offset) {
-  hak_framed_run_t run;
-  bool framed = hak_framed_find(address, &run);
-  *offset = framed ? (uintptr_t)address - (uintptr_t)run.block : 0;
-  bool inside = framed && (uintptr_t)address >= (uintptr_t)run.block && (uintptr_t)address < (uintptr_t)run.end;
-  return inside ? (size_t)(run.end - run.block) : hak_mapped_place(address, offset);
-}
-
-void hak_place_write(hak_text_t *text, const void *address) {
-  size_t offset = 0, mapped = find_large(address, &offset);
+static void write_place(hak_text_t *text, const void *address) {
+  size_t offset = 0, mapped = hak_hook_hardened.place(address, &offset);
   if (mapped > 0) {
     hak_text_put(text, "a block of %zu bytes", mapped);
     write_offset(text, offset);
@@ -53,3 +46,6 @@ void hak_place_write(hak_text_t *text, const void *address) {
     hak_text_put(text, ": 0x%zx", (uintptr_t)address);
   }
 }
+
+const hak_hook_heap_t hak_hook_heap = {
+    .step_aside = hak_heap_step_aside, .step_back = hak_heap_step_back, .write_place = write_place, .advise = madvise};

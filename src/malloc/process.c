@@ -1,19 +1,11 @@
-/* The process from start through forks to exit. Layers below: all but the entry points. */
+/* The process from start through forks to exit. */
 #include "process.h"
+
+#include "base/hook.h"
 #include "blocks/mixed.h"
 #include "blocks/slab.h"
 #include "foreign.h"
-#include "hardened/framed.h"
-#include "hardened/hardened.h"
-#include "hardened/mapped.h"
-#include "hardened/quarantine.h"
-#include "inspect/images.h"
-#include "inspect/layout.h"
-#include "inspect/modules.h"
-#include "inspect/profile.h"
-#include "inspect/sample.h"
-#include "inspect/sites.h"
-#include "inspect/stats.h"
+#include "pages/arena.h"
 #include "pages/pagemap.h"
 #include "pages/retain.h"
 #include "system/chance.h"
@@ -30,8 +22,6 @@
 
 extern const char hak_process_linked;
 const char hak_process_linked = 1; /* see slow.c */
-/* The same for layout.c. */
-__attribute__((used)) static const hak_layout_t *const layout_anchor = &hak_layout;
 
 /* Held while fork handlers are registered; its owner may allocate. */
 static hak_lock_t registering HAK_START_DATA = HAK_LOCK_INIT;
@@ -40,16 +30,10 @@ static hak_lock_t registering HAK_START_DATA = HAK_LOCK_INIT;
  * small program's pages are enough. */
 static void each_lock_of(bool all, void (*visit)(hak_lock_t *lock, bool flag), bool flag) {
   visit(&registering, flag);
-  visit(&hak_stats_lock, flag);
-  visit(&hak_profile_lock, flag);
-  visit(&hak_modules_lock, flag);
-  visit(&hak_sites_lock, flag);
+  hak_hook_sampler.part.each_lock(visit, flag);
   visit(&hak_heaps_lock, flag);
   visit(&hak_options_lock, flag);
-  visit(&hak_samples_lock, flag);
-  visit(&hak_mapped_lock, flag);
-  visit(&hak_framed_lock, flag);
-  visit(&hak_ended_lock, flag);
+  hak_hook_hardened.part.each_lock(visit, flag);
   for (uint32_t i = 0; (all || hak_depot_is_used()) && i < hak_depots_open(); i++) {
     visit(&hak_depots[i].lock, flag);
   }
@@ -169,13 +153,10 @@ static void in_child(void) {
   if (!is_alone) {
     hak_pagemap_fork_child();
   }
-  hak_heap_fork_child(is_alone);
-  hak_hardened_fork_child();
-  if (hak_hard.on) {
-    hak_chance_renew();
-  }
+  hak_heap_t *mine = hak_heap_fork_child(is_alone);
   hak_background_fork_child();
-  hak_sites_fork_child_locked();
+  hak_hook_hardened.part.fork_child(mine);
+  hak_hook_sampler.part.fork_child(mine);
   after_fork(true);
 }
 
@@ -207,18 +188,21 @@ static void pin(void) {
 }
 
 static void start(void) {
-  hak_heap_find_thread_ids();
+  const uint32_t *field = dlsym(RTLD_DEFAULT, "_thread_db_pthread_tid");
+  if (!field) {
+    dlerror(); /* keeps the program's own pending error */
+  }
+  hak_heap_set_thread_id_place(field);
   if (!HAK_MINIMAL) {
     hak_options_load(environ);
-    hak_hardened_start();
+    hak_hook_hardened.part.start(holds_a_lock);
     hak_heap_force_slow(0);
     hak_foreign_start();
   }
   pthread_atfork(before_fork, in_parent, in_child);
   pin();
   if (!HAK_MINIMAL) {
-    hak_sample_start_up();
-    hak_profile_start_up(holds_a_lock);
+    hak_hook_sampler.part.start(holds_a_lock);
   }
 }
 
@@ -229,10 +213,9 @@ __attribute__((destructor(101))) static void end(void) {
   bool inside = holds_a_lock();               /* a signal handler ends the process during a call of the heap */
   if (!inside && !hak_misuse_is_reported()) { /* else a handler of SIGABRT ends the process */
     hak_heap_verify_mine("free");             /* the last chance to notice a double free */
-    hak_hardened_verify("exit");
+    hak_hook_hardened.part.exit(inside);
   }
   if (!HAK_MINIMAL) {
-    hak_profile_at_exit(inside);
-    hak_stats_at_exit(inside);
+    hak_hook_sampler.part.exit(inside);
   }
 }

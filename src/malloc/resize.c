@@ -1,14 +1,14 @@
 /* realloc, and the usable size of blocks. */
 #include "hakmem.h"
 
+#include "base/hook.h"
 #include "blocks/large.h"
 #include "blocks/slab.h"
 #include "fast.h"
 #include "foreign.h"
-#include "hardened/hardened.h"
-#include "hook.h"
 #include "page_attributes.h"
 #include "pages/arena.h"
+#include "sampling.h"
 #include "system/sparse.h"
 #include "zero_size.h"
 
@@ -18,9 +18,9 @@
 /* The usable size of a block that must be live; aborts on anything else. */
 static size_t checked_usable(const void *block, uint32_t cls, const char *function) {
   if (cls == HAK_CLASS_SAMPLED) {
-    return hak_hook_usable(block, function);
+    return hak_hook_sampler.part.usable(block, function);
   }
-  size_t asked = hak_hard.on ? hak_hardened_usable(block, function) : HAK_UNSEALED;
+  size_t asked = hak_hard.on ? hak_hook_hardened.part.usable(block, function) : HAK_UNSEALED;
   if (HAK_UNLIKELY(asked != HAK_UNSEALED)) {
     return asked;
   }
@@ -150,8 +150,8 @@ static void *resize(void *block, uint32_t cls, size_t bytes) {
   if (!fresh && bytes > usable) {
     return hak_no_memory();
   }
-  if (HAK_UNLIKELY(hak_hook_is_on()) && !copied && is_large(cls) && large_bytes(fresh) != usable) {
-    hak_hook_allocated(fresh, bytes); /* counts the block as freed and allocated again */
+  if (HAK_UNLIKELY(hak_sampling_is_on()) && !copied && is_large(cls) && large_bytes(fresh) != usable) {
+    hak_hook_sampler.allocated(fresh, bytes); /* counts the block as freed and allocated again */
   }
   if (fresh && !copied && is_large(cls)) {
     discard_behind(fresh, usable, bytes);
@@ -162,12 +162,13 @@ static void *resize(void *block, uint32_t cls, size_t bytes) {
 
 /* During the call, a run or huge block is no sample. It becomes one again if nothing changes. */
 static void *resize_sampled(void *block, size_t bytes) {
-  struct hak_sample *sample = hak_hook_lift(block);
+  struct hak_sample *sample = hak_hook_sampler.lift(block);
   uint32_t cls = hak_class_at(block);
   size_t before = sample ? large_bytes(block) : 0;
   void *fresh = resize(block, cls, bytes);
   if (sample) {
-    hak_hook_put_back(sample, fresh && (fresh != block || hak_class_at(block) != cls || large_bytes(block) != before));
+    hak_hook_sampler.put_back(sample,
+                              fresh && (fresh != block || hak_class_at(block) != cls || large_bytes(block) != before));
   }
   return fresh;
 }
@@ -183,7 +184,7 @@ static void *resize_empty(void *block, size_t bytes) {
 
 /* A framed run of the hardened profile may begin in the slice that shows its class. */
 static bool is_hardened_large(const void *block, uint32_t cls) {
-  return hak_hard.on && hak_class_is_run(cls) && hak_hardened_owns_large(block);
+  return hak_hard.on && hak_class_is_run(cls) && hak_hook_hardened.owner(block);
 }
 
 HAK_NOINLINE static void *resize_other(void *block, uint32_t cls, size_t bytes) {
@@ -200,8 +201,8 @@ HAK_NOINLINE static void *resize_other(void *block, uint32_t cls, size_t bytes) 
   if (hak_heap_forces_slow(cls) && !hak_page_attributes_restore(block, cls, "realloc")) {
     return hak_no_memory();
   }
-  if (hak_hard.on && hak_hardened_usable(block, "realloc") != HAK_UNSEALED) {
-    return hak_hardened_realloc(block, cls, bytes);
+  if (hak_hard.on && hak_hook_hardened.part.usable(block, "realloc") != HAK_UNSEALED) {
+    return hak_hook_hardened.realloc(block, cls, bytes);
   }
   return HAK_UNLIKELY(cls == HAK_CLASS_SAMPLED) ? resize_sampled(block, bytes) : resize(block, cls, bytes);
 }
@@ -244,7 +245,7 @@ HAK_OWN(hak_own_usable, hak_malloc_usable_size);
 
 void hak_free_sized(void *block, size_t bytes) {
   if (HAK_UNLIKELY(hak_hard.on) && block) {
-    hak_hardened_free_sized(block, bytes);
+    hak_hook_hardened.free_sized(block, bytes);
     return;
   }
   if (HAK_DEBUG && block && hak_class_at(block) != HAK_CLASS_NONE && bytes > hak_malloc_usable_size(block)) {

@@ -1,17 +1,14 @@
 /* The slow paths: requests and frees that the two paths of fast.h do not serve. */
 #include "hakmem.h"
 
+#include "base/hook.h"
 #include "blocks/large.h"
 #include "blocks/slab.h"
 #include "fast.h"
 #include "foreign.h"
-#include "hardened/framed.h"
-#include "hardened/hardened.h"
-#include "hardened/mapped.h"
-#include "hardened/quarantine.h"
-#include "hook.h"
 #include "page_attributes.h"
 #include "pages/arena.h"
+#include "sampling.h"
 #include "threads/background.h"
 #include "threads/depot.h"
 #include "zero_size.h"
@@ -82,7 +79,7 @@ static void pass_by(void) {
 
 static void *find(size_t bytes, bool *zeroed) {
   if (hak_hard.on) {
-    return hak_hardened_alloc(bytes > 0 ? bytes : HAK_BLOCK_MIN, HAK_BLOCK_MIN, zeroed);
+    return hak_hook_hardened.part.alloc(bytes > 0 ? bytes : HAK_BLOCK_MIN, HAK_BLOCK_MIN, zeroed);
   }
   if (bytes <= HAK_CACHED_MAX) {
     return cached_alloc_or_larger(bytes, zeroed);
@@ -97,7 +94,7 @@ bool hak_trim(size_t keep_bytes) {
   hak_cache_request_flush();
   hak_heap_close_parked(UINT64_MAX);
   hak_heap_flush_mine("malloc_trim");
-  hak_framed_give_up(false);
+  hak_hook_hardened.trim();
   hak_depot_flush(false);
   bool any = hak_arena_used_slices() < used; /* the flush itself may have given back pages */
   any |= hak_slab_discard_all();
@@ -108,9 +105,7 @@ bool hak_trim(size_t keep_bytes) {
 
 /* Hardened profile, and memory is short: what waits is reused. */
 static void *find_after_release(size_t bytes, bool *zeroed) {
-  hak_quarantine_release(hak_heap_mine());
-  hak_trim(0);
-  hak_hardened_release(bytes);
+  hak_hook_hardened.release(bytes);
   return find(bytes, zeroed);
 }
 
@@ -118,7 +113,7 @@ static void *find_after_release(size_t bytes, bool *zeroed) {
  * if the heap returned all of its memory gets no retry, and ends no delay of the hardened profile. */
 static void *find_after_trim(size_t bytes, bool *zeroed) {
   enum { ADDRESS_BITS = 47 };
-  size_t held = (hak_arena_totals().mapped_slices << HAK_SLICE_SHIFT) + hak_mapped_waiting_bytes();
+  size_t held = (hak_arena_totals().mapped_slices << HAK_SLICE_SHIFT) + hak_hook_hardened.waiting_bytes();
   if (bytes >> ADDRESS_BITS != 0 || !hak_arena_could_grow(bytes, held)) {
     return NULL;
   }
@@ -134,18 +129,18 @@ HAK_NOINLINE static void *alloc(size_t bytes, bool *zeroed) {
     errno = saved;
     return block;
   }
-  bool watched = HAK_UNLIKELY(hak_hook_is_on());
+  bool watched = HAK_UNLIKELY(hak_sampling_is_on());
   *zeroed = false; /* the content of a sampled block is unknown */
-  block = watched && bytes <= HAK_SMALL_MAX ? hak_hook_alloc(bytes) : NULL;
+  block = watched && bytes <= HAK_SMALL_MAX ? hak_hook_sampler.part.alloc(bytes, HAK_BLOCK_MIN, zeroed) : NULL;
   if (!block) {
     block = find(bytes, zeroed);
     block = HAK_LIKELY(block != NULL) ? block : find_after_trim(bytes, zeroed);
     if (watched && block) {
-      hak_hook_allocated(block, bytes);
+      hak_hook_sampler.allocated(block, bytes);
     }
   }
   if (HAK_UNLIKELY(!block)) {
-    hak_hook_refused(bytes);
+    hak_hook_sampler.refused(bytes);
     return hak_no_memory();
   }
   errno = saved;
@@ -158,11 +153,11 @@ void *hak_alloc_any(size_t bytes) {
 }
 
 HAK_COLD void *hak_alloc_slow(size_t bytes) {
-  return HAK_UNLIKELY(hak_hard.on) ? hak_hardened_malloc(bytes) : hak_alloc_any(bytes);
+  return HAK_UNLIKELY(hak_hard.on) ? hak_hook_hardened.malloc(bytes) : hak_alloc_any(bytes);
 }
 
 void *hak_alloc_tell_zeroed(size_t bytes, bool *zeroed) {
-  if (bytes > HAK_SMALL_MAX && bytes <= HAK_CACHED_MAX && HAK_LIKELY(!hak_hook_is_on())) {
+  if (bytes > HAK_SMALL_MAX && bytes <= HAK_CACHED_MAX && HAK_LIKELY(!hak_sampling_is_on())) {
     void *block = pop(hak_heap, hak_run_class_of(bytes));
     if (HAK_LIKELY(block != NULL)) {
       *zeroed = false;
@@ -206,7 +201,7 @@ void hak_free_any(void *block) {
     errno = saved;
     return; /* the block leaks, so no other thread gets it either */
   }
-  if (cls == HAK_CLASS_SAMPLED && (cls = hak_hook_free(block)) == HAK_CLASS_NONE) {
+  if (cls == HAK_CLASS_SAMPLED && (cls = hak_hook_sampler.free(block)) == HAK_CLASS_NONE) {
     errno = saved;
     return;
   }
@@ -229,7 +224,7 @@ void hak_free_any(void *block) {
 
 HAK_COLD void hak_free_slow(void *block) {
   if (HAK_UNLIKELY(hak_hard.on)) {
-    hak_hardened_free(block);
+    hak_hook_hardened.free(block);
   } else {
     hak_free_any(block);
   }

@@ -1,6 +1,6 @@
 /* Reports a caller's error with one message, then aborts. Every layer above calls it. */
+#include "base/hook.h"
 #include "os.h"
-#include "place.h"
 #include "text.h"
 
 #include <stdlib.h>
@@ -14,13 +14,13 @@ bool hak_misuse_is_reported(void) {
 /* Runs before the message. A thread that reports again does so in its handler of SIGABRT, which would never end. */
 static void prepare(void) {
   static _Thread_local bool mine __attribute__((tls_model("initial-exec")));
-  hak_os_aside_t aside;
+  hak_aside_t aside;
   if (mine) {
     hak_os_reset_abort();
   }
   mine = true;
   atomic_store_explicit(&reported, true, memory_order_relaxed);
-  hak_os_step_aside(&aside);
+  hak_hook_heap.step_aside(&aside);
 }
 
 _Noreturn HAK_COLD void hak_misuse(const char *function, hak_misuse_t reason, const void *block) {
@@ -32,7 +32,7 @@ _Noreturn HAK_COLD void hak_misuse(const char *function, hak_misuse_t reason, co
   char place[128];
   hak_text_t text = hak_text_on(place, sizeof place);
   prepare();
-  hak_place_write(&text, block);
+  hak_hook_heap.write_place(&text, block);
   hak_text_say("hakmem: %s(): %s: %s\n", function ? function : "fork", reasons[reason], place);
   abort();
 }

@@ -1,6 +1,7 @@
 /* Every system call about memory. Calls that take memory away use libc's names, so that other libraries see them. */
 #include "os.h"
 
+#include "base/hook.h"
 #include "direct.h"
 
 #include <errno.h>
@@ -65,18 +66,18 @@ bool hak_os_is_calling(void) {
   return calling;
 }
 
-static bool enter(hak_os_aside_t *aside) {
+static bool enter(hak_aside_t *aside) {
   bool outermost = !calling;
   if (outermost) {
-    hak_os_step_aside(aside);
+    hak_hook_heap.step_aside(aside);
     calling = true;
   }
   return outermost;
 }
 
-static void leave(const hak_os_aside_t *aside) {
+static void leave(const hak_aside_t *aside) {
   calling = false;
-  hak_os_step_back(aside);
+  hak_hook_heap.step_back(aside);
 }
 
 /* Libc's convention: -1, and errno. */
@@ -89,7 +90,7 @@ static long with_errno(long result) {
 }
 
 static void *map(void *at, size_t bytes, int protection, int flags) {
-  hak_os_aside_t aside;
+  hak_aside_t aside;
   count(&counters.mmap, 1);
   flags |= MAP_PRIVATE | MAP_ANONYMOUS;
   void *p = NULL;
@@ -268,7 +269,7 @@ bool hak_os_make_ordinary(void *at, size_t bytes, uint32_t ways) {
 }
 
 static bool unmap(void *at, size_t bytes, bool unused) {
-  hak_os_aside_t aside;
+  hak_aside_t aside;
   bool ok = false;
   if (enter(&aside)) {
     ok = munmap(at, bytes) == 0;
@@ -291,11 +292,11 @@ bool hak_os_unmap_unused(void *at, size_t bytes) {
 }
 
 bool hak_os_discard(void *at, size_t bytes) {
-  hak_os_aside_t aside;
+  hak_aside_t aside;
   bool ok = false;
   if (enter(&aside)) {
-    ok = madvise(at, bytes, MADV_DONTNEED) == 0;
-    ok = ok || (errno == EINVAL && !hak_os_is_filtered() && madvise(at, bytes, MADV_DONTNEED_LOCKED) == 0);
+    ok = hak_hook_heap.advise(at, bytes, MADV_DONTNEED) == 0;
+    ok = ok || (errno == EINVAL && !hak_os_is_filtered() && hak_hook_heap.advise(at, bytes, MADV_DONTNEED_LOCKED) == 0);
     leave(&aside);
   } else {
     errno = EAGAIN;
@@ -322,7 +323,7 @@ bool hak_os_residency(void *at, size_t bytes, unsigned char *resident) {
 }
 
 static void *remap(void *from, size_t bytes, size_t wanted, int flags) {
-  hak_os_aside_t aside;
+  hak_aside_t aside;
   void *found = MAP_FAILED;
   count(&counters.mremap, 1);
   if (enter(&aside)) {

@@ -4,7 +4,6 @@
  * Data: the call counters (relaxed atomics) and the page size, written once. Layers below: aside, base. */
 #pragma once
 
-#include "aside.h"
 #include "base/base.h"
 
 /* Calls made so far. `failed` counts the calls that the kernel refused. */
@@ -129,9 +128,11 @@ void hak_os_name_thread(const char *name);
 uint64_t hak_os_block_signals(void);
 void hak_os_set_blocked_signals(uint64_t blocked);
 /* The calling thread's number, as in /proc, without a system call. 0: unknown, as for a thread before
- * hak_os_find_thread_id. */
+ * hak_os_set_thread_id_place. */
 uint32_t hak_os_thread_id(void);
-void hak_os_find_thread_id(void);
+/* For debuggers, libc stores the number in the object behind pthread_self(), and publishes its place there: bits,
+ * count, byte offset. NULL: it does not. */
+void hak_os_set_thread_id_place(const uint32_t field[3]);
 /* The program break, which ends libc's own heap. */
 char *hak_os_break(void);
 /* Whether the program has more rights than its caller, so that the environment is not to be trusted. */

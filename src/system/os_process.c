@@ -1,9 +1,9 @@
 /* Time, randomness, waiting, and other system services apart from memory. */
+#include "base/hook.h"
 #include "direct.h"
 #include "match.h"
 #include "os.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -90,11 +90,11 @@ void hak_os_sleep_ms(uint64_t ms) {
 bool hak_os_start_thread(void *(*work)(void *)) {
   enum { STACK_BYTES = 128 << 10 };
   int saved = errno;
-  hak_os_aside_t aside;
+  hak_aside_t aside;
   pthread_t thread;
   pthread_attr_t attributes;
   uint64_t signals = hak_os_block_signals();
-  hak_os_step_aside(&aside);
+  hak_hook_heap.step_aside(&aside);
   bool ok = pthread_attr_init(&attributes) == 0;
   if (ok) {
     pthread_attr_setstacksize(&attributes, STACK_BYTES);
@@ -102,7 +102,7 @@ bool hak_os_start_thread(void *(*work)(void *)) {
     ok = pthread_create(&thread, &attributes, work, NULL) == 0;
     pthread_attr_destroy(&attributes);
   }
-  hak_os_step_back(&aside);
+  hak_hook_heap.step_back(&aside);
   hak_os_set_blocked_signals(signals);
   errno = saved;
   return ok;
@@ -139,15 +139,10 @@ void hak_os_yield(void) {
   hak_direct(SYS_futex, (long)&word, 128 /* FUTEX_WAIT_PRIVATE */, 0, (long)&moment);
 }
 
-/* For debuggers, libc stores the thread number in the object behind pthread_self(), and publishes its place there:
- * bits, count, byte offset. */
 static _Atomic uint32_t id_place HAK_START_DATA; /* 0: not known */
 
-void hak_os_find_thread_id(void) {
-  const uint32_t *field = dlsym(RTLD_DEFAULT, "_thread_db_pthread_tid");
-  if (!field) {
-    dlerror(); /* keeps the program's own pending error */
-  } else if (field[0] == 32) {
+void hak_os_set_thread_id_place(const uint32_t field[3]) {
+  if (field && field[0] == 32) {
     atomic_store_explicit(&id_place, field[2], memory_order_relaxed);
   }
 }

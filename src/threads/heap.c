@@ -5,7 +5,6 @@
 #include "blocks/seal.h"
 #include "blocks/slab.h"
 #include "depot.h"
-#include "hardened/quarantine.h"
 #include "pages/arena.h"
 #include "system/meta.h"
 #include "system/options.h"
@@ -34,7 +33,7 @@ static struct {
   _Atomic uint64_t key;     /* the key + 1; 0: none yet */
 } heaps;
 
-/* The heap of a thread in a call that other libraries may intercept (hak_os_step_aside); else NULL. */
+/* The heap of a thread in a call that other libraries may intercept (hak_heap_step_aside); else NULL. */
 static _Thread_local hak_heap_t *set_aside __attribute__((tls_model("initial-exec")));
 
 _Atomic uint64_t hak_heap_forced_slow HAK_START_DATA;
@@ -254,14 +253,14 @@ hak_heap_t *hak_heap_mine(void) {
   return heap;
 }
 
-void hak_os_step_aside(hak_os_aside_t *aside) {
-  *aside = (hak_os_aside_t){hak_heap, hak_heap_operators, gone};
+void hak_heap_step_aside(hak_aside_t *aside) {
+  *aside = (hak_aside_t){hak_heap, hak_heap_operators, gone};
   hak_slab_init();
   set_aside = has_heap() ? hak_heap : set_aside; /* a signal handler may fork from here on */
   give_up();
 }
 
-void hak_os_step_back(const hak_os_aside_t *aside) {
+void hak_heap_step_back(const hak_aside_t *aside) {
   hak_heap = aside->heap;
   hak_heap_operators = aside->operators;
   gone = aside->gone;
@@ -294,8 +293,8 @@ bool hak_heap_holds(const void *block, uint32_t cls) {
   return held;
 }
 
-void hak_heap_find_thread_ids(void) {
-  hak_os_find_thread_id();
+void hak_heap_set_thread_id_place(const uint32_t field[3]) {
+  hak_os_set_thread_id_place(field);
   if (has_heap()) {
     hak_heap->thread = hak_os_thread_id();
   }
@@ -315,7 +314,7 @@ void hak_heap_check(void) {
   hak_unlock(&hak_heaps_lock);
 }
 
-void hak_heap_fork_child(bool alone) {
+hak_heap_t *hak_heap_fork_child(bool alone) {
   hak_heap_t *heap = set_aside ? set_aside : hak_heap;
   bool mine = (set_aside || has_heap()) && heap->busy;
   if (!alone || heaps.busy != mine) {
@@ -326,8 +325,8 @@ void hak_heap_fork_child(bool alone) {
   if (mine) {
     heap->forks = heaps.forks;
     heap->thread = hak_os_thread_id();
-    hak_quarantine_fork_child(heap);
   }
+  return mine ? heap : NULL;
 }
 
 static hak_heap_t *take_orphan(void) {

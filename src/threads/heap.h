@@ -2,6 +2,7 @@
  * Data: hak_heap is the calling thread's; the lists are under the heaps' lock (outermost). Layers below: cache. */
 #pragma once
 
+#include "base/hook.h"
 #include "cache.h"
 #include "system/lock.h"
 
@@ -18,6 +19,10 @@ extern _Thread_local hak_heap_t *hak_heap_operators __attribute__((tls_model("in
 
 /* Return this thread's heap, and make one if needed. NULL: the thread is ending, or there is no memory. */
 hak_heap_t *hak_heap_mine(void);
+
+/* Set the thread's heap aside during a call that other libraries may intercept, and restore it. */
+void hak_heap_step_aside(hak_aside_t *aside);
+void hak_heap_step_back(const hak_aside_t *aside);
 
 /* Return everything this thread caches. */
 void hak_heap_flush_mine(const char *function);
@@ -43,14 +48,14 @@ HAK_INLINE bool hak_heap_forces_slow(uint32_t cls) {
 }
 
 /* Start-up: identify all threads by their system numbers from here on, including the calling one. */
-void hak_heap_find_thread_ids(void);
+void hak_heap_set_thread_id_place(const uint32_t field[3]);
 
 void hak_heap_check(void);
 /* Whether the heap's thread did not survive a fork. */
 bool hak_heap_is_orphan(const hak_heap_t *heap);
 /* In the child of a fork: queue the heaps of the parent's other threads for adoption, without touching them. `alone`:
- * the parent had no other thread. */
-void hak_heap_fork_child(bool alone);
+ * the parent had no other thread. Returns the heap of the calling thread; NULL: it has none. */
+hak_heap_t *hak_heap_fork_child(bool alone);
 /* Return the blocks of one orphaned heap, so that threads can reuse the heap and the blocks. False: there is none. */
 bool hak_heap_adopt_orphan(void);
 /* Return the blocks in heaps that were parked up to this time. */

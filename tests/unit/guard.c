@@ -136,7 +136,7 @@ static void without_either_there_are_none(void) {
   system_refuse(SYSTEM_MPROTECT, 0, SYSTEM_ALL);
   CHECK(!hak_sample_guard(ALL, SLOTS));
   system_allow();
-  CHECK(hak_sample_rate() == 0 && !hak_hook_is_on());
+  CHECK(hak_sample_rate() == 0 && !hak_sampling_is_on());
 }
 
 /* If a page cannot be made inaccessible, it is not watched. If its access cannot be restored, it is not used. */

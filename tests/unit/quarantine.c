@@ -4,7 +4,6 @@
 #include "child.h"
 #include "hakmem.h"
 #include "hardened/quarantine.h"
-#include "system/aside.h"
 #include "threads/heap.h"
 #include "two_bins.h"
 
@@ -59,8 +58,8 @@ static void blocks_wait_on_after_their_thread(void) {
   CHECK(of_ended_threads() >= 2 * SLOTS && of_ended_threads() < 4 * SLOTS + 64); /* an array has up to 63 blocks */
   hak_quarantine_release(NULL);
   CHECK(of_ended_threads() == 0);
-  hak_os_aside_t aside;
-  hak_os_step_aside(&aside); /* as a thread that has begun to end */
+  hak_aside_t aside;
+  hak_heap_step_aside(&aside); /* as a thread that has begun to end */
   hak_free(hak_malloc(BYTES));
   CHECK(of_ended_threads() == 1);
 }

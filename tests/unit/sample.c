@@ -48,8 +48,8 @@ static void table_leads_to_bins(void) {
 
 static void on_and_off_change_the_table(void) {
   table_leads_to_bins();
-  CHECK(hak_sample_rate() == 0 && !hak_hook_is_on());
-  CHECK(hak_sample_start(12345) && hak_sample_rate() == 12345 && hak_hook_is_on());
+  CHECK(hak_sample_rate() == 0 && !hak_sampling_is_on());
+  CHECK(hak_sample_start(12345) && hak_sample_rate() == 12345 && hak_sampling_is_on());
   CHECK(hak_small_code(0) == HAK_BINS_AT); /* blocks of no bytes are never counted */
   for (size_t bytes = 1; bytes <= HAK_SMALL_MAX; bytes++) {
     uint32_t cls = hak_class_of(bytes);
@@ -60,7 +60,7 @@ static void on_and_off_change_the_table(void) {
   table_leads_to_bins();
   CHECK(hak_sample_rate() == 0);
   hak_free(hak_malloc(1 << 20));
-  CHECK(!hak_hook_is_on()); /* this thread has noticed the change */
+  CHECK(!hak_sampling_is_on()); /* this thread has noticed the change */
   hak_check();
 }
 
@@ -357,7 +357,7 @@ static void without_memory_it_does_not_start(void) {
   system_refuse(SYSTEM_MMAP, 0, SYSTEM_ALL);
   while (hak_meta_alloc(64)) { /* the library has some memory of its own */
   }
-  CHECK(!hak_sample_start(ALL) && hak_sample_rate() == 0 && !hak_hook_is_on());
+  CHECK(!hak_sample_start(ALL) && hak_sample_rate() == 0 && !hak_sampling_is_on());
   system_allow();
   CHECK(hak_sample_start(ALL));
 }

@@ -3,7 +3,7 @@
  * Without the profile, a token has no effect. */
 #include "hakmem.h"
 
-#include "hardened/hardened.h"
+#include "hardened.h"
 
 extern void *_Znwm(size_t bytes), *_Znam(size_t bytes);
 extern void *_ZnwmSt11align_val_t(size_t bytes, size_t alignment),

@@ -1,10 +1,16 @@
-/* Sampled blocks: look-up, free, resize. */
+/* The sampler as the heap sees it (hook.h): look-up, free and resize of sampled blocks, and the table. */
+#include "base/hook.h"
 #include "guard.h"
+#include "images.h"
+#include "layout.h"
+#include "modules.h"
 #include "pages/pagemap.h"
 #include "probes.h"
+#include "profile.h"
 #include "sample.h"
 #include "sites.h"
 #include "slots.h"
+#include "stats.h"
 
 static void forget_locked(hak_sample_t *was) {
   if (was->weight_bytes > 0) {
@@ -30,7 +36,7 @@ static void tell_freed(const hak_sample_t *was) {
   }
 }
 
-void hak_hook_put_back(hak_sample_t *record, bool changed) {
+static void put_back(hak_sample_t *record, bool changed) {
   if (changed) {
     tell_freed(record);
   } else {
@@ -46,7 +52,7 @@ void hak_hook_put_back(hak_sample_t *record, bool changed) {
   hak_unlock(&hak_samples_lock);
 }
 
-hak_sample_t *hak_hook_lift(const void *block) {
+static hak_sample_t *lift(const void *block) {
   hak_lock(&hak_samples_lock);
   hak_sample_t *record = hak_record_take_locked(block);
   if (record && record->cls < HAK_RUN_FIRST) {
@@ -60,7 +66,7 @@ hak_sample_t *hak_hook_lift(const void *block) {
   return record;
 }
 
-uint32_t hak_hook_free(void *block) {
+static uint32_t free_sample(void *block) {
   hak_sample_t was;
   if (HAK_UNLIKELY(hak_probe_free_semaphore != 0) && hak_record_find(block, &was)) {
     tell_freed(&was);
@@ -87,7 +93,7 @@ uint32_t hak_hook_free(void *block) {
   return HAK_CLASS_NONE;
 }
 
-size_t hak_hook_usable(const void *block, const char *function) {
+static size_t usable(const void *block, const char *function) {
   hak_sample_t copy;
   if (!hak_record_find(block, &copy)) {
     refuse(block, function);
@@ -111,3 +117,47 @@ void hak_sample_each(void (*visit)(const hak_sample_t *sample, void *argument), 
     }
   }
 }
+
+/* The linker takes files from libhakmem.a only for what is referenced. */
+__attribute__((used)) static const hak_layout_t *const layout_anchor = &hak_layout;
+
+static void start(bool (*holds_a_lock)(void)) {
+  hak_sample_start_up();
+  hak_profile_start_up(holds_a_lock);
+}
+
+static void at_exit(bool inside) {
+  hak_profile_at_exit(inside);
+  hak_stats_at_exit(inside);
+}
+
+static void each_lock(void (*visit)(hak_lock_t *lock, bool flag), bool flag) {
+  visit(&hak_stats_lock, flag);
+  visit(&hak_profile_lock, flag);
+  visit(&hak_modules_lock, flag);
+  visit(&hak_sites_lock, flag);
+  visit(&hak_samples_lock, flag);
+}
+
+static void fork_child(hak_heap_t *unused) {
+  (void)unused;
+  hak_sites_fork_child_locked();
+}
+
+static void check(void) {
+  hak_record_check();
+  hak_slot_check();
+}
+
+const hak_hook_sampler_t hak_hook_sampler = {.part = {.start = start,
+                                                      .exit = at_exit,
+                                                      .each_lock = each_lock,
+                                                      .fork_child = fork_child,
+                                                      .alloc = hak_batches_alloc,
+                                                      .usable = usable},
+                                             .allocated = hak_batches_allocated,
+                                             .refused = hak_profile_refused,
+                                             .free = free_sample,
+                                             .lift = lift,
+                                             .put_back = put_back,
+                                             .check = check};
