@@ -318,14 +318,11 @@ static void look_at_slab(hak_slab_t *slab, void *argument) {
 
 static bool at_exit; /* the end of the process checks every block */
 
-void hak_hardened_fork_child(hak_heap_t *mine) {
+void hak_hardened_fork_child(void) {
   if (hak_hard.on) {
     atomic_store_explicit(&hak_freed_releasing, 0, memory_order_relaxed);
     at_exit &= hak_caches_open() == 1;
     hak_chance_renew();
-  }
-  if (mine && mine->quarantine) {
-    mine->quarantine->random = hak_os_random();
   }
 }
 
@@ -342,8 +339,7 @@ static search_t find_damaged(void) {
 }
 
 /* Blocks whose pages the program protected or kept from a child cannot be read. */
-void hak_hardened_exit(bool unused) {
-  (void)unused;
+void hak_hardened_exit(void) {
   uint32_t begun, begun_since;
   if (!hak_hard.on || !at_exit || !hak_heap->quarantine || hak_heap->quarantine->inside || hak_page_attributes_any()) {
     return;
@@ -371,8 +367,7 @@ static bool is_on(hak_option_id_t option) {
   return hak_option(option) != 0;
 }
 
-void hak_hardened_start(bool (*unused)(void)) {
-  (void)unused;
+void hak_hardened_start(void) {
   if (hak_option(HAK_OPTION_PROFILE) != HAK_PROFILE_HARDENED) {
     return;
   }

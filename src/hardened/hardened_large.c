@@ -228,10 +228,27 @@ static void each_lock(void (*visit)(hak_lock_t *lock, bool flag), bool flag) {
   visit(&hak_ended_lock, flag);
 }
 
-const hak_hook_hardened_t hak_hook_hardened = {.part = {.start = hak_hardened_start,
-                                                        .exit = hak_hardened_exit,
+static void start(bool (*unused)(void)) {
+  (void)unused;
+  hak_hardened_start();
+}
+
+static void at_exit(bool unused) {
+  (void)unused;
+  hak_hardened_exit();
+}
+
+static void fork_child(hak_heap_t *mine) {
+  hak_hardened_fork_child();
+  if (mine && mine->quarantine) {
+    mine->quarantine->random = hak_os_random();
+  }
+}
+
+const hak_hook_hardened_t hak_hook_hardened = {.part = {.start = start,
+                                                        .exit = at_exit,
                                                         .each_lock = each_lock,
-                                                        .fork_child = hak_hardened_fork_child,
+                                                        .fork_child = fork_child,
                                                         .alloc = hak_hardened_alloc,
                                                         .usable = hak_hardened_usable},
                                                .malloc = hak_hardened_malloc,
