@@ -91,9 +91,7 @@ void hak_cache_flush(hak_heap_t *heap, const char *function) {
     flush_class(heap, c, function);
   }
   hak_mixed_leave(&heap->mixed);
-  if (heap->quarantine) {
-    hak_hook_hardened.flush(heap, function);
-  }
+  hak_hook_hardened.flush(heap, function);
 }
 
 static void drop_magazines(hak_heap_t *heap, uint32_t cls) {
@@ -110,9 +108,7 @@ static void drop_magazines(hak_heap_t *heap, uint32_t cls) {
 
 void hak_cache_close(hak_heap_t *heap, const char *function) {
   hak_cache_flush(heap, function);
-  if (heap->quarantine) {
-    hak_hook_hardened.close(heap, function);
-  }
+  hak_hook_hardened.close(heap, function);
   for (uint32_t c = hak_next_touched(heap, 0); c < HAK_CLASS_COUNT; c = hak_next_touched(heap, c)) {
     drop_magazines(heap, c);
   }
