@@ -194,7 +194,7 @@ def publish(key: str, file: RunFile) -> None:
     """Publishes a run and writes all pages again. Raises LabError if the run is of another row or not finished."""
     row = gallery.read(key, file)
     if not row.result["final"]:
-        raise LabError(f"run {file.id} is not finished: hak resume {file.id}")
+        raise LabError(f"run {file.id} is not finished: hak runs resume {file.id}")
     (PAGES / "data" / "alone").mkdir(parents=True, exist_ok=True)
     if row.result["schedule"] == TOGETHER and gallery.data(key).exists():
         present = gallery.read(key, RunFile(gallery.data(key)))

@@ -14,6 +14,7 @@ from hakmem_lab.errors import LabError
 from hakmem_lab.judge.explain import explain, tolerated
 from hakmem_lab.kinds.latency.pool import PERCENTILES
 from hakmem_lab.kinds.latency.result import key
+from hakmem_lab.plan.kinds import COMMANDS
 from hakmem_lab.plan.model import read_toml
 from hakmem_lab.plan.spec import NAMING
 from hakmem_lab.show import figures as cells
@@ -84,7 +85,7 @@ def spreads(comparisons: list[dict]) -> list[str]:
 
 def page(name: str, header: dict, result: dict, conclusion: str) -> str:
     verdict = result.get("verdict")
-    machine = header["machine"]
+    machine, command = header["machine"], COMMANDS.get(header["kind"], header["kind"])
     where = f"{machine['cpu']}, {machine['processors']} processors, Linux {machine['kernel']}"
     lines = [f"# {name.replace('_', ' ').capitalize()}", "", f"**Question.** {result['question']}", ""]
     said = explain(result)
@@ -95,9 +96,9 @@ def page(name: str, header: dict, result: dict, conclusion: str) -> str:
     lines += [f"Warning: {text}." for text in result["warnings"]]
     lines += [
         f"Blocks: {result['blocks']}; {header['created'][:10]}, {where}. Spec: "
-        f"[`experiments/{name}.toml`](../../experiments/{name}.toml), `hak {header['kind']} experiments/{name}.toml`. "
+        f"[`experiments/{name}.toml`](../../experiments/{name}.toml), `hak {command} experiments/{name}.toml`. "
         f"Raw data: [`data/{name}.jsonl.gz`](data/{name}.jsonl.gz), to be read with "
-        f"`hak show docs/experiments/data/{name}.jsonl.gz`.",
+        f"`hak runs show docs/experiments/data/{name}.jsonl.gz`.",
         "",
         CONCLUSION + conclusion,
     ]

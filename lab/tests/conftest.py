@@ -253,8 +253,8 @@ def with_store(words: tuple, store: Path) -> list:
     own = (
         not words
         or words[0] in ("run", "doctor", "explain", "metrics", "profile", "record", "top", "trace", "mcp", "--version")
-        or words[0] in ("system", "--all", "init", "share")
-        or words[:2] == ("baseline", "save")
+        or words[0] in ("system", "--all", "init", "share", "heap")
+        or words[:2] in (("baseline", "save"), ("runs", "keep"))
     )
     if own or "--store" in words or "--help" in words:
         return list(words)

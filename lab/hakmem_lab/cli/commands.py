@@ -2,6 +2,7 @@
 
 import copy
 import importlib
+import sys
 import textwrap
 from collections.abc import Sequence
 from typing import Annotated
@@ -18,19 +19,18 @@ from hakmem_lab.plan.kinds import KINDS
 ABOUT = "hak: which allocator, and which of its settings, make a program faster or leaner."
 # Group -> command -> (what it does, the rest of the line of an example).
 GROUPS = {
-    "Is this machine fit?": {
-        "system": ("the machine's settings: look, make them quiet, put them back", "check"),
-        "aa": ("one side against itself: noise, and the smallest effect that can be seen", "-- ./program args"),
-    },
-    "Use an allocator": {
+    "Is it served, is this machine fit?": {
+        "doctor": (
+            "is a program or a process served, and if not, what to do; --machine: is the machine fit",
+            "-- ./program args",
+        ),
         "run": ("a program on an allocator that is checked to serve it", "--allocator hakmem -- ./program args"),
-        "doctor": ("is a program or a process served, and if not, what to do", "-- ./program args"),
     },
     "Where did the memory go?": {
-        "explain": ("every resident kilobyte of a process or a core file, by owner", "PID"),
-        "profile": ("which stacks allocated what is in use: for pprof, or as text", "-o heap.txt PID"),
-        "top": ("memory by owner, class and thread, live; can also change options", "PID"),
-        "metrics": ("figures of the heap for monitoring, as OpenMetrics text", "PID --listen 9464"),
+        "heap explain": ("every resident kilobyte of a process or a core file, by owner", "PID"),
+        "heap profile": ("which stacks allocated what is in use: for pprof, or as text", "-o heap.txt PID"),
+        "heap top": ("memory by owner, class and thread, live; can also change options", "PID"),
+        "heap metrics": ("figures of the heap for monitoring, as OpenMetrics text", "PID --listen 9464"),
     },
     "Record once, ask later": {
         "record": ("what a program asks of its allocator, into a file", "-o program.trace -- ./program args"),
@@ -39,10 +39,9 @@ GROUPS = {
     },
     "Which one is better?": {
         "share": ("the share of a program's instructions in its allocator: what there is to gain", "-- ./program args"),
-        "compare": ("several allocators: time, CPU, memory, faults", "-- ./program args"),
-        "ab": (
-            "one treatment against one control: a verdict with its interval",
-            "--control glibc --treatment hakmem -- ./program args",
+        "compare": (
+            "allocators, settings, builds or commands: time, CPU, memory, faults, with verdicts",
+            "-- ./program args",
         ),
         "tune": (
             "allocators and their options: the best one, confirmed, as a line for the service file",
@@ -50,32 +49,38 @@ GROUPS = {
         ),
         "suite": ("workloads of your own on several allocators, bars to reach", "mine.toml"),
         "bench": ("this project's suites: scorecard, demo, gallery, or workloads by name", "redis"),
-        "judge": (
-            "what another tool has measured: Google Benchmark, go test, pytest-benchmark, hyperfine",
-            "old.json new.json",
-        ),
-        "baseline": ("keep a build in a file, and measure it again beside a later one", "save main.baseline"),
+        "judge": ("what Google Benchmark or hyperfine has measured", "old.json new.json"),
     },
     "Closer questions, each with a spec": {
         "init": ("a spec with comments for your program: ab, matrix, suite, soak, latency", "suite -- ./program args"),
         "matrix": ("settings that act together: 2x2 and 2^k designs", "spec.toml"),
-        "sweep": ("the best of several settings, confirmed on fresh runs", "spec.toml"),
         "latency": ("tail latency of requests that arrive at a fixed rate", "experiments/tail_latency.toml"),
         "soak": ("one process for minutes to hours: does it grow?", "experiments/rebase_soak.toml"),
         "syscalls": ("system calls per operation", "-- ./program args"),
     },
     "Runs that are kept": {
-        "report": ("one HTML file: verdicts, pictures, raw data", "last -o report.html"),
-        "show": ("a stored run, analysed again", "last"),
-        "list": ("all stored runs", ""),
-        "resume": ("go on with a run that was interrupted", "last"),
-        "export": ("raw runs as JSON or CSV, or an SQL query's answer", "last --format csv"),
+        "runs report": ("one HTML file: verdicts, pictures, raw data", "last -o report.html"),
+        "runs show": ("a stored run, analysed again", "last"),
+        "runs list": ("all stored runs", ""),
+        "runs resume": ("go on with a run that was interrupted", "last"),
+        "runs export": ("raw runs as JSON or CSV, or an SQL query's answer", "last --format csv"),
+        "runs decide": ("record a human's decision on a run", "last 'adopt: simpler code'"),
+        "runs keep": ("a build in a file, to measure it again beside a later one", "main.baseline"),
         "mcp": ("these commands for agents, by the Model Context Protocol", ""),
-        "decide": ("record a human's decision on a run", "last 'adopt: simpler code'"),
     },
 }
+# Former name -> the words that replace it; they go with the next minor version.
+MOVED = {name.split()[1]: name for commands in GROUPS.values() for name in commands if " " in name}
+# Former command, hidden but as it was -> what a user types instead.
+FORMER = {
+    "ab": "compare --control SIDE --treatment SIDE",
+    "aa": "doctor --machine -- COMMAND",
+    "system": "doctor --machine",
+    "sweep": "compare SPEC.toml",
+    "baseline": "compare --control baseline:FILE --treatment SIDE",
+}
 WIDTH = 110
-FIRST = ("doctor", "share", "compare", "ab", "explain", "report")
+FIRST = ("doctor", "share", "compare", "tune", "heap explain", "runs report")
 MORE = """\
 A side is ALLOCATOR[,NAME=VALUE...], such as hakmem, jemalloc, ./libmine.so or hakmem,HAKMEM_PROFILE=lean.
 hak COMMAND --help shows a command's flags, hak --version the version, hak --install-completion completes
@@ -90,8 +95,9 @@ def overview(every: bool = False) -> str:
         lines += ["", title]
         for name in names:
             what, words = known[name]
-            lines += [f"  {name:<10} {what}", f"  {'':<10}   hak {name} {words}".rstrip()]
-    rest = [] if every else [textwrap.fill(f"hak --all shows all {len(known)} commands: {', '.join(known)}.", WIDTH)]
+            lines += [f"  {name:<13} {what}", f"  {'':<13}   hak {name} {words}".rstrip()]
+    first = list(dict.fromkeys(name.split()[0] for name in known))
+    rest = [] if every else [textwrap.fill(f"hak --all shows all {len(first)} commands: {', '.join(first)}.", WIDTH)]
     return "\n".join([*lines, "", *rest, MORE])
 
 
@@ -109,8 +115,13 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
 )
-for module in (programs, heap, traces, kinds, bench, share, init, inspect, mcp):
+for module in (programs, traces, kinds, bench, share, init, mcp):
     module.register(app)
+for name, about, module in (("heap", "Where did the memory of a process go?", heap), ("runs", "Stored runs.", inspect)):
+    group = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=about)
+    module.register(group)
+    app.add_typer(group, name=name)
+kinds.register_keep(group)
 for kind in KINDS.values():
     if kind.package:
         command = importlib.import_module(f"{kind.package}.command")
@@ -140,16 +151,27 @@ def _options(
     """The options that `hak` accepts before the name of a command."""
 
 
+def renamed(words: list[str]) -> list[str]:
+    """The words with the present name of their command. A terminal shows a line that names it."""
+    if not words or words[0] not in {**MOVED, **FORMER}:
+        return words
+    if sys.stderr.isatty():
+        now = MOVED.get(words[0]) or FORMER[words[0]]
+        print(f"hak: hak {words[0]} is hak {now} now; the old name goes with the next minor version", file=sys.stderr)
+    return [*MOVED[words[0]].split(), *words[1:]] if words[0] in MOVED else words
+
+
 def chosen(words: Sequence[str]) -> typer.Typer:
     """The app with only the command that the words name: to build every parser takes as long as to import typer.
 
     If the words name no command, the app has all of them, because the error message suggests names.
     """
     named = [info for info in app.registered_commands if words and _name(info) == words[0]]
-    if not named:
+    groups = [group for group in app.registered_groups if words and group.name == words[0]]
+    if not named and not groups:
         return app
     one = copy.copy(app)
-    one.registered_commands, one.registered_groups = named, []
+    one.registered_commands, one.registered_groups = named, groups
     return one
 
 

@@ -3,6 +3,7 @@
 Completion offers arms, metrics, verdicts and stored runs; if none matches, the shell offers files.
 """
 
+import copy
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -160,14 +161,15 @@ FLAGS: Mapping[str, Any] = {
 }
 
 
-def command(names: str, run: Callable[[dict[str, Any]], None], **own: Any) -> Callable[..., None]:
-    """A command with these parameters, in this order, which passes their values to `run` by name. own: flags that only
-    this command has, or that replace the flag of the same name in FLAGS."""
+def command(names: str, run: Callable[[dict[str, Any]], None], hidden: str = "", **own: Any) -> Callable[..., None]:
+    """A command with these parameters, in this order, which passes their values to `run` by name. hidden: those that
+    its help leaves out. own: flags that only this command has, or that replace the flag of the same name in FLAGS."""
 
     def started(**values: Any) -> None:
         run(values)
 
     flags = {name: own.get(name) or FLAGS[name] for name in names.split()}
+    flags |= {name: _hidden(flags[name]) for name in hidden.split() if name in flags}
     kinds = {name: get_args(flag)[0] for name, flag in flags.items()}
     started.__annotations__ = kinds
     vars(started)["__signature__"] = inspect.Signature(
@@ -177,6 +179,13 @@ def command(names: str, run: Callable[[dict[str, Any]], None], **own: Any) -> Ca
         ]
     )
     return started
+
+
+def _hidden(flag: Any) -> Any:
+    kind, details = get_args(flag)
+    made = copy.copy(details)
+    made.hidden = True
+    return Annotated[kind, made]
 
 
 def _unless_given(kind: Any) -> Any:

@@ -1,8 +1,8 @@
 """Where did the memory go?
 
-`hak explain`: every resident kilobyte of a process, or of a core file, by owner. `hak profile`: the call stacks that
-allocated the blocks in use. `hak top`: memory by owner, class and thread, live; it can also change options, with a
-preview. `hak metrics`: the heap as OpenMetrics text, once or for a scraper.
+`hak heap explain`: every resident kilobyte of a process, or of a core file, by owner. `hak heap profile`: the call
+stacks that allocated the blocks in use. `hak heap top`: memory by owner, class and thread, live; it can also change
+options, with a preview. `hak heap metrics`: the heap as OpenMetrics text, once or for a scraper.
 """
 
 import socket
@@ -24,10 +24,10 @@ PATIENCE_S = 5  # limit on waiting for a silent scraper: the others wait meanwhi
 
 
 def register(app: typer.Typer) -> None:
-    app.command()(explain)
-    app.command(context_settings={"allow_interspersed_args": False})(profile)
-    app.command()(top)
-    app.command()(metrics)
+    app.command("explain")(explain)
+    app.command("profile", context_settings={"allow_interspersed_args": False})(profile)
+    app.command("top")(top)
+    app.command("metrics")(metrics)
 
 
 def explain(
@@ -110,13 +110,13 @@ def profile(
         typer.echo(forms.changes(*map(forms.read, diff)), nl=False)
         return
     if not subject:
-        raise LabError("which process? hak profile PID, or hak profile -- CMD")
+        raise LabError("which process? hak heap profile PID, or hak heap profile -- CMD")
     forms.check(output)
     mean = mean_of(rate)
     status = 0
     if subject[0].isdecimal():
         if len(subject) > 1:
-            raise LabError(f"one process at a time: hak profile {subject[0]}")
+            raise LabError(f"one process at a time: hak heap profile {subject[0]}")
         try:
             found = take.of_process(int(subject[0]), mean, seconds, attach.start_sampling)
         except layout.NotServed:
@@ -144,7 +144,7 @@ def top(
 
     subject = Subject(pid)
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise LabError(f"hak top needs a terminal: without one, hak explain {pid} or hak metrics {pid}")
+        raise LabError(f"hak heap top needs a terminal: without one, hak heap explain {pid} or hak heap metrics {pid}")
     live.show(Watch(subject), interval)
 
 

@@ -156,7 +156,7 @@ def report(
         formats.write_format([kinds.analyse(_store(store).find(name)) for name in names], format_)
         return
     if len(names) == 1 and names[0].endswith(".json"):
-        pages.write_reading(explain.load(Path(names[0]), "hak report"), output, "--output")
+        pages.write_reading(explain.load(Path(names[0]), "hak runs report"), output, "--output")
     else:
         pages.write_files([_store(store).find(name) for name in names], output)
     formats.put({"page": str(output), "runs": names}, json, lambda: print(output))

@@ -16,18 +16,22 @@ METRIC = "metric label unit higher_is_better margin alpha"
 STEPS = "setup prepare cleanup"
 RESULT = "store json format_ require quiet"
 BLOCKS = f"max_blocks seed {RESULT}"
+# Flags of compare that its help does not show, since most are keys of a spec: --set gives them, too.
+OF_COMPARE = (
+    f"label unit higher_is_better alpha beside_load precondition history rare warm_up pin expect_exit seed question "
+    f"scan_ {STEPS} store quiet"
+)
+OF_AB = "looks duet also callgrind ops"
 COMMANDS = {
     "compare": (
-        "Several allocators on one program: time, memory, faults, each against a baseline.",
-        f"words allocators baseline {METRIC} server quick beside_load precondition history detect rare max_blocks "
-        f"schedule warm_up repeat pin input_ timeout expect_exit seed guardrail env question commands scan_ {STEPS} "
-        f"{RESULT}",
+        "Allocators, settings, builds or commands on one program: time, memory, faults, with verdicts.",
+        f"words allocators control treatment metric margin max_blocks detect quick schedule repeat input_ timeout "
+        f"guardrail env server commands set_ json format_ require {OF_COMPARE} baseline {OF_AB}",
     ),
     "ab": (
         "Is the treatment better than the control? GO, NEUTRAL, NO-GO or INCONCLUSIVE, with the interval.",
-        f"words control treatment {METRIC} looks server quick beside_load precondition history detect rare max_blocks "
-        "schedule warm_up repeat pin duet also input_ timeout expect_exit seed guardrail env question callgrind "
-        f"ops commands scan_ {STEPS} {RESULT}",
+        "words control treatment metric margin max_blocks detect quick schedule repeat input_ timeout guardrail env "
+        f"server commands json format_ require {OF_COMPARE} {OF_AB}",
     ),
     "matrix": (
         "A 2x2 or 2^k design: main effects and interactions, each with its interval.",
@@ -68,6 +72,20 @@ COMMANDS = {
 }
 
 
+def _compare(params: dict[str, Any]) -> None:
+    """Two sides by --control and --treatment are an A/B; a spec says by its kind what is compared."""
+    from hakmem_lab.plan.model import read_toml
+
+    words, control = params["words"] or [""], params.pop("control")
+    kind = read_toml(Path(words[0])).get("kind", "compare") if words[0].endswith(".toml") else "compare"
+    if params["treatment"] is not None or kind == "ab" or params["callgrind"]:
+        _ab(params | {"control": control})
+        return
+    ab_alone = {name: params.pop(name) for name in ("treatment", *OF_AB.split())}
+    given = {name: value for name, value in ab_alone.items() if value not in (None, False, [])}
+    measure(kind if kind == "sweep" else "compare", params | given | {"baseline": control or params["baseline"]})
+
+
 def _ab(params: dict[str, Any]) -> None:
     callgrind, ops = params.pop("callgrind"), params.pop("ops")
     if callgrind:
@@ -75,11 +93,21 @@ def _ab(params: dict[str, Any]) -> None:
     elif ops is not None:
         raise LabError("--ops: two lengths of a run belong to --callgrind, and to hak syscalls")
     else:
-        measure("ab", params)
+        measure("ab", params, _kept_spec(params))
+
+
+def _kept_spec(params: dict[str, Any]) -> dict[str, Any]:
+    """The spec that was kept with the build which is the control; a command or a spec of today replaces it."""
+    from hakmem_lab.plan.arms import BASELINE, load_baseline
+
+    control = params.get("control") or ""
+    if params["words"] or not control.startswith(BASELINE):
+        return {}
+    return tomllib.loads(load_baseline(Path(control.removeprefix(BASELINE))).spec or "")
 
 
 def _count_instructions(params: dict[str, Any], ops: str | None) -> None:
-    """`hak ab --callgrind`. Nothing is stored: counting again gives the same result."""
+    """`hak compare --callgrind`. Nothing is stored: counting again gives the same result."""
     from hakmem_lab import kinds
     from hakmem_lab.run import callgrind
     from hakmem_lab.run.endings import told
@@ -199,12 +227,16 @@ def _register_baseline(app: typer.Typer) -> None:
     group.command("compare", help="Compare the baseline with an allocator of today; both run now, block by block.")(
         command(
             f"file words treatment metric higher_is_better margin max_blocks looks repeat seed set_ {RESULT}",
-            _compare,
+            _compare_baseline,
             file=File,
             treatment=option(str | None, metavar="SIDE", help="The allocator to compare with it (default: hakmem)"),
         )
     )
-    app.add_typer(group, name="baseline")
+    app.add_typer(group, name="baseline", hidden=True)
+
+
+def register_keep(app: typer.Typer) -> None:
+    app.command("keep")(_save)
 
 
 def _save(
@@ -229,7 +261,7 @@ def _save(
     formats.put(kept, json, lambda: print(said))
 
 
-def _compare(params: dict[str, Any]) -> None:
+def _compare_baseline(params: dict[str, Any]) -> None:
     from hakmem_lab.plan.arms import BASELINE, load_baseline
 
     file, words = params.pop("file"), params["words"]
@@ -263,6 +295,12 @@ ROUNDS = option(str | None, help="Start no round of blocks after this time, such
 # Flags that only one command has, or that mean something else there. A flag that a command cannot honour is hidden, but
 # still parsed, so that it gets an error message of its own.
 OWN: dict[str, dict[str, Any]] = {
+    "compare": {
+        "baseline": option(str | None, hidden=True),
+        "control": option(
+            str | None, metavar="SIDE", help="The side that the others are compared with", autocompletion=arms
+        ),
+    },
     "matrix": {"words": _words("SPEC.toml", "The spec"), "require": option(str | None, hidden=True)},
     "sweep": {"words": _words("SPEC.toml", "The spec")},
     "tune": {
@@ -318,6 +356,7 @@ OWN: dict[str, dict[str, Any]] = {
     },
 }
 RUN: dict[str, Callable[[dict[str, Any]], None]] = {
+    "compare": _compare,
     "ab": _ab,
     "tune": _tune,
     "judge": _judge,
@@ -325,7 +364,11 @@ RUN: dict[str, Callable[[dict[str, Any]], None]] = {
 }
 
 
+HIDDEN = {"compare": f"{OF_COMPARE} {OF_AB} baseline"}
+
+
 def register(app: typer.Typer) -> None:
     for kind, (what, names) in COMMANDS.items():
-        app.command(kind, help=what)(command(names, RUN.get(kind, partial(measure, kind)), **OWN.get(kind, {})))
+        made = command(names, RUN.get(kind, partial(measure, kind)), HIDDEN.get(kind, ""), **OWN.get(kind, {}))
+        app.command(kind, help=what, hidden=kind in ("ab", "aa", "sweep"))(made)
     _register_baseline(app)

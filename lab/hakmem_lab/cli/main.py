@@ -2,7 +2,7 @@
 
 Exit status:
     0           done, whatever the verdict
-    1           `--require` is not met; `hak doctor`: not served; `hak system check`: disturbed
+    1           `--require` is not met; `hak doctor`: not served; `hak doctor --machine`: disturbed
     2           bad input
     3           the measurement could not be completed
     128 + N     ended by signal N
@@ -80,7 +80,7 @@ def _run(words: Sequence[str]) -> int | None:
     if not words and COMPLETION not in os.environ:
         print(commands.overview())
         return 0
-    words = measure.spread_allocators(hyperfine.spread_parameters(list(words)))
+    words = measure.spread_allocators(hyperfine.spread_parameters(commands.renamed(list(words))))
     app = commands.app if COMPLETION in os.environ else commands.chosen(words)
     return app(words, prog_name="hak", standalone_mode=False)
 

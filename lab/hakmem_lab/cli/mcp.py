@@ -71,7 +71,7 @@ async def is_better(
     one busy thread, otherwise wall). limits: metrics that must not get worse by more, such as 'rss=10%'. quick: a first
     estimate within 30 s in place of a verdict.
     """
-    words = ["ab", *_flags(metric, margin, quick, limits or []), "--max-blocks", str(max_blocks)]
+    words = ["compare", *_flags(metric, margin, quick, limits or []), "--max-blocks", str(max_blocks)]
     words += ["--higher-is-better"] if higher_is_better else []
     if command is None:
         return await _hak(*words, "--commands", before, after)
@@ -98,18 +98,18 @@ async def check_program(command: Words) -> dict[str, Any]:
 
 async def explain_memory(pid: int) -> dict[str, Any]:
     """Where the resident memory of a process on hakmem goes, by owner, and what to do about the largest wastes."""
-    return await _hak("explain", "--json", "-", str(pid))
+    return await _hak("heap", "explain", "--json", "-", str(pid))
 
 
 async def show_run(run: str = "last") -> dict[str, Any]:
     """The result of a stored run: its id, the beginning of it, or last."""
-    return await _hak("show", run, "--json", "-")
+    return await _hak("runs", "show", run, "--json", "-")
 
 
 async def go_on(run: str = "last", more_blocks: int = 0) -> dict[str, Any]:
     """Continue a run that was quick, cancelled or not decided."""
     more = ["--more", str(more_blocks)] if more_blocks else []
-    return await _hak("resume", run, "--json", "-", "--quiet", *more)
+    return await _hak("runs", "resume", run, "--json", "-", "--quiet", *more)
 
 
 TOOLS = (is_better, compare_allocators, check_program, explain_memory, show_run, go_on)

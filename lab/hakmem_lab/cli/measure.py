@@ -276,7 +276,7 @@ def write_result(result: dict, json_file: Path | None, format_: str | None) -> N
 def finish(result: dict, json_file: Path | None, require: str | None, format_: str | None) -> None:
     write_result(result, json_file, format_)
     if failed := result.get("incomplete"):
-        raise Stopped(f"{'; '.join(failed)}. Go on, when that is mended, with: hak resume {result['id']}")
+        raise Stopped(f"{'; '.join(failed)}. Go on, when that is mended, with: hak runs resume {result['id']}")
     meet(result, require)
 
 

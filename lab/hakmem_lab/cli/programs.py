@@ -1,10 +1,8 @@
-"""`hak system check | tune | undo`: checks the machine's settings, tunes them for measuring, and restores them.
-
-`hak run`: runs a program on an allocator, after a check that the allocator serves it. The program replaces this
+"""`hak run`: runs a program on an allocator, after a check that the allocator serves it. The program replaces this
 process. A second process reports at the end which processes of the program were not served.
 
 `hak doctor`: does the allocator serve this program, and if not, why not, and what to do? Exit status: 0 fully served,
-1 not served, or only in part, 2 bad input.
+1 not served, or only in part, or with `--machine` disturbed; 2 bad input.
 """
 
 import os
@@ -14,44 +12,62 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hakmem_lab.cli.flags import JsonFile, arms
 from hakmem_lab.errors import LabError, nearest, refused
 
+if TYPE_CHECKING:
+    from hakmem_lab.doctor import Report
+
 Action = Annotated[str, typer.Argument(metavar="check|tune|undo", help="Look, change, or put back")]
 EXIT_DISTURBED, EXIT_NOT_SERVED = 1, 1
+DEFAULT_ARM = "hakmem"
 
 
 def register(app: typer.Typer) -> None:
-    app.command("system")(system)
+    app.command("system", hidden=True)(system)
     app.command(context_settings={"allow_interspersed_args": False})(run)
     app.command()(doctor)
 
 
 def system(action: Action = "check", json: JsonFile = None) -> None:
     """Is the machine set up to measure: clock, layout, huge pages, other load? tune sets it, undo puts it back."""
-    from hakmem_lab.doctor import NOTE, Report, quiet
     from hakmem_lab.show import formats
     from hakmem_lab.show.terminal.process import show_report
 
     if action not in ("check", "tune", "undo"):
         raise LabError(f"hak system: there is no '{action}': {nearest(action, ('check', 'tune', 'undo'))}")
     if action == "check":
-        checks = quiet.check()
-        found = [check.name for check in checks if check.state == NOTE]
-        text = f"what may disturb here: {', '.join(found)}" if found else "nothing here disturbs that hak can see"
-        report = Report(text, not found, False, tuple(checks))
-        record = {"quiet": not found, "checks": report.record()["checks"]}
-        formats.put(record, json, partial(show_report, report))
-        raise typer.Exit(EXIT_DISTURBED if found else 0)
+        report = _settings()
+        formats.put(_settings_record(report), json, partial(show_report, report))
+        raise typer.Exit(0 if report.served else EXIT_DISTURBED)
+    _change(action)
+
+
+def _settings() -> "Report":
+    """What disturbs measurements on this machine; `served`: nothing."""
+    from hakmem_lab.doctor import NOTE, Report, quiet
+
+    checks = quiet.check()
+    found = [check.name for check in checks if check.state == NOTE]
+    text = f"what may disturb here: {', '.join(found)}" if found else "nothing here disturbs that hak can see"
+    return Report(text, not found, False, tuple(checks))
+
+
+def _settings_record(report: "Report") -> dict:
+    return {"quiet": report.served, "checks": report.record()["checks"]}
+
+
+def _change(action: str) -> None:
+    from hakmem_lab.doctor import quiet
+
     lines = quiet.tune() if action == "tune" else quiet.undo()
-    nothing = "nothing to change" if action == "tune" else "nothing to put back"
-    print("\n".join(lines) or nothing)
+    print("\n".join(lines) or ("nothing to change" if action == "tune" else "nothing to put back"))
     if lines and action == "tune":
-        print("hak system undo puts it back; so does a restart")
+        print("hak doctor --machine --undo puts it back; so does a restart")
 
 
 def run(
@@ -104,11 +120,17 @@ def doctor(
         list[str] | None, typer.Argument(metavar="PID | -- CMD", help="A process, or a program after --")
     ] = None,
     json: JsonFile = None,
-    allocator: Annotated[str, typer.Option(help="ALLOCATOR[,NAME=VALUE...]", autocompletion=arms)] = "hakmem",
+    allocator: Annotated[str, typer.Option(help="ALLOCATOR[,NAME=VALUE...]", autocompletion=arms)] = DEFAULT_ARM,
     only_start: Annotated[bool, typer.Option("--only-start", help="End the program where its own code begins")] = False,
     machine: Annotated[
-        bool, typer.Option("--machine", help="Probe the speeds of the processors instead, for 5 s")
+        bool,
+        typer.Option("--machine", help="Is this machine fit to measure? Its settings and speeds, or an A/A of CMD"),
     ] = False,
+    tune: Annotated[bool, typer.Option("--tune", help="With --machine: change its settings for measuring")] = False,
+    undo: Annotated[bool, typer.Option("--undo", help="With --machine: put its settings back")] = False,
+    set_: Annotated[
+        list[str], typer.Option("--set", metavar="KEY=VALUE", help="With --machine -- CMD: set a key of the A/A")
+    ] = [],  # noqa: B006
 ) -> None:
     """Is a program, or a process, served by hakmem? If not: why not, and what to do. A program runs for 5 s at most, to
     find all that it starts."""
@@ -117,13 +139,15 @@ def doctor(
     from hakmem_lab.show import formats
     from hakmem_lab.show.terminal.process import show_report
 
-    if machine == bool(subject):
+    if not machine and (tune or undo or set_):
+        raise LabError("hak doctor: --tune, --undo and --set belong to --machine")
+    if not machine and not subject:
         raise LabError("hak doctor: one of a process, a program after --, or --machine")
+    if tune or undo:
+        _change("tune" if tune else "undo")
+        return
     if machine:
-        from hakmem_lab.doctor import speeds
-
-        found = speeds.report(speeds.probed())
-        formats.put(found.record(), json, partial(show_report, found))
+        _machine(subject or [], allocator if allocator != DEFAULT_ARM else None, set_, json)
         return
     assert subject is not None
     arm = parse_arm(allocator, where="--allocator")
@@ -134,3 +158,25 @@ def doctor(
     formats.put(found.record(), json, partial(show_report, found))
     if not found.served:
         raise typer.Exit(EXIT_NOT_SERVED)
+
+
+def _machine(command: list[str], allocator: str | None, set_: list[str], json: Path | None) -> None:
+    """The settings and the speeds of the machine; with a command, how often its A/A errs."""
+    from hakmem_lab.cli.measure import measure
+    from hakmem_lab.doctor import speeds
+    from hakmem_lab.show import formats
+    from hakmem_lab.show.terminal.process import show_report
+
+    if command:
+        outputs = {"store": None, "json": json, "format_": None, "quiet": False}
+        measure("aa", {"words": command, "allocator": allocator, "set_": set_} | outputs)
+        return
+    settings, found = _settings(), speeds.report(speeds.probed())
+
+    def show() -> None:
+        show_report(settings)
+        show_report(found)
+
+    formats.put(found.record() | {"settings": _settings_record(settings)}, json, show)
+    if not settings.served:
+        raise typer.Exit(EXIT_DISTURBED)

@@ -2,7 +2,7 @@
 
 `examine` conducts an examination. `program`, `live` and `surroundings` hold its checks; each check makes one record,
 which is one line of the report. `binary` reads ELF files. Files of the kernel are read below a root, which tests can
-replace. `quiet` is `hak system`. This module holds what they share: the record, and the verdict from all records.
+replace. `quiet` is of `--machine`. This module holds what they share: the record, and the verdict from all records.
 """
 
 from collections.abc import Sequence

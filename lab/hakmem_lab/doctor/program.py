@@ -326,7 +326,9 @@ def inside_libraries(program: Program) -> list[Check]:
     if not found:
         return []
     said = f"{listed(found)}: it serves that library, whatever is preloaded"
-    return [Check("inside libraries", NOTE, said, "hak explain PID shows the memory that is not hakmem's", beside=True)]
+    return [
+        Check("inside libraries", NOTE, said, "hak heap explain PID shows the memory that is not hakmem's", beside=True)
+    ]
 
 
 def language(program: Program, file: Binary) -> Check:

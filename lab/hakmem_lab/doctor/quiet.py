@@ -1,4 +1,4 @@
-"""`hak system`: checks whether the machine is set up to measure, tunes its settings, and restores them.
+"""`hak doctor --machine`: checks whether the machine is set up to measure, tunes its settings, and restores them.
 
 The settings are clock, boost, memory layout and huge pages; the check also reports other load. Before a change, the old
 values are written to a file and synced to the disk, so they survive a crash of `hak`. A restart of the machine resets
@@ -18,6 +18,7 @@ from hakmem_lab.system.files import text
 
 STATE, BOOT = Path("var/lib/hakmem-lab/system.json"), Path("proc/sys/kernel/random/boot_id")
 CPU = "sys/devices/system/cpu"
+TUNE = "hak doctor --machine --tune"
 BUSIEST, LEAST_SHARE = 3, 0.05
 BUSY = 0.5  # processors busy: a program that shares a processor with the measured one takes half of its time
 
@@ -53,7 +54,7 @@ def check(root: Path = ROOT) -> list[Check]:
         if not values:
             found.append(Check(knob.name, UNKNOWN, "this system, or its host, does not show it"))
         elif others:
-            found.append(Check(knob.name, NOTE, f"{', '.join(others)}: {knob.why}", f"hak system tune: {knob.quiet}"))
+            found.append(Check(knob.name, NOTE, f"{', '.join(others)}: {knob.why}", f"{TUNE}: {knob.quiet}"))
         else:
             found.append(Check(knob.name, OK, knob.quiet))
     return [*found, load(root), *_changed(root)]
@@ -99,16 +100,16 @@ def _kept(root: Path) -> dict[str, str]:
 
 def _changed(root: Path) -> list[Check]:
     kept = _kept(root)
-    now = f"{len(kept)} settings are not as they were before hak system tune"
-    return [Check("changed by hak", NOTE, now, "hak system undo")] if kept else []
+    now = f"{len(kept)} settings are not as they were before {TUNE}"
+    return [Check("changed by hak", NOTE, now, "hak doctor --machine --undo")] if kept else []
 
 
 def _may_write(paths: list[Path], root: Path, what: str) -> None:
     """Raises LabError if a file may not be written; called before anything is changed."""
     folder = next(path for path in (root / STATE).parents if path.exists())
     if refused := [path for path in [*paths, folder] if not os.access(path, os.W_OK)]:
-        how = f"sudo hak system {what}" if os.geteuid() else "this container, or its host, does not let it"
-        raise LabError(f"hak system {what} needs the right to write {refused[0]}, and nothing was changed: {how}")
+        how = f"sudo hak doctor --machine --{what}" if os.geteuid() else "this container, or its host, does not let it"
+        raise LabError(f"hak doctor --machine --{what}: no right to write {refused[0]}, and nothing was changed: {how}")
 
 
 def tune(root: Path = ROOT) -> list[str]:

@@ -1,5 +1,5 @@
-"""`hak explain`: one reading of a process or a core file, as an object that JSON can hold. A number names a process; a
-file is a core, or an earlier reading.
+"""`hak heap explain`: one reading of a process or a core file, as an object that JSON can hold. A number names a
+process; a file is a core, or an earlier reading.
 
 A reading contains the heap as cells of 64 KiB (the size of a slab), with their owner and how full they are; the changes
 since another reading; and the ten largest wastes, with a remedy for each.
@@ -242,7 +242,7 @@ LARGE_PART = 0.05  # share of the RSS above which metadata is reported as a wast
 # Remedies for wastes of classes, of threads, and outside the heap. OF_OWNERS: owner -> (description, remedy).
 WHOLE_PAGES = "hak_trim(0), or HAKMEM_PROFILE=lean, gives pages inside nearly empty slabs back"
 BESIDE_LIVE = (
-    "hak profile shows who holds the live ones; blocks of one life, allocated together, leave whole pages free"
+    "hak heap profile shows who holds the live ones; blocks of one life, allocated together, leave whole pages free"
 )
 CACHED_BLOCKS = "hak_thread_flush() before it idles; HAKMEM_CACHE_CLASS_MAX limits what it may keep"
 NOT_THE_HEAP = "mapped by the program itself, or by another allocator in it: hak doctor says which"
@@ -362,7 +362,7 @@ def load(path: Path, option: str) -> dict:
         with refused(f"{option}: {path} cannot be read"):
             found = decoded(json.loads, path.read_text(encoding="utf-8"))
     except ValueError:
-        raise LabError(f"{option}: {path} is no JSON: write one with hak explain --json FILE PID") from None
+        raise LabError(f"{option}: {path} is no JSON: write one with hak heap explain --json FILE PID") from None
     if not isinstance(found, Mapping) or found.get("schema") != SCHEMA:
-        raise LabError(f"{option}: {path} is no reading of this hak: write one with hak explain --json FILE PID")
+        raise LabError(f"{option}: {path} is no reading of this hak: write one with hak heap explain --json FILE PID")
     return dict(found)

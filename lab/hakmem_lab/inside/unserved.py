@@ -11,11 +11,11 @@ from hakmem_lab.inside.memory import Process, parse, total
 
 ROWS = ("stacks", "code", "files", owners.ANONYMOUS)
 KIB = 1024
-OTHER = "another allocator serves it: hak profile {} shows which code holds its blocks"
+OTHER = "another allocator serves it: hak heap profile {} shows which code holds its blocks"
 
 
 def at(memory: Process, address: int) -> dict:
-    """What `hak explain --block` says of an address: its mapping, since the blocks in it are not known."""
+    """What `hak heap explain --block` says of an address: its mapping, since the blocks in it are not known."""
     found = (area for area in parse(memory.text("smaps")) if area.mapping.start <= address < area.mapping.end)
     if (area := next(found, None)) is None:
         return {"address": hex(address), "what": "in no mapping of the process"}
@@ -26,7 +26,7 @@ def at(memory: Process, address: int) -> dict:
 
 
 def reading(memory: Process) -> dict:
-    """The parts of a result of `hak explain` that are known without a heap of hakmem."""
+    """The parts of a result of `hak heap explain` that are known without a heap of hakmem."""
     started = time.monotonic()
     areas, pointers, programs = parse(memory.text("smaps")), sorted(memory.stack_pointers()), memory.programs()
     sizes, others, before = Counter[str](), Counter[str](), None

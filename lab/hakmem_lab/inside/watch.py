@@ -1,5 +1,5 @@
-"""The state of `hak top`, without its terminal: keys go in, state comes out. It also reads the options of the process,
-and changes them in its memory as hak_option_set would.
+"""The state of `hak heap top`, without its terminal: keys go in, state comes out. It also reads the options of the
+process, and changes them in its memory as hak_option_set would.
 """
 
 import re

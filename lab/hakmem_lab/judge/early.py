@@ -72,6 +72,6 @@ def ended(result: dict, records: Sequence[dict]) -> dict:
     stops = [event for event in events(records, QUICK) if event["phase"] == "measure"]
     if not stops or result["blocks"] > stops[-1]["blocks"]:
         return result
-    more = f"Stopped there, as --quick asks; hak resume {result['id']} goes on to a verdict."
+    more = f"Stopped there, as --quick asks; hak runs resume {result['id']} goes on to a verdict."
     said = [f"{text}." for text in stops[-1]["estimate"]]
     return result | {"withheld": stops[-1]["text"], "so_far": [*said, more]}

@@ -253,7 +253,9 @@ def _why_open(result: Record, row: Record, found: Change) -> str:
     count, least = finite(row.get("blocks")), finite(row.get("least_blocks"))
     unit = result.get("counted", "blocks")
     if row.get("consistent") is False:
-        return "The effect changed during the run, and no single size explains its parts: hak report shows its blocks"
+        return (
+            "The effect changed during the run, and no single size explains its parts: hak runs report shows its blocks"
+        )
     if count is not None and least is not None and count < least:
         return f"{count:.0f} {unit} are too few for a verdict: at least {least:.0f} are needed"
     if count is not None and not found.between:

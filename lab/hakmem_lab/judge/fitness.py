@@ -19,7 +19,7 @@ from hakmem_lab.store.runs import Store
 from hakmem_lab.system import machine
 
 SAME = ("cpu", "processors", "kernel")
-UNCHECKED = "this machine was not checked: hak aa"
+UNCHECKED = "this machine was not checked: hak doctor --machine"
 
 
 @dataclass(frozen=True)
@@ -92,10 +92,10 @@ def reason(found: Sequence[Check], asked: Asked) -> str | None:
         half = "half the margin" if margin is None else f"±{50 * margin:g} %, half the margin"
         return (
             f"the last A/A run of this program ({last.id}) has not shown that a bias is inside {half}; more blocks "
-            "(hak aa --max-blocks) or a larger margin may"
+            "(hak doctor --machine --set max-blocks=N) or a larger margin may"
         )
     whose = "of this program" if own else "of this machine"
-    return f"the last A/A run {whose} ({last.id}) gave false verdicts or a bias; see hak show {last.id}"
+    return f"the last A/A run {whose} ({last.id}) gave false verdicts or a bias; see hak runs show {last.id}"
 
 
 def _disturbed_alike(metric: str | None) -> str:
@@ -130,11 +130,11 @@ def spread_of(folder: Path, header: dict) -> tuple[float, str] | None:
 
 def command_line(spec: BlockSpec) -> str:
     """The command line of the A/A that should precede this run."""
-    metric = "" if spec.metric == "wall" else f" --metric '{spec.metric}'"
-    rate = " --higher-is-better" if spec.higher_is_better else ""
-    data = "" if spec.stdin is None else f" --input {shlex.quote(spec.stdin)}"
+    metric = "" if spec.metric == "wall" else f" --set 'metric={spec.metric}'"
+    rate = " --set higher-is-better=true" if spec.higher_is_better else ""
+    data = "" if spec.stdin is None else f" --set {shlex.quote(f'stdin={spec.stdin}')}"
     command = "SPEC.toml, of kind aa with the same [server]" if spec.server else f"-- {shlex.join(spec.command)}"
-    return f"hak aa{metric}{rate}{data} {command}"
+    return f"hak doctor --machine{metric}{rate}{data} {command}"
 
 
 def unknown(folder: Path, spec: BlockSpec | None = None, duration: str = "") -> str | None:
@@ -142,5 +142,5 @@ def unknown(folder: Path, spec: BlockSpec | None = None, duration: str = "") -> 
     if checks(folder):
         return None
     program = spec is not None and KINDS[spec.kind].own_aa
-    how = command_line(spec) if spec is not None and program else "hak aa"
+    how = command_line(spec) if spec is not None and program else "hak doctor --machine"
     return f"this machine was not checked: {how}" + (f" does it, from {duration} on" if program and duration else "")

@@ -1,4 +1,4 @@
-"""The parts that `hak ab`, `hak sweep` and `hak compare` share: a verdict after every block, the other average."""
+"""The parts that A/Bs, sweeps and comparisons share: a verdict after every block, the other average."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""`hak aa`: one arm against itself. Is this machine fit to measure, and which effects can it show?"""
+"""An A/A: one arm against itself. Is this machine fit to measure, and which effects can it show?"""
 
 import math
 import sys

@@ -41,7 +41,7 @@ def arms(spec: BaselineSpec) -> list[Arm]:
     first, named, own = baseline(spec), texts(spec), getattr(spec, "commands", ())
     key = "commands" if own else "allocators"
     if len(set(named)) != len(named):
-        raise LabError(f"{key}: the same arm is named twice; for one arm against itself there is: hak aa")
+        raise LabError(f"{key}: the same arm is named twice; for one arm against itself there is: hak doctor --machine")
     if first not in named:
         raise LabError(f"baseline: '{first}' is not among the {key}: {nearest(first, named)}")
     ordered = [first, *(text for text in named if text != first)]

@@ -108,7 +108,7 @@ def pairs(spec: Spec, files: list[File]) -> tuple[str, list[Pair], list[str], li
 
 def run(spec: Spec, context: Context) -> dict:
     if context.resume:
-        raise LabError("what other tools have measured cannot be resumed: hak show reads it again")
+        raise LabError("what other tools have measured cannot be resumed: hak runs show reads it again")
     if len(set(spec.files)) < len(spec.files):
         raise LabError("files: the same file is named twice")
     files = [foreign.read(name, spec.metric) for name in spec.files]

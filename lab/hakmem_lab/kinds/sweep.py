@@ -1,4 +1,4 @@
-"""`hak sweep`: choose the best of k arms, then confirm it on fresh runs. Only the confirmed figure is quoted."""
+"""A sweep: choose the best of k arms, then confirm it on fresh runs. Only the confirmed figure is quoted."""
 
 from hakmem_lab.errors import LabError
 from hakmem_lab.judge import failing

@@ -2,7 +2,7 @@
 
 A value may hold commas: a part after a comma that does not begin with NAME= belongs to the value before it.
 ALLOCATOR is a name that `peers.names` lists, `hakmem@REVISION` (an earlier revision of this checkout), `baseline:FILE`
-(what `hak baseline save` kept), or the path of a library. NAME is a variable of the environment; one that is a
+(what `hak runs keep` kept), or the path of a library. NAME is a variable of the environment; one that is a
 research gate of REVISION selects how it is built.
 
 A baseline is a library with its settings in one file, to be run again in the same blocks as later versions. A figure of
@@ -268,7 +268,7 @@ def load_baseline(file: Path, where: str = "baseline") -> Baseline:
         known = False
     if not known:
         what = f"{where}: {file} is no baseline of this laboratory, or damaged"
-        raise LabError(f"{what}: make one with hak baseline save")
+        raise LabError(f"{what}: make one with hak runs keep")
     path = _unpacked(members[LIBRARY], facts["sha256"])
     spec = members[SPEC].decode() if SPEC in members else None
     library = peers.Library(path, facts["version"], facts["configuration"], facts["environment"])

@@ -1,5 +1,5 @@
-"""Measurements of other tools as runs: Google Benchmark, `go test -bench`, pytest-benchmark and hyperfine, and of
-programs that measure themselves with hak_pairs.h.
+"""Measurements of other tools as runs: Google Benchmark and hyperfine, and of programs that measure
+themselves with hak_pairs.h.
 
 The content of a file tells which tool wrote it. Every figure is one run; a failure that the tool reports is kept as a
 failed run.
@@ -17,18 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from hakmem_lab.errors import LabError, decoded, escaped, nearest, one_line, refused
-from hakmem_lab.plan.values import NUMBER
 
 PAIRS = "hak_pairs.h"  # the regions of both sides alternate in one process
 HEADER = Path(__file__).parents[1] / "system" / "native" / "pairs" / PAIRS
 ABOVE_0 = "only a finite number above 0 makes a ratio"
 UNITS_S = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
-_GO = re.compile(
-    r"^(?P<name>Benchmark\S*)\s+\d+\s+(?P<figures>\d.*)$|^\s*--- FAIL: (?P<failed>Benchmark\S*)|^pkg: (?P<package>.*)$",
-    re.M,
-)
-_PROCESSORS = re.compile(r"-\d+$")
-_GO_FIGURE = re.compile(rf"(?<!\S)([-+]?{NUMBER}(?:[eE][-+]?\d+)?|[-+]?Inf|NaN)\s+(\S+)")
 
 
 @dataclass
@@ -89,8 +82,6 @@ Row = tuple[str, Figures, str | None]  # benchmark, figures, why it failed
 
 def _rows(name: str, text: str) -> tuple[str, list[Row], list[str]]:
     """(the tool, its rows, the benchmarks with several entries where the tool gives each a single one)."""
-    if _GO.search(text) and not text.lstrip().startswith("{"):
-        return "go test -bench", list(_go(text)), []
     try:
         whole = decoded(json.loads, text)
         for tool, key, own, of in TOOLS:
@@ -104,37 +95,8 @@ def _rows(name: str, text: str) -> tuple[str, list[Row], list[str]]:
         pass
     raise LabError(
         f"{name}: it is none of what can be read: the JSON of Google Benchmark (--benchmark_format=json), "
-        "pytest-benchmark, hyperfine (--export-json) or hak_pairs.h, or what go test -bench prints"
+        "hyperfine (--export-json) or hak_pairs.h"
     )
-
-
-def _failed(name: str, measured: set[str]) -> list[str]:
-    """The benchmarks that have failed. Go ends the name of a measured benchmark with the number of processors, but
-    omits that where the first iteration fails."""
-    ends = {found[0] for each in measured if (found := _PROCESSORS.search(each))}
-    if name in measured or not ends or name.endswith(tuple(ends)):
-        return [name]
-    return [name + end for end in sorted(ends)]
-
-
-def _go(text: str) -> Iterator[Row]:
-    """A name that several packages use gets that of its package."""
-    lines, package, packages = [], "", dict[str, set[str]]()
-    for line in _GO.finditer(text):
-        package = line["package"] or package
-        if line["package"] is None:
-            lines.append((package, line))
-            packages.setdefault(line["name"] or line["failed"], set()).add(package)
-    measured = {line["name"] for _, line in lines if line["name"]}
-    for package, line in lines:
-        own = line["name"] or line["failed"]
-        before = f"{package}." if len(packages[own]) > 1 else ""
-        if line["failed"]:
-            yield from ((before + each, {}, "it failed") for each in _failed(own, measured))
-            continue
-        figures: dict[str, Any] = {unit: float(value) for value, unit in _GO_FIGURE.findall(line["figures"])}
-        figures |= {"wall": figures["ns/op"] * 1e-9} if "ns/op" in figures else {}
-        yield before + own, figures, None
 
 
 def _google(row: dict) -> Iterator[Row]:
@@ -148,14 +110,6 @@ def _google(row: dict) -> Iterator[Row]:
     figures = {key: value for key, value in row.items() if isinstance(value, int | float)}
     figures |= {"wall": row["real_time"] * unit, "cpu": row["cpu_time"] * unit}
     yield benchmark, figures, None
-
-
-def _pytest(row: dict) -> Iterator[Row]:
-    benchmark, stats = str(row.get("fullname") or row["name"]), row["stats"]
-    if "data" not in stats:
-        yield benchmark, "the single rounds, which pytest --benchmark-save-data keeps, are not", None
-    for value in stats.get("data", []):
-        yield benchmark, {"wall": value}, None
 
 
 def _hyperfine(row: dict) -> Iterator[Row]:
@@ -181,7 +135,6 @@ def _pairs(row: dict) -> Iterator[Row]:
 # (tool, key of its rows, keys of which each row has at least one, reader of a row).
 TOOLS = (
     ("Google Benchmark", "benchmarks", ("run_name", "iterations", "run_type"), _google),
-    ("pytest-benchmark", "benchmarks", ("stats",), _pytest),
     ("hyperfine", "results", ("command",), _hyperfine),
     (PAIRS, "pairs", ("wall_ns",), _pairs),
 )

@@ -13,7 +13,7 @@ from hakmem_lab.plan.kind import Kind
 _ROWS = (
     Kind("ab", sequential=True, own_aa=True, together=True, picks_metric=True, only_in_files=("cwd", "builds")),
     Kind("compare", sequential=True, each_arm=True, loses_arms=True, own_aa=True, together=True,
-         picks_metric=True, only_in_files=("cwd", "also", "looks")),
+         picks_metric=True, only_in_files=("cwd",)),
     Kind("matrix", part="effects", sequential=True, no_verdict=True, own_aa=True, together=True,
          pictures=("forest.effects", "single.interaction")),
     Kind("sweep", sequential=True, confirms=True, loses_arms=True, own_aa=True, together=True,
@@ -31,4 +31,6 @@ _ROWS = (
     Kind("replay", part="replay", sequential=True, loses_arms=True),
     Kind("judge"),
 )  # fmt: skip
+# Kind -> the command that measures it, where that has another name.
+COMMANDS = {"ab": "compare", "sweep": "compare", "aa": "doctor --machine"}
 KINDS = {kind.name: kind for kind in (*_ROWS, *(point.load() for point in entry_points(group="hakmem_lab.kinds")))}

@@ -9,6 +9,8 @@ from pydantic_core import ErrorDetails
 
 from hakmem_lab.errors import LabError, closest, decoded, nearest
 
+BOTH = "hak compare --control glibc --treatment hakmem -- CMD"
+
 
 class Model(BaseModel):
     """Keys are written with hyphens; unknown ones are refused."""
@@ -104,8 +106,8 @@ def _message(error: ErrorDetails, model: type[Model], values: dict) -> str:
     if error["type"] == "missing":
         hints = {
             "command": "; it follows -- or stands in a spec",
-            "control": "; it is --control, or a key of a spec: hak ab --control glibc --treatment hakmem -- CMD",
-            "treatment": "; it is --treatment, or a key of a spec: hak ab --control glibc --treatment hakmem -- CMD",
+            "control": f"; it is --control, or a key of a spec: {BOTH}",
+            "treatment": f"; it is --treatment, or a key of a spec: {BOTH}",
             "workload": f"; a suite has a table [[workload]] for each of its programs: {HOWTO} shows one",
         }
         hint = "" if place else hints.get(key, "")

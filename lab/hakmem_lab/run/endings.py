@@ -33,13 +33,13 @@ class Recording(Protocol):
 
 def cannot_go_on(run: RunFile, why: object) -> Stopped:
     """The exception for a run that can be continued later; its text says how."""
-    return Stopped(f"{why}. Everything finished is kept: hak show {run.id}; go on with: hak resume {run.id}")
+    return Stopped(f"{why}. Everything finished is kept: hak runs show {run.id}; go on with: hak runs resume {run.id}")
 
 
 def cannot_write(run: RunFile, error: OSError) -> Stopped:
     why = "the disk is full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else error.strerror
     return Stopped(
-        f"cannot write to {run.path}: {why}. Everything finished is kept; make room, then: hak resume {run.id}"
+        f"cannot write to {run.path}: {why}. Everything finished is kept; make room, then: hak runs resume {run.id}"
     )
 
 
@@ -56,7 +56,7 @@ def conclude(recording: Recording, error: BaseException | None) -> None:
         else:
             recording.event("stopped", str(error))
     if interrupted:
-        text = f"interrupted; nothing finished is lost. Go on with: hak resume {run.id}"
+        text = f"interrupted; nothing finished is lost. Go on with: hak runs resume {run.id}"
         raise Interrupted(text, signals.number_of(error)) from None
     raise cannot_go_on(run, error) from None
 
@@ -64,7 +64,7 @@ def conclude(recording: Recording, error: BaseException | None) -> None:
 @contextlib.contextmanager
 def told(stored: RunFile | None = None) -> Iterator[None]:
     """Reports the same endings while no file of the run is open. stored: the run to be continued, if any."""
-    rest = f"go on with: hak resume {stored.id}" if stored else "nothing was stored"
+    rest = f"go on with: hak runs resume {stored.id}" if stored else "nothing was stored"
     try:
         yield
     except signals.INTERRUPTS as error:

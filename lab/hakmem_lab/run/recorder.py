@@ -208,7 +208,7 @@ class Written:
         if SILENCE.broken():
             text = "standard input came after the program had begun without it; write it to a file: --input FILE"
             self.event("stopped", text)
-            raise Stopped(f"{text}. What was measured is kept: hak show {self.file.id}")
+            raise Stopped(f"{text}. What was measured is kept: hak runs show {self.file.id}")
 
     def event(self, what: str, text: str, **more: object) -> None:
         self.append({"type": "event", "time": now_utc(), "what": what, "text": text, **more})

@@ -320,7 +320,7 @@ class Session(Recorder[AnyBlockSpec]):
         count, last = sum(each["arm"] == arm for each in failed), [each for each in failed if each["arm"] == arm][-1]
         raise ArmFailed(
             f"{self._place()}{arm} failed {failing.times(count)} in block {index} of run {self.file.id}: "
-            f"{last['why']}. What was measured is kept: hak show {self.file.id}",
+            f"{last['why']}. What was measured is kept: hak runs show {self.file.id}",
             arm,
             index,
             last["why"],

@@ -287,7 +287,7 @@ FORMATS = (*WRITERS, "openmetrics", "json")
 
 
 def write_json(result: dict, path: Path) -> None:
-    write_object(runs.plain(summary(result)), path, f"; the result is kept: hak show {result['id']}")
+    write_object(runs.plain(summary(result)), path, f"; the result is kept: hak runs show {result['id']}")
 
 
 def write_format(results: Sequence[dict], name: str) -> None:

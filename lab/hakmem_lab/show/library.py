@@ -23,7 +23,7 @@ PANDAS_TYPES = {query.INTEGER: "Int64", query.REAL: "Float64", query.TEXT: "stri
 
 
 class Table(Sequence[dict]):
-    """Rows of one kind, with the columns of `hak export`; a value that a row lacks is None."""
+    """Rows of one kind, with the columns of `hak runs export`; a value that a row lacks is None."""
 
     def __init__(self, columns: Mapping[str, str], rows: Sequence[dict]):
         self._columns, self._rows = columns, rows
@@ -110,7 +110,7 @@ class Run:
         return query.tables([self._file])
 
     def table(self, name: str) -> Table:
-        """A table of `hak export --sql` by its name: headers, arms, runs, blocks, samples, events, results."""
+        """A table of `hak runs export --sql` by its name: headers, arms, runs, blocks, samples, events, results."""
         if name not in query.COLUMNS:
             raise LabError(f"there is no table '{name}': there are {', '.join(query.COLUMNS)}")
         return Table(query.COLUMNS[name], self._tables[name])

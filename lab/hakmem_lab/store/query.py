@@ -52,7 +52,7 @@ def sentence(runs: list[dict], prolonged: bool) -> str | None:
     times = "once" if len(runs) == 1 else f"{len(runs)} times"
     return (
         f"this question was asked {times} before: {tries}; every try is one more chance to be wrong"
-        + ", where hak resume --more goes on with the same one" * prolonged
+        + ", where hak runs resume --more goes on with the same one" * prolonged
     )
 
 
@@ -197,7 +197,7 @@ def _query(found: dict[str, list[dict]], sql: str) -> list[dict]:
     import tempfile
     from pathlib import Path
 
-    extras.need("sql", "hak export --sql")
+    extras.need("sql", "hak runs export --sql")
     import duckdb
 
     with tempfile.TemporaryDirectory(prefix="hak-") as folder, duckdb.connect() as database:

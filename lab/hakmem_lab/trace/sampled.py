@@ -18,5 +18,7 @@ def profiled(pid: int, mean_bytes: int, seconds: float) -> HeapProfile:
         _, profile = stacks.by_stack(path)
     profile.time_ns = time.time_ns()
     profile.duration_ns = profile.time_ns - started
-    profile.comments = [f"hak profile {pid}: by the recorder, what was allocated in {seconds:g} s and is in use since"]
+    profile.comments = [
+        f"hak heap profile {pid}: by the recorder, what was allocated in {seconds:g} s and is in use since"
+    ]
     return profile

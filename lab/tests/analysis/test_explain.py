@@ -83,7 +83,7 @@ FASTER = "t is 3 % faster than c"
         (decision(Verdict.INCONCLUSIVE, interval(0.2, 0.9, 2)), "Not fully decided: t is 0.9 % faster than c",
          "Surely 0.2 to 2.0 % faster; whether by the 1 % that matters is open."),
         (decision(Verdict.INCONCLUSIVE, OPEN, consistent=False), OPEN_SAID,
-         "The effect changed during the run, and no single size explains its parts: hak report shows its blocks."),
+         "The effect changed during the run, and no single size explains its parts: hak runs report shows its blocks."),
         (decision(Verdict.INCONCLUSIVE, replace(UNBOUND, n=5)), "Not decided",
          "5 blocks are too few for a verdict: at least 6 are needed."),
         (decision(Verdict.INCONCLUSIVE, UNBOUND), "Not decided",

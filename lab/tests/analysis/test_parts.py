@@ -180,7 +180,7 @@ def test_failed_blocks_earlier_tries_and_a_changed_checkout_are_said() -> None:
     lost = "t failed twice; what it failed in was run again, the records are kept"
     assert analysis.warnings(header(), [FAILED, FAILED]) == [lost]
     tried = analysis.warnings(header(earlier=[{"id": "r0", "verdict": None}]), [])
-    assert len(tried) == 1 and "asked once before: r0 (no verdict)" in tried[0] and "hak resume --more" in tried[0]
+    assert len(tried) == 1 and "asked once before: r0 (no verdict)" in tried[0] and "hak runs resume --more" in tried[0]
     (alone,) = analysis.warnings(header(kind="fleet", earlier=[{"id": "r0", "verdict": None}]), [])
     assert alone.endswith("every try is one more chance to be wrong"), "a fleet cannot be prolonged"
     changed = header(git={"dirty": True}, arms=[arm("c"), arm("t", allocator="hakmem")])

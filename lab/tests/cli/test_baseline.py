@@ -1,4 +1,4 @@
-"""`hak baseline`: keeps a library in a file, and later measures it in the same blocks as its successor."""
+"""`hak runs keep`: keeps a library in a file, and later measures it in the same blocks as its successor."""
 
 import io
 import json

@@ -21,7 +21,6 @@ from hakmem_lab.plan import project
 ROOT = Path(__file__).parents[3]
 SPECS = {
     "matrix": 'base = "glibc"\ncommand = ["./program", "args"]\nfactors = { a = "A=1", b = "B=1" }\n',
-    "sweep": 'default = "glibc"\ncommand = ["./program", "args"]\ncandidates = { x = "default" }\nselect-blocks = 2\n',
     "fleet": 'kind = "ab"\ncontrol = "glibc"\ntreatment = "hakmem"\ncommand = ["./program", "args"]\n',
 }
 SUITE = 'allocators = ["glibc", "hakmem"]\n[[workload]]\nkey = "x"\ncommand = ["./program", "args"]\n'
@@ -31,16 +30,16 @@ BENCHMARKS = {"context": {"num_cpus": 2}, "benchmarks": [
 ]}  # fmt: skip
 # Options that shorten the examples that would take minutes.
 SHORT = {
-    **dict.fromkeys(("aa", "compare", "ab", "matrix", "sweep", "suite", "replay"), "--max-blocks 12"),
+    **dict.fromkeys(("compare", "matrix", "suite", "replay"), "--max-blocks 12"),
     "tune": "--allocators glibc hakmem --budget 30s", "bench": "--max-blocks 6",
     "latency": "--max-blocks 12 --set duration=1s --allocators glibc hakmem", "soak": "--set duration=3s",
 }  # fmt: skip
 # Run first and in this order, since other examples need their results; the rest keep the order of hak's output.
-FIRST = ("run", "record", "ab")
+FIRST = ("run", "record", "compare")
 # These need files of the checkout; test_first_commands.py runs them in a fresh one.
 OWN = ("bench", "mcp")  # take hours; serve until their input ends
-# These may fail here, with these messages: `fleet` names machines that do not exist, `system` finds disturbances.
-ELSEWHERE = {"fleet": r"tcp://head:8786", "system": r"^what may disturb here: "}
+# This may fail here, with this message: it names machines that do not exist.
+ELSEWHERE = {"fleet": r"tcp://head:8786"}
 WRONG = r"No such (option|command)|Missing|Usage|unexpected|Invalid value"
 ABSENT = r"is not there|there (is|are) no|cannot be (opened|read)|inside a checkout|is not here"
 REMEDY = r"make (programs|peers)"
@@ -53,11 +52,13 @@ def shown(text):
 
 @pytest.fixture
 def examples(here):
-    texts = [here().out, here("--all").out, *(here(*words, "--help").out for words in (
-        *((name,) for commands in GROUPS.values() for name in commands), ("baseline", "save"), ("baseline", "compare")
-    ))]  # fmt: skip
+    texts = [
+        here().out,
+        here("--all").out,
+        *(here(*name.split(), "--help").out for commands in GROUPS.values() for name in commands),
+    ]
     found = list(dict.fromkeys(words for text in texts for words in shown(text)))
-    assert {words[0] for words in found} == {name for commands in GROUPS.values() for name in commands}
+    assert {words[0] for words in found} == {name.split()[0] for commands in GROUPS.values() for name in commands}
     return found
 
 
@@ -74,7 +75,7 @@ def test_no_example_is_a_mistake_and_each_names_what_is_not_there(examples, here
     for words in [words for words in examples if not words[-1].startswith("experiments/") and words[0] not in OWN]:
         answer = here(*([str(2**22 + 1) if word == "PID" else word for word in words]))
         last = answer.err.splitlines()[-1] if answer.err else ""
-        well = words[0] in ("list", "system", "baseline", "init") if answer.status == 0 else answer.status == 2
+        well = words[0] == "init" or words[1] in ("list", "keep") if answer.status == 0 else answer.status == 2
         if (
             not well
             or "Traceback" in answer.err
@@ -128,7 +129,7 @@ def test_every_example_runs_after_make(examples, checkout, process, store):
         name = words[0]
         if name in SPECS:
             (checkout / "spec.toml").write_text(SPECS[name])
-        if name in ("top", "metrics"):  # until they are ended
+        if words[1] in ("top", "metrics"):  # until they are ended
             if said := _begun(words, process.pid):
                 failed[words] = said
             continue
@@ -138,7 +139,7 @@ def test_every_example_runs_after_make(examples, checkout, process, store):
         last = answer.err.splitlines()[-1] if answer.err else answer.out
         if answer.status == 0 or re.search(REMEDY, last):
             continue
-        if name == "resume":  # the last run is complete
+        if words[1] == "resume":  # the last run is complete
             assert "is complete" in last or "nothing" in last, last
         elif not (name in ELSEWHERE and re.search(ELSEWHERE[name], last)):
             failed[words] = answer.status
@@ -163,7 +164,7 @@ def _begun(words, pid):
             while running.poll() is None and time.monotonic() < deadline:
                 if select.select([own], [], [], 0.2)[0]:
                     said += os.read(own, 65536)
-                if b"live blocks" in said if words[0] == "top" else _serves():
+                if b"live blocks" in said if words[1] == "top" else _serves():
                     return None
         finally:
             running.kill()

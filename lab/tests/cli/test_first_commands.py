@@ -130,7 +130,7 @@ def test_a_quick_command_is_taken_for_nothing(here, store, monkeypatch):
 
 # The examples of bare `hak` that use files of the checkout.
 OWN = [
-    (name, *words.split()) for commands in GROUPS.values() for name, (_, words) in commands.items()
+    (*name.split(), *words.split()) for commands in GROUPS.values() for name, (_, words) in commands.items()
     if words.startswith("experiments/") or name == "bench"
 ]  # fmt: skip
 

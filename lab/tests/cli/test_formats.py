@@ -1,4 +1,4 @@
-"""`--format` of commands that measure and of commands that show results; `hak export --format openmetrics`."""
+"""`--format` of commands that measure and of commands that show results; `hak runs export --format openmetrics`."""
 
 import re
 import xml.etree.ElementTree as ET

@@ -8,9 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
 
 from hakmem_lab import __version__
-from hakmem_lab.cli.commands import FIRST, GROUPS, app
+from hakmem_lab.cli.commands import FIRST, FORMER, GROUPS, MOVED, app, renamed
 from hakmem_lab.errors import rights
 
 
@@ -18,17 +19,16 @@ from hakmem_lab.errors import rights
 def test_bare_hak_shows_six_commands_with_an_example_and_names_the_rest(here, words):
     answer = here(*words)
     assert (answer.status, answer.err) == (0, "")
-    shown = re.findall(r"^  (\w+) +\S", answer.out, re.M)
-    assert tuple(name for name in shown if name != "hak") == FIRST
+    assert tuple(re.findall(r"^  ((?:\w+ )?\w+) {2,}\S", answer.out, re.M)) == FIRST
     (rest,) = re.findall(r"hak --all shows all (\d+) commands: (.*?)\.", " ".join(answer.out.split()))
-    known = [name for commands in GROUPS.values() for name in commands]
+    known = list(dict.fromkeys(name.split()[0] for commands in GROUPS.values() for name in commands))
     assert rest == (str(len(known)), ", ".join(known))
 
 
 def test_the_sides_of_an_ab_that_are_missing_are_asked_for_by_their_flags(here, store):
     for words, flag in ((["--", "true"], "--control"), (["--control", "glibc", "--", "true"], "--treatment")):
         said = here("ab", *words).message()
-        assert f"it is {flag}" in said and "hak ab --control glibc --treatment hakmem" in said
+        assert f"it is {flag}" in said and "hak compare --control glibc --treatment hakmem" in said
 
 
 def test_root_without_rights_is_not_sent_to_root(monkeypatch):
@@ -50,8 +50,44 @@ def test_all_commands_are_shown_with_an_example(here):
 
 def test_the_overview_names_exactly_the_commands_that_are_there():
     registered = {each.name or each.callback.__name__ for each in app.registered_commands if not each.hidden}
-    registered |= {group.name for group in app.registered_groups}
+    registered |= {
+        f"{group.name} {each.name}"
+        for group in app.registered_groups
+        if group.hidden is not True
+        for each in group.typer_instance.registered_commands
+    }
     assert {name for commands in GROUPS.values() for name in commands} == registered
+
+
+def test_at_most_20_commands_and_20_flags_of_compare_are_in_sight():
+    command = typer.main.get_command(app)
+    assert len([each for each in command.commands.values() if not each.hidden]) <= 20
+    flags = [each for each in command.commands["compare"].params if isinstance(each, typer.core.TyperOption)]
+    assert len([each for each in flags if not each.hidden and each.name != "help"]) <= 20
+    assert len(GROUPS) <= 6
+
+
+@pytest.mark.parametrize(("former", "now"), [*MOVED.items(), *FORMER.items()])
+def test_a_former_name_works_and_a_terminal_shows_the_present_one(former, now, monkeypatch, capsys, here):
+    assert here(former, "--help").status == 0
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    words = renamed([former, "x"])
+    assert words == ([*now.split(), "x"] if former in MOVED else [former, "x"])
+    said = f"hak: hak {former} is hak {now} now; the old name goes with the next minor version\n"
+    assert capsys.readouterr().err == said
+
+
+def test_compare_is_an_ab_where_both_sides_are_named(here, fakes, records, tmp_path):
+    once = ("--max-blocks", "6", "--repeat", "1")
+    few = (*once, "--set", "looks=1", "--json", "-")
+    sides = ("--control", "glibc", "--treatment", "default")
+    assert here("compare", *sides, *few, "--", fakes.program, "exit", "0").status == 0
+    spec = tmp_path / "x.toml"
+    spec.write_text(f'kind = "ab"\ncommand = "{fakes.program} exit 0"\ncontrol = "glibc"\ntreatment = "default"\n')
+    assert here("compare", spec, *few).status == 0
+    allocators = ("--allocators", "default", "--allocators", "glibc", "--control", "glibc")
+    assert here("compare", *allocators, *once, "--", fakes.program, "exit", "0").status == 0
+    assert sorted(run["kind"] for run in here("list", "--json", "-").result()["runs"]) == ["ab", "ab", "compare"]
 
 
 @pytest.mark.parametrize("words", [(), ("--help",), ("list",)])
@@ -96,7 +132,7 @@ def offered(here, monkeypatch):
 @pytest.mark.parametrize(
     ("line", "wanted"),
     [
-        ("hak res", ["resume"]),
+        ("hak runs res", ["resume"]),
         ("hak ab --cont", ["--control"]),
         ("hak ab --control glib", ["glibc"]),
         ("hak ab --require N", ["NEUTRAL", "NO-GO"]),
@@ -117,8 +153,8 @@ def test_the_tab_key_knows_the_stored_runs(offered, here, fakes, store, monkeypa
     monkeypatch.setenv("HAK_STORE", str(store))
     flags = ["--control", "glibc", "--treatment", "glibc", "--repeat", "1", "--looks", "1", "--max-blocks", "6"]
     run = here("ab", *flags, "--quiet", "--json", "-", "--", fakes.program, "exit", "0").result()["run"]
-    assert offered(f"hak show {run[:6]}") == [run]
-    assert offered("hak report la") == ["last"]
+    assert offered(f"hak runs show {run[:6]}") == [run]
+    assert offered("hak runs report la") == ["last"]
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")

@@ -1,4 +1,4 @@
-"""`hak system`: reads a machine's settings, changes them, and restores them."""
+"""`hak doctor --machine`: reads a machine's settings, changes them, and restores them."""
 
 import json
 import os

@@ -5,7 +5,7 @@ import os
 import pytest
 from tests.statistics.test_speeds import probe
 
-from hakmem_lab.doctor import NOTE, OK, UNKNOWN, speeds
+from hakmem_lab.doctor import NOTE, OK, UNKNOWN, Check, quiet, speeds
 
 
 def test_each_processor_is_probed():
@@ -34,18 +34,28 @@ def test_a_steady_machine():
     assert speeds.report({0: probe(ratio=1.0)}).verdict == "the processors keep their speed"
 
 
-def test_the_command_shows_it(here, monkeypatch):
+@pytest.mark.parametrize("state", [OK, NOTE])
+def test_the_command_shows_it_and_the_settings(here, monkeypatch, state):
     monkeypatch.setattr(speeds, "PROBE_S", 0.3)
     monkeypatch.setattr(speeds, "probed", lambda: {7: probe()})
+    monkeypatch.setattr(quiet, "check", lambda: [Check("governor", state, "it is what it is")])
     answer = here("doctor", "--machine")
     assert (
-        answer.status == 0
+        answer.status == (state == NOTE)
+        and "governor" in answer.out
         and "processor 7" in answer.out
         and "runs one after the other need" in " ".join(answer.out.split())
     )
     assert here("doctor", "--machine", "--json", "-").result()["checks"][0]["name"] == "processor 7"
 
 
-@pytest.mark.parametrize("words", [(), ("--machine", "123"), ("--machine", "--", "true")])
-def test_one_subject_is_examined(here, words):
-    assert "one of a process, a program after --, or --machine" in here("doctor", *words).message()
+def test_one_subject_is_examined(here):
+    assert "one of a process, a program after --, or --machine" in here("doctor").message()
+    assert "belong to --machine" in here("doctor", "--tune").message()
+
+
+def test_a_program_is_measured_against_itself(here, fakes, store, monkeypatch):
+    monkeypatch.setenv("HAK_STORE", str(store))
+    few = ("--set", "max-blocks=12", "--set", "repeat=1", "--set", "resamples=200")
+    answer = here("doctor", "--machine", *few, "--json", "-", "--", fakes.program, "exit", "0")
+    assert (answer.status, answer.result()["kind"]) == (0, "aa")

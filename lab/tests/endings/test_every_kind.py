@@ -81,7 +81,7 @@ def test_signals_and_killed_launchers_one_after_the_other(measuring, begin, here
         line = the_line(process)
         assert not processes(slow.marker)
         assert process.returncode == (3 if number == signal.SIGKILL else 128 + number)
-        assert line.startswith("hak: ") and f"hak resume {only(store).stem}" in line
+        assert line.startswith("hak: ") and f"hak runs resume {only(store).stem}" in line
         assert ("launcher was killed" in line) == (number == signal.SIGKILL)
         assert only(store).read_bytes().startswith(before)
         (last,) = [r["what"] for r in whole_lines(only(store)) if r["type"] == "event"][-1:]
@@ -169,7 +169,7 @@ def test_while_a_record_is_written(measuring, here, store, what, n):
         assert "--store" in line
         return
     assert done.returncode == (130 if what == "signal" else 3)
-    assert f"hak resume {only(store).stem}" in line
+    assert f"hak runs resume {only(store).stem}" in line
     assert whole_lines(only(store))
     answer = here("resume", "last", "--quiet", "--json", "-")
     assert answer.status == 0, answer.err

@@ -76,7 +76,7 @@ def test_an_interrupted_fleet_goes_on(begin, hak, spec_file, store, until, killi
     running.terminate()
     _, said = running.communicate(timeout=600)
     assert running.returncode == 143
-    assert "hak resume" in said.splitlines()[-1]
+    assert "hak runs resume" in said.splitlines()[-1]
     before = killing.values(killing.records(store))
     assert hak("resume", "--quiet", "--json", "-").result()["final"]
     after = killing.values(killing.records(store))

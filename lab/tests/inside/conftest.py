@@ -1,4 +1,4 @@
-"""Programs for hak explain to read: one that counts its own blocks, and one that never stops allocating."""
+"""Programs for hak heap explain to read: one that counts its own blocks, and one that never stops allocating."""
 
 import contextlib
 import json
@@ -89,7 +89,7 @@ def start(hakmem) -> Iterator[Callable[..., Running]]:
 
 @pytest.fixture
 def explain(here, tmp_path: Path) -> Callable[..., dict]:
-    """explain(words…): the reading that hak explain writes with --json."""
+    """explain(words…): the reading that hak heap explain writes with --json."""
 
     def ask(*words: object) -> dict:
         file = tmp_path / "reading.json"

@@ -1,4 +1,4 @@
-"""hak metrics, a process's heap for monitoring: valid OpenMetrics, with the same figures as hak explain."""
+"""hak heap metrics, a process's heap for monitoring: valid OpenMetrics, with the same figures as hak heap explain."""
 
 import socket
 import struct

@@ -1,4 +1,4 @@
-"""`hak profile` of a running process, which needs no preparation, and of a command."""
+"""`hak heap profile` of a running process, which needs no preparation, and of a command."""
 
 import gzip
 import os

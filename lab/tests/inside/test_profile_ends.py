@@ -1,4 +1,4 @@
-"""`hak profile -- COMMAND`: whatever ends a process, its profile is complete, and what it inherited counts once."""
+"""`hak heap profile -- COMMAND`: whatever ends a process, its profile is whole, and what it inherited counts once."""
 
 import os
 from unittest.mock import Mock

@@ -1,4 +1,4 @@
-"""`hak profile PID` of a process that does not use hakmem."""
+"""`hak heap profile PID` of a process that does not use hakmem."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Questions to hak explain: differences, pictures, and one line for every question that it cannot answer."""
+"""Questions to hak heap explain: differences, pictures, and one line for every question that it cannot answer."""
 
 import ctypes
 import io
@@ -48,7 +48,7 @@ def test_the_difference_of_two_readings(start, made, here, tmp_path):
 def test_what_is_known_of_a_process_on_another_allocator(start, made, here):
     """The mapping of an address, and that there are no options, beside the command that shows more."""
     pid = start(made("known.c"), preload=False).pid
-    more = f"another allocator serves it: hak profile {pid} shows which code holds its blocks"
+    more = f"another allocator serves it: hak heap profile {pid} shows which code holds its blocks"
     heap = next(line for line in Path(f"/proc/{pid}/maps").read_text().splitlines() if line.endswith("[heap]"))
     at = f"0x{heap.partition('-')[0]}"
     said = here("explain", "--block", at, pid).out
@@ -164,14 +164,14 @@ def test_of_what_does_not_use_the_library_the_mappings_are_shown(here, start):
     assert result["library"] is None and result["rss_kib"] == pytest.approx(program.rss_kib(), abs=64)
     assert sum(rows.values()) == pytest.approx(result["rss_kib"], abs=4) and rows["code"] > 0
     shown = here("explain", program.pid).out
-    assert f"hak profile {program.pid}" in shown and "[heap]" in shown
+    assert f"hak heap profile {program.pid}" in shown and "[heap]" in shown
     text = here("metrics", program.pid).out
     assert 'hakmem_owner_resident_bytes{owner="code"}' in text and text.endswith("# EOF\n")
     watch = Watch(Subject(program.pid))
     watch.read()
     screen = Console(width=200, record=True, file=io.StringIO())
     screen.print(live.screen(watch, 40))
-    assert "code" in (drawn := screen.export_text()) and f"hak profile {program.pid}" in drawn
+    assert "code" in (drawn := screen.export_text()) and f"hak heap profile {program.pid}" in drawn
 
 
 def test_a_library_with_an_allocator_inside_is_named_with_its_share(here, start, made, tmp_path):

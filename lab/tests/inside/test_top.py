@@ -1,4 +1,4 @@
-"""hak top: its rows and rates, and changes of options in a running process, which can be previewed and undone."""
+"""hak heap top: its rows and rates, and changes of options in a running process, which can be previewed and undone."""
 
 import contextlib
 import os
@@ -211,7 +211,7 @@ def read_until(terminal, pattern, seconds=600):
 
 @pytest.fixture
 def on_terminal():
-    """on_terminal(pid): (hak top, its terminal)."""
+    """on_terminal(pid): (hak heap top, its terminal)."""
     with contextlib.ExitStack() as stack:
 
         def begin(pid):
@@ -272,7 +272,7 @@ def test_a_reading_that_fails_is_said_and_the_last_one_stays(watch, monkeypatch)
 
 
 def test_a_process_that_became_another_program(start, made):
-    """After exec, the old addresses of the options hold something else, so hak top neither reads nor writes them."""
+    """After exec, the old addresses of the options hold something else, so hak heap top leaves them alone."""
     shell = start("/bin/sh", "-c", f'echo ready; read x; exec "{made("known.c")}"')
     found = Watch(Subject(shell.pid))
     shell.process.stdin.write("\n")

@@ -1,4 +1,4 @@
-"""Compares a program's own count of its blocks with hak explain's reading; the rows add up to the kernel's RSS."""
+"""Compares a program's own count of its blocks with hak heap explain's reading; the rows add up to the kernel's RSS."""
 
 import os
 import re
@@ -34,7 +34,7 @@ def adds_up(reading):
 
 
 def huge_as_one(told):
-    """Without blocks above 1 MiB, since hak explain counts all of these in one class."""
+    """Without blocks above 1 MiB, since hak heap explain counts all of these in one class."""
     return {size: count for size, count in told.items() if int(size) <= 1 << 20}
 
 

@@ -84,7 +84,7 @@ def test_an_interruption_keeps_the_samples_and_a_resumed_soak_is_a_second_segmen
     from hakmem_lab.kinds import soak
 
     made = spec([compiled("leak.c"), 100, "{seconds}"], duration="4s")
-    with pytest.raises(Interrupted, match="hak resume"):
+    with pytest.raises(Interrupted, match="hak runs resume"):
         soak.run(made, context(interrupting(12)))
     before = samples_of(only_run())
     assert len(before) >= 10
@@ -146,7 +146,7 @@ def test_a_program_that_crashes_fails_with_its_samples_kept(script, context, onl
 def test_a_program_that_ends_at_once_stops_the_run(script, context):
     from hakmem_lab.kinds import soak
 
-    said = r"ended before the first sample: exit status 3: no such option.*hak show .*hak resume "
+    said = r"ended before the first sample: exit status 3: no such option.*hak runs show .*hak runs resume "
     with pytest.raises(Stopped, match=said):
         soak.run(spec([script("#!/bin/sh\necho no such option >&2\nexit 3\n")]), context())
 
@@ -157,7 +157,7 @@ def test_a_killed_launcher_stops_the_run_and_keeps_the_samples(script, here, rec
     answer = here("soak", *flags, "--", program)
     assert answer.status == 3
     run = records("header")[0]["id"]
-    assert f"hak show {run}" in answer.message() and f"hak resume {run}" in answer.message()
+    assert f"hak runs show {run}" in answer.message() and f"hak runs resume {run}" in answer.message()
     assert len(records("sample")) >= 5
     assert here("show", run).status == 0
 

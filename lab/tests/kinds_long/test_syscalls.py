@@ -179,7 +179,7 @@ def test_a_killed_launcher_stops_the_run_and_it_can_be_continued(script, context
         '#!/bin/sh\nread -r name < /proc/$PPID/comm\ntest "$name" = strace || exit 0\n'
         'if test "$1" = 2 && ! test -e "$0.repaired"; then kill -9 $(cut -d" " -f4 /proc/$PPID/stat); sleep 9; fi\n'
     )
-    with pytest.raises(Stopped, match=r"launcher was killed.*hak show .*hak resume"):
+    with pytest.raises(Stopped, match=r"launcher was killed.*hak runs show .*hak runs resume"):
         syscalls.run(spec([program, "{ops}"], ops=[1, 2]), context())
     program.with_name("program.repaired").touch()
     assert kinds.resume(only_run(), context().progress)["final"]

@@ -86,7 +86,7 @@ def test_without_them_the_commands_are_there_all_the_same():
         "import importlib.metadata as metadata\n"
         "metadata.entry_points = lambda **_: []\n"
         "from hakmem_lab.cli.commands import overview\n"
-        "assert 'hak aa' in overview(every=True) and 'hak fleet' not in overview(every=True)\n"
+        "assert 'hak tune' in overview(every=True) and 'hak fleet' not in overview(every=True)\n"
     )
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 

@@ -1,4 +1,4 @@
-"""`hakmem_lab.load`: records as rows and as polars or pandas frames, and the same result as `hak show` gives."""
+"""`hakmem_lab.load`: records as rows and as polars or pandas frames, and the same result as `hak runs show` gives."""
 
 import json
 import math

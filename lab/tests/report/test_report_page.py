@@ -179,7 +179,7 @@ def test_a_page_of_very_many_runs_says_which_pictures_it_leaves_out(monkeypatch:
     assert "only the leading picture is drawn" not in texts[0]
     assert "only the leading picture is drawn" in texts[budget // 4]
     assert "the pictures are left out" in texts[-1]
-    assert "hak report" in texts[-1]
+    assert "hak runs report" in texts[-1]
 
 
 def test_failures_warnings_decisions_and_environment_are_on_the_page() -> None:
@@ -231,7 +231,7 @@ def test_raw_data_without_a_link_are_named_by_the_command_that_gives_them() -> N
     run = soak(60)
     page = page_of(run)
     assert not [a for a, _ in page.all("a") if not a["href"].startswith("#")]
-    assert f"hak export {run.id}" in page.all("article")[0][1]
+    assert f"hak runs export {run.id}" in page.all("article")[0][1]
 
 
 def test_write_makes_one_file_of_utf8(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ OF_KIND = {
     ("soak", "warm-up"): 60.0,
     ("latency", "rate"): 500.0,
 }
-NO_KEYS = ("callgrind", "ops")  # options of hak ab that only count, and store nothing
+NO_KEYS = ("callgrind", "ops")  # options of hak compare that only count, and store nothing
 NEEDS = {"rate": ["prog", "{rate}"], "duration": ["prog", "{seconds}"], "ops": ["prog", "{ops}"]}
 
 
@@ -83,11 +83,13 @@ def options(kind: str) -> set[str]:
     return {name.removeprefix("--") for parameter in command.params for name in parameter.opts}
 
 
-def parsed(line: str) -> dict[str, Any]:
+def parsed(line: str, kind: str) -> dict[str, Any]:
     """The stored form of the spec that `hak` makes from this command line."""
-    _, kind, *words = measure.spread_allocators(shlex.split(line))
-    context = typer.main.get_command(app).commands[kind].make_context(kind, words)
+    _, name, *words = measure.spread_allocators(shlex.split(line))
+    context = typer.main.get_command(app).commands[name].make_context(name, words)
     params = {name: value for name, value in context.params.items() if name not in NO_KEYS}
+    if name == "compare" and kind == "compare":
+        params["baseline"] = params.pop("control") or params["baseline"]
     _, spec = measure.spec_of(kind, params["words"] or [], measure.overrides(params))
     return normalised(spec)
 
@@ -111,7 +113,7 @@ def test_a_key_is_in_the_command_or_asks_for_the_file(kind: str, key: str, tmp_p
         only = key in ONLY_IN_FILES[kind] if kind in ONLY_IN_FILES else True
         assert only
         return
-    again = parsed(line)
+    again = parsed(line, kind)
     if key == "prepare":  # the line says it as a shell command
         again[key] = shlex.split(again[key][2])
     assert again == stored | {"seed": 7}
@@ -135,9 +137,9 @@ def test_what_a_flag_replaced_in_a_file_is_said_again(tmp_path: Path) -> None:
     file.write_text('kind = "ab"\ncommand = "prog"\ncontrol = "glibc"\ntreatment = "hakmem"\n')
     stored = normalised(kinds.load_spec(file))
     header = {"kind": "ab", "spec": stored | {"margin": 0.02}, "spec_file": str(file), "seed": 7}
-    assert command_line(LoadedRun(header)) == f"hak ab {file} --margin 0.02 --seed 7"
+    assert command_line(LoadedRun(header)) == f"hak compare {file} --margin 0.02 --seed 7"
     header["spec"] = stored | {"cwd": "/"}
-    assert command_line(LoadedRun(header)) == "hak ab spec.toml --seed 7"
+    assert command_line(LoadedRun(header)) == "hak compare spec.toml --seed 7"
 
 
 def test_a_recorded_input_is_given_again(tmp_path: Path) -> None:

@@ -141,9 +141,9 @@ def test_lists_of_arms_are_written_one_after_the_other() -> None:
 def test_what_only_a_file_can_say_is_run_from_a_file() -> None:
     run = ab()
     run.header["spec"]["server"] = {"command": ["redis-server"]}
-    assert command_line(run) == "hak ab spec.toml --seed 7"
+    assert command_line(run) == "hak compare spec.toml --seed 7"
     run.header["spec_file"] = "experiments/tls bins.toml"
-    assert command_line(run) == "hak ab 'experiments/tls bins.toml' --seed 7"
+    assert command_line(run) == "hak compare 'experiments/tls bins.toml' --seed 7"
     assert command_line(matrix()) == "hak matrix spec.toml --seed 7"
 
 

@@ -32,7 +32,7 @@ def test_a_quick_run_ends_with_it_without_a_verdict_and_goes_on_when_asked(here,
     found = here(kind, *arms, *FIXED, "--quick", "--json", "-", *program).result()
     assert found["blocks"] == 5 and not found["final"]
     assert found["headline"] == "First estimate after 5 blocks, not yet decided"
-    assert "is 10.0 % higher" in found["reasons"][0] and "hak resume" in found["reasons"][-1]
+    assert "is 10.0 % higher" in found["reasons"][0] and "hak runs resume" in found["reasons"][-1]
     assert {row["verdict"] for row in found["comparisons"]} <= {"INCONCLUSIVE", None}
     assert not records("run", phase="warm-up")
     more = here("resume", "--json", "-", "--quiet").result()

@@ -62,7 +62,7 @@ def test_a_run_that_always_fails_stops_and_keeps_what_was_measured(here, words, 
     answer = here(*words("--quiet", **failing))
     assert answer.status == 3
     run = records("header")[0]["id"]
-    assert f"hak show {run}" in answer.message()
+    assert f"hak runs show {run}" in answer.message()
     assert "exit status 7" in answer.message()
     assert finished(records) == [0, 1]
     assert len(records("run", ok=False)) == 3
@@ -84,7 +84,7 @@ def test_interrupted_and_resumed(begin, here, words, records, until, tmp_path, n
     _, err = process.communicate(timeout=600)
     run = records("header")[0]["id"]
     assert process.returncode == 128 + number
-    assert f"hak resume {run}" in err.splitlines()[-1]
+    assert f"hak runs resume {run}" in err.splitlines()[-1]
     assert "Traceback" not in err
     assert finished(records) == [0, 1]
     assert records("event", what="interrupted")
@@ -146,7 +146,7 @@ def test_an_interrupted_laboratory_leaves_no_process(begin, fakes, processes, ma
 def test_a_killed_launcher_stops_the_run_and_keeps_it(here, words, records):
     answer = here(*words("--quiet", AT_12="kill"))
     assert answer.status == 3
-    assert f"hak resume {records('header')[0]['id']}" in answer.message()
+    assert f"hak runs resume {records('header')[0]['id']}" in answer.message()
     assert finished(records) == [0, 1]
 
 
@@ -252,12 +252,12 @@ def test_a_limited_file_size_stops_the_run_and_it_can_be_resumed(hak, here, word
     answer = hak(*words("--quiet"), **limit)
     run = records("header")[0]["id"]
     assert answer.status == 3
-    assert f"hak resume {run}" in answer.message()
+    assert f"hak runs resume {run}" in answer.message()
     kept = finished(records)
     assert 0 < len(kept) < BLOCKS
     again = hak("resume", run, "--quiet", **limit)
     assert again.status == 3
-    assert f"hak resume {run}" in again.message()
+    assert f"hak runs resume {run}" in again.message()
     assert finished(records) == kept
     done = here("resume", run, "--quiet", "--json", "-")
     assert (done.status, done.result()["verdict"], done.result()["blocks"]) == (0, "GO", BLOCKS)
@@ -287,7 +287,7 @@ def test_a_full_disk_stops_the_run_and_it_can_be_resumed(here, words, small_disk
     assert "the disk is full" in message
     assert "make room" in message
     (path,) = folder.glob("*.jsonl")
-    assert f"hak resume {path.stem}" in message
+    assert f"hak runs resume {path.stem}" in message
     kept = path.read_bytes()
     assert kept.endswith(b"\n")
     blocks = [r["block"] for r in map(json.loads, kept.splitlines()) if r["type"] == "block" and r["ok"]]

@@ -227,7 +227,7 @@ def test_an_unknown_kind(refused, kind):
 def test_a_spec_of_another_kind_names_the_right_command(here, tmp_path):
     path = tmp_path / "spec.toml"
     path.write_text('kind = "sweep"\n')
-    assert f"hak sweep {path}" in here("ab", path).message()
+    assert f"hak compare {path}" in here("ab", path).message()
 
 
 @pytest.mark.parametrize(

@@ -172,7 +172,7 @@ def test_an_interrupted_suite_goes_on_where_it_was(begin, here, card, records, u
     until(lambda: list(store.glob("*.jsonl")) and len(records("block")) >= 3)
     running.send_signal(signal.SIGINT)
     assert running.wait() == 130
-    assert "hak resume" in running.stderr.read()
+    assert "hak runs resume" in running.stderr.read()
     before = {(b["workload"], b["block"]) for b in records("block", ok=True)}
     assert 3 <= len(before) < 16
     answer = here("resume", "last", "--json", "-", "--quiet")
@@ -234,7 +234,7 @@ def test_a_count_that_fails_is_said_at_the_end_and_can_be_resumed(here, card, tm
     assert "could not be traced: exit status 3" in answer.message()
     assert len(records("block", ok=True)) == 8
     (header,) = records("header")
-    assert f"hak resume {header['id']}" in answer.message()
+    assert f"hak runs resume {header['id']}" in answer.message()
     stop.unlink()
     assert here("resume", "last", "--quiet", "--json", "-").result()["final"]
     assert len(records("count")) == 8

@@ -260,7 +260,7 @@ def test_shown_listed_and_reported(tune, here, tmp_path):
 def test_of_many_candidates_those_that_came_furthest_are_shown(tune):
     arms = [f"glibc,RATE={rate}" for rate in range(1010, 1250, 10)]
     out = tune("--set", "select-blocks=1", arms=arms, out=("--quiet",)).out
-    assert out.count("… and 14 more: hak report") == 2
+    assert out.count("… and 14 more: hak runs report") == 2
     assert "glibc,RATE=1240" in out and "glibc,RATE=1010" not in out
 
 

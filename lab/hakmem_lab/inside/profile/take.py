@@ -54,8 +54,8 @@ def of_process(pid: int, mean_bytes: int, seconds: float, start: Callable[[int, 
         profile.period, profile.time_ns = mean, time.time_ns()
         profile.duration_ns = profile.time_ns - started if fresh else 0
         when = f"in {seconds:g} s" if fresh else "since the process began to sample"
-        profile.comments = [f"hak profile {pid}: what was allocated {when}", *filter(None, [profile.missing, short]),
-                            *_of_parents(profile)]  # fmt: skip
+        what = f"hak heap profile {pid}: what was allocated {when}"
+        profile.comments = [what, *filter(None, [profile.missing, short]), *_of_parents(profile)]
         profile.main = os.path.realpath(f"/proc/{pid}/exe")
         return profile
 
@@ -249,7 +249,7 @@ def of_command(command: Sequence[str], mean_bytes: int, allocator: str = "hakmem
         looks = _Looks(Path(folder))
         status = started.run(workload.argv, env, arm.library.path, looks.all, looks.last)
         profile = looks.joined(command[0], status)
-    profile.comments.append(f"hak profile -- {' '.join(command)}")
+    profile.comments.append(f"hak heap profile -- {' '.join(command)}")
     return profile, status
 
 
@@ -308,7 +308,7 @@ class _Looks:
             raise LabError(
                 f"{name} has ended (status {status}) without a profile: it could not be followed to its end, and did "
                 f"not leave by exit(), or may not write to {self._folder.parent}, or its environment is another. Take "
-                "one while it runs: hak profile PID"
+                "one while it runs: hak heap profile PID"
             )
         whole = HeapProfile()
         for pid, one in sorted(meant.items()):

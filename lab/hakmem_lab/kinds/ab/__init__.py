@@ -1,4 +1,4 @@
-"""`hak ab`: is the treatment better than the control? ABBA blocks, judged after every one; guardrails; verdicts."""
+"""An A/B: is the treatment better than the control? ABBA blocks, judged after every one; guardrails; verdicts."""
 
 import shlex
 

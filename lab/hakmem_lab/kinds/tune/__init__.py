@@ -232,5 +232,5 @@ def choose(session: TuneSession) -> str:
         if state.chosen is not None:
             return state.chosen
         if not state.alive:
-            raise Stopped(f"every candidate failed in run {session.file.id}: hak show {session.file.id}")
+            raise Stopped(f"every candidate failed in run {session.file.id}: hak runs show {session.file.id}")
         session.rung(state.alive, state.until)

@@ -19,7 +19,7 @@ def foremost(result: Record, rows: Sequence[Record], key: str) -> tuple[list[Rec
         return list(rows), ""
     names = [row["arm"] for row in (result.get("selection") or {}).get("candidates", [])][:FOREMOST]
     shown = [row for row in rows if row[key] in (DEFAULT, *names)] if names else list(rows[: FOREMOST + 1])
-    return shown, f"… and {len(rows) - len(shown)} more: hak report" if len(shown) < len(rows) else ""
+    return shown, f"… and {len(rows) - len(shown)} more: hak runs report" if len(shown) < len(rows) else ""
 
 
 def service_lines(result: Record) -> list[tuple[str, str]]:

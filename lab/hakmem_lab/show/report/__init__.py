@@ -27,7 +27,7 @@ def load(file: RunFile) -> LoadedRun:
 
 def write_files(found: Sequence[RunFile], output: Path) -> None:
     """Writes one HTML file for the runs, with links to their raw data. Raises LabError where it cannot be written."""
-    extras.need("report", "hak report")
+    extras.need("report", "hak runs report")
     links = {file.id: os.path.relpath(file.path.resolve(), output.resolve().parent) for file in found}
     with refused(f"--output: cannot write {output}"):
         write([load(file) for file in found], output, links)
@@ -45,8 +45,8 @@ def write(runs: Sequence[LoadedRun], out_path: str | Path, links: Mapping[str, s
 
 
 def write_reading(result: Mapping, output: Path, option: str) -> None:
-    """Writes a reading of `hak explain`, or a trace by stack, as one HTML file. `option`: the flag that asked for it.
-    Raises LabError where it cannot be written, or packages are missing."""
+    """Writes a reading of `hak heap explain`, or a trace by stack, as one HTML file. `option`: the flag that asked
+    for it. Raises LabError where it cannot be written, or packages are missing."""
     extras.need("report", option)
     from hakmem_lab.show.report import readings
 

@@ -11,7 +11,7 @@ from typing import Any
 from hakmem_lab import kinds
 from hakmem_lab.errors import LabError
 from hakmem_lab.plan.kind import Kind
-from hakmem_lab.plan.kinds import KINDS
+from hakmem_lab.plan.kinds import COMMANDS, KINDS
 from hakmem_lab.plan.spec import Server
 from hakmem_lab.plan.values import SHELL
 from hakmem_lab.show.report.model import LoadedRun, dumps
@@ -26,7 +26,8 @@ APART = {"kind", "command", "seed"}  # not given as flags
 def command_line(run: LoadedRun) -> str:
     """A command line that repeats the run: from its specification file, else from its options and command."""
     header = run.header
-    begin, row = ["hak", run.kind], KINDS.get(run.kind, Kind(run.kind))
+    row = KINDS.get(run.kind, Kind(run.kind))
+    begin = ["hak", run.kind if run.kind == "aa" else COMMANDS.get(run.kind, run.kind)]
     seed = ["--seed", str(header["seed"])] if header.get("seed") is not None else []
     spec = header.get("spec") or {}
     seed += [word for key in row.flags if spec.get(key) is not None for word in (f"--{key}", str(spec[key]))]

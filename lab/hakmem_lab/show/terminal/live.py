@@ -1,4 +1,4 @@
-"""`hak top` on a terminal: its screen, and its keys."""
+"""`hak heap top` on a terminal: its screen, and its keys."""
 
 import contextlib
 import os

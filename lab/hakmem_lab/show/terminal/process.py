@@ -1,4 +1,4 @@
-"""A process on the terminal: the findings of `hak doctor`, and a reading of `hak explain`."""
+"""A process on the terminal: the findings of `hak doctor`, and a reading of `hak heap explain`."""
 
 import textwrap
 from collections.abc import Mapping

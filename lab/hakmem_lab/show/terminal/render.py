@@ -29,7 +29,7 @@ def show(result: dict) -> None:
         said = f"{count} failed run{'s' * (count != 1)}, the first: {first['arm']}: {first['why']}"
         console.print(said, style="yellow")
     console.print(
-        f"run {result['id']}, {result['blocks']} blocks; hak report {result['id']}", style="dim", soft_wrap=True
+        f"run {result['id']}, {result['blocks']} blocks; hak runs report {result['id']}", style="dim", soft_wrap=True
     )
     for where, line in tune.service_lines(result):  # last and together, since users copy them
         console.print(f"{where}\n{line}", soft_wrap=True)
