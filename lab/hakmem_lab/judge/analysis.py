@@ -116,8 +116,8 @@ def _every(runs: Sequence[dict], name: str) -> list[float]:
 
 
 def arm_rows(header: dict, blocks: Blocks, metric: Metric, others: Sequence[dict[str, list[dict]]] = ()) -> list[dict]:
-    """Medians of every arm over the finished blocks; `intervals` has the interval of each median. others: blocks for
-    the measures that the finished ones lack."""
+    """Medians of every arm over the finished blocks; `intervals` has the interval of each median. others: blocks, one
+    by one, for peak memory and for the measures that the finished ones lack."""
     rows = []
     for arm in header["arms"]:
         runs = [run for block in blocks for run in block.get(arm["name"], [])]
@@ -129,7 +129,8 @@ def arm_rows(header: dict, blocks: Blocks, metric: Metric, others: Sequence[dict
             spare = [_used(run) for block in others for run in block.get(arm["name"], [])]
             for name in ARM_MEDIANS:
                 # A median of only some runs would not be comparable with medians of all runs.
-                known = _every(every, name) or _every(spare, name)
+                first, then = (spare, every) if name == "rss_peak_kib" else (every, spare)
+                known = _every(first, name) or _every(then, name)
                 row[name] = None
                 if known:
                     row[name], *row["intervals"][name] = median_interval(known)

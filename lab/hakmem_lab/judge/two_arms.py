@@ -77,13 +77,14 @@ def also_changed(
 ) -> list[dict]:
     """Changes of other metrics than the primary one, of the arms with these decisions. All the intervals hold at once,
     whenever the run ends; see `further`. Their level is that at which those of one side hold together. share: their
-    part of the alpha of all figures beside the verdicts. beside: blocks, one by one, for metrics that the others lack.
+    part of the alpha of all figures beside the verdicts. beside: blocks, one by one, for metrics that the others lack,
+    and for peak memory, which is less where runs last longer and an allocator gives memory back after a time.
     """
     spec, first = header["spec"], header["arms"][0]["name"]
     alpha, own = spec["alpha"] / (len(header["arms"]) - 1), further.plan_of(plan)
     columns = {name: columns_of(blocks, first, list(decisions), Metric(name)) for name in metrics}
-    lacking = [name for name, found in columns.items() if not found and beside]
-    columns |= {name: columns_of(beside or [], first, list(decisions), Metric(name)) for name in lacking}
+    alone = [name for name, found in columns.items() if beside and (name == "rss" or not found)]
+    columns |= {name: columns_of(beside or [], first, list(decisions), Metric(name)) for name in alone}
     known = [name for name, found in columns.items() if found and name != spec["metric"]]
     rows = []
     for name in known:
@@ -92,7 +93,7 @@ def also_changed(
             part = further.alphas(known, BESIDE, share * alpha, decided)[name]
             interval = own.judged(d, part).interval
             row = comparison(replace(interval, level=1 - alpha), first, other, name)
-            rows.append(row | ({"schedule": ONE_BY_ONE} if name in lacking else {}))
+            rows.append(row | ({"schedule": ONE_BY_ONE} if name in alone else {}))
     return rows
 
 

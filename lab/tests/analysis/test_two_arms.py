@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from hakmem_lab.judge import fitness
+from hakmem_lab.judge.analysis import arm_rows
 from hakmem_lab.judge.statistics import further, power, verdict
 from hakmem_lab.judge.statistics.means import ratio_of_means
 from hakmem_lab.judge.statistics.paired import as_ratio
@@ -152,6 +153,25 @@ def test_metrics_that_the_blocks_lack_come_from_those_beside_them():
     assert alone == ("cpu", pytest.approx((both["cpu"][0], None)))
     expected = further.plan_of(PLAN).judged(ratios(figures(4, 8)[0]), 0.02).interval.estimate
     assert both["wall"] == (pytest.approx(as_ratio(expected)), "one-by-one") and list(both) == ["wall", "cpu"]
+
+
+def test_peak_memory_comes_from_blocks_one_by_one_where_there_are_some():
+    """Runs that share a processor last longer, and an allocator then gives memory back before the peak."""
+
+    def blocks(peak, rounds):
+        return [
+            {name: [run(1.0, 1.0) | {"value": 1.0, "rss_peak_kib": kib}] for name, kib in (("c", 1000), ("t", peak))}
+        ] * rounds
+
+    together, alone = blocks(1000, 8), blocks(1500, 8)
+    head = header(metric="cpu") | {"arms": [{"name": name} for name in "ct"]}
+    decision = {"t": decide(head, together, ("c", "t"), PLAN)}
+    (row,) = also_changed(head, together, decision, PLAN, ("rss",), beside=alone)
+    assert (row["estimate"], row["schedule"]) == (pytest.approx(1 / 1.5 - 1), "one-by-one")
+    (row,) = also_changed(head, together, decision, PLAN, ("rss",))
+    assert (row["estimate"], row.get("schedule")) == (pytest.approx(0.0), None)
+    assert [row["rss_peak_kib"] for row in arm_rows(head, together, Metric("cpu"), alone)] == [1000, 1500]
+    assert [row["rss_peak_kib"] for row in arm_rows(head, together, Metric("cpu"))] == [1000, 1000]
 
 
 def test_the_figures_beside_a_verdict_have_all_of_their_alpha_where_nothing_is_said():

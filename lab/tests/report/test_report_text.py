@@ -125,7 +125,7 @@ def test_toml_leaves_out_what_has_no_value() -> None:
 
 def test_the_command_line_repeats_the_run() -> None:
     words = shlex.split(command_line(ab()))
-    assert words[:2] == ["hak", "ab"]
+    assert words[:2] == ["hak", "compare"]
     assert words[words.index("--control") + 1] == "glibc"
     assert words[words.index("--treatment") + 1] == "hakmem"
     assert words[words.index("--seed") + 1] == "7"
