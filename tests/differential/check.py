@@ -10,6 +10,7 @@ from pathlib import Path
 
 from arms import OURS, available, run, run_all
 from environments import choose, environments, try_one
+from fixed import PROFILES, TRIALS, try_trial
 from hunt import ARMS, BROKEN, Known, drawn, known_limits
 from judge import STABLE, Flag, confirm, judge, possible
 from loaded import load_fails, places
@@ -102,11 +103,16 @@ def beside() -> list[Outcome]:
     return [Outcome(f"loaded: {place.name}", "\n".join(map(str, load_fails(place)))) for place in quick]
 
 
+def trials(_arms: Sequence[str]) -> list[Outcome]:
+    pairs = [(name, profile) for name in TRIALS for profile in PROFILES]
+    return [Outcome(f"trial {name}: {profile}", try_trial(TRIALS[name], profile)) for name, profile in pairs]
+
+
 def check(junit: Path | None) -> int:
     arms = available(ARMS)
     # No times are asked, so the groups run side by side.
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        groups = [pool.submit(beside), *(pool.submit(group, arms) for group in (narrow, ordinary, kept_cases))]
+        groups = [pool.submit(beside), *(pool.submit(group, arms) for group in (narrow, ordinary, kept_cases, trials))]
         outcomes = [outcome for group in groups for outcome in group.result()]
     failed = [one for one in outcomes if one.failure and not one.limit]
     skipped = [one for one in outcomes if one.failure and one.limit]

@@ -16,6 +16,8 @@
 
 /* KEPT: blocks of a busy thread that stay, and as many that come and go. */
 enum { MOST_TEAM = 16, STRIDE = 1024 /* slots from thread to thread */, KEPT = 48, CHILD_SECONDS = 30, PASSES = 3 };
+/* Refills after which hakmem has taken over the heap of a thread that did not survive a fork. */
+enum { REFILLS = 80, REFILL_BYTES = 64 << 10 };
 
 struct member {
   pthread_t id;
@@ -85,10 +87,20 @@ static void check_kept(const struct member *team, int members, const struct op *
   }
 }
 
+/* Blocks that no bin holds: each takes a refill. They stay until the process ends. */
+static void provoke_refills(int64_t refills) {
+  for (int64_t i = 0; i < refills; i++) {
+    if (hak_malloc(REFILL_BYTES) == NULL) {
+      return;
+    }
+  }
+}
+
 /* Blocks that other threads were freeing at the fork must not serve twice, nor a live one at all. */
 static void child_of_busy(struct context *context, const struct op *op, struct member *team, int members) {
   alarm(CHILD_SECONDS);
   check_kept(team, members, op);
+  provoke_refills((int64_t)(members + 1) * REFILLS);
   for (int64_t i = 0; i < 4 * KEPT; i++) {
     fill(context, op, i);
   }

@@ -1,0 +1,52 @@
+"""The trials of scripts/test: fixed ones, in each profile. Only the exit status is asked, so none needs another arm."""
+
+from arms import OURS, run
+from programs import HOWS, KIB, MIB, MISUSES, SHORTAGES, TOUCHES, Op, Program
+
+PROFILES = ("balanced", "hardened")
+WHOLE, PAGES = TOUCHES["whole"], TOUCHES["pages"]
+
+
+def _busy(low: int, high: int, threads: int, forks: int) -> Op:
+    return {"op": "busy", "count": threads, "x": low, "y": high, "z": forks, "touch": WHOLE}
+
+
+def _exits(low: int, high: int, threads: int, blocks: int) -> Op:
+    return {"op": "exits", "count": threads, "x": low, "y": high, "z": blocks, "touch": WHOLE}
+
+
+def _short(kind: str, size: int, blocks: int) -> Op:
+    return {"op": "short", "shift": SHORTAGES[kind], "x": 4 * MIB, "y": size, "z": blocks, "touch": PAGES}
+
+
+def _refuse(size: int) -> Op:
+    return {"op": "refuse", "x": size, "how": HOWS["malloc"], "touch": WHOLE}
+
+
+def _crashes(size: int) -> list[Op]:
+    return [{"op": "crash", "x": size, "y": misuse, "z": thread} for misuse in MISUSES.values() for thread in (0, 1)]
+
+
+def _rounds(rounds: int, *ops: Op) -> Program:
+    return {"idle_ms": 0, "rounds": rounds, "ops": list(ops)}
+
+
+TRIALS: dict[str, Program] = {
+    "busy, one class": _rounds(1, _busy(24, 24, 3, 30)),
+    "busy, small": _rounds(1, _busy(24, 120, 4, 30)),
+    "busy, large": _rounds(1, {**_busy(20 * KIB, 100 * KIB, 2, 4), "touch": PAGES}),
+    "exits, small": _rounds(3, _exits(24, 1000, 12, 100)),
+    "exits, large": _rounds(3, _exits(16, 300 * KIB, 4, 24)),
+    "short, small": _rounds(2, *(_short(kind, 1000, 1000) for kind in SHORTAGES)),
+    "short, runs": _rounds(2, *(_short(kind, 48 * KIB, 200) for kind in SHORTAGES)),
+    "short, large": _rounds(2, *(_short(kind, 3 * MIB, 6) for kind in SHORTAGES)),
+    "refuse": _rounds(1, *(_refuse(size) for size in (24, 5000, 100_000, 3 * MIB))),
+    "crash, small": _rounds(1, *(op for size in (24, 100, 1000) for op in _crashes(size))),
+    "crash, large": _rounds(1, *(op for size in (5000, 50_000, 300_000, 3 * MIB) for op in _crashes(size))),
+}
+
+
+def try_trial(program: Program, profile: str) -> str:
+    """Why it failed; empty if it did not."""
+    done = run(OURS, program, extra={"HAKMEM_PROFILE": profile})
+    return f"status {done.status}: {done.stderr}" if done.status else ""
