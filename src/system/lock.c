@@ -59,25 +59,19 @@ static bool spin(hak_lock_t *lock, uint32_t value) {
   return false;
 }
 
-/* Wait for the lock, and take it. False: the lock is stuck, and a fork does not wait for it.
- * After the time limit of a sleep, a thread does not spin, and its next limit is longer. Else thousands of waiting
- * threads would take the processors from the owner. A fork keeps its limit, since nothing wakes it when the lock
- * becomes stuck. */
+/* Wait for the lock, and take it. False: the lock is stuck, and a fork does not wait for it. */
 static bool wait(hak_lock_t *lock, uint32_t self, bool for_fork) {
   if (spin(lock, self)) {
     return true;
   }
-  uint64_t limit_ms = HAK_OS_WAIT_MS;
-  bool woken = true;
-  while (!(woken ? spin : try_lock)(lock, self | HAK_LOCK_WAITERS)) { /* other threads may sleep, too */
+  while (!spin(lock, self | HAK_LOCK_WAITERS)) { /* other threads may sleep, too */
     if (for_fork && is(lock, HAK_LOCK_STUCK)) {
       return false;
     }
     uint32_t seen = atomic_load_explicit(&lock->word, memory_order_relaxed), asleep = seen | HAK_LOCK_WAITERS;
     if (seen != 0 && (seen == asleep || atomic_compare_exchange_strong_explicit(
                                             &lock->word, &seen, asleep, memory_order_relaxed, memory_order_relaxed))) {
-      woken = hak_os_wait(&lock->word, asleep, limit_ms);
-      limit_ms *= woken || for_fork ? 1 : 2;
+      hak_os_wait(&lock->word, asleep);
     }
   }
   return true;

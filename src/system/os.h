@@ -107,11 +107,8 @@ uint64_t hak_os_random(void);
 bool hak_os_is_readable(const void *word);
 /* Restore the default action of SIGABRT, which ends the process. */
 void hak_os_reset_abort(void);
-/* Sleep while the word has that value, until another thread wakes this one. The call may return without a reason.
- * False: the time is over. There is a limit because a woken thread may first run a signal handler that waits for a
- * thread that sleeps on. */
-enum { HAK_OS_WAIT_MS = 20 };
-bool hak_os_wait(_Atomic uint32_t *word, uint32_t value, uint64_t limit_ms);
+/* Sleep for a short time while the word has that value. The call may return without a reason. */
+void hak_os_wait(_Atomic uint32_t *word, uint32_t value);
 /* Wake one thread that sleeps on the word. */
 HAK_COLD void hak_os_wake(_Atomic uint32_t *word);
 /* Let other threads run for a moment. */

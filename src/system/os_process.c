@@ -12,10 +12,6 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
-static struct timespec timespec_of(uint64_t ms) {
-  return (struct timespec){.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000};
-}
-
 static uint64_t read_clock(clockid_t clock) {
   struct timespec now = {0, 0};
   hak_clock(clock, &now);
@@ -52,9 +48,10 @@ uint64_t hak_os_random(void) {
   return got == (long)sizeof bits ? bits : weak_random();
 }
 
-bool hak_os_wait(_Atomic uint32_t *word, uint32_t value, uint64_t limit_ms) {
-  const struct timespec limit = timespec_of(limit_ms);
-  return hak_direct(SYS_futex, (long)word, 128 /* FUTEX_WAIT_PRIVATE */, value, (long)&limit) != -ETIMEDOUT;
+/* A woken thread may first run a signal handler that waits for a sleeping thread. So the sleep has a time limit. */
+void hak_os_wait(_Atomic uint32_t *word, uint32_t value) {
+  const struct timespec longest = {.tv_nsec = 20 * 1000 * 1000};
+  hak_direct(SYS_futex, (long)word, 128 /* FUTEX_WAIT_PRIVATE */, value, (long)&longest);
 }
 
 void hak_os_wake(_Atomic uint32_t *word) {
@@ -82,7 +79,7 @@ void hak_os_reset_abort(void) {
 }
 
 void hak_os_sleep_ms(uint64_t ms) {
-  const struct timespec time = timespec_of(ms);
+  const struct timespec time = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000};
   hak_direct(SYS_nanosleep, (long)&time);
 }
 
