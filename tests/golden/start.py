@@ -52,6 +52,8 @@ def main():
         print("no numbers for", libc)
         sys.exit(SKIPPED)
     with tempfile.TemporaryDirectory() as folder:
+        # The linker writes its file piece by piece, and the kernel then maps fewer of its pages at a fault.
+        library = shutil.copy(library, f"{folder}/copy.so")
         empty, blocks = f"{folder}/empty.so", f"{folder}/blocks"
         subprocess.run([compiler, "-shared", "-fPIC", "-x", "c", "-o", empty, "-"], input=b"int nothing;", check=True)
         subprocess.run([compiler, "-fno-builtin", "-x", "c", "-o", blocks, "-"], input=SOURCE.encode(), check=True)
