@@ -2,6 +2,7 @@
 #include "pages/pagemap.h"
 
 #include <pthread.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -162,6 +163,22 @@ static void all_chunks_come_in_a_row(void) {
     seen |= 1U << (chunk - chunks);
   }
   CHECK(seen == (1U << CHUNKS) - 1);
+}
+
+static long page_faults(void) {
+  struct rusage usage;
+  CHECK(getrusage(RUSAGE_SELF, &usage) == 0);
+  return usage.ru_minflt;
+}
+
+/* At the exit of a small program, a walk through all of the leaf's chunk table would be a page fault for each span. */
+static void a_walk_touches_no_empty_span(void) {
+  hak_chunk_t chunk = {.state = HAK_CHUNK_SLICED, .base = border()};
+  CHECK(hak_pagemap_cover(border(), HAK_CHUNK_BYTES));
+  hak_set_chunk(border(), 1, &chunk);
+  long before = page_faults();
+  CHECK(hak_pagemap_next_sliced(NULL) == &chunk && hak_pagemap_next_sliced(&chunk) == NULL);
+  CHECK(page_faults() - before < 12);
 }
 
 static void without_memory_there_is_no_leaf(void) {
@@ -327,6 +344,7 @@ int main(void) {
   child_succeeds(a_span_is_told_once_and_cut);
   child_succeeds(a_slab_has_its_descriptor);
   child_succeeds(all_chunks_come_in_a_row);
+  child_succeeds(a_walk_touches_no_empty_span);
   child_succeeds(without_memory_there_is_no_leaf);
   child_succeeds(tables_are_made_writable_piece_by_piece);
   child_succeeds(a_leaf_for_a_huge_range_is_made_in_one_call);
