@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from pathlib import Path
 
 import gallery_chart
@@ -112,7 +113,8 @@ def page(row: Row, version: str) -> str:
     lines += ["## What was measured", "", *commands(row), "", conditions(row, version), ""]
     warnings = {re.sub(r"\d[\d.]*", "", text): text for text in reversed(row.result["warnings"])}
     lines += [f"- Warning: {text}." for text in reversed(warnings.values())]
-    lines += [f"- Failed: {text}" for text in row.result["failures"]] + [""]
+    failures = Counter((failure["arm"], failure["why"]) for failure in row.result["failures"])
+    lines += [f"- Failed {count} times: {name}, {why}." for (name, why), count in failures.items()] + [""]
     configured = [[f"`{arm['name']}`", arm["version"] or "", arm["configuration"] or ""] for arm in row.result["arms"]]
     lines += table(["allocator", "version", "configuration"], configured)
     raw = f"data/{row.key}.jsonl.gz"
