@@ -211,13 +211,19 @@ void hak_pagemap_fork_child(void) {
   }
 }
 
-/* The range's entry is about to be read and then written: make its first page fault a write fault. */
+/* The range's entry is about to be read and then written: make its first page fault a write fault. Another thread may
+ * have made the leaf, and only some of its pieces writable. */
 static bool make_leaf_for(const char *base, size_t bytes) {
-  bool ok = make_leaf(leaf_index(base), bytes);
-  if (ok && atomic_load_explicit(&leaf_at(leaf_index(base))->pieces[0], memory_order_relaxed) == WRITABLE) {
-    __atomic_fetch_or((uintptr_t *)&leaf_at(leaf_index(base))->chunks[chunk_index(base)], 0, __ATOMIC_RELAXED);
+  if (!make_leaf(leaf_index(base), bytes)) {
+    return false;
   }
-  return ok;
+  hak_leaf_t *leaf = leaf_at(leaf_index(base));
+  uintptr_t *at = (uintptr_t *)&leaf->chunks[chunk_index(base)];
+  size_t piece = (size_t)((char *)at - (char *)leaf) / HAK_LEAF_PIECE_BYTES;
+  if (atomic_load_explicit(&leaf->pieces[piece], memory_order_acquire) == WRITABLE) {
+    __atomic_fetch_or(at, 0, __ATOMIC_RELAXED);
+  }
+  return true;
 }
 
 bool hak_pagemap_cover(const char *base, size_t bytes) {

@@ -262,6 +262,20 @@ static void a_fork_meets_half_made_pieces(void) {
   CHECK(system_was_during() && hak_class_at(claimed) == HAK_CLASS_NONE && hak_class_at(border()) == 5);
 }
 
+static void cover_first_codes(void) {
+  CHECK(hak_pagemap_cover(border() + HAK_CHUNK_BYTES - LEAF_BYTES, HAK_SLICE_BYTES));
+}
+
+/* The other thread makes the first of the codes writable, and the first entries. Here the last ones are needed. */
+static void another_thread_makes_the_leaf_meanwhile(void) {
+  CHECK(hak_pagemap_cover(place(20 * LEAF_BYTES), HAK_CHUNK_BYTES)); /* all tables of the first leaf are writable */
+  system_during(SYSTEM_MMAP, cover_first_codes);
+  CHECK(hak_pagemap_cover(border(), HAK_CHUNK_BYTES));
+  CHECK(system_was_during());
+  hak_set_class(border(), 1, 5);
+  CHECK(hak_class_at(border()) == 5);
+}
+
 /* Every piece, and every chunk pointer. */
 static void all_of_a_leaf_can_be_covered(void) {
   static hak_chunk_t chunk;
@@ -349,6 +363,7 @@ int main(void) {
   child_succeeds(tables_are_made_writable_piece_by_piece);
   child_succeeds(a_leaf_for_a_huge_range_is_made_in_one_call);
   child_succeeds(a_fork_meets_half_made_pieces);
+  child_succeeds(another_thread_makes_the_leaf_meanwhile);
   child_succeeds(all_of_a_leaf_can_be_covered);
   child_succeeds(beyond_all_addresses_there_is_none);
   child_succeeds(threads_make_leaves_at_once);
