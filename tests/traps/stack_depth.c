@@ -9,7 +9,7 @@
 #include "prng.h"
 #include "trap.h"
 
-enum { STACK_BYTES = 256 << 10, PAINT = 0xa5, OWN_FRAME = 96, GIVING_BACK = 1152, STEPS = 60000, TABLE = 4096 };
+enum { STACK_BYTES = 256 << 10, PAINT = 0xa5, OWN_FRAME = 96, GIVING_BACK = 1280, STEPS = 60000, TABLE = 4096 };
 
 typedef struct {
   const char *name;
