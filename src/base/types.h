@@ -127,6 +127,7 @@ typedef struct hak_chunk {
   hak_mask_t present; /* mapped slices; all, unless the system had no memory for a whole chunk */
   hak_mask_t free;    /* slices that nothing uses */
   hak_mask_t dirty;   /* slices that may hold data, so they may be resident */
+  hak_mask_t zeros;   /* free slices that count as dirty, but read as zeros; FREE: of an extent of one chunk */
   hak_mask_t purged;  /* slices that held blocks and were given back to the system */
   hak_mask_t purging; /* slices being purged: neither free nor in use */
   char *base;

@@ -59,6 +59,7 @@ static size_t check_chunk(const hak_chunk_t *chunk) {
   HAK_VERIFY(chunk->dirty_run >= hak_mask_longest(chunk->free & chunk->dirty));
   HAK_VERIFY(chunk->free_slices == hak_mask_count(chunk->free));
   HAK_VERIFY((chunk->free & hak_mask_of(0, chunk->tail)) == 0);
+  HAK_VERIFY((chunk->zeros & ~(chunk->free | chunk->purging)) == 0);
   HAK_VERIFY((chunk->dirty_list != 0) == ((chunk->free & chunk->dirty) != 0));
   for (size_t i = 0; i < HAK_CHUNK_SLICES; i++) {
     HAK_VERIFY(!(chunk->free >> i & 1) || hak_slice_class(chunk->base + (i << HAK_SLICE_SHIFT)) == HAK_CLASS_NONE);

@@ -79,7 +79,7 @@ HAK_NOINLINE static void unslice_locked(hak_chunk_t *chunk) {
   size_t dirty = hak_mask_count(chunk->dirty);
   hak_chunk_unlist_locked(chunk);
   hak_retain_fetch_locked(dirty > 0 ? HAK_CHUNK_SLICES - dirty : 0, 0);
-  hak_extent_t extent = {chunk->base, 1, dirty > 0};
+  hak_extent_t extent = {chunk->base, 1, dirty > 0, ~chunk->dirty | chunk->zeros};
   hak_set_chunk(chunk->base, 1, &hak_chunk_gone); /* once joined with both neighbours, it is no end of an extent */
   hak_chunk_spare_locked(chunk);
   hak_extent_put_locked(extent);
@@ -101,7 +101,8 @@ void hak_chunk_list_locked(hak_chunk_t *chunk) {
 void hak_chunk_take_locked(hak_chunk_t *chunk, size_t first, size_t slices, bool *zeroed) {
   hak_mask_t mask = hak_mask_of(first, slices), dirty = chunk->dirty & mask;
   size_t resident = dirty == mask ? slices : hak_mask_count(dirty);
-  *zeroed &= dirty == 0;
+  *zeroed &= (dirty & ~chunk->zeros) == 0;
+  chunk->zeros &= ~mask;
   hak_arena.dirty_slices -= resident;
   hak_retain_fetch_locked(slices - resident, slices);
   hak_arena_count_used_locked(slices, true);

@@ -54,6 +54,7 @@ typedef struct hak_extent {
   char *base;
   size_t chunks;
   bool dirty;
+  hak_mask_t zeros; /* see hak_chunk_t */
 } hak_extent_t;
 
 /* Put an extent into the lists, joined with its neighbours of the same kind. */

@@ -11,7 +11,7 @@ static size_t *count_of(hak_extent_t extent) {
 
 hak_extent_t hak_extent_cut_locked(hak_chunk_t *first) {
   hak_chunk_t *last = first->mate;
-  hak_extent_t extent = {first->base, first->chunks, first->dirty != 0};
+  hak_extent_t extent = {first->base, first->chunks, first->dirty != 0, first->zeros};
   uint32_t list = list_of(extent.chunks);
   hak_chunk_t **head = &hak_placement.extents[extent.dirty][list];
   *(first->prev ? &first->prev->next : head) = first->next;
@@ -55,6 +55,7 @@ void hak_extent_put_locked(hak_extent_t extent) {
   last->mate = first;
   first->chunks = last->chunks = extent.chunks;
   first->free = last->free = HAK_MASK_ALL;
+  first->zeros = extent.chunks == 1 ? extent.zeros : 0;
   first->dirty = last->dirty = extent.dirty ? HAK_MASK_ALL : 0;
   hak_set_chunk(first->base, 1, first);
   hak_set_chunk(last->base, 1, last);
@@ -127,6 +128,7 @@ hak_chunk_t *hak_extent_slice_locked(hak_extent_t extent) {
   chunk->free_slices = HAK_CHUNK_SLICES;
   chunk->dirty_run = extent.dirty ? HAK_CHUNK_SLICES : 0;
   chunk->dirty = extent.dirty ? HAK_MASK_ALL : 0;
+  chunk->zeros = extent.zeros;
   hak_arena.dirty_slices += extent.dirty ? HAK_CHUNK_SLICES : 0;
   hak_set_chunk(chunk->base, 1, chunk);
   return chunk;

@@ -58,7 +58,7 @@ HAK_NOINLINE static void list_and_unlock(char *base, size_t chunks, size_t fille
   size_t fresh = locked ? chunks : filled > 0 ? chunks - filled : 0; /* the extent is dirty as a whole */
   hak_retain_fetch_locked(filled * HAK_CHUNK_SLICES, 0);
   hak_retain_fetch_locked(fresh * HAK_CHUNK_SLICES, locked ? 0 : chunks * HAK_CHUNK_SLICES);
-  hak_extent_put_locked((hak_extent_t){base, chunks, locked || filled > 0});
+  hak_extent_put_locked((hak_extent_t){base, chunks, locked || filled > 0, 0});
   hak_unlock(&hak_arena.lock);
 }
 

@@ -11,6 +11,7 @@ static void take_tail_locked(hak_chunk_t *chunk, size_t tail) {
   hak_retain_fetch_locked(tail - resident, tail);
   chunk->free &= ~mask;
   chunk->dirty |= mask;
+  chunk->zeros &= ~mask;
   chunk->purged &= ~mask;
   chunk->tail = (uint8_t)tail;
   hak_chunk_list_locked(chunk);
@@ -41,7 +42,7 @@ HAK_NOINLINE static char *take_chunks_locked(size_t chunks, size_t tail, size_t 
   *zeroed = !extent.dirty;
   if (tail > 0) {
     char *end = extent.base + (chunks << HAK_CHUNK_SHIFT);
-    take_tail_locked(last ? last : hak_extent_slice_locked((hak_extent_t){end, 1, extent.dirty}), tail);
+    take_tail_locked(last ? last : hak_extent_slice_locked((hak_extent_t){end, 1, extent.dirty, 0}), tail);
   }
   hak_arena_count_used_locked(chunks * HAK_CHUNK_SLICES + tail, true);
   return extent.base;
@@ -90,7 +91,7 @@ void hak_arena_give_chunks(void *base) {
   hak_chunk_spare_locked(huge->mate);
   hak_chunk_spare_locked(huge);
   hak_arena_count_used_locked(chunks * HAK_CHUNK_SLICES, false);
-  hak_extent_t extent = {base, chunks, true};
+  hak_extent_t extent = {base, chunks, true, 0};
   uint32_t forks = hak_purging.forks;
   if (++hak_huge_freed % FREED_PER_PURGE == 0) {
     held = hak_purge_begin_locked(extent, 0);
@@ -118,7 +119,7 @@ bool hak_arena_shrink_chunks(void *base, size_t keep, size_t tail) {
   hak_arena_count_used_locked(given, false);
   hak_set_chunk(end, chunks - keep, &hak_chunk_gone);
   if (tail) {
-    take_tail_locked(hak_extent_slice_locked((hak_extent_t){end, 1, true}), tail);
+    take_tail_locked(hak_extent_slice_locked((hak_extent_t){end, 1, true, 0}), tail);
     end += HAK_CHUNK_BYTES;
   }
   if (keep == 0) {
@@ -126,7 +127,7 @@ bool hak_arena_shrink_chunks(void *base, size_t keep, size_t tail) {
     hak_chunk_spare_locked(huge->mate);
     hak_chunk_spare_locked(huge);
   }
-  hak_extent_put_locked((hak_extent_t){end, chunks - keep - (tail > 0), true});
+  hak_extent_put_locked((hak_extent_t){end, chunks - keep - (tail > 0), true, 0});
   hak_unlock(&hak_arena.lock);
   hak_purge_after_give(given);
   return true;

@@ -46,7 +46,7 @@ static void collect_extents(step_t *step, size_t most) {
       size_t row = step->by_policy ? extent.chunks * HAK_CHUNK_SLICES : 0;
       if (extent.chunks > room &&
           hak_placement.spare_chunks_count >= SPLIT_CHUNKS) { /* purge its end now, the rest later */
-        hak_extent_put_locked((hak_extent_t){extent.base, extent.chunks - room, true});
+        hak_extent_put_locked((hak_extent_t){extent.base, extent.chunks - room, true, 0});
         extent.base += (extent.chunks - room) << HAK_CHUNK_SHIFT;
         extent.chunks = room;
         next = NULL;
@@ -174,7 +174,7 @@ static size_t move(char *base, size_t chunks, step_t *step) {
 /* Discard the pages first, which takes long. Until then the heap still knows the extent, and so does the child of a
  * fork. */
 static size_t finish_extent(hak_chunk_t *held, step_t *step) {
-  hak_extent_t extent = {held->base, held->chunks, true};
+  hak_extent_t extent = {held->base, held->chunks, true, 0};
   atomic_signal_fence(memory_order_acq_rel);
   if (hak_purging.forks != step->forks) { /* the extent is free again, and its descriptors are in other use */
     return 0;
@@ -195,7 +195,7 @@ static size_t finish_extent(hak_chunk_t *held, step_t *step) {
   }
   spare_all_locked(held);
   if (gone < extent.chunks) { /* still mapped: free again */
-    extent = (hak_extent_t){extent.base + (gone << HAK_CHUNK_SHIFT), extent.chunks - gone, !cleaned};
+    extent = (hak_extent_t){extent.base + (gone << HAK_CHUNK_SHIFT), extent.chunks - gone, !cleaned, 0};
     hak_arena.mapped_slices += extent.chunks * HAK_CHUNK_SLICES;
     hak_arena.unmapped_ever -= extent.chunks * HAK_CHUNK_SLICES;
     hak_retain_unpurge_locked(cleaned ? 0 : extent.chunks * HAK_CHUNK_SLICES);
@@ -314,7 +314,7 @@ void hak_arena_fork_child(void) {
   }
   for (hak_chunk_t *held; (held = hak_purging.extents);) {
     hak_purging.extents = held->next_purging;
-    hak_extent_t extent = {held->base, held->chunks, true};
+    hak_extent_t extent = {held->base, held->chunks, true, 0};
     spare_all_locked(held);
     hak_retain_unpurge_locked(extent.chunks * HAK_CHUNK_SLICES);
     hak_extent_put_locked(extent);

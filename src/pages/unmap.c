@@ -22,6 +22,7 @@ void hak_unmap_forget_locked(hak_chunk_t *chunk, hak_mask_t mask) {
   chunk->purging &= ~mask;
   chunk->free &= ~mask;
   chunk->dirty &= ~mask;
+  chunk->zeros &= ~mask;
   chunk->purged &= ~mask;
   hak_arena.mapped_slices -= count;
   hak_arena.unmapped_ever += count;

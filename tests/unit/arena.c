@@ -134,6 +134,25 @@ static void a_row_tells_whether_it_is_zeroed(void) {
   CHECK(slices_take_aligned(CHUNK, 1, &zeroed) != NULL && zeroed);
 }
 
+/* It counts as dirty as a whole. */
+static void a_chunk_that_is_all_free_still_has_its_zeros(void) {
+  bool zeroed;
+  retain_everything();
+  slices_begin_here();
+  char *base = slices_take(4);
+  hak_arena_give(base, 4);
+  CHECK(dirty_slices() == CHUNK);
+  CHECK(slices_take_aligned(3, 1, &zeroed) == base && !zeroed);
+  CHECK(slices_take_aligned(2, 1, &zeroed) == slice_of(base, 3) && !zeroed);
+  CHECK(slices_take_aligned(2, 1, &zeroed) == slice_of(base, 5) && zeroed);
+  slices_add_up();
+  hak_arena_give(slice_of(base, 5), 2);
+  hak_arena_give(base, 5);
+  CHECK(slices_take_aligned(6, 1, &zeroed) == base && !zeroed);
+  CHECK(!is_zeroed_at(slice_of(base, 6)) && is_zeroed_at(slice_of(base, 7)));
+  slices_add_up();
+}
+
 static void rows_are_aligned(void) {
   bool zeroed;
   CHECK(slices_take(1) != NULL);
@@ -337,6 +356,7 @@ int main(void) {
   child_succeeds(a_resident_row_is_found_behind_many_chunks);
   child_succeeds(the_chunk_of_a_huge_block_is_filled_last);
   child_succeeds(a_row_tells_whether_it_is_zeroed);
+  child_succeeds(a_chunk_that_is_all_free_still_has_its_zeros);
   child_succeeds(rows_are_aligned);
   child_succeeds(an_aligned_row_is_found_in_any_chunk);
   child_succeeds(part_of_a_row_can_be_given);
