@@ -15,8 +15,10 @@ def _exits(low: int, high: int, threads: int, blocks: int) -> Op:
     return {"op": "exits", "count": threads, "x": low, "y": high, "z": blocks, "touch": WHOLE}
 
 
-def _short(kind: str, size: int, blocks: int) -> Op:
-    return {"op": "short", "shift": SHORTAGES[kind], "x": 4 * MIB, "y": size, "z": blocks, "touch": PAGES}
+def _shortages(size: int, blocks: int) -> list[Op]:
+    """More blocks than fit into what is left."""
+    each = {"op": "short", "x": 4 * MIB, "y": size, "z": blocks, "touch": PAGES}
+    return [{**each, "shift": kind, "how": HOWS[how]} for how in ("malloc", "calloc") for kind in SHORTAGES.values()]
 
 
 def _refuse(size: int) -> Op:
@@ -37,9 +39,9 @@ TRIALS: dict[str, Program] = {
     "busy, large": _rounds(1, {**_busy(20 * KIB, 100 * KIB, 2, 4), "touch": PAGES}),
     "exits, small": _rounds(3, _exits(24, 1000, 12, 100)),
     "exits, large": _rounds(3, _exits(16, 300 * KIB, 4, 24)),
-    "short, small": _rounds(2, *(_short(kind, 1000, 1000) for kind in SHORTAGES)),
-    "short, runs": _rounds(2, *(_short(kind, 48 * KIB, 200) for kind in SHORTAGES)),
-    "short, large": _rounds(2, *(_short(kind, 3 * MIB, 6) for kind in SHORTAGES)),
+    "short, small": _rounds(2, *_shortages(1000, 8000)),
+    "short, runs": _rounds(2, *_shortages(48 * KIB, 200)),
+    "short, large": _rounds(2, *_shortages(3 * MIB, 6)),
     "refuse": _rounds(1, *(_refuse(size) for size in (24, 5000, 100_000, 3 * MIB))),
     "crash, small": _rounds(1, *(op for size in (24, 100, 1000) for op in _crashes(size))),
     "crash, large": _rounds(1, *(op for size in (5000, 50_000, 300_000, 3 * MIB) for op in _crashes(size))),

@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -16,8 +17,11 @@
 
 /* KEPT: blocks of a busy thread that stay, and as many that come and go. */
 enum { MOST_TEAM = 16, STRIDE = 1024 /* slots from thread to thread */, KEPT = 48, CHILD_SECONDS = 30, PASSES = 3 };
-/* Refills after which hakmem has taken over the heap of a thread that did not survive a fork. */
-enum { REFILLS = 80, REFILL_BYTES = 64 << 10 };
+/* Refills after which hakmem has taken over the heap of a thread that did not survive a fork. The hardened profile does
+ * so only in refills of small blocks, and each fetches two blocks of this size. */
+enum { REFILLS = 80, RUN_BYTES = 64 << 10, SMALL_BYTES = 5000, SMALL_BLOCKS = 2 };
+/* Address space with which an allocator can grow, beside what it was asked for. */
+enum { ROOM_TO_GROW = 32 << 20 };
 
 struct member {
   pthread_t id;
@@ -87,12 +91,11 @@ static void check_kept(const struct member *team, int members, const struct op *
   }
 }
 
-/* Blocks that no bin holds: each takes a refill. They stay until the process ends. */
+/* The blocks stay until the process ends, so no bin has one for the next request. */
 static void provoke_refills(int64_t refills) {
-  for (int64_t i = 0; i < refills; i++) {
-    if (hak_malloc(REFILL_BYTES) == NULL) {
-      return;
-    }
+  for (int64_t i = 0; i < refills && hak_malloc(RUN_BYTES) != NULL; i++) {
+  }
+  for (int64_t i = 0; i < refills * SMALL_BLOCKS && hak_malloc(SMALL_BYTES) != NULL; i++) {
   }
 }
 
@@ -194,12 +197,16 @@ void exits(struct context *context, const struct op *op) {
   empty_all(team, members, op, op->z);
 }
 
+static void fill_with_most(struct context *context, const struct op *op, struct slot *slot) {
+  slot_fill(context, slot, op->how, (size_t)op->y, op->touch);
+}
+
 /* Number of the z blocks, of `step` only every one, that could be allocated before the first refusal. */
 static int64_t fill_until_refused(struct context *context, const struct op *op, int64_t step) {
   int64_t i = 0;
   for (; i < op->z; i += step) {
     struct slot *slot = slot_at(context, op, i);
-    slot_fill(context, slot, op->how, (size_t)op->y, op->touch);
+    fill_with_most(context, op, slot);
     if (slot->block == NULL) {
       break;
     }
@@ -213,13 +220,44 @@ static void empty(struct context *context, const struct op *op, int64_t step) {
   }
 }
 
-/* What was freed can be allocated again while nothing more is to be had. */
+static void check_all(struct context *context, const struct op *op) {
+  for (int64_t i = 0; i < op->z; i++) {
+    slot_check(slot_at(context, op, i));
+  }
+}
+
+/* What was freed can be allocated again while nothing more is to be had. No block lies in another one. */
 static void use_up(struct context *context, const struct op *op) {
   bool several = fill_until_refused(context, op, 1) > 1;
+  check_all(context, op);
   empty(context, op, 2);
   if (fill_until_refused(context, op, 2) == 0 && several) {
     fail("freed memory serves no request of the same size");
   }
+  check_all(context, op);
+}
+
+static bool could_map(size_t bytes) {
+  long address = syscall(SYS_mmap, NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return address != -1 && syscall(SYS_munmap, address, bytes) == 0;
+}
+
+/* The limit is gone: of the blocks that were refused, all of the others being live, one at least can be allocated. */
+static void fill_rest(struct context *context, const struct op *op) {
+  int64_t missing = 0, filled = 0;
+  bool could = could_map((size_t)op->y + ROOM_TO_GROW);
+  for (int64_t i = 0; i < op->z; i++) {
+    struct slot *slot = slot_at(context, op, i);
+    if (slot->block == NULL) {
+      missing++;
+      fill_with_most(context, op, slot);
+      filled += slot->block != NULL;
+    }
+  }
+  if (could && missing > 0 && filled == 0) {
+    fail("memory stays short after its limit is gone");
+  }
+  check_all(context, op);
 }
 
 static void deny_memory(void) {
@@ -276,9 +314,10 @@ void fall_short(struct context *context, const struct op *op) {
   setrlimit(RLIMIT_AS, &tight);
   use_up(context, op);
   setrlimit(RLIMIT_AS, &limit);
+  fill_rest(context, op);
   empty(context, op, 1);
   if (fill_until_refused(context, op, op->z) == 0) {
-    fail("memory stays short after its limit is gone");
+    fail("freed memory serves no request after its limit is gone");
   }
   empty(context, op, 1);
 }
