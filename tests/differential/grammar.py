@@ -30,7 +30,6 @@ MOST_TOUCHED = 128 * MIB
 MOST_UNTOUCHED = 16 * GIB
 MIN_ROUNDS, MAX_ROUNDS = 16, 512
 LEAST_TRIALS, MOST_TRIALS = 3, 32
-MOST_SHORT = 8000  # blocks of a shortage
 
 SMALL = [16, 24, 64, 100, 256, 512, 1000, 1 * KIB, 2 * KIB, 3 * KIB, 4 * KIB]
 MIDDLE = [6 * KIB, 8 * KIB, 16 * KIB, 32 * KIB, 33 * KIB, 34295, 48 * KIB, 64 * KIB, 100_000, 128 * KIB, 256 * KIB]
@@ -194,8 +193,7 @@ def trials(draw: st.DrawFn, _region: int = 0) -> list[Op]:
     if name == "short":
         room = draw(_pick(4 * MIB, MIB, 16 * MIB, 64 * MIB))
         shift = draw(st.sampled_from(list(SHORTAGES.values())))
-        blocks = min(MOST_SHORT, 2 * room // low + 4)  # more than fit
-        return [{"op": name, "shift": shift, "x": room, "y": low, "z": blocks, "how": how, "touch": touch}]
+        return [{"op": name, "shift": shift, "x": room, "y": low, "z": 1000, "how": how, "touch": touch}]
     high = max(low, draw(sizes(most=4 * low)))
     each = {"x": low, "y": high, "how": how, "touch": touch}
     if name == "busy":
