@@ -23,6 +23,7 @@ NOTHING = "no measurable change"
 MEAN_OF = "mean of "
 UNKNOWN = "–"
 NAMED = 4
+LEAVES = " is left out: "  # between a candidate and the reason
 BESIDE = ("wall", "cpu", "tree-cpu", "rss", "pss", "tree-memory")  # metrics that a headline on another one may mention
 
 Record = Mapping[str, Any]
@@ -46,6 +47,18 @@ def listed(parts: Sequence[str]) -> str:
     """The first few parts as text: one, two, three, four and 2 more."""
     shown = list(parts[:NAMED]) + ([f"{len(parts) - NAMED} more"] if len(parts) > NAMED else [])
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def left_out(texts: Sequence[str]) -> list[str]:
+    """One line for all candidates that are left out for the same reason."""
+    names: dict[str, list[str]] = {}
+    for text in texts:
+        name, _, why = text.partition(LEAVES)
+        names.setdefault(why or text, []).append(name)
+    return [
+        found[0] if why == found[0] else f"{listed(found)} {'is' if len(found) == 1 else 'are'} left out: {why}"
+        for why, found in names.items()
+    ]
 
 
 def places(low: Any, high: Any) -> int | None:

@@ -58,7 +58,7 @@ def choose(
     """The schedule for a spec, from the trials of its arms. written: files named by the command that a trial changed;
     possible: the kind and its runner can run arms together. Raises LabError where what is asked for cannot be."""
     if spec.schedule == schedule.TOGETHER and not possible:
-        raise LabError(f"schedule: the sides of hak {spec.kind} cannot run together")
+        raise LabError(f"schedule: the sides of a run of the kind '{spec.kind}' cannot run together")
     if spec.schedule == schedule.ONE_BY_ONE or not possible:
         return Chosen(schedule.ONE_BY_ONE)
     peaks_kib = sum(trial["rss_peak_kib"] or 0 for trial in trials)

@@ -69,7 +69,7 @@ def test_what_keeps_the_sides_apart(chosen, trial, keys, why):
 def test_the_schedule_can_be_asked_for(chosen):
     assert chosen(schedule=ONE_BY_ONE).name == ONE_BY_ONE
     assert chosen({"processors": 3.0}, schedule=TOGETHER).name == TOGETHER
-    with pytest.raises(LabError, match="hak compare cannot run together"):
+    with pytest.raises(LabError, match="cannot run together"):
         chosen(schedule=TOGETHER, possible=False)
 
 

@@ -390,10 +390,10 @@ def test_one_that_is_stopped_or_is_none_is_refused(here, path, until):
 
 
 def test_one_with_files_of_its_own_is_refused(here, path, tmp_path):
-    mount = ["unshare", "-rm", "sh", "-c", "mount -t tmpfs none /tmp && echo going && exec sleep 600"]
+    mount = ["unshare", "-rm", "sh", "-c", "mount -t tmpfs none /tmp && echo going && read -r _"]
     if subprocess.run([*mount[:4], "mount -t tmpfs none /tmp"], capture_output=True, check=False).returncode:
         pytest.skip("this user can mount nothing")
-    with running(*mount) as other:
+    with running(*mount, stdin=subprocess.PIPE) as other:
         answer = here("record", "-o", path, str(other.pid))
         assert answer.status == 2
         assert "files of its own" in answer.message()

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hakmem_lab.errors import LabError, Stopped
-from hakmem_lab.judge import planning
+from hakmem_lab.judge import planning, words
 from hakmem_lab.judge.statistics.plan import Plan, planned_looks
 from hakmem_lab.kinds.ab import check_blocks, of_pair, run_until_settled
 from hakmem_lab.kinds.tune import result, search
@@ -55,10 +55,10 @@ class TuneSession(Session[Spec]):
     def begin(self, folder: Path, source: str, blocks: tuple[int, int]) -> None:
         """Raises LabError, with nothing stored, where the default or all candidates cannot be measured."""
         super().begin(folder, source, blocks)
-        left_out = {name: f"{name}{result.LEAVES}{why}" for name, why in self.left_out.items()}
+        left_out = {name: f"{name}{words.LEAVES}{why}" for name, why in self.left_out.items()}
         for name, text in left_out.items():
             self.event(result.LEFT_OUT, text, arm=name)
-        for text in result.together([*left_out.values()]):
+        for text in words.left_out([*left_out.values()]):
             self.progress.say(text)
         for text in self.notes:
             self.tell(result.NOTE, text)

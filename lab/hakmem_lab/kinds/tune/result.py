@@ -20,7 +20,6 @@ from hakmem_lab.store.query import Blocks, events, finished_blocks
 LEFT_OUT, GONE, NOTE, ASKED = "left-out", "gone", "note", "asked"
 BROUGHT, BROKE, OVER = "brought", "broke", "over"
 SELECT, CONFIRM = "select", "confirm"
-LEAVES = " is left out: "  # between a candidate and the reason, in the text of a LEFT_OUT
 _ESCAPED = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r", "%": "%%"}
 UNLOADED = ("default", "glibc")  # allocators that need no preload
 
@@ -66,18 +65,6 @@ def shell(variables: Mapping[str, str], command: Sequence[str], gone: Sequence[s
     without = " ".join(["env", *(f"-u {name}" for name in gone)]) if gone else ""
     words = [without, *(f"{name}={shlex.quote(value)}" for name, value in variables.items()), shlex.join(command)]
     return " ".join(word for word in words if word)
-
-
-def together(texts: Sequence[str]) -> list[str]:
-    """One line for all candidates that are left out for the same reason."""
-    names: dict[str, list[str]] = {}
-    for text in texts:
-        name, _, why = text.partition(LEAVES)
-        names.setdefault(why or text, []).append(name)
-    return [
-        found[0] if why == found[0] else f"{words.listed(found)} {'is' if len(found) == 1 else 'are'} left out: {why}"
-        for why, found in names.items()
-    ]
 
 
 def aim_of(header: dict) -> search.Aim:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from hakmem_lab.kinds.tune.result import together
+from hakmem_lab.judge import words
 from hakmem_lab.show.terminal import filled
 
 Record = dict[str, Any]
@@ -44,4 +44,4 @@ def tables(result: Record) -> Iterator:
 def notes(result: Record) -> list[str]:
     """What the search did not try, a line for each reason, and what else is to be known about it."""
     tune = result.get("tune") or {"left_out": [], "notes": []}
-    return [*together(tune["left_out"]), *tune["notes"]]
+    return [*words.left_out(tune["left_out"]), *tune["notes"]]
