@@ -25,7 +25,9 @@ HAK_EXPORT HAK_ENTRY void free(void *block) {
 #define FORWARD(type, name, parameters, ...) FORWARD_AS(name, type, name, parameters, __VA_ARGS__)
 #define FORWARD_AS(alias, type, name, parameters, ...) \
   HAK_EXPORT type alias parameters; \
-  HAK_EXPORT type alias parameters { return hak_##name(__VA_ARGS__); }
+  HAK_EXPORT type alias parameters { \
+    return hak_##name(__VA_ARGS__); \
+  }
 FORWARD(void *, calloc, (size_t count, size_t bytes), count, bytes)
 FORWARD(void *, realloc, (void *block, size_t bytes), block, bytes)
 FORWARD(void *, reallocarray, (void *block, size_t count, size_t bytes), block, count, bytes)

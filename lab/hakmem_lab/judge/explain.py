@@ -198,8 +198,8 @@ def _shown(result: Record, row: Record, found: Change, treatment: str, control: 
     if costs and found.sure > 0:
         said += f", but at the price of {' and '.join(costs)}"
     elif found.sure:
-        said = _but(said, beside(result, row, -found.sure))
-    sure_of = _with(row.get("level"))
+        said = words.but(said, beside(result, row, -found.sure))
+    sure_of = words.at_level(row.get("level"))
     parts = [f"{'Surely' if found.sure else 'Perhaps'} {found.between}{sure_of}"] if found.between else []
     if finite(result.get("margin")) is not None and found.sure:
         matters = f"at least the {margin_text(result)} that matters"
@@ -219,18 +219,13 @@ def _beyond(result: Record, row: Record) -> bool:
     return min(ends, default=0.0) >= result["margin"]
 
 
-def _with(level: Any) -> str:
-    known = finite(level)
-    return f", {words.confidence(known)}" if known is not None else ""
-
-
 def _alike(result: Record, row: Record, found: Change, treatment: str, control: str) -> Said:
     """NEUTRAL. It has the same error rate as other verdicts, although it rests on a narrower interval than shown."""
     like = f"as fast as {control}" if found.style.speed else f"level with {control} in {found.style.noun}"
-    parts = [f"Any difference is smaller than the {margin_text(result)} that matters{_with(row.get('level'))}"]
+    parts = [f"Any difference is smaller than the {margin_text(result)} that matters{words.at_level(row.get('level'))}"]
     parts += [f"but {name} got worse by more than is tolerated" for name in _rail_names(result, row, "failed")]
     parts += _by_the_mean(result, row)
-    return _but(f"{treatment} is {like}, within {margin_text(result)}", beside(result, row), "surely "), parts
+    return words.but(f"{treatment} is {like}, within {margin_text(result)}", beside(result, row), "surely "), parts
 
 
 def _open(result: Record, row: Record, found: Change, treatment: str, control: str) -> Said:
@@ -246,7 +241,7 @@ def _open(result: Record, row: Record, found: Change, treatment: str, control: s
         how = f"{treatment} is {found.between} against {control}"
         other = f"{found.style.noun} is {found.between} with {treatment} than with {control}"
         said += f": {how if found.style.speed else other}"
-    return _but(said, beside(result, row), "surely "), [_why_open(result, row, found), *unclear]
+    return words.but(said, beside(result, row), "surely "), [_why_open(result, row, found), *unclear]
 
 
 def _why_open(result: Record, row: Record, found: Change) -> str:
@@ -298,10 +293,6 @@ def beside(result: Record, row: Record, side: int = 0) -> list[str]:
         if max(estimate, 1 / (1 + estimate) - 1) >= margin and (change := words.change(other, other["metric"])):
             found.append((-way, change.text))
     return [text for _, text in sorted(found, key=lambda pair: pair[0])]
-
-
-def _but(text: str, besides: Sequence[str], how: str = "") -> str:
-    return f"{text}, but {how}{' and '.join(besides)}" if besides else text
 
 
 def _usually(result: Record, row: Record, found: Change, treatment: str, control: str) -> str:
@@ -365,7 +356,7 @@ def _several(result: Record, rows: Sequence[Record]) -> Said:
     level = [(str(row.get("treatment")), beside(result, row)) for row in kept if row.get("verdict") == "NEUTRAL"]
     plain = [name for name, besides in level if not besides]
     parts += [f"{listed(plain)} level"] if plain else []
-    parts += [_but(f"{name} level", besides, "surely ") for name, besides in level if besides]
+    parts += [words.but(f"{name} level", besides, "surely ") for name, besides in level if besides]
     undecided = _undecided(result, kept)
     if undecided:  # the reasons name them
         parts.append(f"{len(undecided)} not decided" if parts or failed else f"none of {len(undecided)} sides decided")
@@ -381,7 +372,7 @@ def _sized(result: Record, row: Record) -> str:
     text = f"{row.get('treatment')} {found.short if found else words.UNKNOWN}"
     if broken and row.get("vetoed_by"):
         return f"{text}, but {' and '.join(broken)} got worse, beyond what is tolerated"
-    return _but(text, beside(result, row, -words.sure(row)) if words.sure(row) else [])
+    return words.but(text, beside(result, row, -words.sure(row)) if words.sure(row) else [])
 
 
 def _undecided(result: Record, rows: Sequence[Record]) -> list[str]:
@@ -391,7 +382,7 @@ def _undecided(result: Record, rows: Sequence[Record]) -> list[str]:
         found = change_of(result, row) if row.get("verdict") == "INCONCLUSIVE" else None
         if found is not None:
             doubts = _doubts(result, row, found)
-            told = _but(found.told(), doubts) if found.between else _why_open(result, row, found)
+            told = words.but(found.told(), doubts) if found.between else _why_open(result, row, found)
             besides = " and ".join(beside(result, row))
             sure = f", {'and' if doubts else 'but'} surely {besides}" if besides else ""
             parts.append(f"{row.get('treatment')} ({told}{sure})")

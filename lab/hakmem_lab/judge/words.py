@@ -49,6 +49,15 @@ def listed(parts: Sequence[str]) -> str:
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
+def but(text: str, besides: Sequence[str], how: str = "") -> str:
+    return f"{text}, but {how}{' and '.join(besides)}" if besides else text
+
+
+def at_level(level: Any) -> str:
+    known = finite(level)
+    return f", {confidence(known)}" if known is not None else ""
+
+
 def left_out(texts: Sequence[str]) -> list[str]:
     """One line for all candidates that are left out for the same reason."""
     names: dict[str, list[str]] = {}
