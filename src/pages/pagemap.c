@@ -70,7 +70,7 @@ static void set_in_span(hak_leaf_t *leaf, size_t first, size_t count, hak_chunk_
     atomic_store_explicit(span, chunk, memory_order_release);
     return;
   }
-  leaf->entered[first / HAK_SPAN_CHUNKS] = true;
+  atomic_store_explicit(&leaf->entered[first / HAK_SPAN_CHUNKS], true, memory_order_relaxed);
   hak_chunk_t *whole = entry(span);
   for (size_t i = 0; i < HAK_SPAN_CHUNKS && !is_none(whole); i++) {
     atomic_store_explicit(&all[i], whole, memory_order_relaxed);
@@ -250,7 +250,7 @@ bool hak_pagemap_cover(const char *base, size_t bytes) {
 
 static hak_chunk_t *next_in(hak_leaf_t *leaf, size_t from) {
   for (size_t i = from; i < HAK_LEAF_CHUNKS; i++) {
-    if (!leaf->entered[i / HAK_SPAN_CHUNKS]) {
+    if (!atomic_load_explicit(&leaf->entered[i / HAK_SPAN_CHUNKS], memory_order_relaxed)) {
       i |= HAK_SPAN_CHUNKS - 1;
       continue;
     }

@@ -32,7 +32,7 @@ typedef struct hak_leaf {
   _Atomic(hak_chunk_t *) chunks[HAK_LEAF_CHUNKS];
   _Atomic uint8_t pieces[HAK_LEAF_PIECES];
   _Atomic(hak_chunk_t *) spans[HAK_LEAF_CHUNKS / HAK_SPAN_CHUNKS];
-  bool entered[HAK_LEAF_CHUNKS / HAK_SPAN_CHUNKS]; /* under the arena's lock */
+  _Atomic bool entered[HAK_LEAF_CHUNKS / HAK_SPAN_CHUNKS]; /* for sliced chunks set under the arena's lock */
   _Atomic uint32_t attempts; /* counts the attempts to make pieces writable; waiting threads sleep on it */
 } hak_leaf_t;
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from hakmem_lab.judge import words
 from hakmem_lab.judge.explain import explain
 from hakmem_lab.judge.statistics.plan import Plan
 from hakmem_lab.judge.statistics.verdict import decide
@@ -76,10 +77,8 @@ def test_comparisons_stand_by_side_and_names_on_one_line():
 
 
 def test_candidates_left_out_for_one_reason_are_one_line():
-    from hakmem_lab.kinds.tune.result import together
-
     texts = [f"c{n} is left out: the budget had no time to try it" for n in range(12)]
-    assert together([*texts, "d is left out: it failed", "e failed too often"]) == [
+    assert words.left_out([*texts, "d is left out: it failed", "e failed too often"]) == [
         "c0, c1, c2, c3 and 8 more are left out: the budget had no time to try it",
         "d is left out: it failed",
         "e failed too often",
