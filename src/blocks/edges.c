@@ -30,7 +30,8 @@ static bool are_zeros(const char *from, bool small) {
   }
   if (cls != HAK_CLASS_NONE && cls < HAK_RUN_FIRST) { /* the last block of a slab, if it was never handed out */
     const hak_slab_t *slab = hak_slab_at(from);
-    return !is_unused(slab, from, small) || hak_is_zero(from, bytes) ||
+    bool made = atomic_load_explicit(&slab->cls, memory_order_acquire) == cls; /* pairs with make_slab */
+    return !made || !is_unused(slab, from, small) || hak_is_zero(from, bytes) ||
            !is_unused(slab, from, small); /* handed out meanwhile */
   }
   if (small) {

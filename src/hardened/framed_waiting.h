@@ -7,7 +7,7 @@
 
 /* Let a run of the class wait. Returns the block that has no place any more; NULL: there is none. */
 char *hak_framed_put(uint32_t cls, char *block);
-/* A block that no longer waits in order. NULL: there is none. */
+/* A block that has waited in order, drawn at random. NULL: none is ready. */
 char *hak_framed_take_ready(uint32_t cls);
 
 /* All places of all classes. */

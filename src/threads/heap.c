@@ -227,7 +227,9 @@ static hak_heap_t *acquire(void) {
   heap = heap ? heap : make_heap();
   if (heap) {
     if (!parked) {
+      hak_lock(&hak_heaps_lock); /* statistics may read the heap, which another thread had */
       hak_cache_open(heap);
+      hak_unlock(&hak_heaps_lock);
     }
     hak_heap = heap; /* a signal handler may fork from here on; and pthread_setspecific may allocate */
     heap->thread = hak_os_thread_id();
