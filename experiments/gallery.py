@@ -1,4 +1,4 @@
-"""Writes docs/gallery: a page for each row of the gallery, and an index. All text is generated from the raw data.
+"""Writes results/gallery: a page for each row of the gallery, and an index. All text is generated from the raw data.
 
 The raw data are those of the row's last published run. `programs.toml` beside them has the versions of the programs.
 """
@@ -31,12 +31,12 @@ INDEX_TOP = """\
 Each program runs on ten allocators or settings: glibc, hakmem with two of its profiles, and seven others. Its
 page names their releases. They are configured as their documentation suggests ([peers](../../bench/peers/README.md); if
 yours is configured wrongly, correct its row). Where one thread is busy, all ten run at once on one processor. Servers
-and programs of several threads run [one by one](../lab/schedules.md), so their time is mostly undecided on a busy
-machine. Memory is that of runs one by one. The intervals of one measure hold for all ten at once, at 95 %. A difference
-that is certainly below 5 % counts as the same. A cell is undecided where the interval includes no change and is wider
-than ± 5 %: the number is half its width. The programs that hakmem loses come first. Figures are of the machine and the
-day that a page names; its warnings say what else that machine did. Time is processor time, of the server where there is
-one.
+and programs of several threads run [one by one](../../docs/lab/schedules.md), so their time is mostly undecided on a
+busy machine. Memory is that of runs one by one. The intervals of one measure hold for all ten at once, at 95 %. A
+difference that is certainly below 5 % counts as the same. A cell is undecided where the interval includes no change and
+is wider than ± 5 %: the number is half its width. The programs that hakmem loses come first. Figures are of the machine
+and the day that a page names; its warnings say what else that machine did. Time is processor time, of the server where
+there is one.
 
 ![Time and peak memory of every program, as multiples of glibc](overview.svg)
 
@@ -47,7 +47,7 @@ hak bench gallery                                                   # the findin
 ```
 
 [experiments/gallery.toml](../../experiments/gallery.toml) has the commands. The method is that of
-[hak suite](../lab/howto-suite.md).
+[hak suite](../../docs/lab/howto-suite.md).
 """
 INDEX_HEADS = ["program", "measure", "hakmem against glibc", "surely better than hakmem", "surely worse than hakmem"]
 
@@ -228,7 +228,7 @@ def renew(words: list[str]) -> None:
             print(f"gallery: row '{key}' could not be measured", file=sys.stderr)
             continue
         publish(key, Store(default_folder()).find("last"))
-        print(f"gallery: {key}: docs/gallery/{key}.md", flush=True)
+        print(f"gallery: {key}: results/gallery/{key}.md", flush=True)
 
 
 def main() -> None:

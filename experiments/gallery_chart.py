@@ -1,4 +1,4 @@
-"""The charts of the gallery: docs/gallery/overview.svg for README.md, and a narrow one for each question of the site.
+"""The charts of the gallery: results/gallery/overview.svg for README.md, and one for each question of the site.
 
 Also writes the sentences that README.md and the site quote, from the same rows.
 """

@@ -1,4 +1,4 @@
-"""Writes an experiment's page in docs/experiments: question, verdict, interval, picture, raw data, conclusion.
+"""Writes an experiment's page in results/experiments: question, verdict, interval, picture, raw data, conclusion.
 
 Everything is generated from the stored run, except the section "Conclusion", which a person writes; it is kept when
 the page is generated again. The same holds for the first cell of the row in the index. `--all` generates every page
@@ -22,7 +22,7 @@ from hakmem_lab.show import report
 from hakmem_lab.store.runs import RunFile, Store, default_folder
 
 SPECS = Path(__file__).resolve().parent
-PAGES = Path("docs/experiments")
+PAGES = Path("results/experiments")
 INDEX = PAGES / "README.md"
 CONCLUSION = "## Conclusion\n"
 
@@ -98,7 +98,7 @@ def page(name: str, header: dict, result: dict, conclusion: str) -> str:
         f"Blocks: {result['blocks']}; {header['created'][:10]}, {where}. Spec: "
         f"[`experiments/{name}.toml`](../../experiments/{name}.toml), `hak {command} experiments/{name}.toml`. "
         f"Raw data: [`data/{name}.jsonl.gz`](data/{name}.jsonl.gz), to be read with "
-        f"`hak runs show docs/experiments/data/{name}.jsonl.gz`.",
+        f"`hak runs show results/experiments/data/{name}.jsonl.gz`.",
         "",
         CONCLUSION + conclusion,
     ]

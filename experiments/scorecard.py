@@ -1,7 +1,8 @@
-"""Writes the scorecard's figures in docs/measured: experiments/scorecard.py publish [RUN] | pages.
+"""Writes the scorecard's figures in results/measured: experiments/scorecard.py publish [RUN] | pages.
 
-`publish` stores a run of `hak bench scorecard` as docs/measured/scorecard.jsonl.gz. Both commands generate from these
-raw data the table of all rows, the two tables in docs/measured.md, and the chart. The text around the tables is kept.
+`publish` stores a run of `hak bench scorecard` as results/measured/scorecard.jsonl.gz. From these raw data, both
+commands generate the table of all rows, the two tables in results/scorecard.md, and the chart. The text around the
+tables is kept.
 """
 
 import csv
@@ -19,7 +20,7 @@ from hakmem_lab.errors import LabError
 from hakmem_lab.store.runs import RunFile, Store, default_folder
 
 FOLDER = scorecard_chart.FOLDER
-PAGE, DATA, TABLE = FOLDER.parent / "measured.md", FOLDER / "scorecard.jsonl.gz", FOLDER / "scorecard.csv"
+PAGE, DATA, TABLE = FOLDER.parent / "scorecard.md", FOLDER / "scorecard.jsonl.gz", FOLDER / "scorecard.csv"
 LOSSES = ("workload", "time, × the best", "peak RSS, × the leanest")
 MEANS = ("allocator", "time", "its worst row", "peak RSS")
 LOST = 1.01

@@ -1,4 +1,4 @@
-"""Draws each table of docs/measured as a chart, docs/measured/NAME.svg, with losses first.
+"""Draws each table of results/measured as a chart, results/measured/NAME.svg, with losses first.
 
 A dot is hakmem's time or peak memory as a multiple of the best other allocator in that row. A line is the interval.
 """
@@ -12,7 +12,7 @@ from panels import Panels
 from hakmem_lab.show.report import svg
 from hakmem_lab.show.report.model import Table
 
-FOLDER = Path(__file__).resolve().parents[1] / "docs" / "measured"
+FOLDER = Path(__file__).resolve().parents[1] / "results" / "measured"
 TITLES = {
     "scorecard": "The scorecard on two processors, as multiples of the best of the others",
     "sixteen": "Sixteen threads on sixteen processors, as multiples of the best of the others",

@@ -54,13 +54,18 @@ NAVIGATION = {
     "Risks and limits": "docs/risks.md",
     "Security": "SECURITY.md",
     "Platforms": "docs/platforms.md",
-    "Gallery": "docs/gallery",
-    "Benchmarks": {
-        "Method and scorecard": "docs/measured.md",
-        "Short programs": "docs/starts.md",
+    "Results": {
+        "Overview": "results/README.md",
         "Bias": "docs/bias.md",
+        "Scorecard": "results/scorecard.md",
+        "Short programs": "results/starts.md",
+        "Gallery": "results/gallery",
         "Configuration of the others": "bench/peers/README.md",
-        "Experiments": "docs/experiments/README.md",
+        "Experiments with raw data": "results/experiments",
+        "Every idea": "docs/experiments/README.md",
+        "Numbers of retention": "results/retention_numbers.md",
+        "Heap profiles": "results/heap_profiles.md",
+        "Rising sizes": "results/rising_sizes.md",
     },
     "Inside": {
         "Design": "docs/design.md",

@@ -67,7 +67,7 @@ def page(rows: list[Row], folder: Path) -> str:
 
 
 def table_row(row: Row) -> str:
-    name = f'<th scope="row"><a href="docs/gallery/{row.key}.html">{html.escape(row.title)}</a></th>'
+    name = f'<th scope="row"><a href="results/gallery/{row.key}.html">{html.escape(row.title)}</a></th>'
     cells = [cell(row, measure, head) for measure, head in zip(row.measures, HEADS[1:], strict=False)]
     return f"<tr>{name}{''.join(cells)}{'<td></td>' * (len(HEADS) - 1 - len(cells))}</tr>"
 

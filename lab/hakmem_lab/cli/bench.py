@@ -112,7 +112,7 @@ def _show_gallery() -> None:
     left = [key for key in gallery.names() if key not in {row.key for row in found}]
     if left:
         print(f"\nNot measured yet: {', '.join(left)}.")
-    print("\nhak bench NAME measures one here; how, and all figures: docs/gallery/README.md")
+    print("\nhak bench NAME measures one here; how, and all figures: results/gallery/README.md")
 
 
 def register(app: typer.Typer) -> None:

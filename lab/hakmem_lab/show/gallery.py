@@ -1,6 +1,6 @@
 """The gallery: the published results of every program, with those that hakmem loses first.
 
-A row is a workload of experiments/gallery.toml. Its run, a suite of only that workload, is in docs/gallery/data.
+A row is a workload of experiments/gallery.toml. Its run, a suite of only that workload, is in results/gallery/data.
 """
 
 import math
@@ -21,7 +21,7 @@ from hakmem_lab.show.numbers import finite
 from hakmem_lab.store.runs import RunFile
 
 SPEC = Path("experiments") / "gallery.toml"
-PAGES = Path("docs") / "gallery"
+PAGES = Path("results") / "gallery"
 WIDE = 0.05  # half of an interval beyond which it tells nothing, unless it holds a change
 LOST, BEHIND, AHEAD, ALIKE, UNDECIDED = STANDINGS = (
     "hakmem is surely worse than glibc in something",

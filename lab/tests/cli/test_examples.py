@@ -93,7 +93,7 @@ def checkout(tmp_path, monkeypatch):
     """A checkout after `make`, with the files that the examples name by placeholders."""
     top = tmp_path / "clone"
     top.mkdir()
-    for name in ("include", "src", "bench", "docs", "experiments", "build"):
+    for name in ("include", "src", "bench", "docs", "results", "experiments", "build"):
         (top / name).symlink_to(ROOT / name)
     shutil.copy2("/usr/bin/perl", top / "program")
     (top / "args").write_text("my %h; $h{$_} = 'x' x ($_ % 300) for 1..40000; print scalar(keys %h), qq(\\n);\n")

@@ -142,7 +142,7 @@ def fresh(tmp_path, monkeypatch, bare):
     """A clone after `make`: the library is built, but no programs and no other allocators."""
     top = tmp_path / "clone"
     shutil.copytree(ROOT / "experiments", top / "experiments")
-    for folder in ("include", "src", "bench", "docs"):
+    for folder in ("include", "src", "bench", "docs", "results"):
         (top / folder).symlink_to(ROOT / folder)
     library = project.release_library(ROOT)
     copy = top / library.relative_to(ROOT)

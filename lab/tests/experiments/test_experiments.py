@@ -11,7 +11,7 @@ from hakmem_lab.plan.spec import NAMING
 from hakmem_lab.store.runs import RunFile
 
 ROOT = Path(__file__).resolve().parents[3]
-PAGES = ROOT / "docs" / "experiments"
+PAGES = ROOT / "results" / "experiments"
 SPECS = sorted((ROOT / "experiments").glob("*.toml"))
 sys.path.insert(0, str(ROOT / "experiments"))
 import publish  # noqa: E402  (a script in the specs' folder, not a module of the package)

@@ -15,7 +15,7 @@ from hakmem_lab.show.gallery import AHEAD, ALIKE, BEHIND, LOST, UNDECIDED, Measu
 from hakmem_lab.store.runs import RunFile
 
 ROOT = Path(__file__).resolve().parents[3]
-PAGES = ROOT / "docs" / "gallery"
+PAGES = ROOT / "results" / "gallery"
 SPEC = kinds.load_spec(ROOT / gallery.SPEC)
 MEASURED = sorted(path.name.removesuffix(".jsonl.gz") for path in (PAGES / "data").glob("*.jsonl.gz"))
 

@@ -1,4 +1,4 @@
-"""The charts of docs/measured.md match the tables in docs/measured, and the page names every row that hakmem loses."""
+"""The charts of results/scorecard.md match the tables in results/measured, and the page names every row hakmem loses."""
 
 import sys
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-PAGE = (ROOT / "docs" / "measured.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "results" / "scorecard.md").read_text(encoding="utf-8")
 MAX_WORDS = 1200
 
 

@@ -89,7 +89,7 @@ OF_OTHERS = {"half", "target"}
 def _named():
     """(file, target) for every `make TARGET` in the documents, except in records of the past."""
     files = subprocess.run(
-        ["git", "-C", ROOT, "ls-files", "*.md", "docs/man", ":!CHANGELOG.md", ":!docs/experiments"],
+        ["git", "-C", ROOT, "ls-files", "*.md", "docs/man", ":!CHANGELOG.md", ":!docs/experiments", ":!results"],
         capture_output=True, text=True, check=True,
     ).stdout.split()  # fmt: skip
     for name in files:

@@ -9,7 +9,7 @@ from hakmem_lab import kinds
 from hakmem_lab.store.runs import RunFile, plain
 
 sys.path.insert(0, str(Path(__file__).parent))
-DATA = Path(__file__).resolve().parents[3] / "docs" / "experiments" / "data"
+DATA = Path(__file__).resolve().parents[3] / "results" / "experiments" / "data"
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ import pytest
 import hakmem_lab
 from hakmem_lab.store.query import COLUMNS
 
-DATA = Path(__file__).resolve().parents[3] / "docs" / "experiments" / "data"
+DATA = Path(__file__).resolve().parents[3] / "results" / "experiments" / "data"
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ for name in ("index.html", "404.html"):
     (site / name).write_text('<script src="https://unpkg.com/iframe-worker/shim"></script>')
 """
 # A path in the repository without variables.
-FOLDERS = "bench|docs|experiments|include|lab|packaging|scripts|src"
+FOLDERS = "bench|docs|experiments|include|lab|packaging|results|scripts|src"
 NAMED = re.compile(rf"(?<![\w./$}}-])(?:{FOLDERS})/[\w./-]*\w(?!\w|[./-]*[\w$*])")
 OTHERS = {"lab/tests/__pycache__", "packaging/abi/libhakmem.so.0-ARCH.abi"}
 

@@ -221,7 +221,7 @@ def _with_head(text: str, key: str, title: str, description: str) -> str:
 
 
 def document(svg: str) -> str:
-    """An inlined `<svg>` as a standalone file: with a size, its own colours for light and dark, and a background."""
+    """An inlined `<svg>` as a file of one line: with a size, colours for light and dark, and a background."""
     box = re.search(r'viewBox="([^"]*)"', svg)
     if box is None:
         raise ValueError("the picture has no viewBox")
@@ -236,9 +236,8 @@ def document(svg: str) -> str:
     opening = opening.replace("<svg ", f'<svg width="{float(width) * 1.5:.0f}" height="{float(height) * 1.5:.0f}" ', 1)
     title_end = rest.index("</desc>") + len("</desc>")
     background = f'<rect width="{width}" height="{height}" style="fill:var(--paper)"/>'
-    return (
-        f'<?xml version="1.0" encoding="utf-8"?>\n{opening}>{rest[:title_end]}{style}{background}{rest[title_end:]}\n'
-    )
+    whole = f'<?xml version="1.0" encoding="utf-8"?>\n{opening}>{rest[:title_end]}{style}{background}{rest[title_end:]}'
+    return whole.replace("\n", " ") + "\n"
 
 
 _NICE = (
