@@ -74,7 +74,8 @@ HAK_EXPORT void hak_thread_flush(void);
  * hakmem(3) lists every key. */
 HAK_EXPORT size_t hak_stats_json(char *buffer, size_t capacity);
 
-/* Write the statistics as OpenMetrics text, for monitoring. It has the bytes allocated, active, resident, retained,
+/* Leaves with the next SONAME; `hak heap metrics` reads the same from outside.
+ * Write the statistics as OpenMetrics text, for monitoring. It has the bytes allocated, active, resident, retained,
  * mapped and others, the system calls, and the blocks by size. hakmem(3) lists every name. */
 HAK_EXPORT size_t hak_stats_openmetrics(char *buffer, size_t capacity);
 
@@ -86,10 +87,9 @@ HAK_EXPORT void hak_stats_print(FILE *out);
  * it samples every block, and the profile is exact; 0 means the default, 512 KiB. Returns 0, EINVAL or ENOMEM. Earlier
  * allocations appear in no profile.
  * hak_profile_stop ends the sampling; sampled blocks stay in the profile until they are freed.
- * hak_profile_write writes the profile so far. The end of the name selects the format: .folded (collapsed stacks), .txt
- * or .pb (pprof); with any other, for example .pb.gz, it is pprof as gzip. %p in the name stands for the process, and
- * %n for the number of the profile. NULL: the name in the option PROFILE_FILE. Returns 0 or an error number. The
- * reading tool resolves addresses to names. */
+ * hak_profile_write writes the profile so far, for pprof: as gzip, unless the name ends with .pb. %p in the name stands
+ * for the process, and %n for the number of the profile. NULL: the name in the option PROFILE_FILE. Returns 0 or an
+ * error number. The reading tool resolves addresses to names. */
 HAK_EXPORT int hak_profile_start(size_t mean_bytes);
 HAK_EXPORT void hak_profile_stop(void);
 HAK_EXPORT int hak_profile_write(const char *file);

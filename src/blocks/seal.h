@@ -16,9 +16,6 @@
 typedef struct hak_hard {
   bool on;                  /* the profile is in force */
   bool zero;                /* freed blocks are zeroed, and checked when they are handed out */
-  bool neighbours;          /* a free checks the seal before the block */
-  bool sizes;               /* sized frees must name the size that was asked for */
-  bool random;              /* blocks are handed out in random order */
   bool regions;             /* the memory of an empty slab goes back, but its addresses stay with its class */
   uint8_t guards;           /* one slab in this many has a slice without access behind it; 0: none */
   uint32_t delay_bytes;     /* freed bytes of each class that wait in order; as many again wait in random order */

@@ -54,7 +54,7 @@ char *hak_framed_take_ready(uint32_t cls) {
   }
   hak_lock(&hak_framed_lock);
   if (in->ready_count > 0) {
-    uint32_t last = in->ready_count - 1, at = hak_hard.random ? hak_chance(last + 1) : last;
+    uint32_t last = in->ready_count - 1, at = hak_chance(last + 1);
     block = in->ready[at];
     in->ready[at] = in->ready[last];
     in->ready_count = last;

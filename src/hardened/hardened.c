@@ -69,9 +69,7 @@ HAK_INLINE bool check(const void *block, uint32_t cls, const char *function, uin
   if (HAK_UNLIKELY(!hak_seal_tail_is_whole(block, size, sealed->asked))) {
     hak_misuse(function, HAK_MISUSE_TAIL, block);
   }
-  if (hak_hard.neighbours) {
-    check_neighbour(block, size, function);
-  }
+  check_neighbour(block, size, function);
   return true;
 }
 
@@ -215,7 +213,7 @@ void hak_hardened_free(void *block) {
 }
 
 void hak_hardened_free_sized(void *block, size_t bytes) {
-  bool named = hak_hard.sizes && bytes > 0; /* a request of no bytes may have got a block with some */
+  bool named = bytes > 0; /* a request of no bytes may have got a block with some */
   size_t size = named ? bytes : HAK_UNSEALED;
   if (HAK_UNLIKELY(!free_small(block, size, "free_sized") && !hak_hardened_free_large(block, size, "free_sized"))) {
     hak_free_any(block);
@@ -316,12 +314,12 @@ static void look_at_slab(hak_slab_t *slab, void *argument) {
   }
 }
 
-static bool at_exit; /* the end of the process checks every block */
+static bool skips_exit; /* the end of the process checks no block */
 
 void hak_hardened_fork_child(void) {
   if (hak_hard.on) {
     atomic_store_explicit(&hak_freed_releasing, 0, memory_order_relaxed);
-    at_exit &= hak_caches_open() == 1;
+    skips_exit |= hak_caches_open() != 1;
     hak_chance_renew();
   }
 }
@@ -341,7 +339,8 @@ static search_t find_damaged(void) {
 /* Blocks whose pages the program protected or kept from a child cannot be read. */
 void hak_hardened_exit(void) {
   uint32_t begun, begun_since;
-  if (!hak_hard.on || !at_exit || !hak_heap->quarantine || hak_heap->quarantine->inside || hak_page_attributes_any()) {
+  if (!hak_hard.on || skips_exit || !hak_heap->quarantine || hak_heap->quarantine->inside ||
+      hak_page_attributes_any()) {
     return;
   }
   search_t search = {hak_quarantine_find_damaged(hak_heap), HAK_MISUSE_NOT_ZERO, 0};
@@ -377,16 +376,12 @@ void hak_hardened_start(void) {
   hak_gap_start();
   hak_mapped_start();
   hak_hard = (hak_hard_t){.zero = is_on(HAK_OPTION_HARDENED_ZERO),
-                          .neighbours = is_on(HAK_OPTION_HARDENED_NEIGHBOURS),
-                          .sizes = is_on(HAK_OPTION_HARDENED_SIZES),
                           .guards = (uint8_t)hak_option_size(HAK_OPTION_HARDENED_GUARDS),
                           .tokens = hak_option_size(HAK_OPTION_HARDENED_TOKENS),
-                          .random = is_on(HAK_OPTION_HARDENED_RANDOM),
                           .regions = is_on(HAK_OPTION_HARDENED_REGIONS),
                           .delay_bytes = (uint32_t)hak_option_size(HAK_OPTION_HARDENED_DELAY),
                           .delayed_regions = (uint32_t)hak_option_size(HAK_OPTION_HARDENED_LARGE),
                           .secrets = {hak_os_random(), hak_os_random() | 1, hak_os_random() | 1, hak_os_random() | 1}};
-  at_exit = is_on(HAK_OPTION_HARDENED_EXIT);
   hak_hard.on = true;
   if (hak_os_page_bytes() == sizeof hak_hard_page) {
     hak_os_seal(&hak_hard_page, sizeof hak_hard_page);

@@ -131,8 +131,7 @@ HAK_INLINE void *hak_quarantine_take(hak_quarantine_t *quarantine, uint32_t cls,
     return NULL;
   }
   hak_quarantine_enter(quarantine);
-  uint32_t last = --waiting->ready,
-           at = HAK_LIKELY(hak_hard.random) ? hak_random_below(&quarantine->random, last + 1) : last;
+  uint32_t last = --waiting->ready, at = hak_random_below(&quarantine->random, last + 1);
   hak_free_block_t **ready = hak_waiting_ready(waiting), *block = ready[at];
   hak_fork_fence();
   ready[at] = ready[last];

@@ -1,4 +1,4 @@
-/* Writes profiles in standard formats: pprof, collapsed stacks, text. profile.c calls it. */
+/* Writes profiles for pprof. profile.c calls it. */
 #include "pprof.h"
 
 #include "hakmem.h"

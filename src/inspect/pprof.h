@@ -1,12 +1,12 @@
-/* Duty: write a profile in a standard format: pprof's profile.proto, collapsed stacks, text. It allocates nothing and
- * symbolizes no address; the reading tool does that.
+/* Duty: write a profile as pprof's profile.proto. It allocates nothing and symbolizes no address; the reading tool does
+ * that.
  * Data: the caller's. Layers below: sites, images, resident, file. */
 #pragma once
 
 #include "file.h"
 #include "resident.h"
 
-/* Data that all formats contain, besides the sites. */
+/* What a profile contains besides the sites. */
 typedef struct hak_profile_facts {
   hak_resident_t resident;
   size_t mean_bytes;             /* mean gap between samples; 0: sampling is off */
@@ -21,6 +21,3 @@ HAK_INLINE uint64_t hak_rounded(double value) {
 }
 
 void hak_pprof_write(hak_sink_t *sink, const hak_profile_facts_t *facts);
-/* Write one line for each stack: "outermost;...;innermost bytes", with the bytes in use. */
-void hak_folded_write(hak_sink_t *sink, const hak_profile_facts_t *facts);
-void hak_report_write(hak_sink_t *sink, const hak_profile_facts_t *facts);

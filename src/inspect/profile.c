@@ -56,25 +56,6 @@ static bool ends_with(const char *name, const char *end) {
   return length >= least && hak_match_same(name + length - least, end);
 }
 
-typedef struct format {
-  const char *ending;
-  void (*write)(hak_sink_t *sink, const hak_profile_facts_t *facts);
-  bool gzip;
-} format_t;
-
-/* The format for a name. A name with another ending gets the last format, so that no profile is lost for its name. */
-static const format_t *format_of(const char *name) {
-  static const format_t formats[] = {{".pb", hak_pprof_write, false},
-                                     {".folded", hak_folded_write, false},
-                                     {".txt", hak_report_write, false},
-                                     {"", hak_pprof_write, true}};
-  const format_t *format = formats;
-  while (!ends_with(name, format->ending)) {
-    format++;
-  }
-  return format;
-}
-
 static hak_profile_facts_t gather(const char *why) {
   hak_profile_facts_t facts = {.resident = hak_resident_look(),
                                .mean_bytes = hak_sample_rate(),
@@ -92,7 +73,6 @@ static hak_profile_facts_t gather(const char *why) {
 /* Returns 0 or an error number. */
 static int write_locked(const char *pattern, const char *why) {
   static unsigned char *buffer; /* made with the first profile, and kept */
-  const format_t *format = format_of(pattern);
   written++;
   if (!expand(pattern, latest_name)) {
     return ENAMETOOLONG;
@@ -105,8 +85,8 @@ static int write_locked(const char *pattern, const char *why) {
     return -fd;
   }
   hak_profile_facts_t facts = gather(why);
-  hak_sink_t sink = hak_sink_on(fd, format->gzip, buffer);
-  format->write(&sink, &facts);
+  hak_sink_t sink = hak_sink_on(fd, !ends_with(pattern, ".pb"), buffer);
+  hak_pprof_write(&sink, &facts);
   int error = hak_sink_end(&sink);
   hak_file_close(fd);
   return error;
@@ -279,6 +259,11 @@ void hak_profile_start_up(bool (*holds_lock)(void)) {
   if (number && (is_fault(number) || sigaction(number, &action, NULL) != 0)) {
     hak_text_say("hakmem: warning: HAKMEM_PROFILE_SIGNAL=%zu: cannot use this signal; SIGUSR1 is %zu\n", (size_t)number,
                  (size_t)SIGUSR1);
+  }
+  if (ends_with(file_pattern(), ".folded") || ends_with(file_pattern(), ".txt")) {
+    hak_text_say("hakmem: warning: HAKMEM_PROFILE_FILE=%s: every profile is for pprof (.pb.gz, .pb); hak heap profile "
+                 "writes text\n",
+                 file_pattern());
   }
   if (hak_option(HAK_OPTION_PROFILE_DUMP_LIMIT)) {
     hak_headroom_start("/sys/fs/cgroup", "/proc/self");

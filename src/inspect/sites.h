@@ -34,7 +34,6 @@ typedef struct hak_site {
   _Atomic uint64_t freed_objects, freed_bytes;
   _Atomic uint64_t inherited[2]; /* parts of `objects` and `bytes` that were live when the process was forked */
   double resident_bytes;         /* for the profile that is being written; lock: that of profiles */
-  struct hak_site *next_sorted;  /* order in that profile; lock: the same */
   uint64_t hash;
   uint32_t frame_count;
   uint32_t frame[]; /* numbers of frames, innermost first */

@@ -146,24 +146,33 @@ static void write_value(hak_text_t text, kind_t kind, int64_t value) {
   }
 }
 
-/* Names of version 0.1 that version 0.3 does not accept; NULL: the option has no effect. */
+#define RETAINS "HAKMEM_RETAIN and HAKMEM_RETAIN_MAX say how much free memory stays resident"
+#define ALWAYS_ON "the hardened profile always does this"
+/* Old names, and names of the documents that the project grew from. A name without a present one has no effect; the
+ * warning tells why. Version 0.3 accepts none of them. */
 static const struct {
-  const char *old, *name;
-} aliases[] = {{"RETAIN_LEARNED", "RETAIN_MAX"}, {"RETAIN_PERCENT", NULL},        {"SS_MEM_LEAN", "MEM_LEAN"},
-               {"TINY_UNIFIED_CACHE", "CACHE"},  {"TINY_UNIFIED_C0", "CACHE_C0"}, {"TINY_UNIFIED_C1", "CACHE_C1"},
-               {"TINY_UNIFIED_C2", "CACHE_C2"},  {"TINY_UNIFIED_C3", "CACHE_C3"}, {"TINY_UNIFIED_C4", "CACHE_C4"},
-               {"TINY_UNIFIED_C5", "CACHE_C5"},  {"TINY_UNIFIED_C6", "CACHE_C6"}, {"TINY_UNIFIED_C7", "CACHE_C7"}};
+  const char *old, *name, *why;
+} aliases[] = {{"RETAIN_LEARNED", "RETAIN_MAX", NULL}, {"RETAIN_PERCENT", NULL, RETAINS},
+               {"HARDENED_RANDOM", NULL, ALWAYS_ON},   {"HARDENED_NEIGHBOURS", NULL, ALWAYS_ON},
+               {"HARDENED_SIZES", NULL, ALWAYS_ON},    {"HARDENED_EXIT", NULL, ALWAYS_ON},
+               {"SS_MEM_LEAN", "MEM_LEAN", NULL},      {"SS_OS_STATS", "OS_STATS", NULL},
+               {"TINY_UNIFIED_CACHE", "CACHE", NULL},  {"TINY_UNIFIED_C0", "CACHE_C0", NULL},
+               {"TINY_UNIFIED_C1", "CACHE_C1", NULL},  {"TINY_UNIFIED_C2", "CACHE_C2", NULL},
+               {"TINY_UNIFIED_C3", "CACHE_C3", NULL},  {"TINY_UNIFIED_C4", "CACHE_C4", NULL},
+               {"TINY_UNIFIED_C5", "CACHE_C5", NULL},  {"TINY_UNIFIED_C6", "CACHE_C6", NULL},
+               {"TINY_UNIFIED_C7", "CACHE_C7", NULL}};
 
 enum { UNKNOWN = HAK_OPTION_COUNT, WITHOUT_EFFECT };
 
-/* Find an option, with or without the prefix. Returns its number, UNKNOWN or WITHOUT_EFFECT. */
-static int find(const char *name) {
+/* Find an option, with or without the prefix. Returns its number; UNKNOWN; or WITHOUT_EFFECT, and *why. */
+static int find(const char *name, const char **why) {
   if (hak_match_first_word(name, prefix)) {
     name += sizeof prefix - 1;
   }
   for (size_t i = 0; i < sizeof aliases / sizeof aliases[0]; i++) {
     if (hak_match_word(name, aliases[i].old)) {
       if (!aliases[i].name) {
+        *why = aliases[i].why;
         return WITHOUT_EFFECT;
       }
       name = aliases[i].name;
@@ -216,12 +225,10 @@ static void load(const char *variable) {
   length = length < sizeof name ? length : sizeof name - 1;
   memcpy(name, variable, length);
   name[length] = '\0';
-  int id = equals ? find(name) : UNKNOWN;
+  const char *why = "no such option; HAKMEM_HELP=1 lists the options";
+  int id = equals ? find(name, &why) : UNKNOWN;
   if (id >= UNKNOWN) {
-    hak_text_say(id == UNKNOWN ? "hakmem: warning: %s: no such option; HAKMEM_HELP=1 lists the options\n"
-                               : "hakmem: warning: %s: has no effect; HAKMEM_RETAIN and HAKMEM_RETAIN_MAX say how much "
-                                 "free memory stays resident\n",
-                 name);
+    hak_text_say("hakmem: warning: %s: %s%s\n", name, id == UNKNOWN ? "" : "has no effect; ", why);
     return;
   }
   if (equals[1] == '\0') { /* an empty value, as in many settings files, counts as not set */
@@ -270,7 +277,8 @@ void hak_options_load(char **environment) {
 }
 
 int hak_option_get(const char *name, char *value, size_t capacity) {
-  int id = find(name);
+  const char *why;
+  int id = find(name, &why);
   if (id >= UNKNOWN) {
     return ENOENT;
   }
@@ -279,7 +287,8 @@ int hak_option_get(const char *name, char *value, size_t capacity) {
 }
 
 int hak_option_set(const char *name, const char *value) {
-  int id = find(name);
+  const char *why;
+  int id = find(name, &why);
   int64_t parsed;
   if (id >= UNKNOWN) {
     return id == WITHOUT_EFFECT ? 0 : ENOENT;

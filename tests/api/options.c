@@ -6,9 +6,9 @@
 #include "names.h"
 
 static const char *const names[] = {
-    "PROFILE",     "CACHE",    "CACHE_C0",   "CACHE_C1",     "CACHE_C2",       "CACHE_C3",
-    "CACHE_C4",    "CACHE_C5", "CACHE_C6",   "CACHE_C7",     "WARM_POOL_SIZE", "MEM_LEAN",
-    "SS_OS_STATS", "DECAY_MS", "HUGE_PAGES", "MEMORY_LIMIT", "STATS",
+    "PROFILE",  "CACHE",    "CACHE_C0",   "CACHE_C1",     "CACHE_C2",       "CACHE_C3",
+    "CACHE_C4", "CACHE_C5", "CACHE_C6",   "CACHE_C7",     "WARM_POOL_SIZE", "MEM_LEAN",
+    "OS_STATS", "DECAY_MS", "HUGE_PAGES", "MEMORY_LIMIT", "STATS",
 };
 
 enum { VALUE_BYTES = 256 };
@@ -53,7 +53,7 @@ static void malformed_values_are_refused(void) {
       {"PROFILE", "speedy"},
       {"PROFILE", ""},
       {"HUGE_PAGES", "always"},
-      {"SS_OS_STATS", "2"},
+      {"OS_STATS", "2"},
       {"STATS", "yes!"},
       {"WARM_POOL_SIZE", "-5"},
       {"CACHE_C0", "many"},

@@ -18,7 +18,7 @@ TABLE = ""
 
 # The names that are promised; the table may have more.
 OPTIONS = (
-    ["PROFILE", "CACHE", "WARM_POOL_SIZE", "MEM_LEAN", "SS_OS_STATS", "DECAY_MS"]
+    ["PROFILE", "CACHE", "WARM_POOL_SIZE", "MEM_LEAN", "OS_STATS", "DECAY_MS"]
     + ["HUGE_PAGES", "MEMORY_LIMIT", "STATS", "HELP", "PROFILE_RATE", "PROFILE_SIGNAL", "PROFILE_UNWIND", "VERBOSE"]
     + [f"CACHE_C{band}" for band in range(8)]
 )
@@ -29,7 +29,7 @@ GOOD_VALUES = {
     "CACHE": ["0", "1"],
     "WARM_POOL_SIZE": ["0", "1", "16", "200"],
     "MEM_LEAN": ["0", "1"],
-    "SS_OS_STATS": ["0"],
+    "OS_STATS": ["0"],
     "DECAY_MS": ["0", "1", "1000", "60000"],
     "HUGE_PAGES": ["auto", "off", "dense"],
     "MEMORY_LIMIT": ["0", "1G", "256M", "1048576K", "2147483648"],
@@ -48,7 +48,7 @@ BAD_VALUES = {
     "CACHE": ["2", "yes please", "-1"],
     "WARM_POOL_SIZE": ["many", "-1", "16x", "99999999999999999999999"],
     "MEM_LEAN": ["2", "lean"],
-    "SS_OS_STATS": ["2", "x"],
+    "OS_STATS": ["2", "x"],
     "DECAY_MS": ["soon", "-5", "1.5"],
     "HUGE_PAGES": ["always", "1"],
     "MEMORY_LIMIT": ["64Q", "M", "-64M", "99999999999G", "12 M"],

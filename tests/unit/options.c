@@ -185,6 +185,7 @@ static void an_old_name_is_an_alias(void) {
   char text[VALUE_BYTES];
   CHECK(hak_option_set("RETAIN_LEARNED", "5M") == 0 && hak_option(HAK_OPTION_RETAIN_MAX) == 5 << 20);
   CHECK(hak_option_get("hakmem_retain_learned", text, sizeof text) == 0 && strcmp(text, "5242880") == 0);
+  CHECK(hak_option_get("HAKMEM_SS_OS_STATS", text, sizeof text) == 0 && hak_option_set("SS_OS_STATS", "1") == EPERM);
   CHECK(hak_option_set("RETAIN_LEARNED", "much") == EINVAL && hak_option(HAK_OPTION_RETAIN_MAX) == 5 << 20);
 }
 

@@ -147,14 +147,22 @@ static void unknown_names_are_warned_of(void) {
   }
 }
 
-/* For a name without effect, one line names the options to use instead, whatever the value and the case of the name. */
+/* For a name without effect, one line says why, whatever the value and the case of the name. */
 static void a_name_without_effect_is_warned_of(void) {
-  static const char *const gone[] = {"HAKMEM_RETAIN_PERCENT=25", "HAKMEM_RETAIN_PERCENT=", "HAKMEM_retain_percent=x"};
+  static const struct {
+    const char *variable, *why;
+  } gone[] = {{"HAKMEM_RETAIN_PERCENT=25", ": has no effect; HAKMEM_RETAIN and HAKMEM_RETAIN_MAX"},
+              {"HAKMEM_RETAIN_PERCENT=", ": has no effect; HAKMEM_RETAIN and HAKMEM_RETAIN_MAX"},
+              {"HAKMEM_retain_percent=x", ": has no effect; HAKMEM_RETAIN and HAKMEM_RETAIN_MAX"},
+              {"HAKMEM_HARDENED_RANDOM=0", ": has no effect; the hardened profile always does this\n"},
+              {"HAKMEM_HARDENED_NEIGHBOURS=1", ": has no effect; the hardened profile always does this\n"},
+              {"HAKMEM_HARDENED_SIZES=0", ": has no effect; the hardened profile always does this\n"},
+              {"HAKMEM_HARDENED_EXIT=0", ": has no effect; the hardened profile always does this\n"}};
   ChildResult result;
   for (size_t i = 0; i < sizeof gone / sizeof gone[0]; i++) {
-    variable = gone[i];
+    variable = gone[i].variable;
     child_run(load_variable, &result);
-    CHECK(result.status == 0 && is_one_warning(result.errors, ": has no effect; HAKMEM_RETAIN and HAKMEM_RETAIN_MAX"));
+    CHECK(result.status == 0 && is_one_warning(result.errors, gone[i].why));
   }
 }
 

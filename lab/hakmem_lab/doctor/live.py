@@ -36,17 +36,13 @@ from hakmem_lab.system.allocators import ALLOCATORS, MALLOC, OWN
 
 LONGEST_COMMAND = 60
 HARDENED = 3  # HAK_PROFILE_HARDENED of src/system/options.h
-# Mechanisms of the hardened profile: option -> description.
+# Mechanisms of the hardened profile that an option switches off: option -> description.
 MECHANISMS = {
     "HARDENED_ZERO": "zeroed and checked blocks",
     "HARDENED_DELAY": "delayed reuse",
-    "HARDENED_RANDOM": "random choice of blocks",
-    "HARDENED_NEIGHBOURS": "check of the block before",
-    "HARDENED_SIZES": "exact sizes",
     "HARDENED_LARGE": "guard pages of large blocks",
     "HARDENED_GUARDS": "guard slabs",
     "HARDENED_REGIONS": "a region for each class",
-    "HARDENED_EXIT": "check at exit",
 }
 UNTOLD = (memory.Unreadable, *memory.CONTRADICTIONS, struct.error)  # errors from damaged or changing memory
 

@@ -184,8 +184,7 @@ pub mod profile {
         unsafe { hak_profile_stop() }
     }
 
-    /// Writes what is known so far. The name's end says in which form: `.folded`, `.txt`, `.pb`; any other: pprof, as
-    /// gzip.
+    /// Writes what is known so far, for pprof: as gzip, unless the name ends with `.pb`.
     pub fn write(file: &CStr) -> Result<(), Error> {
         result(unsafe { hak_profile_write(file.as_ptr()) })
     }
