@@ -1,4 +1,4 @@
-/* Reads a program's ELF file: static, 32-bit, sanitizers, another allocator inside. Nothing is run. */
+/* Reads a program's ELF file: static, 32-bit, sanitizers, a malloc of its own. Nothing is run. */
 #include "binary.h"
 
 #include <elf.h>
@@ -125,15 +125,15 @@ static int map_file(const char *path, binary_t *file) {
   return 0;
 }
 
-const char *binary_open(const char *path, binary_t *file) {
+int binary_open(const char *path, binary_t *file) {
   *file = (binary_t){0};
   int error = map_file(path, file);
-  if (error) {
-    return strerror(error);
-  }
-  if (file->size < sizeof(header_t) || memcmp(file->bytes, ELFMAG, SELFMAG) != 0) {
+  if (!error && (file->size < sizeof(header_t) || memcmp(file->bytes, ELFMAG, SELFMAG) != 0)) {
     binary_close(file);
-    return "it is no ELF file, and no script that begins with #!";
+    error = ENOEXEC;
+  }
+  if (error) {
+    return error;
   }
   file->class = file->bytes[EI_CLASS];
   file->data = file->bytes[EI_DATA];
@@ -143,7 +143,7 @@ const char *binary_open(const char *path, binary_t *file) {
     file->interpreter = interpreter ? text(file, interpreter->p_offset) : NULL;
     file->exports_malloc = has_symbol(file, "malloc", DEFINED);
   }
-  return NULL;
+  return 0;
 }
 
 void binary_close(binary_t *file) {
@@ -172,17 +172,6 @@ const char *binary_sanitizer(const binary_t *file) {
     if (has_symbol(file, runtimes[i][0], DEFINED | IMPORTED) ||
         (file->exports_malloc && memmem(file->bytes, file->size, name, 1 + strlen(name + 1) + 1))) {
       return runtimes[i][2];
-    }
-  }
-  return NULL;
-}
-
-const char *binary_other_malloc(const binary_t *file) {
-  static const char *const names[] = {"mi_malloc", "mi_calloc", "mi_new",    "mi_realloc", "tc_malloc",
-                                      "tc_calloc", "tc_new",    "je_malloc", "rpmalloc"};
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-    if (has_symbol(file, names[i], IMPORTED)) {
-      return names[i];
     }
   }
   return NULL;

@@ -14,9 +14,8 @@ typedef struct binary {
   bool exports_malloc;     /* it has its own malloc, which precedes that of any library */
 } binary_t;
 
-/* Read a file. NULL: success; call binary_close() afterwards. Else the reason as text: the file is no ELF file or is
- * damaged, or the system's message. */
-const char *binary_open(const char *path, binary_t *file);
+/* Read a file. 0: success; call binary_close() afterwards. Else an error number; ENOEXEC: it is no ELF file. */
+int binary_open(const char *path, binary_t *file);
 void binary_close(binary_t *file);
 
 /* Whether libhakmem.a is linked into it. */
@@ -24,9 +23,6 @@ bool binary_holds_hakmem(const binary_t *file);
 /* The option -fsanitize=... of a runtime that has its own malloc and ends the program if another one precedes it. NULL:
  * there is none. The runtimes of `undefined` and of a shared `leak` work with any malloc. */
 const char *binary_sanitizer(const binary_t *file);
-/* The function by which it asks another allocator's library for blocks, beside malloc: then blocks of two heaps meet in
- * free. NULL: there is none. */
-const char *binary_other_malloc(const binary_t *file);
 /* Whether its C library is musl. The dynamic linker shows it; for a library, the libraries that it needs. */
 bool binary_is_musl(const binary_t *file);
 /* Whether machine, class and byte order agree, so that one can be loaded beside the other. */

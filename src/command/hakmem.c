@@ -2,7 +2,6 @@
 #include "hakmem.h"
 #include "binary.h"
 #include "library.h"
-#include "starter.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -37,23 +36,17 @@ _Noreturn static void help(FILE *out, int status) {
         "       hakmem --library        the library that is preloaded\n"
         "       hakmem --version\n"
         "Runs COMMAND with its malloc served by hakmem; HAKMEM_HELP=1 prints the options (man hakmem).\n"
-        "`hak doctor -- COMMAND` also examines what scripts and other programs start.\n"
+        "`hak doctor -- COMMAND` also examines what the command starts: scripts, env, sudo, containers.\n"
         "Exit status: the command's; 125: wrong usage; 126: it cannot be served or run; 127: it is not there.\n",
         out);
   exit(status);
 }
 
-/* Find the file of a command, as the shell would. */
-static void find_program(const char *name, char found[PATH_MAX]) {
+/* Find the file of a command, as the shell would. False: there is none. */
+static bool find_program(const char *name, char found[PATH_MAX]) {
   const char *path = getenv("PATH");
-  if (!*name) {
-    refuse(EXIT_NOT_FOUND, "the command's name is empty");
-  }
   if (strchr(name, '/')) {
-    if (!realpath(name, found)) {
-      refuse(errno == ENOENT ? EXIT_NOT_FOUND : EXIT_REFUSED, "%s: %s", name, strerror(errno));
-    }
-    return;
+    return realpath(name, found) != NULL;
   }
   for (path = path ? path : "/usr/local/bin:/usr/bin:/bin"; path;
        path = strchr(path, ':') ? strchr(path, ':') + 1 : NULL) {
@@ -63,21 +56,10 @@ static void find_program(const char *name, char found[PATH_MAX]) {
     int length = snprintf(candidate, sizeof candidate, "%.*s/%s", folder, folder ? path : ".", name);
     if (length > 0 && (size_t)length < sizeof candidate && access(candidate, X_OK) == 0 &&
         stat(candidate, &status) == 0 && S_ISREG(status.st_mode) && realpath(candidate, found)) {
-      return;
+      return true;
     }
   }
-  refuse(EXIT_NOT_FOUND, "%s: no such command in PATH", name);
-}
-
-/* Refuse a file that the system could not start, with or without a preload. */
-static void refuse_unstartable(const char *path) {
-  struct stat status;
-  if (stat(path, &status) == 0 && S_ISDIR(status.st_mode)) {
-    refuse(EXIT_REFUSED, "%s is a folder", path);
-  }
-  if (access(path, X_OK) != 0) {
-    refuse(EXIT_REFUSED, "%s: %s%s", path, strerror(errno), errno == EACCES ? ": it may not be run (chmod +x)" : "");
-  }
+  return false;
 }
 
 /* Refuse a program with more rights than its caller: the dynamic linker preloads nothing there. */
@@ -117,29 +99,13 @@ static void find_library(char library[PATH_MAX]) {
   memcpy(library, search.found, sizeof search.found);
 }
 
-static bool is_script(const char *path) {
-  char first[2] = {0};
-  FILE *file = fopen(path, "re");
-  bool script = file && fread(first, 1, sizeof first, file) == sizeof first && memcmp(first, "#!", sizeof first) == 0;
-  if (file) {
-    fclose(file);
-  }
-  return script;
-}
-
-/* Check a program's file. A script is not examined: the kernel starts its interpreter. */
+/* Check a program's file. A script is not examined: the kernel starts its interpreter, or refuses the file. */
 static void check_program(const char *name, char library[PATH_MAX]) {
   char path[PATH_MAX];
   binary_t file;
-  find_program(name, path);
-  refuse_unstartable(path);
-  if (is_script(path)) {
+  if (!find_program(name, path) || binary_open(path, &file) != 0) {
     find_library(library);
     return;
-  }
-  const char *why = binary_open(path, &file);
-  if (why) {
-    refuse(EXIT_REFUSED, "%s: %s", path, why);
   }
   refuse_privileged(path);
   search_t search = {.program = &file};
@@ -158,29 +124,8 @@ static void check_program(const char *name, char library[PATH_MAX]) {
     refuse(EXIT_REFUSED, "%s is statically linked, so nothing can be preloaded: " LINK, path);
   } else if (file.exports_malloc) {
     refuse(EXIT_REFUSED, "%s has a malloc of its own, which comes before every library's: build it without", path);
-  } else if (binary_other_malloc(&file)) {
-    refuse(
-        EXIT_REFUSED,
-        "%s calls %s of another allocator beside malloc, so blocks of two heaps would meet in free: build it without",
-        path, binary_other_malloc(&file));
   }
   binary_close(&file);
-}
-
-/* Check the command, and the commands that it starts, if its words show them. An `env` that only prints starts none. */
-static void check_words(char **words, char library[PATH_MAX]) {
-  check_program(words[0], library);
-  for (started_t started; (started = starter_read(words)).words || started.lost; words = started.words) {
-    char further[PATH_MAX];
-    if (started.lost && (started.words || strcmp(words[0], "env") != 0)) {
-      refuse(EXIT_REFUSED, "%s %s: put hakmem behind it: %s ... hakmem %s", words[0], started.lost, words[0],
-             started.words ? started.words[0] : "COMMAND");
-    }
-    if (!started.words) {
-      return;
-    }
-    check_program(started.words[0], further);
-  }
 }
 
 /* Whether a list in the form of LD_PRELOAD contains this path. */
@@ -247,10 +192,10 @@ static int tell_status(const char *pid) {
   }
   bool mapped = maps_library(pid, "libhakmem.so", library);
   snprintf(program, sizeof program, "/proc/%s/exe", pid);
-  const char *why = binary_open(program, &file);
-  if (why) {
+  int error = binary_open(program, &file);
+  if (error) {
     refuse(EXIT_REFUSED, "process %s: its program cannot be read: %s", pid,
-           access(program, F_OK) != 0 ? "it is a thread of the kernel, or is ending" : why);
+           access(program, F_OK) != 0 ? "it is a thread of the kernel, or is ending" : strerror(error));
   }
   bool embedded = binary_holds_hakmem(&file);
   if (embedded) {
@@ -319,7 +264,7 @@ int main(int count, char **argument) {
   if (i >= count) {
     help(stderr, EXIT_USAGE);
   }
-  check_words(argument + i, library);
+  check_program(argument[i], library);
   set_environment(library, profile);
   execvp(argument[i], argument + i);
   refuse(errno == ENOENT ? EXIT_NOT_FOUND : EXIT_REFUSED, "%s: %s", argument[i], strerror(errno));

@@ -141,8 +141,7 @@ void hak_os_write_error(const char *text, size_t length);
 /* Remember the present stderr for reports at exit. */
 void hak_os_remember_stderr(void);
 /* Write to the remembered stderr, but never to another file that has reused its number. If the program closed stderr,
- * the copy that hak_os_remember_stderr made serves. If the copy is closed as well, the file is opened again: by its
- * name, or for a pipe through a process of the same user that has it open. */
+ * the copy that hak_os_remember_stderr made serves. */
 void hak_os_write_report(const char *text, size_t length);
 
 /* Whether this thread is in a call that other libraries may intercept. Such a library's own allocations then bypass the
