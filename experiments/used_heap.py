@@ -1,6 +1,6 @@
 """used_heap.py [DIVISOR]: ranks allocators on five programs, on a fresh heap and on used ones.
 
-Prints the table of docs/lab/howto-compare.md, in about six minutes. DIVISOR divides the work of each program. Each
+Prints the table of results/used_heap.md, in about six minutes. DIVISOR divides the work of each program. Each
 program prints its own figure, so that the time to make the heap used does not count. The recorded past is a recording
 of the Perl program, whose blocks stay live.
 """

@@ -65,6 +65,10 @@ NAVIGATION = {
         "Every idea": "docs/experiments/README.md",
         "Numbers of retention": "results/retention_numbers.md",
         "Heap profiles": "results/heap_profiles.md",
+        "Security": "results/security.md",
+        "Used heaps": "results/used_heap.md",
+        "Recordings": "results/record.md",
+        "Schedules": "results/schedules.md",
         "Rising sizes": "results/rising_sizes.md",
     },
     "Inside": {

@@ -16,6 +16,7 @@ hakmem_add_check(layers_selftest ${Python3_EXECUTABLE} scripts/check_layers --se
 hakmem_add_check(mutants ${Python3_EXECUTABLE} scripts/mutate --check)
 hakmem_add_check(mutants_selftest ${Python3_EXECUTABLE} scripts/mutate --selftest)
 hakmem_add_check(links scripts/check_links)
+hakmem_add_check(manual scripts/check_manual)
 hakmem_add_check(refusals scripts/check_refusals)
 if(HAKMEM_OVERRIDE AND NOT CMAKE_CROSSCOMPILING)
   hakmem_add_check(install scripts/check_install ${PROJECT_BINARY_DIR})
