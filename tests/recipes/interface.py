@@ -1,6 +1,7 @@
 """Compiles and runs the examples of docs/interface.md: interface.py PAGE INCLUDE LIBRARY CC CXX.
 
 Each block is the body of a function. The blocks of one language are one program, linked with the shared library.
+The examples call every function of hakmem.h.
 """
 
 import os
@@ -25,8 +26,17 @@ def program(text: str, language: str) -> str:
     return HEADS[language] + "".join(functions) + f"int main() {{\n{calls}}}\n"
 
 
+def uncalled(text: str, header: str) -> set[str]:
+    """Functions that the header declares and no example calls."""
+    declared = set(re.findall(r"\b(hak_\w+)\(", re.sub(r"/\*.*?\*/", "", header, flags=re.DOTALL)))
+    examples = "".join(re.findall(r"^```c\n(.*?)^```$", text, re.MULTILINE | re.DOTALL))
+    return declared - set(re.findall(r"\b(hak_\w+)\(", examples))
+
+
 def main() -> None:
     page, include, library = (Path(word).resolve() for word in sys.argv[1:4])
+    if left := uncalled(page.read_text(encoding="utf-8"), (include / "hakmem.h").read_text(encoding="utf-8")):
+        raise SystemExit(f"no example calls {', '.join(sorted(left))}")
     compilers = {"c": [sys.argv[4], "-std=c17"], "cpp": [sys.argv[5], "-std=c++17"]}
     with tempfile.TemporaryDirectory() as folder:
         for language, compiler in compilers.items():
