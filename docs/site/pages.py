@@ -72,9 +72,10 @@ NAVIGATION = {
         "Rising sizes": "results/rising_sizes.md",
     },
     "Inside": {
+        "How one allocation runs": "src/README.md",
         "Design": "docs/design.md",
         "Invariants": "docs/invariants.md",
-        "Sources": "src/README.md",
+        "Laboratory": "lab/README.md",
         "Contributing": "CONTRIBUTING.md",
         "Changes": "CHANGELOG.md",
     },
