@@ -78,8 +78,8 @@ template <typename T, typename U> constexpr bool operator!=(const allocator<T> &
   return false;
 }
 
-/* For std::pmr: one resource for the whole process. It is never destroyed, so it also serves the destructors of other
- * static objects. */
+/* For std::pmr: one resource for the whole process. The resource is never destroyed, so it also serves the destructors
+ * of other static objects. */
 inline std::pmr::memory_resource *resource() noexcept {
   alignas(detail::resource) static unsigned char place[sizeof(detail::resource)];
   static std::pmr::memory_resource *const made = ::new (static_cast<void *>(place)) detail::resource;

@@ -13,8 +13,8 @@
 /* A function that must be fast although its callers are cold. */
 #define HAK_HOT __attribute__((hot, noinline))
 #define HAK_NOINLINE __attribute__((noinline))
-/* Places in the library's data, which the linker sorts by the names of the sections: small data first, and last what a
- * small program does not touch. What lies between shares pages with both neighbours. */
+/* Places in the library's data, which the linker sorts by the names of the sections: small data first, and last the
+ * data that a small program does not touch. Data in the middle shares pages with both neighbours. */
 #define HAK_LEAVES_DATA __attribute__((section(".bss.hak_1_leaves")))
 #define HAK_META_DATA __attribute__((section(".bss.hak_2_meta")))
 #define HAK_LARGE_DATA __attribute__((section(".bss.hak_3_large")))
@@ -125,8 +125,8 @@ typedef enum hak_misuse {
 } hak_misuse_t;
 #undef HAK_MISUSE
 _Noreturn HAK_COLD void hak_misuse(const char *function, hak_misuse_t reason, const void *block);
-/* The same for damage that a call met by chance, such as a free block that was written to. Returns if the process has
- * reported before: a handler of SIGABRT is running, and the caller passes over the block. */
+/* Like hak_misuse, for damage that a call met by chance, such as a free block that was written to. Returns if the
+ * process has reported before: a handler of SIGABRT is running, and the caller passes over the block. */
 HAK_COLD void hak_misuse_met(const char *function, hak_misuse_t reason, const void *block);
 bool hak_misuse_is_reported(void);
 

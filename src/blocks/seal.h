@@ -160,7 +160,7 @@ HAK_INLINE bool hak_seal_tail_is_whole(const void *block, size_t size, uint32_t 
   return (differs | (end - 1 > at ? hak_seal_word(block, at + 1) ^ tail : 0)) == 0;
 }
 
-/* Margins of large blocks: the most bytes beside a block whose contents are checked. */
+/* Margins of large blocks: the maximum of bytes beside a block whose contents are checked. */
 enum { HAK_MARGIN_BEFORE = 256, HAK_MARGIN_BEHIND = 64 };
 
 HAK_INLINE bool hak_margin_is_filled(const char *from, size_t bytes, unsigned char with) {

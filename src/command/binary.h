@@ -27,7 +27,7 @@ const char *binary_sanitizer(const binary_t *file);
 bool binary_is_musl(const binary_t *file);
 /* Whether machine, class and byte order agree, so that one can be loaded beside the other. */
 bool binary_fits(const binary_t *a, const binary_t *b);
-/* Its machine's name, as in `uname -m`, or "another machine" if unknown. */
+/* The file's machine, as in `uname -m`, or "another machine" if unknown. */
 const char *binary_machine_name(const binary_t *file);
-/* Iterate over the libraries it needs; start with *at = 0. NULL: no more. */
+/* Iterate over the libraries that the file needs; start with *at = 0. NULL: no more. */
 const char *binary_needed(const binary_t *file, size_t *at);

@@ -29,7 +29,7 @@ bool hak_framed_find(const void *address, hak_framed_run_t *run);
  * zeros. NULL: no memory, or the block is too large for a run. */
 void *hak_framed_alloc(size_t bytes, size_t align, size_t headroom, bool *zeroed);
 
-/* These take the run that holds `block`, and abort unless it is the start of a live block. */
+/* The functions below take the run that holds `block`, and abort unless it is the start of a live block. */
 
 /* The bytes that were asked for. */
 size_t hak_framed_usable(const hak_framed_run_t *run, const void *block, const char *function);

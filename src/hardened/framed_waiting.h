@@ -1,4 +1,4 @@
-/* Duty: the freed framed runs of the hardened profile. They wait in order, and then until they are drawn. The block
+/* Duty: the freed framed runs of the hardened profile. The runs wait in order, and then until they are drawn. The block
  * itself tells its run. Data: the blocks of each class; lock: hak_framed_lock. Layers below: seal, chance. */
 #pragma once
 

@@ -39,14 +39,14 @@ bool hak_quarantine_open(hak_heap_t *heap);
 bool hak_quarantine_fill(hak_quarantine_t *quarantine, uint32_t kind);
 /* There is no room for one more ready block: return half of them to their slabs. */
 HAK_NOINLINE void hak_quarantine_put_slow(hak_quarantine_t *quarantine, uint32_t kind, hak_free_block_t *block);
-/* For a thread without a quarantine. `heap` is NULL if the thread has none: then the block waits with those of ended
- * threads. */
+/* For a thread without a quarantine. `heap` is NULL if the thread has none: then the block waits with the blocks of
+ * ended threads. */
 void hak_quarantine_put_first(hak_heap_t *heap, uint32_t kind, hak_free_block_t *block);
 /* Return the ready blocks to their slabs. `function` NULL, here and below: a fork ended the thread. */
 void hak_quarantine_flush(hak_heap_t *heap, const char *function);
-/* The thread ends. Its ready blocks return to their slabs; the others go on waiting, for all threads together. */
+/* The thread ends. Its ready blocks return to their slabs, and its waiting blocks wait on, for all threads. */
 void hak_quarantine_close(hak_heap_t *heap, const char *function);
-/* Memory is short: return all blocks of the heap to their slabs, and those of ended threads. The other threads return
+/* Memory is short: return all blocks of the heap and of ended threads to their slabs. The other threads return
  * theirs when they next fetch blocks. */
 void hak_quarantine_release(hak_heap_t *heap);
 

@@ -18,7 +18,7 @@ extern hak_lock_t hak_profile_lock;
 
 /* Add all images; the program's own comes first. Call it under the lock. */
 void hak_images_look(void);
-/* The same if modules.c has read new ranges since the last call and the lock is free. */
+/* Add all images if modules.c has read new ranges since the last call and the lock is free. */
 void hak_images_learn(void);
 size_t hak_images_count(void);
 const hak_mapping_t *hak_images_at(size_t i);

@@ -25,16 +25,17 @@ bool hak_modules_each(bool (*visit)(const hak_mapping_t *mapping, void *argument
 /* Find the mapping of an address; its name is in the buffer. If no mapping holds the address, the result has no bytes.
  * False: the rows cannot be read. */
 bool hak_modules_find(uintptr_t address, hak_mapping_t *found, char buffer[HAK_MAPS_BUFFER_BYTES]);
-/* The same without the name, and without a buffer. */
+/* Find the mapping without its name, which takes no buffer. */
 bool hak_modules_mapping_of(uintptr_t address, hak_mapping_t *mapping);
 /* Read the ranges anew. False: another thread is reading them, or they cannot be read. */
 bool hak_modules_look(void);
-/* It changes with every read of the ranges. */
+/* A number that changes with every read of the ranges. */
 uint32_t hak_modules_version(void);
 /* Whether the known ranges hold the address. If not, and the last read was a while ago, it reads them anew. */
 bool hak_modules_is_code(uintptr_t address);
-/* The same for a return address, which is certainly code, perhaps of a library that was loaded just now. If the known
- * ranges lack it, they are read at once. If they still lack it, the next such read waits for the usual pause. */
+/* Like hak_modules_is_code for a return address, which is certainly code, perhaps of a library that was loaded just
+ * now. If the known ranges lack it, they are read at once. If they still lack it, the next such read waits for the
+ * usual pause. */
 bool hak_modules_learn(uintptr_t caller);
 /* Whether the address is code of this shared library. Always false if the library is linked into the program. */
 bool hak_modules_is_mine(uintptr_t address);

@@ -3,10 +3,10 @@
  * Data: one result, for the profile that is being written; lock: that of profiles. Layers below: stats, sample, sites,
  * arena.
  *
- * A class's blocks lie in slabs of their own, which have room for others. The resident memory of these slabs, without
- * the blocks in thread caches, is divided among the class's live blocks. A sample gets as many shares as its weight. A
- * class with few blocks in many slabs thus costs its sites more than the blocks' bytes. Blocks older than the sampling
- * belong to no site. */
+ * A class's blocks lie in slabs of their own, which also have room for free blocks. The resident memory of these slabs,
+ * without the blocks in thread caches, is divided among the class's live blocks. A sample gets as many shares as its
+ * weight. A class with few blocks in many slabs thus costs its sites more than the blocks' bytes. Blocks older than the
+ * sampling belong to no site. */
 #pragma once
 
 #include "base/base.h"

@@ -16,8 +16,8 @@ bool hak_sample_start(size_t mean_bytes);
 void hak_sample_stop(void);
 size_t hak_sample_rate(void); /* 0: off */
 
-/* The same for guarded blocks, of which at most `slots` exist at a time. It works once. False: no memory, or a second
- * call. */
+/* Like hak_sample_start for guarded blocks, of which at most `slots` exist at a time. It works once. False: no memory,
+ * or a second call. */
 bool hak_sample_guard(size_t mean_bytes, size_t slots);
 /* Apply the options. */
 void hak_sample_start_up(void);
@@ -50,6 +50,6 @@ hak_heap_t *hak_sample_catch_up(uint64_t *setting);
  * of `bytes` if one is due. `block` NULL: get a block for the sample. Returns the sample; NULL: none was due. */
 void *hak_sample_if_due(hak_heap_t *heap, void *block, uint32_t cls, size_t asked, size_t bytes, uint64_t setting);
 
-/* For tests: derive the random numbers from `seed`, and those of each heap from the order in which heaps come. 0: use
+/* For tests: derive the random numbers from `seed`, and each heap's numbers from the order in which heaps come. 0: use
  * random numbers again. */
 void hak_sample_seed(uint64_t seed);

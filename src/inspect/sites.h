@@ -67,7 +67,7 @@ void hak_site_add_locked(hak_site_t *site, double weight_bytes, size_t block_byt
 void hak_site_remove_locked(hak_site_t *site, double weight_bytes, size_t block_bytes);
 
 hak_site_counts_t hak_site_counts(const hak_site_t *site);
-/* In a new child: what is live counts as inherited, and nothing as allocated. Call it under the lock of samples. */
+/* In a new child: live blocks count as inherited, and none as allocated. Call it under the lock of samples. */
 void hak_sites_fork_child_locked(void);
 /* Iterate over all sites, newest first; start with NULL. The site without a stack comes last. */
 hak_site_t *hak_site_next(const hak_site_t *after);

@@ -11,7 +11,7 @@
 
 /* Number of blocks of each class, by place. */
 typedef struct hak_slab_totals {
-  size_t slabs, bump_blocks, free_blocks; /* blocks ever handed out; those of them that are free in a slab */
+  size_t slabs, bump_blocks, free_blocks; /* blocks ever handed out; the free ones among them, in slabs */
 } hak_slab_totals_t;
 /* Totals over all slabs, by class; exact while no thread returns blocks. */
 void hak_slab_totals(hak_slab_totals_t totals[HAK_BIN_COUNT]);
@@ -49,7 +49,7 @@ typedef struct hak_stats {
 #define HAK_OS_CALLS(CALL) CALL(mmap) CALL(munmap) CALL(madvise) CALL(mprotect) CALL(mremap) CALL(failed)
 
 void hak_stats_read(hak_stats_t *stats);
-/* The same for threads with little stack; free the result with hak_stats_give. NULL: no memory. */
+/* Like hak_stats_read, for threads with little stack; free the result with hak_stats_give. NULL: no memory. */
 hak_stats_t *hak_stats_take(void);
 void hak_stats_give(hak_stats_t *stats); /* accepts NULL */
 extern hak_lock_t hak_stats_lock;

@@ -19,6 +19,6 @@ bool hak_unwind_start(hak_unwinder_t unwinder);
 
 /* Return addresses of the allocator's callers, innermost first; at most HAK_UNWIND_MAX. */
 size_t hak_unwind(uintptr_t pcs[HAK_UNWIND_MAX]);
-/* The same without a check, so the last entries may be no code addresses. Use the result only to look for a stack that
- * was checked before. Returns 0 if the stack can only be read by hak_unwind. */
+/* Like hak_unwind without a check, so the last entries may be no code addresses. Use the result only to look for a
+ * stack that was checked before. Returns 0 if the stack can only be read by hak_unwind. */
 size_t hak_unwind_unchecked(uintptr_t pcs[HAK_UNWIND_MAX]);

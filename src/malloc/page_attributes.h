@@ -15,5 +15,5 @@ HAK_INLINE bool hak_page_attributes_any(void) {
 }
 /* Make a block's pages ordinary before it is freed or resized. False: the pages cannot be restored. */
 bool hak_page_attributes_restore(void *block, uint32_t cls, const char *function);
-/* The same for the whole pages of a range. */
+/* Make the whole pages of a range ordinary. */
 bool hak_page_attributes_restore_range(char *from, const char *to);

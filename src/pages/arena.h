@@ -29,7 +29,7 @@ bool hak_purge_after_give(size_t slices);
 void *hak_arena_take_run(uint32_t cls, size_t align, bool *zeroed);
 /* False: no run of the class begins there. If two threads free the same run, one of them gets this answer. */
 bool hak_arena_give_run(void *base, uint32_t cls);
-/* Change the class of a run in place. Either class may also be HUGE. */
+/* Change the class of a run in place. The old and the new class may also be HUGE. */
 void hak_arena_turn_run(void *base, uint32_t cls, uint32_t other);
 size_t hak_arena_runs(uint32_t cls);
 /* Take `more` slices directly behind a range, in the same chunk. False: they are not free. */

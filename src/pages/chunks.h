@@ -70,7 +70,7 @@ hak_extent_t hak_extent_take_locked(hak_chunk_t *first, size_t offset, size_t ch
 hak_chunk_t *hak_extent_behind(const hak_chunk_t *first, size_t tail);
 /* Turn a chunk that was taken out into a SLICED one; all its slices are free, and it is in no list. */
 hak_chunk_t *hak_extent_slice_locked(hak_extent_t extent);
-/* The same for any free chunk; this takes descriptors. NULL: there is none. */
+/* Turn any free chunk into a SLICED one, which takes descriptors. NULL: there is none. */
 hak_chunk_t *hak_extent_slice_any_locked(bool for_slabs);
 
 /* A place for slices; chunk NULL: there is none. */

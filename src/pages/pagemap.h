@@ -25,8 +25,8 @@ _Static_assert(HAK_LEAF_TABLE_BYTES % HAK_LEAF_PIECE_BYTES == 0, "the tables are
 
 /* The tables are mapped read-only and made writable piece by piece, since read-only memory counts under no limit.
  * `code`: see hak_code_of. A chunk without an entry of its own (GONE, or NULL) uses its span's entry, so a block of
- * many GiB needs no walk through pages of entries. `entered`: the spans of which entries were ever set; walks read no
- * pages of the others. */
+ * many GiB needs no walk through pages of entries. `entered`: the spans of which entries were ever set; walks read
+ * no pages of other spans. */
 typedef struct hak_leaf {
   _Atomic uint8_t codes[HAK_LEAF_SLICES];
   _Atomic(hak_chunk_t *) chunks[HAK_LEAF_CHUNKS];

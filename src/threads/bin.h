@@ -161,7 +161,7 @@ HAK_INLINE hak_free_block_t **hak_bin_slots(const hak_heap_t *heap, uint32_t cls
 
 /* Write every block to its slot. Returns how many there are. */
 uint32_t hak_bin_settle(hak_heap_t *heap, uint32_t cls);
-/* Shrink the bin to `blocks` blocks; the others stay in their slots for the caller. */
+/* Shrink the bin to `blocks` blocks; the removed ones stay in their slots for the caller. */
 void hak_bin_lower(hak_heap_t *heap, uint32_t cls, uint32_t blocks);
 /* Grow the bin to `blocks` blocks; the caller has written the new ones to their slots. */
 void hak_bin_raise(hak_heap_t *heap, uint32_t cls, uint32_t blocks);
