@@ -127,7 +127,7 @@ void *hak_hardened_alloc(size_t bytes, size_t align, bool *zeroed) {
   }
   void *block = take_small_of_any(hak_class_of(size), bytes, align);
   *zeroed = hak_hard.zero;
-  return block || align <= HAK_SLICE_BYTES ? block : hak_hardened_alloc_large(bytes, align, zeroed);
+  return block ? block : hak_hardened_alloc_large(bytes, align, zeroed); /* the arena has no memory for slabs */
 }
 
 /* Make the seal that of a free block. Of two threads that free one block at once, the second one reports it. A process

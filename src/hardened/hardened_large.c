@@ -240,9 +240,7 @@ static void at_exit(bool unused) {
 
 static void fork_child(hak_heap_t *mine) {
   hak_hardened_fork_child();
-  if (mine && mine->quarantine) {
-    mine->quarantine->random = hak_os_random();
-  }
+  hak_quarantine_fork_child(mine);
 }
 
 const hak_hook_hardened_t hak_hook_hardened = {.part = {.start = start,

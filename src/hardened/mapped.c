@@ -354,9 +354,7 @@ size_t hak_mapped_waiting_bytes(void) {
 }
 
 bool hak_mapped_forget(size_t bytes) {
-  hak_lock(&hak_mapped_lock);
-  bool helps = bytes <= waiting_bytes;
-  hak_unlock(&hak_mapped_lock);
+  bool helps = hak_arena_could_grow(bytes, hak_mapped_waiting_bytes());
   for (size_t i = 0; helps && waiting && i < REGIONS_MAX; i++) {
     hak_lock(&hak_mapped_lock);
     region_t region = waiting[i];

@@ -30,7 +30,8 @@ bool hak_mapped_is_data(const void *block);
 /* Resize the block in place. False: it does not fit, or would leave half of it unused though `shrinks` is false. */
 bool hak_mapped_resize(void *block, size_t bytes, bool shrinks);
 void hak_mapped_free(void *block, const char *function);
-/* Memory is short: unmap the freed regions whose addresses wait, if they have as many bytes. True: there were some. */
+/* Memory is short: unmap the freed regions whose addresses wait, if a request for so many bytes fits then. False: it
+ * would not. */
 bool hak_mapped_forget(size_t bytes);
 size_t hak_mapped_waiting_bytes(void);
 /* The first live block that was written to outside its bytes. NULL: there is none, or another thread has the lock. */

@@ -76,12 +76,8 @@ static size_t aligned_size(size_t alignment, size_t bytes) {
 }
 
 HAK_NOINLINE static void *alloc_aligned_slow(size_t alignment, size_t bytes) {
-  bool zeroed;
-  int saved = errno;
   if (hak_hard.on && alignment > HAK_BLOCK_MIN) {
-    void *block = hak_hook_hardened.part.alloc(bytes, alignment, &zeroed);
-    errno = block ? saved : ENOMEM;
-    return block;
+    return hak_alloc_any_aligned(bytes, alignment);
   }
   bool as_run = bytes > HAK_SMALL_MAX && bytes <= HAK_CACHED_MAX && alignment <= HAK_SLICE_BYTES;
   if (alignment <= HAK_BLOCK_MIN || as_run) {
@@ -98,20 +94,7 @@ HAK_NOINLINE static void *alloc_aligned_slow(size_t alignment, size_t bytes) {
     }
     return block;
   }
-  void *block;
-  if (bytes <= HAK_CACHED_MAX && alignment <= HAK_CHUNK_BYTES) {
-    block = hak_run_take(hak_run_class_of(bytes > HAK_SMALL_MAX ? bytes : HAK_SMALL_MAX + 1), alignment, &zeroed);
-  } else {
-    block = hak_huge_alloc(bytes, alignment, &zeroed);
-  }
-  if (!block) {
-    return hak_no_memory();
-  }
-  if (HAK_UNLIKELY(hak_sampling_is_on())) {
-    hak_hook_sampler.allocated(block, bytes);
-  }
-  errno = saved;
-  return block;
+  return hak_alloc_any_aligned(bytes, alignment);
 }
 
 /* `alignment` is a power of two. */

@@ -77,9 +77,20 @@ static void pass_by(void) {
   }
 }
 
-static void *find(size_t bytes, bool *zeroed) {
+/* A block of an alignment that no class of small blocks has, or a large one. */
+static void *find_aligned(size_t bytes, size_t align, bool *zeroed) {
+  if (bytes <= HAK_CACHED_MAX && align <= HAK_CHUNK_BYTES) {
+    return hak_run_take(hak_run_class_of(bytes > HAK_SMALL_MAX ? bytes : HAK_SMALL_MAX + 1), align, zeroed);
+  }
+  return hak_huge_alloc(bytes, align, zeroed);
+}
+
+static void *find(size_t bytes, size_t align, bool *zeroed) {
   if (hak_hard.on) {
-    return hak_hook_hardened.part.alloc(bytes > 0 ? bytes : HAK_BLOCK_MIN, HAK_BLOCK_MIN, zeroed);
+    return hak_hook_hardened.part.alloc(bytes > 0 ? bytes : HAK_BLOCK_MIN, align, zeroed);
+  }
+  if (align > HAK_BLOCK_MIN) {
+    return find_aligned(bytes, align, zeroed);
   }
   if (bytes <= HAK_CACHED_MAX) {
     return cached_alloc_or_larger(bytes, zeroed);
@@ -104,26 +115,28 @@ bool hak_trim(size_t keep_bytes) {
 }
 
 /* Hardened profile, and memory is short: what waits is reused. */
-static void *find_after_release(size_t bytes, bool *zeroed) {
-  hak_hook_hardened.release(bytes);
-  return find(bytes, zeroed);
+static void *find_after_release(size_t bytes, size_t align, bool *zeroed) {
+  hak_hook_hardened.release(align > HAK_BLOCK_MIN ? bytes + align : bytes);
+  return find(bytes, align, zeroed);
 }
 
 /* Under a memory limit, thread caches may hold all free memory: trim them and retry. A request that could not fit even
  * if the heap returned all of its memory gets no retry, and ends no delay of the hardened profile. */
-static void *find_after_trim(size_t bytes, bool *zeroed) {
+static void *find_after_trim(size_t bytes, size_t align, bool *zeroed) {
   enum { ADDRESS_BITS = 47 };
   size_t held = (hak_arena_totals().mapped_slices << HAK_SLICE_SHIFT) + hak_hook_hardened.waiting_bytes();
-  if (bytes >> ADDRESS_BITS != 0 || !hak_arena_could_grow(bytes, held)) {
+  if ((bytes | align) >> ADDRESS_BITS != 0 ||
+      !hak_arena_could_grow(align > HAK_BLOCK_MIN ? bytes + align : bytes, held)) {
     return NULL;
   }
-  void *block = hak_trim(0) ? find(bytes, zeroed) : NULL;
-  return !block && hak_hard.on ? find_after_release(bytes, zeroed) : block;
+  void *block = hak_trim(0) ? find(bytes, align, zeroed) : NULL;
+  return !block && hak_hard.on ? find_after_release(bytes, align, zeroed) : block;
 }
 
-HAK_NOINLINE static void *alloc(size_t bytes, bool *zeroed) {
+HAK_NOINLINE static void *alloc(size_t bytes, size_t align, bool *zeroed) {
   int saved = errno;
-  void *block = bytes == 0 ? hak_zero_size_take() : NULL;
+  bool plain = align == HAK_BLOCK_MIN;
+  void *block = plain && bytes == 0 ? hak_zero_size_take() : NULL;
   if (block) {
     *zeroed = true;
     errno = saved;
@@ -131,10 +144,10 @@ HAK_NOINLINE static void *alloc(size_t bytes, bool *zeroed) {
   }
   bool watched = HAK_UNLIKELY(hak_sampling_is_on());
   *zeroed = false; /* the content of a sampled block is unknown */
-  block = watched && bytes <= HAK_SMALL_MAX ? hak_hook_sampler.part.alloc(bytes, HAK_BLOCK_MIN, zeroed) : NULL;
+  block = watched && plain && bytes <= HAK_SMALL_MAX ? hak_hook_sampler.part.alloc(bytes, HAK_BLOCK_MIN, zeroed) : NULL;
   if (!block) {
-    block = find(bytes, zeroed);
-    block = HAK_LIKELY(block != NULL) ? block : find_after_trim(bytes, zeroed);
+    block = find(bytes, align, zeroed);
+    block = HAK_LIKELY(block != NULL) ? block : find_after_trim(bytes, align, zeroed);
     if (watched && block) {
       hak_hook_sampler.allocated(block, bytes);
     }
@@ -149,7 +162,12 @@ HAK_NOINLINE static void *alloc(size_t bytes, bool *zeroed) {
 
 void *hak_alloc_any(size_t bytes) {
   bool zeroed;
-  return alloc(bytes, &zeroed);
+  return alloc(bytes, HAK_BLOCK_MIN, &zeroed);
+}
+
+void *hak_alloc_any_aligned(size_t bytes, size_t align) {
+  bool zeroed;
+  return alloc(bytes, align, &zeroed);
 }
 
 HAK_COLD void *hak_alloc_slow(size_t bytes) {
@@ -164,7 +182,7 @@ void *hak_alloc_tell_zeroed(size_t bytes, bool *zeroed) {
       return block;
     }
   }
-  return alloc(bytes, zeroed);
+  return alloc(bytes, HAK_BLOCK_MIN, zeroed);
 }
 
 HAK_NOINLINE void *hak_alloc_large(size_t bytes) {

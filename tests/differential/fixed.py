@@ -5,6 +5,8 @@ from programs import HOWS, KIB, MIB, MISUSES, SHORTAGES, TOUCHES, Op, Program
 
 PROFILES = ("balanced", "hardened")
 WHOLE, PAGES = TOUCHES["whole"], TOUCHES["pages"]
+PLAIN = (HOWS["malloc"], HOWS["calloc"])
+ALIGNED = (HOWS["memalign"] | 21 << 8,)  # to multiples of 2 MiB
 
 
 def _busy(low: int, high: int, threads: int, forks: int) -> Op:
@@ -15,10 +17,10 @@ def _exits(low: int, high: int, threads: int, blocks: int) -> Op:
     return {"op": "exits", "count": threads, "x": low, "y": high, "z": blocks, "touch": WHOLE}
 
 
-def _shortages(size: int, blocks: int) -> list[Op]:
+def _shortages(size: int, blocks: int, room: int = 4 * MIB, ways: tuple[int, ...] = PLAIN) -> list[Op]:
     """More blocks than fit into what is left."""
-    each = {"op": "short", "x": 4 * MIB, "y": size, "z": blocks, "touch": PAGES}
-    return [{**each, "shift": kind, "how": HOWS[how]} for how in ("malloc", "calloc") for kind in SHORTAGES.values()]
+    each = {"op": "short", "x": room, "y": size, "z": blocks, "touch": PAGES}
+    return [{**each, "shift": kind, "how": how} for how in ways for kind in SHORTAGES.values()]
 
 
 def _refuse(size: int) -> Op:
@@ -42,6 +44,8 @@ TRIALS: dict[str, Program] = {
     "short, small": _rounds(2, *_shortages(1000, 8000)),
     "short, runs": _rounds(2, *_shortages(48 * KIB, 200)),
     "short, large": _rounds(2, *_shortages(3 * MIB, 6)),
+    "short, no power of two": _rounds(2, *_shortages(34312, 1000)),
+    "short, aligned": _rounds(2, *_shortages(100 * KIB, 100, 16 * MIB, ALIGNED)),
     "refuse": _rounds(1, *(_refuse(size) for size in (24, 5000, 100_000, 3 * MIB))),
     "crash, small": _rounds(1, *(op for size in (24, 100, 1000) for op in _crashes(size))),
     "crash, large": _rounds(1, *(op for size in (5000, 50_000, 300_000, 3 * MIB) for op in _crashes(size))),
