@@ -24,7 +24,7 @@ LINK = re.compile(r"(?<!!)\[[^\]]+\]\(([^)#\s]+)(#[^)\s]*)?\)|!\[[^\]\n]*\]\(([^
 NAVIGATION = {
     "Start": "index.md",
     "Should I use it?": "should.md",
-    "Prove it on your own program": "prove.md",
+    "Prove it on your own program": "docs/lab/tutorial.md",
     "Install": "docs/install.md",
     "Recipes": "docs/recipes",
     "Use": {
@@ -39,7 +39,6 @@ NAVIGATION = {
         "Record and replay": "docs/record.md",
         "The laboratory": {
             "Overview": "docs/lab.md",
-            "Tutorial": "docs/lab/tutorial.md",
             "Compare": "docs/lab/howto-compare.md",
             "Prepare": "docs/lab/howto-prepare.md",
             "Tune": "docs/lab/howto-tune.md",

@@ -21,7 +21,7 @@ hide: [toc]
 
 **Try it** where a program allocates much, on several threads, or lives long. **Leave it** where a program has a heap of
 its own, or where a few per cent of peak memory matter more than time: [risks and limits](docs/risks.md).
-[Prove it](prove.md) on your own program in ten minutes.
+[Prove it](docs/lab/tutorial.md) on your own program in ten minutes.
 """
 CHART = "Dot and line: hakmem with its interval at 95 %; hollow where the interval includes no difference."
 TABLE = """\
