@@ -8,7 +8,7 @@
  *   huge    a block over 1 MiB: slices of one chunk, or whole chunks and the first slices of the next */
 #pragma once
 
-#include "base.h"
+#include "vocabulary.h"
 
 enum {
   HAK_SLICE_SHIFT = 14,

@@ -2,7 +2,7 @@
  * in, so an attacker finds no function pointer to overwrite. Data: none. Layers below: base. */
 #pragma once
 
-#include "base.h"
+#include "vocabulary.h"
 
 struct hak_heap;
 struct hak_lock;

@@ -3,9 +3,9 @@
  * page for the look. Larger blocks have at least four pages of their own. */
 #include "edges.h"
 
-#include "large.h"
+#include "blocks.h"
 #include "mixed.h"
-#include "pages/chunks.h"
+#include "pages/pages.h"
 #include "slab.h"
 
 enum { LOOKED_AT = 64 };

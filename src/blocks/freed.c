@@ -1,5 +1,38 @@
-/* Empty slabs of the hardened profile: their check, and whether they keep their class. slab.c stands above. */
+/* The key, the check and the report of free blocks, and single ones for callers without a thread cache. */
 #include "freed.h"
+
+#include "slab.h"
+#include "system/system.h"
+
+void hak_freed_start(void) {
+  if (atomic_load_explicit(&hak_key, memory_order_relaxed) == 0) { /* several threads may do this at once */
+    uintptr_t none = 0, random = (uintptr_t)hak_os_random() | (uintptr_t)1 << 63;
+    atomic_compare_exchange_strong_explicit(&hak_key, &none, random, memory_order_relaxed, memory_order_relaxed);
+  }
+}
+
+HAK_COLD void hak_freed_damaged(const char *function, const hak_free_block_t *block) {
+  hak_misuse_met(function, hak_is_marked_taken(block) ? HAK_MISUSE_DOUBLE_FREE : HAK_MISUSE_CORRUPTED, block);
+}
+
+void *hak_freed_take_one(uint32_t kind) {
+  hak_free_block_t *block = NULL;
+  while (!block) {
+    hak_slab_t *slab = hak_slab_acquire(kind);
+    if (!slab) {
+      return NULL;
+    }
+    hak_slab_take(slab, &block, 1, false);
+    hak_slab_drop(slab);
+    if (block && !hak_is_marked_free(block)) {
+      hak_freed_damaged("malloc", block);
+      block = NULL;
+    }
+  }
+  return hak_mark_taken(block);
+}
+
+/* Empty slabs of the hardened profile: their check, and whether they keep their class. slab.c stands above. */
 
 _Atomic int hak_freed_releasing;
 

@@ -1,11 +1,20 @@
-/* Duty: for the hardened profile, check that free blocks are as the profile left them (zeros and a seal, in a slab also
- * a tag), and decide whether an empty slab keeps its class. Data: one switch. Layers below: types, seal, lock. */
+/* Duty: the key and the report of free blocks. For the hardened profile, check that free blocks are as the profile left
+ * them (zeros and a seal, in a slab also a tag), and decide whether an empty slab keeps its class.
+ * Data: one switch. Layers below: types, seal, lock. */
 #pragma once
 
-#include "base/types.h"
+#include "base/base.h"
+#include "pages/pages.h"
 #include "seal.h"
-#include "system/lock.h"
-#include "system/sparse.h"
+#include "system/system.h"
+
+/* Start-up: make the key of free blocks. Threads may call it repeatedly; the first call decides. */
+void hak_freed_start(void);
+/* Report a free block without its tag, and abort. It was freed twice if its tag says that it was handed out elsewhere;
+ * else the program wrote to it after the free. Returns in the cases of hak_misuse_met. */
+HAK_COLD void hak_freed_damaged(const char *function, const hak_free_block_t *block);
+/* Take one block, marked as taken, without a thread cache. NULL: no memory. */
+void *hak_freed_take_one(uint32_t kind);
 
 /* From this size on, a call with wider registers is faster. */
 enum { HAK_FREED_LARGE = 2048 };
@@ -19,7 +28,7 @@ HAK_INLINE bool hak_freed_is_clean(const void *block, size_t size, bool tagged) 
     rest |= hak_seal_word(at++, 1);
   }
   if (HAK_UNLIKELY(size >= HAK_FREED_LARGE) && hak_hard.zero) {
-    rest |= !hak_sparse_is_zero(at, (size_t)(last - at) * sizeof *at);
+    rest |= !hak_move_is_zero(at, (size_t)(last - at) * sizeof *at);
     at = last;
   }
   for (const hak_vector_t *end = last - 3; at < end; at += 4) {

@@ -1,12 +1,9 @@
 /* Pages without access. slab.c and framed.c stand above, arena.c below. */
 #include "gap.h"
 
-#include "pages/arena.h"
+#include "pages/pages.h"
 #include "seal.h"
-#include "system/chance.h"
-#include "system/direct.h"
-#include "system/os.h"
-#include "system/text.h"
+#include "system/system.h"
 
 enum {
   MAPPINGS_DEFAULT = 65530, /* the kernel's, where the limit cannot be read */

@@ -1,10 +1,8 @@
 /* Blocks above 1 MiB: allocate, free, resize. The slow paths stand above; arena.c stands below. */
-#include "large.h"
+#include "blocks.h"
 
-#include "pages/arena.h"
-#include "pages/pagemap.h"
-#include "system/os.h"
-#include "system/sparse.h"
+#include "pages/pages.h"
+#include "system/system.h"
 
 /* Each moved block is a mapping of its own, and a process may have some 65,000 mappings. Beyond this many, realloc
  * copies instead, except blocks so large that there cannot be many. */
@@ -198,8 +196,8 @@ static void *move(void *block, size_t bytes) {
   size_t old_bytes = chunk->huge_bytes;
   char *fresh = hak_arena_grow_chunks(block, extent_to_grow(bytes).chunks, true);
   if (fresh && has.tail > 0) {
-    hak_sparse_copy(tail_of(fresh, has.chunks), tail_of(block, has.chunks), old_bytes - (has.chunks << HAK_CHUNK_SHIFT),
-                    true);
+    hak_move_copy(tail_of(fresh, has.chunks), tail_of(block, has.chunks), old_bytes - (has.chunks << HAK_CHUNK_SHIFT),
+                  true);
     hak_arena_give(tail_of(block, has.chunks), has.tail);
   }
   if (fresh) {
@@ -216,7 +214,7 @@ static void *copy(void *block, size_t bytes) {
   bool zeroed;
   void *fresh = alloc(extent_to_grow(bytes), bytes, HAK_BLOCK_MIN, &zeroed);
   if (fresh || (fresh = hak_huge_alloc(bytes, HAK_BLOCK_MIN, &zeroed))) { /* a new block may need less */
-    hak_sparse_copy(fresh, block, hak_huge_usable(block), zeroed);
+    hak_move_copy(fresh, block, hak_huge_usable(block), zeroed);
     hak_huge_free(block, "realloc");
   }
   return fresh;

@@ -1,9 +1,8 @@
 /* Mixed slabs: pages that the first blocks of all classes share. slab.c and cache.c stand above. */
 #include "mixed.h"
 
-#include "pages/arena.h"
-#include "pages/pagemap.h"
-#include "system/meta.h"
+#include "pages/pages.h"
+#include "system/system.h"
 
 enum {
   PAGE_BYTES = 1 << HAK_PAGE_SHIFT,
@@ -149,7 +148,7 @@ void hak_mixed_leave(hak_mixed_place_t *place) {
   mixed->page[page].blocks = (uint16_t)blocks;
   size_t slices = settle_and_unlock(mixed, page);
   if (slices > 0) {
-    hak_purge_after_give(slices);
+    hak_purge_after_free(slices);
   }
 }
 

@@ -9,8 +9,8 @@
  * alone: when all blocks of a page are back, the whole page is empty. */
 #pragma once
 
-#include "base/types.h"
-#include "system/lock.h"
+#include "base/base.h"
+#include "system/system.h"
 
 enum { HAK_MIXED_BLOCK_MAX = 2048 };
 

@@ -1,8 +1,7 @@
 /* Blocks of 48 KiB to 1 MiB: one run of slices each. cache.c stands above; arena.c stands below. */
-#include "large.h"
+#include "blocks.h"
 
-#include "pages/arena.h"
-#include "pages/pagemap.h"
+#include "pages/pages.h"
 #include "slab.h"
 
 static size_t slices_of(uint32_t cls) {

@@ -9,7 +9,7 @@
  * seal is written by one store, so any thread may read the seal of a neighbour. */
 #pragma once
 
-#include "base/geometry.h"
+#include "base/base.h"
 
 #include <string.h>
 

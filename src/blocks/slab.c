@@ -4,9 +4,8 @@
 #include "freed.h"
 #include "gap.h"
 #include "mixed.h"
-#include "pages/arena.h"
-#include "pages/pagemap.h"
-#include "system/os.h"
+#include "pages/pages.h"
+#include "system/system.h"
 
 #include <string.h>
 
@@ -178,7 +177,7 @@ void hak_slab_drop(hak_slab_t *slab) {
   atomic_fetch_and_explicit(&slab->control, ~(uint32_t)HAK_SLAB_CURRENT, memory_order_acq_rel);
   settle_and_unlock(slab, class, &rest);
   if (rest.slices > 0) {
-    hak_purge_after_give(rest.slices);
+    hak_purge_after_free(rest.slices);
   }
 }
 

@@ -12,12 +12,9 @@
  * docs/invariants.md shows why a thread may release an empty slab. */
 #pragma once
 
-#include "base/types.h"
+#include "base/base.h"
 #include "seal.h"
-#include "system/lock.h"
-
-/* Start-up: make the key of free blocks. Threads may call it repeatedly; the first call decides. */
-void hak_slab_init(void);
+#include "system/system.h"
 
 /* Whether a slab of the class has free blocks and no thread takes from it. It may be a moment old. */
 bool hak_slab_is_listed(uint32_t cls);
@@ -34,17 +31,12 @@ uint32_t hak_slab_take(hak_slab_t *slab, hak_free_block_t **blocks, uint32_t wan
  * its slab already, or the slab has another class, the block was freed twice: the call aborts and names `function`. */
 void hak_slab_return(hak_free_block_t *const *blocks, uint32_t count, uint32_t cls, const char *function);
 
-/* Report a free block without its tag, and abort. It was freed twice if its tag says that it was handed out elsewhere;
- * else the program wrote to it after the free. Returns in the cases of hak_misuse_met. */
-HAK_COLD void hak_slab_damaged(const char *function, const hak_free_block_t *block);
 /* Whether the block that starts there is free in its slab. */
 bool hak_slab_holds(const void *block);
 /* Abort if the block that starts there was never handed out, or is free in its slab. */
 void hak_slab_expect_out(const void *block, const char *function);
 
-/* Take or give one block without a thread cache. The block taken is marked as taken. Mark a block as free before you
- * give it. */
-void *hak_slab_take_one(uint32_t kind);
+/* Return one block, which is marked as free, without a thread cache. */
 void hak_slab_return_one(void *block, uint32_t cls, const char *function);
 
 /* Discard the free pages inside slabs that are nearly empty. True: there were some. */

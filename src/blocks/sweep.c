@@ -3,10 +3,8 @@
 
 #include "freed.h"
 #include "mixed.h"
-#include "pages/arena.h"
-#include "pages/pagemap.h"
-#include "pages/retain.h"
-#include "system/os.h"
+#include "pages/pages.h"
+#include "system/system.h"
 
 /* Slabs of one step. A sweep of fewer slabs is not worth its calls. Nor is one of a smaller part of the memory in use
  * than the part that makes a slab sparse. */
@@ -214,7 +212,7 @@ static void became_sparse(void) {
 
 static void do_rest(hak_slab_rest_t rest) {
   if (rest.slices > 0) {
-    hak_purge_after_give(rest.slices);
+    hak_purge_after_free(rest.slices);
   }
   if (rest.sparse) {
     became_sparse();

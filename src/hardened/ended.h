@@ -3,8 +3,8 @@
  * seal of a free block. Layers below: freed, slab, magazine. */
 #pragma once
 
-#include "blocks/seal.h"
-#include "system/magazine.h"
+#include "blocks/blocks.h"
+#include "system/system.h"
 
 /* Blocks that a thread left, at the start of the array of a magazine. */
 typedef struct hak_left {

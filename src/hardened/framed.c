@@ -1,14 +1,9 @@
 /* Framed runs of the hardened profile. hardened.c stands above, run.c and gap.c below. */
 #include "framed.h"
 
-#include "blocks/gap.h"
-#include "blocks/large.h"
-#include "blocks/seal.h"
-#include "blocks/slab.h"
-#include "pages/arena.h"
-#include "pages/pagemap.h"
-#include "system/chance.h"
-#include "system/sparse.h"
+#include "blocks/blocks.h"
+#include "pages/pages.h"
+#include "system/system.h"
 
 #include <errno.h>
 #include <string.h>
@@ -97,7 +92,7 @@ static bool is_freed(const run_t *run) {
 }
 
 static bool is_clean(const run_t *run) {
-  return run->descriptor->closed || !hak_hard.zero || hak_sparse_is_zero(run->block, (size_t)(run->end - run->block));
+  return run->descriptor->closed || !hak_hard.zero || hak_move_is_zero(run->block, (size_t)(run->end - run->block));
 }
 
 /* Abort if the freed run was written to. */
@@ -111,7 +106,7 @@ static void zero(char *from, size_t bytes) {
   size_t first = -(uintptr_t)from & (hak_os_page_bytes() - 1);
   first = first < bytes ? first : bytes;
   memset(from, 0, first);
-  hak_sparse_zero(from + first, bytes - first);
+  hak_move_zero(from + first, bytes - first);
 }
 
 /* The pages of a freed run have no access while it waits, so that each use of the block faults. They keep their
@@ -166,7 +161,7 @@ static bool make(uint32_t cls, run_t *run, bool *zeroed) {
   }
   *run = run_at(base, cls);
   if (!*zeroed) { /* the frame, too: its bytes are checked where it has access */
-    hak_sparse_zero(base, hak_class_sizes[cls]);
+    hak_move_zero(base, hak_class_sizes[cls]);
     *zeroed = true;
   }
   bool guarded = wants_guards() && hak_gap_close(base, frame_bytes()), opened = true;

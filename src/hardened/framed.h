@@ -11,7 +11,7 @@
  */
 #pragma once
 
-#include "base/types.h"
+#include "base/base.h"
 #include "hardened/framed_waiting.h"
 
 /* A run that has a block, live or waiting. */

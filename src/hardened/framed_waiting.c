@@ -1,8 +1,8 @@
 /* Freed framed runs of the hardened profile. framed.c stands above. */
 #include "framed_waiting.h"
 
-#include "blocks/seal.h"
-#include "system/chance.h"
+#include "blocks/blocks.h"
+#include "system/system.h"
 
 enum {
   WAITING_BYTES = 512 << 10, /* of each class, in order; as many more are ready */

@@ -1,18 +1,13 @@
 /* The paths of the hardened profile. slow.c, resize.c and api.c stand above; quarantine.c and mapped.c below. */
 #include "hardened.h"
 
-#include "blocks/freed.h"
-#include "blocks/gap.h"
-#include "blocks/slab.h"
+#include "blocks/blocks.h"
 #include "framed.h"
-#include "malloc/fast.h"
-#include "malloc/page_attributes.h"
-#include "malloc/sampling.h"
+#include "malloc/malloc.h"
 #include "mapped.h"
-#include "pages/arena.h"
+#include "pages/pages.h"
 #include "quarantine.h"
-#include "system/chance.h"
-#include "system/options.h"
+#include "system/system.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,10 +1,14 @@
-/* Duty: the hardened profile's own paths of malloc, free and realloc. Every bin of a thread stays empty under the
- * profile, so each call takes the slow path, which leads here.
+/* The folder's header; inspect/ includes this one alone. Duty: the hardened profile's own paths of malloc, free and
+ * realloc. Every bin of a thread stays empty under the profile, so each call takes the slow path, which leads here.
  * Data: none. Layers below: mapped, quarantine, heap. */
 #pragma once
 
-#include "blocks/seal.h"
-#include "threads/heap.h"
+#include "blocks/blocks.h"
+#include "framed.h"
+#include "framed_waiting.h"
+#include "mapped.h"
+#include "quarantine.h"
+#include "threads/threads.h"
 
 /* Start-up: put the profile in force, if the options say so. Blocks that were handed out before have no seals. */
 void hak_hardened_start(void);

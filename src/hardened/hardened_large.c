@@ -4,13 +4,10 @@
 
 #include "hakmem.h"
 
-#include "base/hook.h"
-#include "blocks/large.h"
-#include "blocks/slab.h"
+#include "base/base.h"
+#include "blocks/blocks.h"
 #include "framed.h"
-#include "malloc/fast.h"
-#include "malloc/foreign.h"
-#include "malloc/page_attributes.h"
+#include "malloc/malloc.h"
 #include "mapped.h"
 #include "quarantine.h"
 

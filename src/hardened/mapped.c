@@ -1,11 +1,9 @@
 /* Large blocks of the hardened profile: mappings between pages without access. hardened.c stands above, os.c below. */
 #include "mapped.h"
 
-#include "blocks/gap.h"
-#include "blocks/large.h"
-#include "blocks/seal.h"
-#include "pages/purge.h"
-#include "system/chance.h"
+#include "blocks/blocks.h"
+#include "pages/pages.h"
+#include "system/system.h"
 
 #include <string.h>
 

@@ -9,7 +9,7 @@
  */
 #pragma once
 
-#include "system/lock.h"
+#include "system/system.h"
 
 /* Start-up, if the options ask for the profile. */
 void hak_mapped_start(void);

@@ -2,11 +2,10 @@
  * ended.c below. */
 #include "quarantine.h"
 
-#include "blocks/slab.h"
-#include "pages/pagemap.h"
-#include "system/meta.h"
-#include "system/os.h"
-#include "threads/policy.h"
+#include "blocks/blocks.h"
+#include "pages/pages.h"
+#include "system/system.h"
+#include "threads/threads.h"
 
 #include <errno.h>
 
@@ -88,7 +87,7 @@ static bool unseal(hak_free_block_t *block, uint32_t cls) {
   size_t size = hak_class_sizes[cls];
   uint64_t seal = hak_seal_load(block, size), freed = hak_seal_of(hak_seal_base(block), HAK_SEAL_FREED);
   if (HAK_UNLIKELY(!hak_is_marked_free(block) || (seal != 0 && seal != freed))) {
-    hak_slab_damaged("malloc", block);
+    hak_freed_damaged("malloc", block);
     return false;
   }
   block->tag = 0;
@@ -235,7 +234,7 @@ bool hak_quarantine_fill(hak_quarantine_t *quarantine, uint32_t kind) {
 void *hak_quarantine_take_one(uint32_t cls, size_t bytes) {
   hak_free_block_t *block;
   bool sound = false;
-  while (!sound && (block = hak_slab_take_one(cls))) {
+  while (!sound && (block = hak_freed_take_one(cls))) {
     hak_mark_free(block);
     sound = unseal(block, cls);
     if (HAK_UNLIKELY(sound && !hak_freed_is_clean(block, hak_class_sizes[cls], false))) {

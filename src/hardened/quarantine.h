@@ -7,10 +7,9 @@
  *             └── the thread ends ────┴─> arrays of ended threads (in order) ──> slabs */
 #pragma once
 
-#include "blocks/freed.h"
-#include "blocks/slab.h"
+#include "blocks/blocks.h"
 #include "ended.h"
-#include "threads/bin.h"
+#include "threads/threads.h"
 
 /* The blocks of one kind. The array has `slots` places for `mixed`, as many for the queue, and `room` for ready ones:
  *

@@ -2,12 +2,10 @@
  * is a magazine that the thread fills from its bin. */
 #include "sample.h"
 
-#include "blocks/large.h"
-#include "blocks/seal.h"
-#include "blocks/slab.h"
-#include "pages/pagemap.h"
+#include "blocks/blocks.h"
+#include "pages/pages.h"
 #include "profile.h"
-#include "slots.h"
+#include "records.h"
 
 enum {
   GRANT_BLOCKS = 64,      /* worth a slow-path call; a class with fewer blocks asks for quota */
@@ -94,7 +92,7 @@ static void *pop_of_batch(hak_heap_t *heap, uint32_t cls) {
   hak_batch_t *batch = &heap->batch[cls - 1];
   void *block = hak_bin_pop(heap, (hak_bin_t *)(void *)batch);
   if (HAK_UNLIKELY(!block)) {
-    hak_slab_damaged("malloc", batch->head);
+    hak_freed_damaged("malloc", batch->head);
     atomic_store_explicit(&batch->top, hak_magazine_slots(&heap->info[cls].batch_magazine) - 1, memory_order_relaxed);
     batch->head = HAK_NO_BLOCK;
   }

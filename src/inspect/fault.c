@@ -4,8 +4,7 @@
 
 #include "modules.h"
 #include "pages.h"
-#include "system/direct.h"
-#include "system/text.h"
+#include "system/system.h"
 
 #include <errno.h>
 #include <signal.h>

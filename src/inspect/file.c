@@ -1,8 +1,7 @@
 /* File access by system calls, without allocating: it reads /proc and writes profiles. */
 #include "file.h"
 
-#include "system/direct.h"
-#include "system/os.h"
+#include "system/system.h"
 
 #include <errno.h>
 #include <fcntl.h>

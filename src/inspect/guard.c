@@ -4,10 +4,8 @@
 #include "hakmem.h"
 #include "modules.h"
 #include "pages.h"
-#include "pages/pagemap.h"
-#include "system/meta.h"
-#include "system/os.h"
-#include "system/text.h"
+#include "pages/pages.h"
+#include "system/system.h"
 #include "unwind.h"
 
 #include <string.h>

@@ -2,11 +2,8 @@
 #include "headroom.h"
 
 #include "file.h"
-#include "pages/arena.h"
-#include "system/match.h"
-#include "system/options.h"
-#include "system/os.h"
-#include "system/text.h"
+#include "pages/pages.h"
+#include "system/system.h"
 
 #include <string.h>
 

@@ -2,9 +2,7 @@
 #include "images.h"
 
 #include "file.h"
-#include "system/direct.h"
-#include "system/match.h"
-#include "system/meta.h"
+#include "system/system.h"
 
 #include <elf.h>
 #include <string.h>

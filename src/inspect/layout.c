@@ -1,17 +1,14 @@
 /* The table that lets another process read this heap: names, offsets, addresses. */
 #include "layout.h"
 
-#include "blocks/slab.h"
+#include "blocks/blocks.h"
 #include "hakmem.h"
 #include "images.h"
-#include "pages/pagemap.h"
-#include "pages/retain.h"
+#include "pages/pages.h"
 #include "sample.h"
 #include "sites.h"
-#include "system/meta.h"
-#include "system/options.h"
-#include "threads/depot.h"
-#include "threads/heap.h"
+#include "system/system.h"
+#include "threads/threads.h"
 
 #define ROW(text, number) \
   { text, (uintptr_t)(number) }

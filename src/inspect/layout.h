@@ -8,7 +8,7 @@
  * but the meaning of a row never changes. */
 #pragma once
 
-#include "system/options.h"
+#include "system/system.h"
 
 enum { HAK_LAYOUT_VERSION = 3, HAK_LAYOUT_NAME_BYTES = 40, HAK_LAYOUT_ROWS = 224 };
 

@@ -1,5 +1,5 @@
 /* The statistics as OpenMetrics, with the metric names of other allocators. */
-#include "base/geometry.h"
+#include "base/base.h"
 #include "hakmem.h"
 #include "stats.h"
 

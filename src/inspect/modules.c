@@ -2,10 +2,7 @@
 #include "modules.h"
 
 #include "file.h"
-#include "system/direct.h"
-#include "system/match.h"
-#include "system/meta.h"
-#include "system/text.h"
+#include "system/system.h"
 
 #include <string.h>
 #include <sys/auxv.h>

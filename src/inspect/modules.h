@@ -4,7 +4,7 @@
  * get the answer "unknown". Layers below: file, meta, lock, os. */
 #pragma once
 
-#include "system/lock.h"
+#include "system/system.h"
 
 typedef struct hak_mapping {
   uintptr_t start, end;

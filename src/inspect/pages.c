@@ -1,8 +1,7 @@
 /* Pages without access: by advice where the kernel supports it, else by protection. */
 #include "pages.h"
 
-#include "system/direct.h"
-#include "system/os.h"
+#include "system/system.h"
 
 #include <sys/mman.h>
 #include <sys/syscall.h>

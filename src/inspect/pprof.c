@@ -5,8 +5,7 @@
 #include "images.h"
 #include "modules.h"
 #include "sites.h"
-#include "system/meta.h"
-#include "system/text.h"
+#include "system/system.h"
 
 #include <errno.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  * Data: the semaphores. The kernel changes their counts, and the library only reads them. Layers below: hook. */
 #pragma once
 
-#include "malloc/sampling.h"
+#include "malloc/malloc.h"
 
 extern volatile uint16_t hak_probe_free_semaphore;
 

@@ -8,12 +8,7 @@
 #include "pprof.h"
 #include "sample.h"
 #include "sites.h"
-#include "system/direct.h"
-#include "system/match.h"
-#include "system/meta.h"
-#include "system/options.h"
-#include "system/os.h"
-#include "system/text.h"
+#include "system/system.h"
 #include "unwind.h"
 
 #include <errno.h>

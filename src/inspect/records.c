@@ -1,7 +1,9 @@
-/* A record for each sampled block, found by its address. */
+/* A record for each sampled block, found by its address; memory for sampled blocks. */
 #include "records.h"
 
-#include "system/meta.h"
+#include "blocks/blocks.h"
+#include "pages/pages.h"
+#include "system/system.h"
 
 enum { BUCKETS_MIN = 256, BUCKETS_MAX = 1 << 22, GROWTH = 4 };
 
@@ -148,5 +150,243 @@ void hak_record_check(void) {
     }
   }
   HAK_VERIFY(live == table.live);
+  hak_unlock(&hak_samples_lock);
+}
+
+/* Memory for sampled blocks, in slices that hold nothing else. */
+
+enum {
+  SHIFT_MIN = 6,
+  SHIFT_MAX = 12,
+  SIZES = SHIFT_MAX - SHIFT_MIN + 1,
+};
+
+static struct {
+  hak_slot_home_t *first[SIZES]; /* homes without a free slot come last */
+  hak_slot_home_t *last[SIZES];
+  hak_slot_home_t *unused;
+} homes HAK_LARGE_DATA;
+static _Atomic size_t slices_held;
+
+static uint32_t slots_in(const hak_slot_home_t *home) {
+  return (uint32_t)HAK_SLICE_BYTES >> home->shift;
+}
+static bool has_some(const hak_slot_home_t *home) {
+  return home->count > 0 || home->bump < slots_in(home);
+}
+static bool is_whole(const hak_slot_home_t *home) {
+  return home->count == home->bump;
+}
+
+static void link_home_locked(hak_slot_home_t *home, bool first) {
+  hak_slot_home_t **from = &homes.first[home->shift - SHIFT_MIN], **to = &homes.last[home->shift - SHIFT_MIN];
+  home->next = first ? *from : NULL;
+  home->prev = first ? NULL : *to;
+  *(home->next ? &home->next->prev : to) = home;
+  *(home->prev ? &home->prev->next : from) = home;
+}
+
+static void unlink_home_locked(hak_slot_home_t *home) {
+  *(home->prev ? &home->prev->next : &homes.first[home->shift - SHIFT_MIN]) = home->next;
+  *(home->next ? &home->next->prev : &homes.last[home->shift - SHIFT_MIN]) = home->prev;
+}
+
+static void put_slot_locked(hak_slot_home_t *home, size_t index) {
+  hak_mark_free((void *)(home->base + (index << home->shift)));
+  home->free[index / 64] |= 1ULL << index % 64;
+  home->count++;
+}
+
+static void *take_slot_locked(hak_slot_home_t *home) {
+  size_t w = 0;
+  if (home->count == 0) {
+    put_slot_locked(home, home->bump++);
+  }
+  while (!home->free[w]) {
+    w++;
+  }
+  size_t index = w * 64 + (size_t)__builtin_ctzll(home->free[w]);
+  home->free[w] &= home->free[w] - 1;
+  home->count--;
+  if (!has_some(home)) {
+    unlink_home_locked(home);
+    link_home_locked(home, false);
+  }
+  return home->base + (index << home->shift);
+}
+
+static void *take_slices(size_t slices, size_t align) {
+  bool zeroed;
+  char *base = hak_arena_take(slices, align, &zeroed);
+  if (base) {
+    atomic_fetch_add_explicit(&slices_held, slices, memory_order_relaxed);
+    hak_set_class(base, 1, HAK_CLASS_SAMPLED);
+  }
+  return base;
+}
+
+static void give_slices(void *base, size_t slices) {
+  atomic_fetch_sub_explicit(&slices_held, slices, memory_order_relaxed);
+  hak_set_class(base, 1, HAK_CLASS_NONE);
+  hak_arena_give(base, slices);
+}
+
+/* Put a home with a slice into its list, or one without into the list of unused homes. */
+/* NOLINTNEXTLINE(readability-non-const-parameter): the home keeps it */
+static void put_home(hak_slot_home_t *home, char *base, uint32_t shift) {
+  hak_lock(&hak_samples_lock);
+  *home = (hak_slot_home_t){.base = base, .shift = shift};
+  if (base) {
+    link_home_locked(home, true);
+  } else {
+    home->next = homes.unused;
+    homes.unused = home;
+  }
+  hak_unlock(&hak_samples_lock);
+}
+
+/* False: no memory. */
+static bool make_home(uint32_t shift) {
+  hak_lock(&hak_samples_lock);
+  hak_slot_home_t *home = homes.unused;
+  homes.unused = home ? home->next : NULL;
+  hak_unlock(&hak_samples_lock);
+  home = home ? home : hak_meta_alloc(sizeof *home);
+  char *base = home ? take_slices(1, 1) : NULL;
+  if (home) {
+    put_home(home, base, shift);
+  }
+  return base != NULL;
+}
+
+static hak_sample_t *take_slot(uint32_t shift, hak_sample_t *sample) {
+  hak_sample_t *record;
+  while ((record = hak_record_new_and_lock())) {
+    hak_slot_home_t *home = homes.first[shift - SHIFT_MIN];
+    if (home && has_some(home)) {
+      sample->block = take_slot_locked(home);
+      sample->home = home;
+      break;
+    }
+    hak_record_drop_locked(record);
+    hak_unlock(&hak_samples_lock);
+    if (!make_home(shift)) {
+      return NULL;
+    }
+  }
+  return record;
+}
+
+static hak_sample_t *take_slices_for(hak_sample_t *sample) {
+  size_t slices = hak_slices_for(hak_class_sizes[sample->cls]);
+  sample->block = take_slices(slices, slices & -slices);
+  hak_sample_t *record = sample->block ? hak_record_new_and_lock() : NULL;
+  if (sample->block && !record) {
+    give_slices(sample->block, slices);
+  }
+  return record;
+}
+
+static uint32_t shift_for(uint32_t cls) {
+  uint32_t shift = 32 - (uint32_t)__builtin_clz(hak_class_sizes[cls] - 1);
+  return shift < SHIFT_MIN ? SHIFT_MIN : shift;
+}
+
+hak_sample_t *hak_slot_take_and_lock(hak_sample_t *sample) {
+  uint32_t shift = shift_for(sample->cls);
+  hak_sample_t *record = shift > SHIFT_MAX ? take_slices_for(sample) : take_slot(shift, sample);
+  if (record && sample->home && !hak_is_marked_free(sample->block) && !hak_misuse_is_reported()) {
+    hak_unlock(&hak_samples_lock);
+    hak_freed_damaged("malloc", sample->block);
+  }
+  if (record) {
+    hak_mark_taken(sample->block);
+  }
+  return record;
+}
+
+bool hak_slot_give_locked(void *block, hak_slot_home_t *home) {
+  if (!home) {
+    return true;
+  }
+  put_slot_locked(home, (size_t)((const char *)block - home->base) >> home->shift);
+  const hak_slot_home_t *first = homes.first[home->shift - SHIFT_MIN];
+  bool other = first != home ? has_some(first) : home->next && has_some(home->next);
+  unlink_home_locked(home);
+  if (is_whole(home) && other) {
+    return true;
+  }
+  link_home_locked(home, true);
+  return false;
+}
+
+void hak_slot_give_slices(void *block, uint32_t cls, hak_slot_home_t *home) {
+  if (!home) {
+    give_slices(block, hak_slices_for(hak_class_sizes[cls]));
+    return;
+  }
+  give_slices(home->base, 1);
+  put_home(home, NULL, 0);
+}
+
+void hak_slots_release(void) {
+  hak_slot_home_t *whole = NULL, *next;
+  hak_lock(&hak_samples_lock);
+  for (uint32_t i = 0; i < SIZES; i++) {
+    for (hak_slot_home_t *home = homes.first[i]; home; home = next) {
+      next = home->next;
+      if (is_whole(home)) {
+        unlink_home_locked(home);
+        home->next = whole;
+        whole = home;
+      }
+    }
+  }
+  hak_unlock(&hak_samples_lock);
+  for (; whole; whole = next) {
+    next = whole->next;
+    hak_slot_give_slices(NULL, 0, whole);
+  }
+}
+
+hak_misuse_t hak_slot_why(const void *address) {
+  uintptr_t offset = (uintptr_t)address & (HAK_SLICE_BYTES - 1);
+  hak_misuse_t why = offset == 0 ? HAK_MISUSE_DOUBLE_FREE : HAK_MISUSE_NOT_START;
+  hak_lock(&hak_samples_lock);
+  for (uint32_t i = 0; i < SIZES; i++) {
+    for (const hak_slot_home_t *home = homes.first[i]; home; home = home->next) {
+      if (home->base == (const char *)address - offset) {
+        bool start = (offset & ((1U << home->shift) - 1)) == 0;
+        why = !start                               ? HAK_MISUSE_NOT_START
+              : offset >> home->shift < home->bump ? HAK_MISUSE_DOUBLE_FREE
+                                                   : HAK_MISUSE_INVALID;
+      }
+    }
+  }
+  hak_unlock(&hak_samples_lock);
+  return why;
+}
+
+size_t hak_slot_bytes(void) {
+  return atomic_load_explicit(&slices_held, memory_order_relaxed) << HAK_SLICE_SHIFT;
+}
+
+void hak_slot_check(void) {
+  hak_lock(&hak_samples_lock);
+  for (uint32_t i = 0; i < SIZES; i++) {
+    const hak_slot_home_t *before = NULL;
+    for (const hak_slot_home_t *home = homes.first[i]; home; before = home, home = home->next) {
+      uint32_t set = 0;
+      for (uint32_t slot = 0; slot < slots_in(home); slot++) {
+        bool is_free = home->free[slot / 64] >> slot % 64 & 1;
+        set += is_free;
+        HAK_VERIFY(!is_free || (slot < home->bump && hak_is_marked_free((void *)(home->base + (slot << home->shift)))));
+      }
+      HAK_VERIFY(home->shift == i + SHIFT_MIN && home->prev == before && home->count == set);
+      HAK_VERIFY(hak_class_at(home->base) == HAK_CLASS_SAMPLED && home->bump <= slots_in(home));
+      HAK_VERIFY(!before || has_some(before) || !has_some(home));
+    }
+    HAK_VERIFY(homes.last[i] == before);
+  }
   hak_unlock(&hak_samples_lock);
 }

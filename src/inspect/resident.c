@@ -1,13 +1,12 @@
 /* The resident memory of the heap, and the call sites that keep it resident. profile.c calls it. */
 #include "resident.h"
 
-#include "pages/chunks.h"
+#include "pages/pages.h"
 #include "sample.h"
 #include "sites.h"
 #include "stats.h"
-#include "system/meta.h"
-#include "system/os.h"
-#include "threads/heap.h"
+#include "system/system.h"
+#include "threads/threads.h"
 
 #include <string.h>
 

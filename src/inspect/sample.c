@@ -1,19 +1,16 @@
 /* The choice of samples: countdowns, rates, counted batches. slow.c calls it through hook.h. */
 #include "sample.h"
 
-#include "blocks/large.h"
-#include "blocks/slab.h"
+#include "blocks/blocks.h"
 #include "guard.h"
 #include "images.h"
-#include "pages/pagemap.h"
+#include "pages/pages.h"
 #include "probes.h"
+#include "records.h"
 #include "sampling_math.h"
 #include "sites.h"
-#include "slots.h"
-#include "system/options.h"
-#include "system/os.h"
-#include "system/text.h"
-#include "threads/cache.h"
+#include "system/system.h"
+#include "threads/threads.h"
 #include "unwind.h"
 
 _Atomic uint64_t hak_sample_request;
@@ -40,7 +37,7 @@ static void lead_requests_locked(bool granting) {
 
 static void put_into_force(void) {
   uint64_t setting;
-  hak_slab_init();
+  hak_freed_start();
   hak_lock(&hak_samples_lock);
   while ((setting = atomic_load_explicit(&hak_sample_request, memory_order_relaxed)) != sampler.setting) {
     bool guards = atomic_load_explicit(&sampler.guard_mean, memory_order_relaxed) != 0;

@@ -4,7 +4,7 @@
  *   off    malloc <── bin <── free        on    malloc <── batch <── counted here <── bin <── free */
 #pragma once
 
-#include "malloc/sampling.h"
+#include "malloc/malloc.h"
 #include "records.h"
 
 /* For the profiler. */

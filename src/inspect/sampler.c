@@ -1,15 +1,15 @@
 /* The sampler as the heap sees it (hook.h): look-up, free and resize of sampled blocks, and the table. */
-#include "base/hook.h"
+#include "base/base.h"
 #include "guard.h"
 #include "images.h"
 #include "layout.h"
 #include "modules.h"
-#include "pages/pagemap.h"
+#include "pages/pages.h"
 #include "probes.h"
 #include "profile.h"
+#include "records.h"
 #include "sample.h"
 #include "sites.h"
-#include "slots.h"
 #include "stats.h"
 
 static void forget_locked(hak_sample_t *was) {

@@ -1,7 +1,7 @@
 /* The call sites of sampled blocks, with their allocated and live bytes. */
 #include "sites.h"
 
-#include "system/meta.h"
+#include "system/system.h"
 
 enum {
   PIECE_BYTES = 16 << 10, /* unit of the table's memory */

@@ -7,8 +7,8 @@
  * Invariant: allocated >= in use, for each site, while no sample is being counted. */
 #pragma once
 
-#include "base/geometry.h"
-#include "system/lock.h"
+#include "base/base.h"
+#include "system/system.h"
 
 enum {
   HAK_SITE_FRAMES_MAX = 64,

@@ -1,16 +1,12 @@
 /* Statistics of the heap as numbers, text and JSON. The API and the report at exit call it. */
 #include "stats.h"
 
-#include "blocks/large.h"
-#include "blocks/slab.h"
+#include "blocks/blocks.h"
 #include "hakmem.h"
-#include "hardened/framed.h"
-#include "hardened/mapped.h"
-#include "hardened/quarantine.h"
+#include "hardened/hardened.h"
 #include "records.h"
-#include "system/meta.h"
-#include "system/options.h"
-#include "threads/depot.h"
+#include "system/system.h"
+#include "threads/threads.h"
 
 #include <errno.h>
 #include <string.h>

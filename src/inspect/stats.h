@@ -3,11 +3,9 @@
  * it. Layers below: heap, slab, huge, arena, options, text, os. */
 #pragma once
 
-#include "pages/arena.h"
-#include "system/lock.h"
-#include "system/os.h"
-#include "system/text.h"
-#include "threads/heap.h"
+#include "pages/pages.h"
+#include "system/system.h"
+#include "threads/threads.h"
 
 /* Number of blocks of each class, by place. */
 typedef struct hak_slab_totals {

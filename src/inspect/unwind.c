@@ -1,9 +1,9 @@
 /* The stack of the calling thread, during an allocation. The sampler calls it. */
 #include "unwind.h"
 
-#include "malloc/foreign.h"
+#include "malloc/malloc.h"
 #include "modules.h"
-#include "system/direct.h"
+#include "system/system.h"
 
 #include <dlfcn.h>
 #include <errno.h>

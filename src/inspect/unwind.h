@@ -9,7 +9,7 @@
  * options. */
 #pragma once
 
-#include "system/options.h"
+#include "system/system.h"
 
 enum { HAK_UNWIND_MAX = 64 };
 

@@ -2,16 +2,14 @@
  * C++ operators (operators.c) are built on them. */
 #include "hakmem.h"
 
-#include "base/hook.h"
-#include "blocks/large.h"
-#include "blocks/slab.h"
+#include "base/base.h"
+#include "blocks/blocks.h"
 #include "fast.h"
 #include "foreign.h"
-#include "pages/arena.h"
+#include "pages/pages.h"
 #include "sampling.h"
-#include "system/os.h"
-#include "system/sparse.h"
-#include "threads/depot.h"
+#include "system/system.h"
+#include "threads/threads.h"
 
 #include <errno.h>
 #include <string.h>
@@ -35,7 +33,7 @@ HAK_NOINLINE static void *calloc_slow(size_t total) {
   bool zeroed;
   void *block = hak_alloc_tell_zeroed(total, &zeroed);
   if (block && !zeroed) {
-    hak_sparse_zero(block, total < HAK_BLOCK_MIN ? hak_malloc_usable_size(block) : total);
+    hak_move_zero(block, total < HAK_BLOCK_MIN ? hak_malloc_usable_size(block) : total);
   }
   return block;
 }

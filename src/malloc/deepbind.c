@@ -2,7 +2,7 @@
  * Only the preloadable library intercepts dlopen. With the option KEEP_DEEPBIND, the flag stays. */
 #include "hakmem.h"
 
-#include "system/options.h"
+#include "system/system.h"
 
 #include <dlfcn.h>
 

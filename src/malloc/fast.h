@@ -3,8 +3,8 @@
  * heap. */
 #pragma once
 
-#include "pages/pagemap.h"
-#include "threads/heap.h"
+#include "pages/pages.h"
+#include "threads/threads.h"
 
 HAK_COLD void *hak_alloc_slow(size_t bytes);
 HAK_COLD void hak_free_slow(void *block);

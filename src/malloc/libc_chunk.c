@@ -5,8 +5,8 @@
  */
 #include "libc_chunk.h"
 
-#include "base/geometry.h"
-#include "system/os.h"
+#include "base/base.h"
+#include "system/system.h"
 
 #ifdef __GLIBC__
 #include <string.h>

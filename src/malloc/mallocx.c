@@ -3,7 +3,7 @@
  * that name an arena or a cache have no effect. */
 #include "hakmem.h"
 
-#include "base/geometry.h"
+#include "base/base.h"
 
 #include <string.h>
 

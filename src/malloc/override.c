@@ -2,9 +2,9 @@
 #include "hakmem.h"
 
 #include "fast.h"
-#include "pages/retain.h"
+#include "pages/pages.h"
 #include "process.h"
-#include "system/text.h"
+#include "system/system.h"
 
 #include <dlfcn.h>
 #include <errno.h>

@@ -2,10 +2,10 @@
  * path of free calls this; protection.c marks the pages. */
 #include "page_attributes.h"
 
-#include "base/hook.h"
-#include "blocks/large.h"
-#include "pages/pagemap.h"
-#include "threads/heap.h"
+#include "base/base.h"
+#include "blocks/blocks.h"
+#include "pages/pages.h"
+#include "threads/threads.h"
 
 _Atomic uint32_t hak_page_attributes_ways;
 

@@ -4,7 +4,7 @@
  * Layers below: hook. */
 #pragma once
 
-#include "system/os.h"
+#include "system/system.h"
 
 /* The program is about to change the attributes of these pages. */
 void hak_page_attributes_note(const void *at, size_t bytes, hak_os_attribute_t how);

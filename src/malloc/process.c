@@ -1,20 +1,12 @@
 /* The process from start through forks to exit. */
 #include "process.h"
 
-#include "base/hook.h"
-#include "blocks/mixed.h"
-#include "blocks/slab.h"
+#include "base/base.h"
+#include "blocks/blocks.h"
 #include "foreign.h"
-#include "pages/arena.h"
-#include "pages/pagemap.h"
-#include "pages/retain.h"
-#include "system/chance.h"
-#include "system/meta.h"
-#include "system/options.h"
-#include "system/os.h"
-#include "threads/background.h"
-#include "threads/depot.h"
-#include "threads/heap.h"
+#include "pages/pages.h"
+#include "system/system.h"
+#include "threads/threads.h"
 
 #include <dlfcn.h>
 #include <pthread.h>

@@ -1,15 +1,13 @@
 /* realloc, and the usable size of blocks. */
 #include "hakmem.h"
 
-#include "base/hook.h"
-#include "blocks/large.h"
-#include "blocks/slab.h"
+#include "base/base.h"
+#include "blocks/blocks.h"
 #include "fast.h"
 #include "foreign.h"
 #include "page_attributes.h"
-#include "pages/arena.h"
+#include "pages/pages.h"
 #include "sampling.h"
-#include "system/sparse.h"
 #include "zero_size.h"
 
 #include <errno.h>
@@ -81,7 +79,7 @@ static void *copy_to_new(void *block, size_t usable, size_t bytes) {
   void *fresh = bytes > HAK_SMALL_MAX ? hak_alloc_tell_zeroed(bytes, &zeroed) : hak_fast_alloc(bytes);
   size_t part = usable < bytes ? usable : bytes;
   if (fresh && part > HAK_SMALL_MAX) {
-    hak_sparse_copy(fresh, block, part, zeroed);
+    hak_move_copy(fresh, block, part, zeroed);
   } else if (fresh) {
     memcpy(fresh, block, part);
   }

@@ -2,7 +2,7 @@
  * keeps the setting that its thread last read. Layers below: heap. */
 #pragma once
 
-#include "threads/heap.h"
+#include "threads/threads.h"
 
 /* The sampling setting, which another process may change. The low 48 bits hold the mean bytes between two samples,
  * except the highest of them, which means that blocks are guarded. Above them is a number that each change increments.

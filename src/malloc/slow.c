@@ -1,16 +1,14 @@
 /* The slow paths: requests and frees that the two paths of fast.h do not serve. */
 #include "hakmem.h"
 
-#include "base/hook.h"
-#include "blocks/large.h"
-#include "blocks/slab.h"
+#include "base/base.h"
+#include "blocks/blocks.h"
 #include "fast.h"
 #include "foreign.h"
 #include "page_attributes.h"
-#include "pages/arena.h"
+#include "pages/pages.h"
 #include "sampling.h"
-#include "threads/background.h"
-#include "threads/depot.h"
+#include "threads/threads.h"
 #include "zero_size.h"
 
 #include <errno.h>
@@ -29,7 +27,7 @@ HAK_COLD static void *pop_sound(hak_heap_t *heap, uint32_t cls) {
   hak_bin_t *bin = &heap->bin[cls];
   void *block;
   while (!(block = hak_bin_pop(heap, bin)) && bin->head != HAK_NO_BLOCK) {
-    hak_slab_damaged("malloc", bin->head);
+    hak_freed_damaged("malloc", bin->head);
     hak_bin_lower(heap, cls, hak_bin_settle(heap, cls) - 1);
   }
   return block;
@@ -47,7 +45,7 @@ static void *cached_alloc(size_t bytes, uint32_t cls, bool *zeroed) {
   hak_heap_t *heap = hak_heap_mine();
   *zeroed = false;
   if (!heap) {
-    return hak_class_is_run(cls) ? hak_run_take(cls, HAK_BLOCK_MIN, zeroed) : hak_slab_take_one(cls);
+    return hak_class_is_run(cls) ? hak_run_take(cls, HAK_BLOCK_MIN, zeroed) : hak_freed_take_one(cls);
   }
   if (HAK_UNLIKELY(heap->events % EVENTS_PER_ORPHAN == EVENTS_PER_ORPHAN - 1)) {
     hak_heap_adopt_orphan();
@@ -109,7 +107,7 @@ bool hak_trim(size_t keep_bytes) {
   hak_depot_flush(false);
   bool any = hak_arena_used_slices() < used; /* the flush itself may have given back pages */
   any |= hak_slab_discard_all();
-  any |= hak_arena_purge(keep_bytes >> HAK_SLICE_SHIFT);
+  any |= hak_purge_all(keep_bytes >> HAK_SLICE_SHIFT);
   errno = saved;
   return any;
 }

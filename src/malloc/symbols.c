@@ -4,8 +4,7 @@
 #include "symbols.h"
 
 #include "hakmem.h"
-#include "system/direct.h"
-#include "system/match.h"
+#include "system/system.h"
 
 #include <dlfcn.h>
 #include <link.h>

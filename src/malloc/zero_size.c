@@ -1,9 +1,8 @@
 /* Addresses for blocks of no bytes, in a range without access. The slow paths of malloc and free call it. */
 #include "zero_size.h"
 
-#include "system/options.h"
-#include "system/os.h"
-#include "threads/heap.h"
+#include "system/system.h"
+#include "threads/threads.h"
 
 enum {
   BLOCKS = 1 << 16,

@@ -63,7 +63,7 @@ static void *take(size_t slices, size_t align, uint32_t cls, bool *zeroed) {
       base = take_now(slices, align, cls, need, zeroed);
     } while (!base && hak_arena_grow(1, HAK_CHUNK_BYTES, least, is_slab(slices, align)));
     if (!base && !need) {
-      hak_arena_purge(0); /* descriptors, or another range, may need this memory */
+      hak_purge_all(0); /* descriptors, or another range, may need this memory */
     } else if (!base && (slices <= HAK_CHUNK_SLICES / 2 || !hak_unmap_clean(least))) {
       break; /* keep the remaining clean slices of chunks for smaller requests */
     }
@@ -71,7 +71,9 @@ static void *take(size_t slices, size_t align, uint32_t cls, bool *zeroed) {
   if (!base) {
     hak_limit_unreserve(slices);
   }
-  hak_purge_after_take(false);
+  if (HAK_UNLIKELY(hak_arena_is_locked())) {
+    hak_purge_after_free(0); /* of a new mapping, the part that exceeds the request */
+  }
   return base;
 }
 
@@ -112,7 +114,7 @@ bool hak_arena_give_run(void *base, uint32_t cls) {
   bool is = end_run_locked(base, cls), due = is && put_locked(base, slices_of_run(cls));
   hak_unlock(&hak_arena.lock);
   if (due) {
-    hak_purge_after_give(slices_of_run(cls));
+    hak_purge_after_free(slices_of_run(cls));
   }
   return is;
 }
@@ -130,7 +132,7 @@ size_t hak_arena_runs(uint32_t cls) {
 
 void hak_arena_give(void *base, size_t slices) {
   if (hak_arena_put(base, slices)) {
-    hak_purge_after_give(slices);
+    hak_purge_after_free(slices);
   }
 }
 

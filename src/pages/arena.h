@@ -8,7 +8,7 @@
  * docs/design.md describes what stays resident. */
 #pragma once
 
-#include "base/types.h"
+#include "base/base.h"
 
 typedef struct hak_arena_totals {
   size_t used_slices, dirty_slices, target_slices, mapped_slices;
@@ -22,9 +22,6 @@ void hak_arena_give(void *base, size_t slices);
 /* The two halves of hak_arena_give, so that a caller can leave some stack frames before the second one. True: the
  * second half is due. */
 bool hak_arena_put(void *base, size_t slices);
-/* Purge an amount in proportion to `slices`, which the caller has just freed. Call it without the lock. True: more may
- * remain. */
-bool hak_purge_after_give(size_t slices);
 /* Take a run. The page map shows its class from take to give, and the arena counts the runs of each class. */
 void *hak_arena_take_run(uint32_t cls, size_t align, bool *zeroed);
 /* False: no run of the class begins there. If two threads free the same run, one of them gets this answer. */
@@ -55,19 +52,30 @@ void hak_arena_discard_behind(void *block, size_t bytes, size_t usable);
  * changed. */
 void *hak_arena_grow_chunks(void *base, size_t chunks, bool may_move);
 
+/* As hak_is_zero, but faster for blocks of some KiB. */
+bool hak_move_is_zero(const void *at, size_t bytes);
+/* `zeroed`: all of `to` reads as zeros. */
+void hak_move_copy(void *to, const void *from, size_t bytes, bool zeroed);
+/* Pages that read as zeros are not written. At 32 MiB and above `at` is the start of a page, and all pages are
+ * discarded: such blocks are often sparse, and even a read of an untouched page is a fault. */
+void hak_move_zero(void *at, size_t bytes);
+
 /* In slices: 4 MiB. A caller purges at most this step plus a few times the amount that it freed, so that no caller
  * waits for long. A small surplus is batched up to this size, so that system calls are rare. */
 enum { HAK_PURGE_STEP = 256 };
 
-/* Purge free slices until at most `keep` of them stay resident. True: some were purged. */
-bool hak_arena_purge(size_t keep);
+/* Three verbs ask for a purge. Call them without the lock.
+ * One step of the surplus, if there is one. True: more may remain. */
+bool hak_purge_step(void);
+/* An amount in proportion to `slices`, which the caller has just freed. True: more may remain. */
+bool hak_purge_after_free(size_t slices);
+/* All but `keep` of the free slices. True: some were purged. */
+bool hak_purge_all(size_t keep);
 
 /* Active threads call this now and then with the time. It ends windows of activity and purges the surplus in steps. */
 void hak_arena_tick(uint64_t now_ms);
 /* Whether a window has ended since the last call. */
 bool hak_arena_window_ended(void);
-/* Purge one step of the surplus, if there is one. True: more may remain. */
-bool hak_arena_purge_step(void);
 
 /* Whether the system would map a request of so many bytes if the heap returned `released` bytes. */
 bool hak_arena_could_grow(size_t bytes, size_t released);

@@ -1,8 +1,7 @@
 /* More memory for a request: reserve it within the memory limit, map it, and fill it with free chunks. */
 #include "purge.h"
 
-#include "system/options.h"
-#include "system/os.h"
+#include "system/system.h"
 
 enum { FILLED_CHUNKS = 64 }; /* each may take a call */
 
@@ -20,7 +19,7 @@ bool hak_limit_reserve(size_t slices) {
     if (fits || used + slices > limit || purged) {
       return fits;
     }
-    hak_arena_purge(limit - slices - used);
+    hak_purge_all(limit - slices - used);
   }
 }
 

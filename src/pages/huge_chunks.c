@@ -1,7 +1,7 @@
 /* The whole chunks of huge blocks: take, give, shrink, and unite with the chunk of the tail. */
 #include "purge.h"
 
-#include "system/os.h"
+#include "system/system.h"
 
 /* Give a huge block the first `tail` slices of a chunk. */
 static void take_tail_locked(hak_chunk_t *chunk, size_t tail) {
@@ -64,13 +64,15 @@ void *hak_arena_take_chunks(size_t chunks, size_t tail, size_t align, bool grows
     }
     if (base) {
       hak_set_chunk(base + HAK_CHUNK_BYTES, chunks - 1, hak_chunk_at(base));
-      hak_purge_after_take(grows);
+      if (HAK_UNLIKELY(grows || hak_arena_is_locked())) { /* a growing block cannot use the surplus */
+        hak_purge_after_free(0);
+      }
       return base;
     }
     if (stocked && hak_arena_grow(all, align, 0, grows)) {
       continue;
     }
-    if ((purged || !hak_arena_purge(0)) && !hak_unmap_clean(all * HAK_CHUNK_SLICES)) {
+    if ((purged || !hak_purge_all(0)) && !hak_unmap_clean(all * HAK_CHUNK_SLICES)) {
       hak_limit_unreserve(chunks * HAK_CHUNK_SLICES + tail);
       return NULL;
     }
@@ -104,7 +106,7 @@ void hak_arena_give_chunks(void *base) {
     hak_purge_finish(held, forks);
   }
   if (due) {
-    hak_purge_after_give(chunks * HAK_CHUNK_SLICES);
+    hak_purge_after_free(chunks * HAK_CHUNK_SLICES);
   }
 }
 
@@ -129,7 +131,7 @@ bool hak_arena_shrink_chunks(void *base, size_t keep, size_t tail) {
   }
   hak_extent_put_locked((hak_extent_t){end, chunks - keep - (tail > 0), true, 0});
   hak_unlock(&hak_arena.lock);
-  hak_purge_after_give(given);
+  hak_purge_after_free(given);
   return true;
 }
 

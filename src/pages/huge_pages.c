@@ -2,8 +2,7 @@
  * latency budget. For chunks of slabs, it chooses mTHP of 16 to 128 KiB. */
 #include "mapping.h"
 
-#include "system/options.h"
-#include "system/os.h"
+#include "system/system.h"
 
 /* Mapped slices, or used ones, below which there are no huge pages. They would make a small program large and gain
  * little: their waste costs more than the page faults they save. */

@@ -1,11 +1,11 @@
 /* Maps memory at addresses that were used before, else below all others, and lists slices of it. */
 #include "mapping.h"
 
-#include "system/os.h"
+#include "system/system.h"
 
 enum { SCATTER_CHUNKS = 1024 }; /* the first chunk lies at random within this range below the kernel's choice */
 
-hak_mapping_t hak_mapping;
+hak_address_space_t hak_mapping;
 
 void hak_map_count_locked(size_t slices) {
   hak_arena.mapped_slices += slices;

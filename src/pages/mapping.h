@@ -14,15 +14,15 @@ typedef struct hak_range {
 
 enum { HAK_UNMAPPED_RANGES = 32 };
 
-typedef struct hak_mapping {
+typedef struct hak_address_space {
   /* Address hint for new memory that fits in none of `unmapped`; everything below it was never mapped. */
   char *hint;
   _Atomic(char *) part_end;                  /* end of the last mapping of less than a chunk */
   hak_range_t unmapped[HAK_UNMAPPED_RANGES]; /* to be used again */
   size_t lost_bytes;                         /* unmapped, but not in `unmapped`: only the kernel can reuse them */
-} hak_mapping_t;
+} hak_address_space_t;
 
-extern hak_mapping_t hak_mapping;
+extern hak_address_space_t hak_mapping;
 
 /* Remember an unmapped range as a place for later mappings. */
 void hak_map_remember_locked(char *base, size_t bytes);

@@ -1,8 +1,72 @@
-/* Adds whole chunks to a huge block. The kernel lengthens the mapping, and moves it if necessary. */
+/* Copies and zeros contents without touching pages of zeros; adds whole chunks to a huge block, whose mapping the
+ * kernel lengthens, and moves if necessary. */
 #include "purge.h"
 
-#include "system/os.h"
-#include "system/sparse.h"
+#include "system/system.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum { VECTORS = 8, STEP = 4 * VECTORS * sizeof(hak_wide_vector_t) };
+
+/* Whole steps. Within a step the vectors are only joined, since a test of a vector takes as long as eight loads. */
+HAK_WIDE static bool is_zero_wide(const char *from, size_t bytes) {
+  for (const char *end = from + bytes; from < end;) {
+    hak_wide_vector_t any = {0}, more = any;
+    for (const char *stop = from + STEP; from < stop; from += VECTORS * sizeof any) {
+      const hak_wide_vector_t *part = (const void *)from;
+      any |= (part[0] | part[1]) | (part[2] | part[3]);
+      more |= (part[4] | part[5]) | (part[6] | part[7]);
+    }
+    any |= more;
+    if ((any[0] | any[1]) | (any[2] | any[3])) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool hak_move_is_zero(const void *at, size_t bytes) {
+  const char *from = at;
+  size_t before = -(uintptr_t)at & (sizeof(hak_wide_vector_t) - 1);
+  if (bytes < before + STEP || !HAK_HAS_WIDE) {
+    return hak_is_zero(at, bytes);
+  }
+  size_t whole = (bytes - before) / STEP * STEP, behind = before + whole;
+  return hak_is_zero(from, before) && is_zero_wide(from + before, whole) && hak_is_zero(from + behind, bytes - behind);
+}
+
+void hak_move_copy(void *to, const void *from, size_t bytes, bool zeroed) {
+  size_t page = hak_os_page_bytes(), done = 0;
+  for (size_t part, at = 0; at < bytes; at += part) {
+    part = bytes - at < page ? bytes - at : page;
+    if (hak_move_is_zero((const char *)from + at, part)) {
+      memcpy((char *)to + done, (const char *)from + done, at - done);
+      done = at + part;
+      if (!zeroed && !hak_move_is_zero((char *)to + at, part)) {
+        memset((char *)to + at, 0, part);
+      }
+    }
+  }
+  memcpy((char *)to + done, (const char *)from + done, bytes - done);
+}
+
+void hak_move_zero(void *at, size_t bytes) {
+  enum { DROPPED_FROM = 32 << 20 };
+  size_t page = hak_os_page_bytes(), whole = bytes / page * page;
+  int saved = errno;
+  if (bytes >= DROPPED_FROM && hak_os_discard(at, whole)) {
+    at = (char *)at + whole;
+    bytes -= whole;
+  }
+  errno = saved;
+  for (size_t part, done = 0; done < bytes; done += part) {
+    part = bytes - done < page ? bytes - done : page;
+    if (!hak_move_is_zero((char *)at + done, part)) {
+      memset((char *)at + done, 0, part);
+    }
+  }
+}
 
 static bool lengthen(hak_chunk_t *huge, size_t chunks) {
   size_t has = huge->chunks << HAK_CHUNK_SHIFT, wants = chunks << HAK_CHUNK_SHIFT;
@@ -15,7 +79,7 @@ static char *align(char *found, size_t has, size_t wants) {
   size_t skip = -(uintptr_t)found & (HAK_CHUNK_BYTES - 1);
   if (skip > 0) {
     for (size_t page = hak_os_page_bytes(), at = has; at > 0; at -= page) { /* backwards, since the ranges overlap */
-      hak_sparse_copy(found + skip + at - page, found + at - page, page, false);
+      hak_move_copy(found + skip + at - page, found + at - page, page, false);
     }
     hak_os_unmap(found, skip);
   }
@@ -95,7 +159,7 @@ void *hak_arena_grow_chunks(void *base, size_t chunks, bool may_move) {
   bool due = hak_retain_surplus_locked() > 0;
   hak_unlock(&hak_arena.lock);
   if (due) {
-    hak_purge_after_give(more);
+    hak_purge_after_free(more);
   }
   return place;
 }

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "system/os.h"
+#include "system/system.h"
 
 _Atomic uintptr_t hak_leaves[HAK_LEAVES] HAK_LEAVES_DATA;
 /* A bit for each leaf that exists or is about to. It is set before any thread can find the leaf, so a fork finds no

@@ -4,7 +4,7 @@
  * lock. All are read without a lock. Layers below: types, meta, os. */
 #pragma once
 
-#include "base/types.h"
+#include "base/base.h"
 
 enum {
 #ifdef __x86_64__

@@ -2,8 +2,7 @@
  * amount. */
 #include "purge.h"
 
-#include "system/options.h"
-#include "system/os.h"
+#include "system/system.h"
 
 enum {
   STEP_RANGES = 8,  /* ranges of a step, which lie on the stack */
@@ -243,7 +242,7 @@ static size_t purge(size_t most, bool by_policy, size_t *done) {
   return step.slices;
 }
 
-bool hak_purge_after_give(size_t given) {
+bool hak_purge_after_free(size_t given) {
   size_t found = 0;
   for (size_t left = given * 4 + HAK_PURGE_STEP; left > 0; left -= found < left ? found : left) {
     hak_lock(&hak_arena.lock);
@@ -266,12 +265,6 @@ bool hak_purge_after_give(size_t given) {
   return true;
 }
 
-void hak_purge_after_take(bool grows) {
-  if (HAK_UNLIKELY(grows || atomic_load_explicit(&hak_arena.locked, memory_order_relaxed))) {
-    hak_purge_after_give(0);
-  }
-}
-
 void hak_arena_tick(uint64_t now_ms) {
   hak_lock(&hak_arena.lock);
   if (hak_retain_tick_locked(now_ms)) {
@@ -281,7 +274,7 @@ void hak_arena_tick(uint64_t now_ms) {
   bool due = hak_retain_surplus_locked() > 0;
   hak_unlock(&hak_arena.lock);
   if (due) {
-    hak_purge_after_give(0);
+    hak_purge_after_free(0);
   }
 }
 
@@ -290,12 +283,12 @@ bool hak_arena_window_ended(void) {
          atomic_exchange_explicit(&window_ended, false, memory_order_relaxed);
 }
 
-bool hak_arena_purge_step(void) {
-  return HAK_UNLIKELY(atomic_load_explicit(&surplus, memory_order_relaxed)) && hak_purge_after_give(0);
+bool hak_purge_step(void) {
+  return HAK_UNLIKELY(atomic_load_explicit(&surplus, memory_order_relaxed)) && hak_purge_after_free(0);
 }
 
 /* Purge at most what was free at the start, since other threads may free as fast. */
-bool hak_arena_purge(size_t keep) {
+bool hak_purge_all(size_t keep) {
   size_t all = 0, done = 1, dirty = hak_lock_read(&hak_arena.lock, &hak_arena.dirty_slices),
          wanted = dirty > keep ? dirty - keep : 0;
   while (all < wanted && done > 0) {

@@ -20,9 +20,6 @@ void hak_purge_finish(hak_chunk_t *held, uint32_t forks);
 /* Move resident free chunks into a mapped range that only the caller knows. *filled: how many moved. False: the content
  * of the range is unknown. */
 bool hak_purge_into(char *base, size_t chunks, size_t *filled);
-/* If all mapped memory is resident at once, purge the part of a new mapping that exceeds the request. `grows`: purge
- * the surplus in any case, since a growing block cannot use it. */
-void hak_purge_after_take(bool grows);
 
 /* huge_chunks.c and move.c */
 

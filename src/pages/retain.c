@@ -3,8 +3,7 @@
 #include "retain.h"
 
 #include "arena.h"
-#include "system/options.h"
-#include "system/os.h"
+#include "system/system.h"
 
 enum {
   PEAK_PART = 2, /* use and free memory together stay below the recent peak of use plus this part */

@@ -3,8 +3,8 @@
  * Data: hak_arena; lock: its own. Layers below: pagemap, options. */
 #pragma once
 
-#include "base/types.h"
-#include "system/lock.h"
+#include "base/base.h"
+#include "system/system.h"
 
 /* State of adaptive retention, in slices; see retain.c. A window is HAKMEM_DECAY_MS of activity. */
 typedef struct hak_retention {
@@ -35,6 +35,11 @@ typedef struct hak_arena {
 } hak_arena_t;
 
 extern hak_arena_t hak_arena;
+
+/* Whether all mapped memory is resident at once. */
+HAK_INLINE bool hak_arena_is_locked(void) {
+  return atomic_load_explicit(&hak_arena.locked, memory_order_relaxed);
+}
 
 /* Count slices as used (`up`), which ends their reservation, or as free. */
 void hak_arena_count_used_locked(size_t slices, bool up);

@@ -1,7 +1,7 @@
 /* Unmaps free clean memory when address space is low. The arena calls this when mapping fails. */
 #include "mapping.h"
 
-#include "system/os.h"
+#include "system/system.h"
 
 enum { LEAST_PART = 64 }; /* below this part of the mapped memory, a walk over all chunks does not pay */
 

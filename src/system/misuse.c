@@ -1,5 +1,5 @@
 /* Reports a caller's error with one message, then aborts. Every layer above calls it. */
-#include "base/hook.h"
+#include "base/base.h"
 #include "os.h"
 #include "text.h"
 

@@ -1,5 +1,5 @@
 /* Time, randomness, waiting, and other system services apart from memory. */
-#include "base/hook.h"
+#include "base/base.h"
 #include "direct.h"
 #include "match.h"
 #include "os.h"

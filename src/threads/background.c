@@ -2,11 +2,10 @@
  * work. */
 #include "background.h"
 
-#include "blocks/slab.h"
+#include "blocks/blocks.h"
 #include "depot.h"
-#include "pages/arena.h"
-#include "system/options.h"
-#include "system/os.h"
+#include "pages/pages.h"
+#include "system/system.h"
 
 enum { TICK_MIN_MS = 10 };
 
@@ -31,7 +30,7 @@ static void *work(void *unused) {
     hak_background_tick(hak_os_now_ms());
     while (hak_slab_sweep_step()) {
     }
-    while (hak_arena_purge_step()) {
+    while (hak_purge_step()) {
     }
   }
   return NULL;

@@ -20,8 +20,8 @@
  * that were counted in advance, and has a magazine of its own. */
 #pragma once
 
-#include "blocks/mixed.h"
-#include "system/magazine.h"
+#include "blocks/blocks.h"
+#include "system/system.h"
 
 typedef struct hak_bin {
   hak_free_block_t *head;

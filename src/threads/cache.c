@@ -3,14 +3,11 @@
 #include "cache.h"
 
 #include "background.h"
-#include "base/hook.h"
-#include "blocks/large.h"
-#include "blocks/slab.h"
+#include "base/base.h"
+#include "blocks/blocks.h"
 #include "depot.h"
-#include "pages/arena.h"
-#include "pages/pagemap.h"
-#include "system/options.h"
-#include "system/os.h"
+#include "pages/pages.h"
+#include "system/system.h"
 
 enum {
   REMOTE_BATCH = HAK_SLOW_START_BYTES / HAK_CACHE_LINE, /* blocks that a remote-free buffer collects */
@@ -202,7 +199,7 @@ void hak_cache_look_around(hak_heap_t *heap) {
     hak_cache_flush(heap, "free");
   }
   hak_background_ensure();
-  hak_arena_purge_step();
+  hak_purge_step();
   bool due = is_due(heap);
   if (++heap->events % EVENTS_PER_CHECK == 0 || due) {
     heap->heap_shrinks = hak_arena_has_fallen();
@@ -245,7 +242,7 @@ static uint32_t fetch(hak_bin_info_t *info, uint32_t cls, hak_free_block_t **blo
 /* A run that was freed twice may be back in the arena. NULL: the block is damaged. */
 static void *checked(hak_free_block_t *block, uint32_t cls) {
   if (HAK_UNLIKELY(!hak_is_marked_free(block) || hak_class_at(block) != cls)) {
-    hak_slab_damaged("malloc", block);
+    hak_freed_damaged("malloc", block);
     return NULL;
   }
   return hak_mark_taken(block);
@@ -305,7 +302,7 @@ void *hak_cache_refill(hak_heap_t *heap, uint32_t cls, size_t bytes, bool *zeroe
     return refill_run(heap, cls, zeroed);
   }
   if (hak_policy_is_off(info)) {
-    return hak_slab_take_one(cls);
+    return hak_freed_take_one(cls);
   }
   open_bin(heap, cls);
   hak_free_block_t *only, **blocks = &only;

@@ -2,8 +2,7 @@
  * run.c below. */
 #include "depot.h"
 
-#include "blocks/large.h"
-#include "blocks/slab.h"
+#include "blocks/blocks.h"
 
 enum { BATCH = 8 }; /* blocks that a flush takes out at a time */
 
@@ -182,7 +181,7 @@ static void verify(hak_depot_t *depot, const char *function) {
   }
   hak_unlock(&depot->lock);
   if (damaged) {
-    hak_slab_damaged(function, damaged);
+    hak_freed_damaged(function, damaged);
   }
 }
 

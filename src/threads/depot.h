@@ -4,7 +4,7 @@
  * Layers below: large, slab, magazine. */
 #pragma once
 
-#include "system/magazine.h"
+#include "system/system.h"
 
 typedef struct hak_depot {
   hak_lock_t lock;

@@ -2,13 +2,10 @@
  * below. */
 #include "heap.h"
 
-#include "blocks/seal.h"
-#include "blocks/slab.h"
+#include "blocks/blocks.h"
 #include "depot.h"
-#include "pages/arena.h"
-#include "system/meta.h"
-#include "system/options.h"
-#include "system/os.h"
+#include "pages/pages.h"
+#include "system/system.h"
 
 #include <pthread.h>
 
@@ -180,7 +177,7 @@ static void thread_ends(void *value) {
 }
 
 static hak_heap_t *make_heap(void) {
-  hak_slab_init();
+  hak_freed_start();
   hak_heap_t *heap = hak_meta_alloc_pages(sizeof *heap);
   if (heap) {
     heap->key = atomic_load_explicit(&hak_key, memory_order_relaxed);
@@ -257,7 +254,7 @@ hak_heap_t *hak_heap_mine(void) {
 
 void hak_heap_step_aside(hak_aside_t *aside) {
   *aside = (hak_aside_t){hak_heap, hak_heap_operators, gone};
-  hak_slab_init();
+  hak_freed_start();
   set_aside = has_heap() ? hak_heap : set_aside; /* a signal handler may fork from here on */
   give_up();
 }

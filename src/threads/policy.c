@@ -2,10 +2,10 @@
  * fetched again. cache.c calls it. */
 #include "policy.h"
 
-#include "blocks/seal.h"
+#include "blocks/blocks.h"
 #include "depot.h"
-#include "pages/arena.h"
-#include "system/options.h"
+#include "pages/pages.h"
+#include "system/system.h"
 
 /* policy.h has two more. */
 enum {

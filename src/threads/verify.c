@@ -1,10 +1,9 @@
 /* Looks for free blocks in slabs and in a thread's cache, and for damaged ones. It changes nothing. */
 #include "cache.h"
 
-#include "blocks/edges.h"
-#include "blocks/slab.h"
+#include "blocks/blocks.h"
 #include "depot.h"
-#include "pages/pagemap.h"
+#include "pages/pages.h"
 
 bool hak_slab_holds(const void *block) {
   hak_slab_t *slab = hak_slab_at(block);
@@ -84,7 +83,7 @@ void hak_cache_damaged(const hak_free_block_t *block, const char *function) {
   if (hak_is_marked_free(block)) { /* it is in a slab, too */
     hak_misuse_met(function, HAK_MISUSE_DOUBLE_FREE, block);
   }
-  hak_slab_damaged(function, block);
+  hak_freed_damaged(function, block);
 }
 
 /* Few blocks are compared with each other instead of being marked, since in the child of a fork each write to a block

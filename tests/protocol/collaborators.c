@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "access.h"
+#include "blocks/freed.h"
 #include "blocks/gap.h"
 #include "blocks/mixed.h"
 #include "pages/pagemap.h"
@@ -61,7 +62,7 @@ void world_begin(void) {
   for (size_t at = 0; at < (size_t)WORLD_SLABS * HAK_SLAB_BYTES; at += GRAIN_BYTES) {
     memset(memory + at, 0, sizeof(hak_free_block_t));
   }
-  hak_slab_init();
+  hak_freed_start();
 }
 
 size_t world_used(void) {
@@ -147,7 +148,7 @@ bool hak_retain_keeps_all(void) {
 }
 
 /* Only the hardened profile asks. */
-bool hak_sparse_is_zero(const void *at, size_t bytes) {
+bool hak_move_is_zero(const void *at, size_t bytes) {
   return at != NULL && bytes == 0;
 }
 
@@ -213,7 +214,7 @@ bool hak_arena_put(void *base, size_t slices) {
   return false;
 }
 
-bool hak_purge_after_give(size_t slices) {
+bool hak_purge_after_free(size_t slices) {
   explore_fail("%zu slices are due, and none were", slices);
 }
 

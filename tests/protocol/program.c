@@ -1,5 +1,7 @@
 #include "program.h"
 
+#include "blocks/freed.h"
+
 Holder holders[EXPLORE_THREADS];
 
 static void use(Holder *holder, hak_free_block_t *block) {
@@ -31,7 +33,7 @@ void holder_take(Holder *holder, uint32_t want) {
   EXPECT(count <= want);
   while (count-- > 0) { /* the last block first, as from a bin */
     if (!hak_is_marked_free(blocks[count])) {
-      hak_slab_damaged("malloc", blocks[count]);
+      hak_freed_damaged("malloc", blocks[count]);
     }
     use(holder, blocks[count]);
   }
@@ -56,7 +58,7 @@ void holder_give(Holder *holder, uint32_t count) {
 }
 
 bool holder_take_one(Holder *holder, uint32_t cls) {
-  void *block = hak_slab_take_one(cls);
+  void *block = hak_freed_take_one(cls);
   if (block) {
     use(holder, block);
   }

@@ -33,7 +33,7 @@ static void the_best_row_is_taken(void) {
   hak_arena_give(slice_of(high, 10), 9);
   hak_arena_give(slice_of(middle, 20), 5);
   hak_arena_give(slice_of(low, 30), 7);
-  CHECK(hak_arena_purge(0) && dirty_slices() == 0);
+  CHECK(hak_purge_all(0) && dirty_slices() == 0);
   CHECK(slices_take(6) == slice_of(low, 30));
   CHECK(slices_take(5) == slice_of(middle, 20));
   CHECK(slices_take(5) == slice_of(high, 10));
@@ -47,7 +47,7 @@ static void dirty_slices_are_used_again(void) {
   slices_begin_here();
   char *base = slices_take(10);
   hak_arena_give(slice_of(base, 2), 1);
-  CHECK(hak_arena_purge(0));
+  CHECK(hak_purge_all(0));
   hak_arena_give(slice_of(base, 7), 1);
   CHECK(dirty_slices() == 1);
   CHECK(!is_zeroed_at(slice_of(base, 7)));
@@ -62,7 +62,7 @@ static void dirty_slices_come_before_clean_ones(void) {
   slices_begin_here();
   char *first = slices_take(CHUNK), *second = slices_take(CHUNK);
   hak_arena_give(slice_of(first, 3), 2);
-  CHECK(hak_arena_purge(0) && dirty_slices() == 0);
+  CHECK(hak_purge_all(0) && dirty_slices() == 0);
   hak_arena_give(slice_of(second, 40), 60);
   CHECK(slices_take(2) == slice_of(second, 40));
   CHECK(slices_take(58) == slice_of(second, 42));
@@ -88,7 +88,7 @@ static void a_resident_row_is_found_behind_many_chunks(void) {
   slices_begin_here();
   char *clean = slices_take(CHUNK), *other = slices_take(CHUNK);
   hak_arena_give(slice_of(clean, 3), SLICES);
-  CHECK(hak_arena_purge(0) && dirty_slices() == 0);
+  CHECK(hak_purge_all(0) && dirty_slices() == 0);
   for (size_t i = 0; i < CHUNKS; i++) {
     full[i] = slices_take(CHUNK);
   }
@@ -172,7 +172,7 @@ static void an_aligned_row_is_found_in_any_chunk(void) {
   char *first = slices_take(CHUNK), *second = slices_take(CHUNK);
   hak_arena_give(slice_of(first, 1), 7);
   hak_arena_give(slice_of(second, 64), 4);
-  CHECK(hak_arena_purge(0));
+  CHECK(hak_purge_all(0));
   CHECK(slices_take_aligned(4, 4, &zeroed) == slice_of(second, 64));
   CHECK(slices_take_aligned(4, 4, &zeroed) == slice_of(first, 4));
   slices_add_up();
@@ -230,11 +230,11 @@ static void addresses_are_known(void) {
   CHECK(hak_arena_why(base - 1) == HAK_MISUSE_INVALID);
   hak_arena_give(slice_of(base, 1), 2);
   CHECK(hak_arena_why(slice_of(base, 2)) == HAK_MISUSE_DOUBLE_FREE && hak_arena_why(base) == HAK_MISUSE_NOT_START);
-  CHECK(hak_arena_purge(0) && hak_arena_why(slice_of(base, 2)) == HAK_MISUSE_DOUBLE_FREE);
+  CHECK(hak_purge_all(0) && hak_arena_why(slice_of(base, 2)) == HAK_MISUSE_DOUBLE_FREE);
   hak_arena_give(base, 1);
   hak_arena_give(slice_of(base, 3), 1);
   CHECK(hak_chunk_at(base)->state == HAK_CHUNK_FREE && hak_arena_why(base) == HAK_MISUSE_DOUBLE_FREE);
-  CHECK(hak_arena_purge(0) && hak_chunk_at(base)->state == HAK_CHUNK_GONE);
+  CHECK(hak_purge_all(0) && hak_chunk_at(base)->state == HAK_CHUNK_GONE);
   CHECK(hak_arena_why(base) == HAK_MISUSE_DOUBLE_FREE);
   char *huge = chunks_take(3, 5);
   CHECK(hak_arena_why(huge) == HAK_MISUSE_NOT_START && hak_arena_why(chunk_of(huge, 3) - 1) == HAK_MISUSE_NOT_START);
@@ -254,7 +254,7 @@ static void totals_add_up(void) {
   CHECK(totals.dirty_slices >= 5 && totals.dirty_slices <= CHUNK);
   CHECK(totals.mapped_ever == 3 * CHUNK && totals.unmapped_ever == 0);
   hak_arena_give_chunks(huge);
-  CHECK(hak_arena_purge(0));
+  CHECK(hak_purge_all(0));
   totals = hak_arena_totals();
   CHECK(totals.used_slices == 0 && totals.dirty_slices == 0);
   CHECK(totals.mapped_slices + totals.unmapped_ever == 3 * CHUNK);

@@ -124,13 +124,13 @@ static void a_chunk_may_be_mapped_in_part(void) {
   slices_add_up();
   memset(base, 1, (size_t)4 << HAK_SLICE_SHIFT);
   system_refuse(SYSTEM_MUNMAP, 0, SYSTEM_ALL);
-  CHECK(hak_arena_purge(0) && dirty_slices() == 0 && hak_arena_totals().mapped_slices == 4);
+  CHECK(hak_purge_all(0) && dirty_slices() == 0 && hak_arena_totals().mapped_slices == 4);
   system_allow();
   refuse_chunks();
   CHECK(all_zero(base, (size_t)4 << HAK_SLICE_SHIFT) && hak_chunk_at(base)->state == HAK_CHUNK_SLICED);
   CHECK(slices_take(4) == base);
   hak_arena_give(base, 4);
-  CHECK(hak_arena_purge(0) && dirty_slices() == 0 && hak_arena_totals().mapped_slices == 0);
+  CHECK(hak_purge_all(0) && dirty_slices() == 0 && hak_arena_totals().mapped_slices == 0);
   CHECK(hak_chunk_at(base)->state == HAK_CHUNK_GONE);
   CHECK(slices_take(4) != NULL && hak_arena_totals().mapped_slices == 4);
   slices_add_up();
@@ -155,7 +155,7 @@ static void parts_become_a_whole(void) {
   }
   CHECK(extents_listed(true, &chunks) > 0 && chunks == whole);
   slices_add_up();
-  CHECK(hak_arena_purge(0) && hak_arena_totals().mapped_slices == 0);
+  CHECK(hak_purge_all(0) && hak_arena_totals().mapped_slices == 0);
   slices_add_up();
 }
 
@@ -261,7 +261,7 @@ static void chunks_that_cannot_be_unmapped_are_emptied(void) {
   hak_arena_give_chunks(base);
   system_refuse(SYSTEM_MUNMAP, 0, SYSTEM_ALL);
   hak_os_read_counts(&before);
-  CHECK(hak_arena_purge(0));
+  CHECK(hak_purge_all(0));
   hak_os_read_counts(&after);
   CHECK(after.madvise == before.madvise + 1 && after.munmap == before.munmap + 1);
   CHECK(dirty_slices() == 0 && hak_arena_totals().mapped_slices == 2 * CHUNK && is_only_extent(false, base, 2));
@@ -277,13 +277,13 @@ static void what_cannot_be_given_back_stays(void) {
   hak_arena_give_chunks(chunks);
   system_refuse(SYSTEM_MADVISE, 0, SYSTEM_ALL);
   system_refuse(SYSTEM_MUNMAP, 0, SYSTEM_ALL);
-  CHECK(!hak_arena_purge(0) && dirty_slices() == CHUNK + 9);
+  CHECK(!hak_purge_all(0) && dirty_slices() == CHUNK + 9);
   CHECK(is_only_extent(true, chunks, 1) && slice_of(base, 4)[0] == 1 && chunks[0] == 1);
   slices_add_up();
   system_allow();
   system_refuse(SYSTEM_MADVISE, 0, 1);
   hak_arena_give(slice_of(base, 20), 1);
-  CHECK(hak_arena_purge(0)); /* gives back the chunk, slice 20, and last slices 4 to 12 */
+  CHECK(hak_purge_all(0)); /* gives back the chunk, slice 20, and last slices 4 to 12 */
   CHECK(dirty_slices() == 0 && hak_chunk_at(chunks)->state == HAK_CHUNK_GONE);
   slices_add_up();
 }

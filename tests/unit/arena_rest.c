@@ -12,7 +12,7 @@ static char *block[MOST];
 static void limit_mapped(void) {
   slices_begin_here();
   hak_arena_give(slices_take(1), 1); /* makes the objects that are made once */
-  CHECK(hak_arena_purge(0));
+  CHECK(hak_purge_all(0));
   system_limit_mapped((size_t)LEFT << HAK_SLICE_SHIFT);
 }
 
@@ -38,7 +38,7 @@ static void what_half_a_chunk_leaves_is_used(void) {
   for (size_t i = 0; i < count; i += 2) {
     hak_arena_give(block[i], HALF + 1);
   }
-  CHECK(hak_arena_purge(0));
+  CHECK(hak_purge_all(0));
   slices_add_up();
   for (size_t i = 0; i < count; i += 2) {
     CHECK((block[i] = slices_take(HALF + 1)) != NULL);
@@ -47,7 +47,7 @@ static void what_half_a_chunk_leaves_is_used(void) {
     check_block(block[i], HALF + 1);
     hak_arena_give(block[i], HALF + 1);
   }
-  hak_arena_purge(0);
+  hak_purge_all(0);
   CHECK(hak_arena_used_slices() == 0 && hak_arena_totals().dirty_slices == 0);
   slices_add_up();
   CHECK(slices_take(CHUNK) != NULL && chunks_take(2, 0) != NULL);

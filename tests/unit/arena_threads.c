@@ -87,7 +87,7 @@ static void *work(void *unused) {
       give(one);
     }
     if (i % 64 == 0) {
-      (void)hak_arena_purge(prng_below(&prng, CHUNK));
+      (void)hak_purge_all(prng_below(&prng, CHUNK));
       hak_arena_tick(i * 1000);
       (void)hak_arena_why(one);
     }

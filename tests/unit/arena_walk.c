@@ -192,7 +192,7 @@ static void follow(bool trims) {
 static void obey(void) {
   for (size_t before = SIZE_MAX; dirty_slices() < before;) {
     before = dirty_slices();
-    hak_purge_after_give(0);
+    hak_purge_after_free(0);
   }
   follow(false);
   size_t peak = larger(law.peak[0], law.peak[1]), dirty = dirty_slices();
@@ -229,7 +229,7 @@ static void give_back(void) {
   uint32_t what = prng_below(&prng, 8);
   if (what == 0) {
     size_t keep = prng_below(&prng, 4 * CHUNK);
-    (void)hak_arena_purge(keep);
+    (void)hak_purge_all(keep);
     CHECK(scarce || dirty_slices() <= keep);
     follow(true);
   } else if (what < 4) {
@@ -276,7 +276,7 @@ static void give_all(void) {
       give(&ranges[i]);
     }
   }
-  (void)hak_arena_purge(0);
+  (void)hak_purge_all(0);
   slices_add_up();
   CHECK(used == 0 && hak_arena_used_slices() == 0 && dirty_slices() == 0);
 }

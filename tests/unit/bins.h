@@ -14,7 +14,7 @@ enum {
 
 /* At the first call, `heap` is zeroed memory. It joins the list of all heaps. */
 static inline void bins_open(hak_heap_t *heap) {
-  hak_slab_init();
+  hak_freed_start();
   if (heap->key == 0) {
     heap->key = atomic_load(&hak_key);
     heap->next = hak_heaps_all;

@@ -3,7 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "blocks/large.h"
+#include "blocks/blocks.h"
 #include "child.h"
 #include "hakmem.h"
 #include "pages/arena.h"

@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "blocks/slab.h"
+#include "blocks/blocks.h"
 #include "check.h"
 #include "child.h"
 #include "inspect/stats.h"
@@ -32,10 +32,10 @@ static size_t waiting(void) {
 }
 
 static void set_up(void) {
-  hak_slab_init();
+  hak_freed_start();
   cls = hak_class_of(BYTES);
   for (uint32_t i = 0; i < BLOCKS; i++) {
-    blocks[i] = hak_slab_take_one(cls);
+    blocks[i] = hak_freed_take_one(cls);
     CHECK(blocks[i] != NULL);
     hak_mark_free(blocks[i]);
   }

@@ -112,7 +112,7 @@ static void only_equals_join(void) {
   char *clean = chunks_take(2, 0);
   system_refuse(SYSTEM_MUNMAP, 0, SYSTEM_ALL);
   hak_arena_give_chunks(clean);
-  CHECK(hak_arena_purge(0) && is_only_extent(false, clean, 2)); /* it could not be unmapped, so it was discarded */
+  CHECK(hak_purge_all(0) && is_only_extent(false, clean, 2)); /* it could not be unmapped, so it was discarded */
   char *dirty = chunks_take(3, 0);
   CHECK(dirty == clean - 3 * (size_t)HAK_CHUNK_BYTES);
   hak_arena_give_chunks(dirty);
@@ -120,7 +120,7 @@ static void only_equals_join(void) {
   slices_add_up();
   CHECK(chunks_take_aligned(2, 0, 1, &zeroed) == dirty && !zeroed); /* resident ones first */
   CHECK(chunks_take_aligned(2, 0, 1, &zeroed) == clean && zeroed);
-  CHECK(hak_arena_purge(0)); /* the purged part joins neighbours that are clean as well */
+  CHECK(hak_purge_all(0)); /* the purged part joins neighbours that are clean as well */
   slices_add_up();
 }
 

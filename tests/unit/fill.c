@@ -40,7 +40,7 @@ static void extents_move_together(void) {
   CHECK(base != NULL && !zeroed && dirty_slices() == CHUNK - 7 && mapped() == before);
   slices_add_up();
   chunks_give(base, 7);
-  CHECK(dirty_slices() == 5 * CHUNK && hak_arena_purge(0) && dirty_slices() == 0);
+  CHECK(dirty_slices() == 5 * CHUNK && hak_purge_all(0) && dirty_slices() == 0);
   slices_add_up();
 }
 
@@ -69,7 +69,7 @@ static void what_cannot_move_stays(void) {
     system_refuse(SYSTEM_MREMAP, moves, SYSTEM_ALL);
     CHECK(take_zeroed(5, 0) == (moves == 0));
     system_allow();
-    CHECK(hak_arena_purge(0) && dirty_slices() == 0);
+    CHECK(hak_purge_all(0) && dirty_slices() == 0);
   }
 }
 

@@ -3,7 +3,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "blocks/large.h"
+#include "blocks/blocks.h"
 #include "check.h"
 #include "child.h"
 #include "pages/arena.h"
@@ -110,7 +110,7 @@ static void nothing_of_theirs_is_given_back(void) {
   for (size_t i = 0; i < CHUNKS_MAX; i++) {
     hak_arena_give_chunks(ours[i]);
   }
-  (void)hak_arena_purge(0);
+  (void)hak_purge_all(0);
   CHECK(hak_arena_totals().dirty_slices == 0 && hak_arena_totals().used_slices == 0);
   theirs_are_unharmed();
 }
@@ -122,7 +122,7 @@ static void what_was_ours_may_be_theirs(void) {
   set_number("RETAIN_MAX", 0);
   char *ours = take(8);
   hak_arena_give_chunks(ours);
-  (void)hak_arena_purge(0);
+  (void)hak_purge_all(0);
   CHECK(hak_arena_totals().mapped_slices == 0 && hak_arena_why(ours) == HAK_MISUSE_DOUBLE_FREE);
   for (size_t i = 0; i < 8; i += 2) {
     CHECK(map_theirs(ours + (i << HAK_CHUNK_SHIFT), HAK_CHUNK_BYTES));

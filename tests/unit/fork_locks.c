@@ -2,7 +2,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include "blocks/slab.h"
+#include "blocks/blocks.h"
 #include "check.h"
 #include "child.h"
 #include "hakmem.h"
@@ -53,7 +53,7 @@ static void *put(void *block) {
 /* The thread finds the only shard locked, and so opens another one. */
 static void open_a_lane(void) {
   pthread_t thread;
-  hak_free_block_t *block = hak_slab_take_one(1);
+  hak_free_block_t *block = hak_freed_take_one(1);
   CHECK(block && hak_depots_open() == HAK_CLASS_COUNT);
   hak_mark_free(block);
   hak_lock(&hak_depots[1].lock);

@@ -179,7 +179,7 @@ static void wrong_addresses_are_named(void) {
   child_is_stopped(free_twice, "free", "double free", freed);
   address = freed;
   child_is_stopped(diagnose_address, "some_function", "double free", address);
-  CHECK(hak_arena_purge(0));
+  CHECK(hak_purge_all(0));
   child_is_stopped(diagnose_address, "some_function", "double free", address);
   address = hide_pointer("a literal");
   child_is_stopped(diagnose_address, "some_function", "invalid pointer", address);

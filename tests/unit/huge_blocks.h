@@ -1,7 +1,7 @@
 /* Huge blocks for tests: each is checked and filled as it is taken. */
 #pragma once
 
-#include "blocks/large.h"
+#include "blocks/blocks.h"
 
 #include "child.h"
 #include "prng.h"

@@ -106,7 +106,7 @@ static void a_chunk_that_went_back_asks_again(void) {
   for (size_t i = 0; i < CHUNK / SLAB; i++) {
     hak_arena_give(slabs[i], SLAB);
   }
-  hak_arena_purge(0);
+  hak_purge_all(0);
   CHECK(asked_in(1) == 1);
 }
 

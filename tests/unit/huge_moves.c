@@ -34,7 +34,7 @@ static void a_block_moves_with_its_contents(void) {
   block = move(block, 13 * MIB, 15 * MIB + 5);
   CHECK(moves() == before + 1);
   hak_huge_free(block, "test");
-  hak_arena_purge(0);
+  hak_purge_all(0);
   block = move(alloc(7 * MIB + 77), 7 * MIB + 77, 9 * MIB);
   CHECK(moves() == before + 2);
   hak_huge_free(block, "test");
@@ -198,7 +198,7 @@ static void pieces_move_whatever_was_written(void) {
   retain_everything();
   for (size_t written = 0; written <= 2 * MIB; written += MIB) {
     CHECK(moves_of_pieces(written) > 0);
-    hak_arena_purge(0);
+    hak_purge_all(0);
   }
 }
 

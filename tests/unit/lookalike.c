@@ -92,7 +92,7 @@ static void stale_slots_of_others_blocks_are_no_places(void) {
   static void *blocks[SOME];
   (void)hak_heap_mine();
   for (size_t i = 0; i < SOME; i++) {
-    blocks[i] = hak_mark_taken(hak_slab_take_one(cls));
+    blocks[i] = hak_mark_taken(hak_freed_take_one(cls));
   }
   for (size_t i = 0; i < SOME; i++) {
     hak_free(blocks[i]);

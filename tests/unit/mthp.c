@@ -181,7 +181,7 @@ static void both_kinds_go_back(void) {
   hak_arena_give(slab, SLAB);
   hak_arena_give(run, SLAB - 1);
   CHECK(dirty_slices() == 2 * SLAB - 1);
-  CHECK(hak_arena_purge(0) && dirty_slices() == 0);
+  CHECK(hak_purge_all(0) && dirty_slices() == 0);
   slices_add_up();
 }
 

@@ -2,6 +2,7 @@
 #include "threads/cache.h"
 
 #include "bins.h"
+#include "blocks/blocks.h"
 #include "child.h"
 #include "setting.h"
 #include "threads/depot.h"
@@ -236,7 +237,7 @@ static void who_only_frees_gathers_batches(void) {
   hak_cache_set_open(4);
   CHECK(gathers(cls) == BATCH_BYTES / BYTES && gathers(other) == BATCH_BYTES / (2 * BYTES) && gathers(run) == 0);
   heap.heap_shrinks = true;
-  hak_free_block_t *block = hak_slab_take_one(cls);
+  hak_free_block_t *block = hak_freed_take_one(cls);
   hak_mark_free(block);
   CHECK(hak_depot_put(cls, &block, 1) == 0 && hak_depot_take(cls, &block, 1) == 1);
   CHECK(hak_policy_passes_on(&heap, cls) && !hak_policy_passes_on(&heap, other) && !hak_policy_passes_on(&heap, run));

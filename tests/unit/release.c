@@ -43,11 +43,11 @@ static void purging_keeps_what_it_is_told(void) {
   set_policy((Policy){.retain = 1000});
   char *base = chunks_take(4, 0);
   hak_arena_give_chunks(base);
-  CHECK(!hak_arena_purge(4 * CHUNK) && dirty_slices() == 4 * CHUNK);
-  CHECK(hak_arena_purge(2 * CHUNK) && dirty_slices() == 2 * CHUNK);
-  CHECK(!hak_arena_purge(2 * CHUNK) && is_only_extent(true, base, 2)); /* the end of the extent was purged */
+  CHECK(!hak_purge_all(4 * CHUNK) && dirty_slices() == 4 * CHUNK);
+  CHECK(hak_purge_all(2 * CHUNK) && dirty_slices() == 2 * CHUNK);
+  CHECK(!hak_purge_all(2 * CHUNK) && is_only_extent(true, base, 2)); /* the end of the extent was purged */
   CHECK(hak_chunk_at(chunk_of(base, 2))->state == HAK_CHUNK_GONE);
-  CHECK(hak_arena_purge(0) && dirty_slices() == 0 && !hak_arena_purge(0));
+  CHECK(hak_purge_all(0) && dirty_slices() == 0 && !hak_purge_all(0));
   CHECK(hak_arena_totals().mapped_slices == 0 && hak_arena_totals().unmapped_ever == 4 * CHUNK);
   slices_add_up();
 }
@@ -61,7 +61,7 @@ static void holes_are_given_back_one_by_one(void) {
   hak_arena_give(slice_of(base, 5), 1);
   hak_arena_give(slice_of(base, CHUNK - 3), 3);
   hak_os_read_counts(&before);
-  CHECK(hak_arena_purge(0) && dirty_slices() == 0);
+  CHECK(hak_purge_all(0) && dirty_slices() == 0);
   hak_os_read_counts(&after);
   CHECK(after.madvise == before.madvise + 3 && after.munmap == before.munmap);
   for (size_t i = 0; i < CHUNK; i++) {
@@ -78,7 +78,7 @@ static void whole_chunks_go_first(void) {
   char *base = slices_take(CHUNK), *whole = slices_take(CHUNK);
   hak_arena_give(slice_of(base, 1), 60);
   hak_arena_give(whole, CHUNK);
-  CHECK(hak_arena_purge(60) && dirty_slices() == 60);
+  CHECK(hak_purge_all(60) && dirty_slices() == 60);
   CHECK(hak_chunk_at(whole)->state == HAK_CHUNK_GONE);
 }
 
@@ -88,7 +88,7 @@ static void the_emptiest_chunk_goes_first(void) {
   char *full = slices_take(CHUNK), *empty = slices_take(CHUNK);
   hak_arena_give(full, 10);
   hak_arena_give(empty, 100);
-  CHECK(hak_arena_purge(10) && dirty_slices() == 10);
+  CHECK(hak_purge_all(10) && dirty_slices() == 10);
   CHECK(all_zero(empty, (size_t)100 << HAK_SLICE_SHIFT) && full[0] == 1);
 }
 
@@ -149,9 +149,9 @@ static void purging_slices_are_out_of_reach(void) {
   place = slices_take(CHUNK);
   hak_arena_give(slice_of(place, 3), 4);
   system_during(SYSTEM_MADVISE, look_in_the_middle);
-  CHECK(hak_arena_purge(0) && system_was_during());
+  CHECK(hak_purge_all(0) && system_was_during());
   CHECK(dirty_slices() == 1); /* freed meanwhile; a purge ends, however much other threads free */
-  CHECK(hak_arena_purge(0) && dirty_slices() == 0);
+  CHECK(hak_purge_all(0) && dirty_slices() == 0);
   slices_add_up();
   CHECK(is_zeroed_at(slice_of(place, 3)) || dirty_slices() > 0);
 }
@@ -167,8 +167,8 @@ static void a_chunk_is_whole_after_purging(void) {
   place = slices_take(CHUNK);
   hak_arena_give(slice_of(place, 3), 4);
   system_during(SYSTEM_MADVISE, give_all_others);
-  CHECK(hak_arena_purge(4 * CHUNK - 1) == false && !system_was_during());
-  CHECK(hak_arena_purge(3) && system_was_during() && hak_arena_purge(0));
+  CHECK(hak_purge_all(4 * CHUNK - 1) == false && !system_was_during());
+  CHECK(hak_purge_all(3) && system_was_during() && hak_purge_all(0));
   CHECK(hak_chunk_at(place)->state == HAK_CHUNK_GONE && dirty_slices() == 0 && hak_arena_used_slices() == 0);
   slices_add_up();
 }
@@ -183,7 +183,7 @@ static void a_purging_extent_is_out_of_reach(void) {
   place = chunks_take(3, 0);
   hak_arena_give_chunks(place);
   system_during(SYSTEM_MUNMAP, take_another);
-  CHECK(hak_arena_purge(0) && system_was_during());
+  CHECK(hak_purge_all(0) && system_was_during());
   CHECK(hak_chunk_at(place)->state == HAK_CHUNK_GONE && hak_arena_used_slices() == 3 * CHUNK);
   slices_add_up();
 }
@@ -209,7 +209,7 @@ static void a_purging_extent_keeps_its_descriptors(void) {
   }
   system_during(SYSTEM_MUNMAP, take_descriptors);
   system_refuse(SYSTEM_MUNMAP, 0, SYSTEM_ALL);
-  CHECK(hak_arena_purge(0) && dirty_slices() == 0 && system_was_during());
+  CHECK(hak_purge_all(0) && dirty_slices() == 0 && system_was_during());
   size_t chunks;
   CHECK(extents_listed(false, &chunks) == 4 && chunks == 8);
   slices_add_up();
@@ -230,7 +230,7 @@ static void a_fork_ends_purging_in_the_child(void) {
   place = slices_take(CHUNK);
   hak_arena_give(slice_of(place, 3), 4);
   system_during(SYSTEM_MADVISE, fork_in_the_middle);
-  CHECK(hak_arena_purge(0) && dirty_slices() == 0);
+  CHECK(hak_purge_all(0) && dirty_slices() == 0);
   slices_add_up();
 }
 
@@ -257,7 +257,7 @@ static void a_fork_ends_the_purging_of_an_extent(void) {
     hak_arena_give_chunks(chunks_take(2, 0));
     dirty_in_child = dirty[i];
     system_during(calls[i], fork_beside_an_extent);
-    CHECK(hak_arena_purge(0) && system_was_during() && dirty_slices() == 0);
+    CHECK(hak_purge_all(0) && system_was_during() && dirty_slices() == 0);
     slices_add_up();
   }
 }
@@ -281,7 +281,7 @@ static void purging_may_be_over_when_its_thread_goes_on(void) {
   place = slices_take(CHUNK);
   hak_arena_give(slice_of(place, 3), 4);
   system_during(SYSTEM_MADVISE, fork_and_go_on);
-  hak_arena_purge(0);
+  hak_purge_all(0);
   if (forked == 0) {
     slices_add_up();
     _exit(hak_arena_used_slices() == CHUNK ? 0 : 1);

@@ -123,11 +123,11 @@ static void what_is_learned_is_bound_by_the_peak(void) {
   char *low = chunks_reserve(8, 0);
   for (size_t round = 0; round < 20; round++) {
     char *next = chunks_reserve(2, 0);
-    (void)hak_arena_purge(0);
+    (void)hak_purge_all(0);
     hak_arena_give_chunks(next);
     CHECK(hak_arena.retention.balance <= (int64_t)(10 * CHUNK + 10 * CHUNK / 2));
     set_number("RETAIN_MAX", 0); /* so that the memory is purged, and fetched again */
-    hak_arena_purge_step();
+    hak_purge_step();
     pass_ms(1);
     set_number("RETAIN_MAX", INT64_MAX);
   }
@@ -173,7 +173,7 @@ static void a_surplus_goes_in_steps(void) {
   }
   CHECK(dirty_slices() >= 8 * CHUNK - 20 && dirty_slices() < 10 * CHUNK);
   uint64_t calls = give_back_calls();
-  hak_arena_purge_step();
+  hak_purge_step();
   CHECK(give_back_calls() == calls);
 }
 

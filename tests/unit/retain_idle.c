@@ -11,7 +11,7 @@ static void what_is_idle_for_a_window_goes_in_the_next(void) {
   CHECK(dirty_slices() >= 28 * CHUNK); /* it was in use in this window */
   pass_windows(1);
   for (size_t visits = 0; visits < 30; visits++) {
-    hak_arena_purge_step();
+    hak_purge_step();
   }
   CHECK(dirty_slices() == 0 && target() <= LITTLE);
   slices_add_up();
@@ -25,7 +25,7 @@ static void what_demand_draws_is_idle_no_more(void) {
   size_t left = dirty_slices(), gone = purged();
   CHECK(left > 0 && left % CHUNK == 0 && gone > 0);
   hak_arena_give_chunks(chunks_reserve(left / CHUNK, 0));
-  hak_arena_purge_step();
+  hak_purge_step();
   CHECK(dirty_slices() == left && purged() == gone);
 }
 
@@ -50,7 +50,7 @@ static void an_allowance_does_not_sink_below_nothing(void) {
   set_number("RETAIN", 0);
   pass_windows(2);
   for (size_t visits = 0; visits < 40; visits++) {
-    hak_arena_purge_step();
+    hak_purge_step();
   }
   CHECK(dirty_slices() == 0 && target() == 0);
   hak_arena_give_chunks(chunks_reserve(2, 0)); /* the last step */

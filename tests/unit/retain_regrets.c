@@ -136,7 +136,7 @@ static void a_trim_teaches_nothing(void) {
   set_policy((Policy){.retain = 4 * CHUNK, .most = NO_MOST});
   for (size_t round = 0; round < 3; round++) {
     hak_arena_give_chunks(chunks_reserve(4, 0));
-    CHECK(dirty_slices() == 4 * CHUNK && hak_arena_purge(0) && target() == 4 * CHUNK);
+    CHECK(dirty_slices() == 4 * CHUNK && hak_purge_all(0) && target() == 4 * CHUNK);
     pass_windows(round);
     CHECK(target() == 4 * CHUNK); /* purged memory is not idle */
   }
@@ -149,7 +149,7 @@ static void a_trim_after_a_purge_teaches_nothing(void) {
   set_policy((Policy){.retain = 4 * CHUNK, .most = NO_MOST});
   hak_arena_give_chunks(chunks_reserve(9, 0));
   size_t gone = purged();
-  CHECK(gone > 0 && hak_arena_purge(0) && purged() == 9 * CHUNK);
+  CHECK(gone > 0 && hak_purge_all(0) && purged() == 9 * CHUNK);
   for (size_t i = 0; i < 9; i++) {
     chunks_reserve(1, 0);
   }
@@ -165,9 +165,9 @@ static void neither_does_the_memory_limit(void) {
     char *large = chunks_reserve(8, 0);
     CHECK(purged() == gone + 4 * CHUNK && target() == 4 * CHUNK);
     CHECK(hak_arena_shrink_chunks(large, 4, 0));
-    (void)hak_arena_purge(0);
+    (void)hak_purge_all(0);
     hak_arena_give_chunks(large);
-    (void)hak_arena_purge(0);
+    (void)hak_purge_all(0);
   }
 }
 
@@ -211,7 +211,7 @@ static void the_fresh_part_of_an_extent_is_demand(void) {
     chunks_reserve(1, 0); /* a chunk between them */
   }
   hak_arena_give_chunks(chunks_reserve(20, 0));
-  (void)hak_arena_purge(0);
+  (void)hak_purge_all(0);
   for (size_t i = 0; i < 3; i++) {
     hak_arena_give_chunks(apart[i]);
   }

@@ -1,5 +1,5 @@
 /* Blocks that are runs of slices: taken and given one by one and several at once, grown and shrunk in place. */
-#include "blocks/large.h"
+#include "blocks/blocks.h"
 
 #include "blocks/slab.h"
 #include "child.h"
@@ -126,7 +126,7 @@ static void a_stale_mark_is_not_handed_out(void) {
   bool zeroed;
   retain_everything();
   slices_begin_here();
-  hak_slab_init();
+  hak_freed_start();
   char *block = take(FIRST);
   hak_mark_free(block);
   CHECK(hak_is_marked_free(block));

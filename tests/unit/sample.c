@@ -7,12 +7,12 @@
 #include <string.h>
 
 #include "bins.h"
-#include "blocks/large.h"
+#include "blocks/blocks.h"
 #include "check.h"
 #include "child.h"
 #include "hakmem.h"
+#include "inspect/records.h"
 #include "inspect/sampling_math.h"
-#include "inspect/slots.h"
 #include "inspect/stats.h"
 #include "malloc/fast.h"
 #include "pages/arena.h"

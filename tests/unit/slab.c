@@ -178,7 +178,7 @@ static void one_return_goes_to_many_slabs(void) {
 static void totals_pass_over_other_chunks(void) {
   bool zeroed;
   hak_slab_totals_t totals[HAK_BIN_COUNT];
-  CHECK(hak_slab_take_one(1) != NULL);
+  CHECK(hak_freed_take_one(1) != NULL);
   CHECK(hak_arena_take_chunks(3, 5, HAK_CHUNK_BYTES, false, &zeroed) != NULL);
   void *given = hak_arena_take_chunks(2, 0, HAK_CHUNK_BYTES, false, &zeroed);
   CHECK(given != NULL);
@@ -206,7 +206,7 @@ static void one_block_at_a_time(void) {
   enum { MOST = 3 * HAK_SLAB_BYTES / 2048 };
   const uint32_t cls = hak_class_of(2048);
   for (uint32_t i = 0; i < MOST; i++) {
-    blocks[i] = hak_slab_take_one(cls);
+    blocks[i] = hak_freed_take_one(cls);
     CHECK(blocks[i] != NULL && hak_class_at(blocks[i]) == cls);
     CHECK(hak_is_marked_taken(blocks[i]) && !hak_is_marked_free(blocks[i]));
     memset(blocks[i], 1, 2048);
@@ -214,7 +214,7 @@ static void one_block_at_a_time(void) {
   CHECK(hak_arena_used_slices() == 3 * HAK_SLAB_SLICES);
   hak_slab_return_one(blocks[0], cls, "test");
   CHECK(hak_is_marked_free(blocks[0]));
-  CHECK(hak_slab_take_one(cls) == blocks[0]);
+  CHECK(hak_freed_take_one(cls) == blocks[0]);
   for (uint32_t i = 0; i < MOST; i++) {
     hak_slab_return_one(blocks[i], cls, "test");
   }
@@ -224,10 +224,10 @@ static void one_block_at_a_time(void) {
 
 static void without_memory_there_is_no_slab(void) {
   system_refuse(SYSTEM_MMAP, 0, SYSTEM_ALL);
-  CHECK(hak_slab_acquire(3) == NULL && hak_slab_take_one(3) == NULL);
+  CHECK(hak_slab_acquire(3) == NULL && hak_freed_take_one(3) == NULL);
   system_allow();
   /* Both get a block of the first class that fills a slice: while memory is low, other sizes have no slabs. */
-  CHECK(hak_slab_take_one(4) != NULL && hak_slab_take_one(3) != NULL);
+  CHECK(hak_freed_take_one(4) != NULL && hak_freed_take_one(3) != NULL);
 }
 
 static void nothing_is_returned(void) {
@@ -298,12 +298,12 @@ static void a_slab_may_be_one_slice(void) {
 static void the_key_stays(void) {
   uintptr_t key = hak_key;
   CHECK(key >> 63 == 1 && (key & ~((uintptr_t)1 << 63)) >> 32 != 0 && (key & UINT32_MAX) != 0);
-  hak_slab_init();
+  hak_freed_start();
   CHECK(hak_key == key);
 }
 
 int main(void) {
-  hak_slab_init();
+  hak_freed_start();
   child_succeeds(the_key_stays);
   child_succeeds(every_block_is_handed_out_once);
   child_succeeds(lines_are_not_shared);

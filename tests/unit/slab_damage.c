@@ -78,7 +78,7 @@ static void take(uint32_t blocks) {
   for (uint32_t i = 0; i < blocks; i++) {
     CHECK(hak_slab_take(slab, &taken, 1, false) == 1);
     if (!hak_is_marked_free(taken)) {
-      hak_slab_damaged("malloc", taken);
+      hak_freed_damaged("malloc", taken);
     }
     hak_mark_taken(taken);
   }
@@ -88,13 +88,13 @@ static void take(uint32_t blocks) {
 static void take_one_damaged(void) {
   memset(block[FREE], 'x', sizeof(hak_free_block_t));
   hak_slab_drop(slab);
-  (void)hak_slab_take_one(hak_class_of(HAK_SLAB_BYTES / BLOCKS));
+  (void)hak_freed_take_one(hak_class_of(HAK_SLAB_BYTES / BLOCKS));
 }
 
 static void take_one_handed_out(void) {
   hak_mark_taken(block[FREE]);
   hak_slab_drop(slab);
-  (void)hak_slab_take_one(hak_class_of(HAK_SLAB_BYTES / BLOCKS));
+  (void)hak_freed_take_one(hak_class_of(HAK_SLAB_BYTES / BLOCKS));
 }
 
 static void take_damaged(void) {
@@ -162,10 +162,10 @@ static void a_wrong_count_gives_nothing_back(void) {
 
 /* The block is marked as taken, so that a bin that also holds it notices. */
 static void alone_it_is_marked(void) {
-  hak_free_block_t *taken = hak_slab_take_one(slab->cls);
+  hak_free_block_t *taken = hak_freed_take_one(slab->cls);
   CHECK(taken != NULL && hak_is_marked_taken(taken));
   hak_slab_return_one(taken, slab->cls, "test");
-  CHECK(hak_slab_take_one(slab->cls) == taken && hak_is_marked_taken(taken));
+  CHECK(hak_freed_take_one(slab->cls) == taken && hak_is_marked_taken(taken));
 }
 
 /* A thread may take a block whose bit is set before the count includes it. */
@@ -209,7 +209,7 @@ static void damage_list(void) {
 }
 
 static void set_up(void) {
-  hak_slab_init();
+  hak_freed_start();
   slab = hak_slab_acquire(hak_class_of(HAK_SLAB_BYTES / BLOCKS));
   CHECK(slab != NULL && slab->zeroed && slab->blocks == BLOCKS);
   for (size_t i = 0; i < BLOCKS; i++) {

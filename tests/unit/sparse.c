@@ -1,5 +1,5 @@
 /* Copying and zeroing that skip pages of zeros, compared with memcpy and memset, for pages with one nonzero byte. */
-#include "system/sparse.h"
+#include "pages/arena.h"
 
 #include "check.h"
 #include "prng.h"
@@ -30,7 +30,7 @@ static void copies_as_memcpy(size_t bytes, bool zeroed) {
   memset(to, zeroed ? 0 : OLD, PAGES * page);
   memcpy(model, to, PAGES * page);
   memcpy(model, from, bytes);
-  hak_sparse_copy(to, from, bytes, zeroed);
+  hak_move_copy(to, from, bytes, zeroed);
   CHECK(memcmp(to, model, PAGES * page) == 0);
 }
 
@@ -59,8 +59,8 @@ static void any_mixture_is_copied(void) {
 static void pages_of_zeros_stay_untouched(void) {
   char *fresh = mapped(), *source = mapped();
   source[2 * page] = 1;
-  hak_sparse_copy(fresh, source, PAGES * page, true);
-  hak_sparse_zero(source, 2 * page);
+  hak_move_copy(fresh, source, PAGES * page, true);
+  hak_move_zero(source, 2 * page);
   for (size_t i = 0; i < PAGES; i++) {
     CHECK(is_resident(fresh + i * page) == (i == 2) && fresh[i * page] == (i == 2));
   }
@@ -70,9 +70,9 @@ static void one_byte_alone_is_zeroed(void) {
   memset(model, 0, PAGES * page);
   for (size_t at = 0; at < 2 * page; at++) {
     from[at] = 1;
-    hak_sparse_zero(from, at);
+    hak_move_zero(from, at);
     CHECK(from[at] == 1);
-    hak_sparse_zero(from, at + 1);
+    hak_move_zero(from, at + 1);
     CHECK(memcmp(from, model, 3 * page) == 0);
   }
 }

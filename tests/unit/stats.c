@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "blocks/large.h"
+#include "blocks/blocks.h"
 #include "blocks/slab.h"
 #include "check.h"
 #include "child.h"

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include "blocks.h"
+#include "blocks/freed.h"
 #include "blocks/slab.h"
 #include "child.h"
 #include "pages/arena.h"
@@ -291,7 +292,7 @@ static void a_decay_time_starts_a_pass(void) {
 }
 
 int main(void) {
-  hak_slab_init();
+  hak_freed_start();
   page = hak_os_page_bytes();
   if (page * 4 > HAK_SLAB_BYTES) {
     return 0; /* a slab has too few pages to be sparse */

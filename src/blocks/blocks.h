@@ -1,10 +1,16 @@
-/* Duty: blocks outside slabs. Runs of slices, 48 KiB .. 1 MiB (run.c), come from the arena one by one. Larger blocks
- * are huge (huge.c): slices of one chunk, or whole chunks and the first slices of the next.
- * Data: the owner of a block owns its slices. For a huge block this includes the descriptor of its first chunk, in
- * which no second huge block begins. Layers below: slab, arena, pagemap, types. */
+/* The folder's header; other folders include this one alone. Duty: blocks outside slabs. Runs of slices, 48 KiB .. 1
+ * MiB (run.c), come from the arena one by one. Larger blocks are huge (huge.c): slices of one chunk, or whole chunks
+ * and the first slices of the next. Data: the owner of a block owns its slices. For a huge block this includes the
+ * descriptor of its first chunk, in which no second huge block begins. Layers below: slab, arena, pagemap, types. */
 #pragma once
 
-#include "base/types.h"
+#include "base/base.h"
+#include "edges.h"
+#include "freed.h"
+#include "gap.h"
+#include "mixed.h"
+#include "seal.h"
+#include "slab.h"
 
 /* `align`: a power of two. *zeroed: the block reads as zeros. NULL: no memory. */
 void *hak_run_take(uint32_t cls, size_t align, bool *zeroed);

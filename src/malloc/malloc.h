@@ -1,0 +1,8 @@
+/* The folder's header, for hardened/ and inspect/: the fast path, and what the sampler asks. They include this one
+ * alone. */
+#pragma once
+
+#include "fast.h"
+#include "foreign.h"
+#include "page_attributes.h"
+#include "sampling.h"
