@@ -1,8 +1,9 @@
 /* Duty: pages without access, of the hardened profile: behind some slabs, at both ends of framed runs, and of freed
  * runs that wait. From Linux 6.13 on the first two cost no mapping (MADV_GUARD_INSTALL). Every other such page
  * splits a mapping, so no more are made once the profile has made a quarter of the mappings that a process may have
- * (vm.max_map_count). Data: whether the kernel has such advice and the limit, both written before the profile is in
- * force; the number of mappings (atomic). Layers below: arena, seal, chance, os. */
+ * (vm.max_map_count).
+ * Data: whether the kernel has such advice and the limit, both written before the profile is in force; the number of
+ * mappings (atomic). Layers below: arena, seal, chance, os. */
 #pragma once
 
 #include "base/base.h"

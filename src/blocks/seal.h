@@ -60,7 +60,7 @@ HAK_INLINE void hak_seal_store(void *block, size_t size, uint64_t seal) {
   atomic_store_explicit(hak_seal_at(block, size), seal, memory_order_relaxed);
 }
 
-/* A hash of the block's address: both halves of a product. All seals of the block are made of it. */
+/* A hash of the block's address, from both halves of a product. All seals of the block are made of this hash. */
 HAK_INLINE uint64_t hak_seal_base(const void *block) {
   unsigned __int128 product = (unsigned __int128)((uintptr_t)block ^ hak_hard.secrets[0]) * hak_hard.secrets[1];
   return (uint64_t)product ^ (uint64_t)(product >> 64);
@@ -98,7 +98,7 @@ HAK_INLINE bool hak_seal_read(const void *block, size_t size, uint64_t base, hak
   return HAK_LIKELY(fits && seal == hak_seal_of(base, code));
 }
 
-/* Exchange the seal of a live block for that of a free one. False: another thread was first. */
+/* Exchange a live block's seal for a free block's. False: another thread was first. */
 HAK_INLINE bool hak_seal_free_shared(void *block, size_t size, uint64_t seal, uint64_t freed) {
   return atomic_compare_exchange_strong_explicit(hak_seal_at(block, size), &seal, freed, memory_order_acq_rel,
                                                  memory_order_relaxed);

@@ -1,7 +1,8 @@
-/* Duty: blocks of 40 to 256 KiB of the hardened profile, and larger ones where mappings are scarce: runs of the arena
- * with a frame of one page at each end, which has no access where that costs no mapping, and otherwise in one run of
- * some (gap.h). A block ends at the end of the pages between, as far as its alignment allows; its seal lies before it.
- * Data: the descriptor of a run, which is that of the slab that could begin in its place: `base` is the block,
+/* Duty: blocks of 40 to 256 KiB of the hardened profile, and larger ones where mappings are scarce. They are runs of
+ * the arena with a frame of one page at each end. The frame has no access where that costs no mapping, and otherwise in
+ * one run of some (gap.h). A block ends at the end of the pages between, as far as its alignment allows; its seal lies
+ * before it.
+ * Data: the descriptor of a run, which would describe a slab that began in its place: `base` is the block,
  * `guarded` says whether the frame has no access, `closed` whether the block has none, because it was freed; the owner
  * of the block writes it.
  * Layers below: framed_waiting, mapped, slab, gap, seal, arena.

@@ -2,7 +2,7 @@
  * ends at the end of its last page, as far as its alignment allows. Once the profile has made its share of mappings
  * (gap.h), the pages around the block are filled instead: then neighbours are one mapping.
  * Data: the table of live blocks and the freed regions whose addresses wait; lock: hak_mapped_lock. No system call
- * happens under it. Layers below: seal, gap, arena, os.
+ * happens under this lock. Layers below: seal, gap, arena, os.
  *
  *   [ no access ][ bytes before | the block | bytes behind ][ no access ]
  *                └────────── whole pages ──────────────────┘

@@ -31,7 +31,8 @@ bool hak_modules_mapping_of(uintptr_t address, hak_mapping_t *mapping);
 bool hak_modules_look(void);
 /* A number that changes with every read of the ranges. */
 uint32_t hak_modules_version(void);
-/* Whether the known ranges hold the address. If not, and the last read was a while ago, it reads them anew. */
+/* Whether the known ranges hold the address. If they do not, and were not read for a while, the function reads them
+ * anew. */
 bool hak_modules_is_code(uintptr_t address);
 /* Like hak_modules_is_code for a return address, which is certainly code, perhaps of a library that was loaded just
  * now. If the known ranges lack it, they are read at once. If they still lack it, the next such read waits for the
