@@ -192,7 +192,12 @@ static void print_help(void) {
     char cells[4][32];
     for (int i = 0; i < 4; i++) {
       int64_t value = i > 0 ? options[id].defaults[i - 1] : hak_option((hak_option_id_t)id);
-      write_value(hak_text_on(cells[i], sizeof cells[i]), options[id].kind, value);
+      hak_text_t cell = hak_text_on(cells[i], sizeof cells[i]);
+      if (value == INT64_MAX) {
+        hak_text_put(&cell, "unlimited"); /* the number would fill the next column, too */
+      } else {
+        write_value(cell, options[id].kind, value);
+      }
     }
     hak_text_say("%s%-21s%-11s%-11s%-11s%-11s%s\n", prefix, text_at(options[id].name), cells[0], cells[1], cells[2],
                  cells[3], text_at(options[id].help));

@@ -161,6 +161,8 @@ class Options(unittest.TestCase):
         self.assertLessEqual(set(OPTIONS), set(names))
         for name in names:
             self.assertEqual(len(re.findall(rf"\bHAKMEM_{name}\b", result.stderr)), 1, name)
+        (row,) = re.findall(r"^HAKMEM_RETAIN_MAX +(\S+) +(\S+) +(\S+) +(\S+) +maximum ", result.stderr, re.MULTILINE)
+        self.assertEqual(row, ("unlimited", "unlimited", "33554432", "0"))
 
     def test_profile_aliases(self):
         for value, profile in (
