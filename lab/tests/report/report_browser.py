@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import shutil
+import socket
 from pathlib import Path
 from typing import Any, Self
 
+import pytest
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 
@@ -21,6 +23,10 @@ class Browser:
                 f"{' and '.join(missing)} not found in PATH: the report must be opened in a real browser; "
                 "install the packages chromium and chromium-driver"
             )
+        try:
+            socket.gethostbyname("localhost")
+        except OSError:
+            pytest.skip("localhost has no address here, and the browser's driver needs one: /etc/hosts is missing")
         options = webdriver.ChromeOptions()
         options.binary_location = str(chromium)
         for argument in (
