@@ -57,6 +57,12 @@ enum {
 _Static_assert(HAK_CODE_HUGE + HAK_CLASS_MIXED - HAK_CLASS_HUGE <= UINT8_MAX, "every code fits a byte");
 _Static_assert(HAK_BINS_AT + HAK_RUN_FIRST * HAK_BIN_WORDS <= UINT8_MAX, "and from the first batch on");
 
+#define HAK_NUMBER(name, value, reason, measured) HAK_##name = value,
+enum {
+#include "numbers.def"
+};
+#undef HAK_NUMBER
+
 enum { HAK_SMALL_STEPS = HAK_SMALL_MAX / HAK_BLOCK_MIN + 1 };
 /* By request, in steps of 16 bytes: the words between the first batch and the bin that malloc pops from. This is the
  * class's bin, or a batch while the sampler is on. The second table always holds the class. */

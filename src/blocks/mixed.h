@@ -12,8 +12,6 @@
 #include "base/base.h"
 #include "system/system.h"
 
-enum { HAK_MIXED_BLOCK_MAX = 2048 };
-
 /* The page that a thread fills. All zeros: none. */
 typedef struct hak_mixed_place {
   char *at, *end;  /* where the next block may begin; end of the page */

@@ -115,12 +115,10 @@ HAK_INLINE bool hak_slab_is_whole(const hak_slab_t *slab) {
 /* A slab is sparse if at most one handed-out block in 16 is in use, or only a single block. Its blocks in use must also
  * be at most one per page of 4 KiB, since otherwise hardly a page is free. Slabs of two or three blocks never count as
  * sparse: they change too quickly for system calls to pay. */
-enum { HAK_SPARSE_PART = 16 };
 HAK_INLINE uint32_t hak_slab_sparse_from(uint32_t bump) {
-  enum { CARVED_MIN = 4, OUT_MAX = 16 };
-  uint32_t out = bump / HAK_SPARSE_PART < OUT_MAX ? bump / HAK_SPARSE_PART : OUT_MAX;
+  uint32_t out = bump / HAK_SPARSE_PART < HAK_SPARSE_OUT_MAX ? bump / HAK_SPARSE_PART : HAK_SPARSE_OUT_MAX;
   uint32_t few = hak_hard.regions ? bump : UINT32_MAX; /* an empty slab that keeps its class is sparse */
-  return bump < CARVED_MIN ? few : bump - (out > 0 ? out : 1);
+  return bump < HAK_SPARSE_BLOCKS_MIN ? few : bump - (out > 0 ? out : 1);
 }
 
 /* Make a LISTED slab the caller's CURRENT. `list`: the list that it joins afterwards. */

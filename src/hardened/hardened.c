@@ -14,7 +14,6 @@
 
 enum {
   EXIT_BYTES_MAX = 64 << 20, /* of slabs, checked at exit */
-  EVENTS_PER_ORPHAN = 64,
 };
 
 static bool is_small(uint32_t cls) {
@@ -82,7 +81,7 @@ void *hak_hardened_malloc(size_t bytes) {
 static HAK_NOINLINE void *take_small_slow(hak_heap_t *heap, uint32_t cls, size_t bytes) {
   hak_quarantine_t *quarantine = heap->quarantine;
   hak_quarantine_enter(quarantine);
-  if (heap->events % EVENTS_PER_ORPHAN == EVENTS_PER_ORPHAN - 1) {
+  if (heap->events % HAK_EVENTS_PER_ORPHAN == HAK_EVENTS_PER_ORPHAN - 1) {
     hak_heap_adopt_orphan();
   }
   hak_cache_look_around(heap);

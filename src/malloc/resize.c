@@ -36,18 +36,16 @@ static size_t checked_usable(const void *block, uint32_t cls, const char *functi
   return hak_class_sizes[cls];
 }
 
-/* Up to this size, realloc may leave half of a block unused, since a copy costs more. */
-enum { LITTLE = 1024 };
-
 /* Whether the block stays: the size fits, and at most an eighth is unused, or no other class would waste less. */
 static bool fits(size_t usable, size_t bytes) {
   if (bytes > usable) {
     return false;
   }
-  if (usable <= LITTLE) {
+  if (usable <= HAK_RESIZE_LITTLE) {
     return bytes >= usable / 2 || usable <= 2 * HAK_BLOCK_MIN;
   }
-  return usable - bytes <= usable / 8 || (bytes <= HAK_CACHED_MAX && hak_class_sizes[hak_class_of(bytes)] >= usable);
+  return usable - bytes <= usable / HAK_RESIZE_UNUSED_PART ||
+         (bytes <= HAK_CACHED_MAX && hak_class_sizes[hak_class_of(bytes)] >= usable);
 }
 
 /* Resize a block of a slab to a size of a slab. Nearly every call of realloc is of this kind, apart from those that
@@ -89,10 +87,6 @@ static void *copy_to_new(void *block, size_t usable, size_t bytes) {
   return fresh;
 }
 
-/* A huge block that shrinks to at most this size is copied. Left in place as a run, it would keep its chunk from
- * becoming whole. */
-enum { COPIED_MAX = 256 << 10 };
-
 /* False: not done. The block is unchanged, or is now a huge one; the caller moves it. Only a block that is already
  * large enough may stay if there is no memory. */
 static bool resize_in_place(void *block, uint32_t cls, size_t usable, size_t bytes) {
@@ -104,7 +98,7 @@ static bool resize_in_place(void *block, uint32_t cls, size_t usable, size_t byt
     return true;
   }
   if (cls == HAK_CLASS_HUGE) {
-    return bytes > COPIED_MAX && hak_huge_to_run(block, hak_run_class_of(bytes));
+    return bytes > HAK_RESIZE_COPIED_MAX && hak_huge_to_run(block, hak_run_class_of(bytes));
   }
   if (!hak_class_is_run(cls) || bytes <= HAK_SMALL_MAX) {
     return false;
@@ -121,14 +115,12 @@ static size_t large_bytes(const void *block) {
   return hak_large_usable(block, hak_class_at(block));
 }
 
-/* When a block shrinks within its class, the bytes behind the new size may be resident. Discard them if they are more
- * than an eighth of the block. Where the system call would cost more than the rest of realloc, the limit is a
- * quarter. */
-enum { DROPPED_MIN = 128 << 10 };
-
+/* When a block shrinks within its class, the bytes behind the new size may be resident. Discard them if they are many.
+ */
 static void discard_behind(void *block, size_t before, size_t bytes) {
   size_t after = large_bytes(block);
-  if (after < before && after - bytes > bytes / (before >= DROPPED_MIN ? 8 : 4)) {
+  if (after < before && after - bytes > bytes / (before >= HAK_RESIZE_DROPPED_FROM ? HAK_RESIZE_UNUSED_PART
+                                                                                   : HAK_RESIZE_UNUSED_PART / 2)) {
     hak_arena_discard_behind(block, bytes, after);
   }
 }

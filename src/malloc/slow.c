@@ -15,7 +15,6 @@
 
 /* Refills and overflows between two adoptions of an orphan by a thread. The number is large, so that a child that only
  * calls exec does not pay for its parent's caches. */
-enum { EVENTS_PER_ORPHAN = 64 };
 
 /* No function calls process.c. This reference makes the linker take it from libhakmem.a: the linker takes only files
  * that are referenced. */
@@ -47,7 +46,7 @@ static void *cached_alloc(size_t bytes, uint32_t cls, bool *zeroed) {
   if (!heap) {
     return hak_class_is_run(cls) ? hak_run_take(cls, HAK_BLOCK_MIN, zeroed) : hak_freed_take_one(cls);
   }
-  if (HAK_UNLIKELY(heap->events % EVENTS_PER_ORPHAN == EVENTS_PER_ORPHAN - 1)) {
+  if (HAK_UNLIKELY(heap->events % HAK_EVENTS_PER_ORPHAN == HAK_EVENTS_PER_ORPHAN - 1)) {
     hak_heap_adopt_orphan();
     hak_heap_age_parked();
   }

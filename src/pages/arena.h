@@ -60,10 +60,6 @@ void hak_move_copy(void *to, const void *from, size_t bytes, bool zeroed);
  * discarded: such blocks are often sparse, and even a read of an untouched page is a fault. */
 void hak_move_zero(void *at, size_t bytes);
 
-/* In slices: 4 MiB. A caller purges at most this step plus a few times the amount that it freed, so that no caller
- * waits for long. A small surplus is batched up to this size, so that system calls are rare. */
-enum { HAK_PURGE_STEP = 256 };
-
 /* Three verbs ask for a purge. Call them without the lock.
  * One step of the surplus, if there is one. True: more may remain. */
 bool hak_purge_step(void);

@@ -12,9 +12,6 @@ enum {
   HAK_EXTENT_LISTS = 32, /* lists by the logarithm of the number of chunks */
 };
 
-/* Mapped slices beyond which the arena avoids extra mappings for each chunk: a process has some 65,000. */
-#define HAK_SPLIT_BELOW ((size_t)8 << 30 >> HAK_SLICE_SHIFT)
-
 /* SLICED chunks, listed by longest free run, and again by free dirty slices, most recently freed first. The words hold
  * one bit for each list that is not empty. */
 typedef struct hak_chunk_lists {

@@ -3,8 +3,6 @@
 
 #include "system/system.h"
 
-enum { FILLED_CHUNKS = 64 }; /* each may take a call */
-
 bool hak_limit_reserve(size_t slices) {
   size_t limit = hak_option_slices(HAK_OPTION_MEMORY_LIMIT);
   if (HAK_LIKELY(hak_option(HAK_OPTION_MEMORY_LIMIT) == 0)) {
@@ -66,7 +64,7 @@ bool hak_arena_grow(size_t chunks, size_t align, size_t slices, bool special) {
   char *base = hak_map(bytes, align, special && slices > 0);
   size_t filled = 0;
   bool locked = base && hak_os_is_locked(base + bytes - hak_os_page_bytes());
-  bool fills = base && slices == 0 && !special && !locked && chunks <= FILLED_CHUNKS &&
+  bool fills = base && slices == 0 && !special && !locked && chunks <= HAK_FILLED_CHUNKS &&
                !hak_os_is_filtered() && /* a filter may kill for MREMAP_FIXED */
                hak_lock_read(&hak_arena.lock, &hak_arena.mapped_slices) < HAK_SPLIT_BELOW;
   if (fills && !hak_purge_into(base, chunks, &filled)) {

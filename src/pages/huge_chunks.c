@@ -82,7 +82,6 @@ void *hak_arena_take_chunks(size_t chunks, size_t tail, size_t align, bool grows
 
 /* A program may leave parts of a huge block unwritten. Such parts keep pages that earlier blocks made resident, and the
  * arena does not know which. So it purges one freed huge block in this many, however little free memory there is. */
-enum { FREED_PER_PURGE = 256 };
 size_t hak_huge_freed;
 
 void hak_arena_give_chunks(void *base) {
@@ -95,7 +94,7 @@ void hak_arena_give_chunks(void *base) {
   hak_arena_count_used_locked(chunks * HAK_CHUNK_SLICES, false);
   hak_extent_t extent = {base, chunks, true, 0};
   uint32_t forks = hak_purging.forks;
-  if (++hak_huge_freed % FREED_PER_PURGE == 0) {
+  if (++hak_huge_freed % HAK_FREED_PER_PURGE == 0) {
     held = hak_purge_begin_locked(extent, 0);
   } else {
     hak_extent_put_locked(extent);

@@ -4,14 +4,7 @@
 
 #include "system/system.h"
 
-/* Mapped slices, or used ones, below which there are no huge pages. They would make a small program large and gain
- * little: their waste costs more than the page faults they save. */
-enum { HUGE_PAGES_AVOIDED_BELOW = 32 << 20 >> HAK_SLICE_SHIFT, HUGE_PAGES_FROM = 128 << 20 >> HAK_SLICE_SHIFT };
-#define MTHP_FROM ((size_t)8 << 20 >> HAK_SLICE_SHIFT)
-#define FRONT_FROM ((size_t)16 << 20 >> HAK_SLICE_SHIFT) /* one huge page is a small part of this */
-/* Fault-latency budget. A clock tick is 1 to 10 ms, so the time of a fault is known only on average. */
-enum { ALLOWED_MS = 2, OVER_MAX_MS = 14, FIRST_PAUSE = 8, LAST_PAUSE = 512 };
-enum { MTHP_MAX = 128 << 10, MTHP_PART_BYTES = HAK_CHUNK_BYTES - HAK_SLAB_BYTES }; /* too little for a 2 MiB page */
+enum { MTHP_PART_BYTES = HAK_CHUNK_BYTES - HAK_SLAB_BYTES }; /* too little for a 2 MiB page */
 
 /* Lock: the arena's. After slow huge pages, the next `pause` chunks get none; `left` of these chunks are still to
  * come. */
@@ -32,7 +25,7 @@ void hak_arena_try_mthp(void) {
   if (part) {
     hak_os_unmap_unused(part, MTHP_PART_BYTES);
   }
-  hak_arena.mthp = fault > hak_os_page_bytes() && fault <= MTHP_MAX;
+  hak_arena.mthp = fault > hak_os_page_bytes() && fault <= HAK_MTHP_MAX;
 }
 
 /* Leave a slab at one end of each chunk without advice, so that no 2 MiB page fits, by a fault or by khugepaged. That
@@ -48,18 +41,18 @@ static bool prefer_mthp(char *base) {
 void hak_huge_pages_advise(char *base, size_t bytes, bool for_slabs) {
   size_t mapped = hak_lock_read(&hak_arena.lock, &hak_arena.mapped_slices), used = hak_arena_used_slices();
   int64_t option = hak_option(HAK_OPTION_HUGE_PAGES);
-  bool mthp = for_slabs && mapped >= MTHP_FROM && mapped < HAK_SPLIT_BELOW && option == HAK_OPTION_AUTO;
+  bool mthp = for_slabs && mapped >= HAK_MTHP_FROM && mapped < HAK_SPLIT_BELOW && option == HAK_OPTION_AUTO;
   if (mthp && prefer_mthp(base)) {
     return;
   }
-  if (mapped + (bytes >> HAK_SLICE_SHIFT) <= HUGE_PAGES_AVOIDED_BELOW) { /* all: no mixed range can be moved */
+  if (mapped + (bytes >> HAK_SLICE_SHIFT) <= HAK_HUGE_AVOIDED_BELOW) { /* all: no mixed range can be moved */
     if (mapped == 0 && bytes == HAK_CHUNK_BYTES) { /* one call costs less than reading the system's mode, and most heaps
                                                       need no second chunk */
       hak_os_set_huge(base, bytes, false);
     } else {
       hak_os_decline_huge(base, bytes);
     }
-  } else if (option == HAK_HUGE_PAGES_DENSE && used >= HUGE_PAGES_FROM) {
+  } else if (option == HAK_HUGE_PAGES_DENSE && used >= HAK_HUGE_DENSE_FROM) {
     hak_os_set_huge(base, bytes, true);
   }
 }
@@ -71,7 +64,7 @@ static bool begins_chunk_locked(const hak_chunk_t *chunk, const char *base, size
 
 HAK_NOINLINE static bool may_be_huge(const char *base, size_t slices) {
   size_t used = hak_arena_used_slices();
-  if (used < FRONT_FROM || hak_arena.mthp || hak_option(HAK_OPTION_HUGE_PAGES) != HAK_OPTION_AUTO ||
+  if (used < HAK_FRONT_FROM || hak_arena.mthp || hak_option(HAK_OPTION_HUGE_PAGES) != HAK_OPTION_AUTO ||
       hak_os_huge_mode() == HAK_OS_HUGE_NEVER || hak_os_is_filtered()) {
     return false;
   }
@@ -89,11 +82,11 @@ HAK_NOINLINE static void charge(uint64_t took_ms) {
   hak_lock(&hak_arena.lock);
   uint64_t over = budget.over_ms + took_ms;
   uint32_t pause = budget.pause;
-  over = over > ALLOWED_MS ? over - ALLOWED_MS : 0;
-  if (over > OVER_MAX_MS) {
-    pause = pause == 0 ? FIRST_PAUSE : pause < LAST_PAUSE ? 2 * pause : pause;
+  over = over > HAK_FAULT_MS ? over - HAK_FAULT_MS : 0;
+  if (over > HAK_FAULT_OVER_MS) {
+    pause = pause == 0 ? HAK_FAULT_PAUSE_FIRST : pause < HAK_FAULT_PAUSE_LAST ? 2 * pause : pause;
     budget.left = pause;
-    over = OVER_MAX_MS;
+    over = HAK_FAULT_OVER_MS;
   }
   budget.pause = over > 0 ? pause : 0;
   budget.over_ms = over;

@@ -52,10 +52,9 @@ void hak_move_copy(void *to, const void *from, size_t bytes, bool zeroed) {
 }
 
 void hak_move_zero(void *at, size_t bytes) {
-  enum { DROPPED_FROM = 32 << 20 };
   size_t page = hak_os_page_bytes(), whole = bytes / page * page;
   int saved = errno;
-  if (bytes >= DROPPED_FROM && hak_os_discard(at, whole)) {
+  if (bytes >= HAK_ZERO_DROPPED_FROM && hak_os_discard(at, whole)) {
     at = (char *)at + whole;
     bytes -= whole;
   }

@@ -244,7 +244,7 @@ static size_t purge(size_t most, bool by_policy, size_t *done) {
 
 bool hak_purge_after_free(size_t given) {
   size_t found = 0;
-  for (size_t left = given * 4 + HAK_PURGE_STEP; left > 0; left -= found < left ? found : left) {
+  for (size_t left = given * HAK_PURGE_TIMES + HAK_PURGE_STEP; left > 0; left -= found < left ? found : left) {
     hak_lock(&hak_arena.lock);
     size_t excess = hak_retain_surplus_locked(), most = excess > 0 ? hak_retain_batch_locked(excess, given) : 0;
     size_t done = 0;

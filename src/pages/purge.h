@@ -23,9 +23,6 @@ bool hak_purge_into(char *base, size_t chunks, size_t *filled);
 
 /* huge_chunks.c and move.c */
 
-/* A growing block gets a clean mapping of its own, which the kernel can lengthen. A block of up to this many chunks may
- * use retained extents instead. These may be several mappings, so the first growth copies the block. */
-enum { HAK_PATCHED_CHUNKS = 8 };
 extern size_t hak_huge_freed; /* number of huge blocks freed so far; lock: the arena's */
 
 /* grow.c */

@@ -5,10 +5,6 @@
 #include "arena.h"
 #include "system/system.h"
 
-enum {
-  PEAK_PART = 2, /* use and free memory together stay below the recent peak of use plus this part */
-};
-
 hak_arena_t hak_arena = {.lock = HAK_LOCK_INIT};
 
 static size_t larger(size_t a, size_t b) {
@@ -24,7 +20,7 @@ static size_t peak_locked(const hak_retention_t *state) {
 }
 
 static size_t most_at(size_t peak) {
-  return peak + peak / PEAK_PART;
+  return peak + peak / HAK_PEAK_PART;
 }
 
 /* The allowance starts at RETAIN and adapts from there. The option may change at any time. */
@@ -115,7 +111,7 @@ size_t hak_retain_surplus_locked(void) {
 }
 
 size_t hak_retain_batch_locked(size_t surplus, size_t given) {
-  size_t more = smaller(hak_retain_target_locked() / 2, HAK_PURGE_STEP);
+  size_t more = smaller(hak_retain_target_locked() / HAK_BATCH_PART, HAK_PURGE_STEP);
   return given >= HAK_PURGE_STEP ? surplus : smaller(surplus + more, beyond(warm_pool()));
 }
 
@@ -140,7 +136,7 @@ bool hak_retain_tick_locked(uint64_t now_ms) {
   uint64_t window_ms = (uint64_t)hak_option(HAK_OPTION_DECAY);
   uint64_t passed_ms = now_ms > state->ticked_ms ? now_ms - state->ticked_ms : 0; /* another thread may be ahead */
   state->ticked_ms = larger(state->ticked_ms, now_ms);
-  state->age_ms += smaller(passed_ms, (window_ms + 1) / 2);
+  state->age_ms += smaller(passed_ms, (window_ms + 1) / HAK_PAUSE_PART);
   bool ends = state->age_ms >= window_ms;
   if (ends) {
     state->age_ms = 0;
@@ -151,7 +147,7 @@ bool hak_retain_tick_locked(uint64_t now_ms) {
 
 bool hak_arena_has_fallen(void) {
   hak_lock(&hak_arena.lock);
-  bool fallen = hak_arena.used_slices < peak_locked(&hak_arena.retention) / 2;
+  bool fallen = hak_arena.used_slices < peak_locked(&hak_arena.retention) / HAK_FALLEN_PART;
   hak_unlock(&hak_arena.lock);
   return fallen;
 }

@@ -7,7 +7,6 @@
 enum {
   SIZE_MIN_SHIFT = 3,
   SIZE_MAX_SHIFT = 18,
-  PAGES_FROM_SHIFT = 11, /* unused arrays from this size on give their pages back */
 };
 _Static_assert(HAK_MAGAZINE_LEAST == 1 << SIZE_MIN_SHIFT, "the smallest size");
 _Static_assert(HAK_MAGAZINE_MAX == 1 << SIZE_MAX_SHIFT, "the largest size");
@@ -47,7 +46,7 @@ void hak_magazine_drop(hak_magazine_t *magazine) {
   }
   hak_free_block_t **slots = hak_magazine_slots(&had);
   uint32_t shift = (uint32_t)__builtin_ctz(had.size);
-  if (shift >= PAGES_FROM_SHIFT) {
+  if (shift >= HAK_ARRAY_PAGES_SHIFT) {
     uintptr_t page = hak_os_page_bytes(), first = hak_round_up((uintptr_t)(slots + 1), page);
     uintptr_t end = (uintptr_t)(slots + 1 + had.size) & ~(page - 1);
     hak_os_discard((void *)first, end - first);

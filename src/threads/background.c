@@ -7,8 +7,6 @@
 #include "pages/pages.h"
 #include "system/system.h"
 
-enum { TICK_MIN_MS = 10 };
-
 static _Atomic bool runs; /* also set if the thread could not start */
 
 void hak_background_tick(uint64_t now_ms) {
@@ -26,7 +24,7 @@ static void *work(void *unused) {
   hak_os_name_thread("hakmem");
   while (!hak_os_is_last_thread()) { /* libc ends a process with its last thread, which this one must not be */
     int64_t half_ms = hak_option(HAK_OPTION_DECAY) / 2;
-    hak_os_sleep_ms(half_ms > TICK_MIN_MS ? (uint64_t)half_ms : TICK_MIN_MS);
+    hak_os_sleep_ms(half_ms > HAK_TICK_MIN_MS ? (uint64_t)half_ms : HAK_TICK_MIN_MS);
     hak_background_tick(hak_os_now_ms());
     while (hak_slab_sweep_step()) {
     }

@@ -11,8 +11,6 @@
 
 enum {
   REMOTE_BATCH = HAK_SLOW_START_BYTES / HAK_CACHE_LINE, /* blocks that a remote-free buffer collects */
-  EVENTS_PER_CHECK = 64,                                /* refills and overflows between two periodic checks */
-  SCAVENGES = 16,                                       /* in a window */
 };
 
 static _Atomic uint32_t flush_epoch;
@@ -176,7 +174,7 @@ static void return_idle(hak_heap_t *heap) {
 }
 
 static bool is_due(const hak_heap_t *heap) {
-  return hak_os_now_ms() - heap->scavenged_ms >= (uint64_t)hak_option(HAK_OPTION_DECAY) / SCAVENGES;
+  return hak_os_now_ms() - heap->scavenged_ms >= (uint64_t)hak_option(HAK_OPTION_DECAY) / HAK_SCAVENGES;
 }
 
 static void scavenge(hak_heap_t *heap) {
@@ -201,7 +199,7 @@ void hak_cache_look_around(hak_heap_t *heap) {
   hak_background_ensure();
   hak_purge_step();
   bool due = is_due(heap);
-  if (++heap->events % EVENTS_PER_CHECK == 0 || due) {
+  if (++heap->events % HAK_EVENTS_PER_CHECK == 0 || due) {
     heap->heap_shrinks = hak_arena_has_fallen();
     if (heap->heap_shrinks) {
       hak_depot_flush(true);

@@ -13,8 +13,7 @@ typedef struct hak_depot {
   hak_magazine_t magazine;
 } __attribute__((aligned(HAK_CACHE_LINE))) hak_depot_t;
 
-enum { HAK_DEPOT_BYTES = 256 << 10 }; /* capacity of a shard of each class in slabs */
-enum { HAK_DEPOT_SHARDS = 8, HAK_DEPOTS = HAK_DEPOT_SHARDS * HAK_CLASS_COUNT };
+enum { HAK_DEPOTS = HAK_DEPOT_SHARDS * HAK_CLASS_COUNT };
 extern hak_depot_t hak_depots[HAK_DEPOTS]; /* the first shards of all classes, then the second ones, ... */
 /* Number of shards of each class that may be in use. It is constant while the caller holds the lock of the first shard
  * of class 0, which serves no class. */

@@ -86,7 +86,6 @@ static void put_idle(hak_heap_t *heap) {
 
 /* The heap of an ended thread is parked with its blocks, if they are few. The next thread starts with them, instead of
  * a first refill for each class. */
-enum { PARKED_BYTES = 2 << 20 /* of all heaps */, PARKED_HEAPS = 4 /* a quarter each at most */ };
 
 static bool may_park(const hak_heap_t *heap) {
   bool counted = false; /* other threads need its share of the sampler quota */
@@ -94,7 +93,8 @@ static bool may_park(const hak_heap_t *heap) {
     counted |= heap->info[c].batch_magazine.size > 0;
   }
   /* after a fall in use, a few cached blocks could keep otherwise empty slabs */
-  return !counted && !hak_hard.on && heap->parked_bytes <= PARKED_BYTES / PARKED_HEAPS && !hak_arena_has_fallen();
+  return !counted && !hak_hard.on && heap->parked_bytes <= HAK_PARKED_BYTES / HAK_PARKED_HEAPS &&
+         !hak_arena_has_fallen();
 }
 
 /* False: the heap holds too much or a damaged block. While it is verified, its blocks do not look free, so no child of
@@ -107,7 +107,7 @@ static bool park(hak_heap_t *heap) {
   }
   hak_cache_drop_currents(heap);
   hak_lock(&hak_heaps_lock);
-  bool room = heaps.parked_bytes + heap->parked_bytes <= PARKED_BYTES;
+  bool room = heaps.parked_bytes + heap->parked_bytes <= HAK_PARKED_BYTES;
   const hak_free_block_t *damaged = room ? hak_cache_find_damaged(heap) : NULL;
   if (room && !damaged) {
     give_up();

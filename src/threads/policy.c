@@ -7,21 +7,9 @@
 #include "pages/pages.h"
 #include "system/system.h"
 
-/* policy.h has two more. */
-enum {
-  FEW_THREADS = 16,      /* a "shared" bound holds in full for each of this many threads; more threads divide the sum */
-  LEAST_BYTES = 1 << 10, /* first refill (shared); also the capacity in a thread that only frees */
-  BATCH_BYTES = HAK_DEPOT_BYTES /
-                HAK_LEAST_PART, /* that capacity while other threads take the blocks (shared); a refill fetches half */
-  PROVEN_AFTER = 3,             /* refills in a row that prove that a thread allocates, or overflows that it frees */
-  BUDGET_BYTES = 1 << 20,       /* small blocks that a cache may always hold (shared) */
-  /* A cache may hold this many times the memory that its thread has in use, in small blocks, and as much again in large
-   * ones. A smaller factor causes page faults. For runs the bound is half of the use, since cached slices cannot serve
-   * other sizes. */
-  CACHED_TIMES = 2,
-  MIXED_BYTES = 4 << 10, /* blocks of a class that a thread takes from mixed slabs: about one page */
-  MIXED_FREES = 64,      /* frees of such blocks of a class; they cost as much as the page faults that they save */
-};
+/* A thread that only frees passes on a batch of this many bytes while other threads take the blocks (shared); a refill
+ * fetches half of it. */
+enum { BATCH_BYTES = HAK_DEPOT_BYTES / HAK_LEAST_PART };
 
 static _Atomic size_t caches_open, quotas_bytes, budgets_bytes; /* of all threads */
 
@@ -40,7 +28,7 @@ static uint32_t blocks_within(size_t bytes, uint32_t cls, uint32_t low, uint32_t
 }
 
 size_t hak_policy_share(size_t bytes) {
-  size_t share = bytes * FEW_THREADS / hak_caches_open(), least = bytes / HAK_LEAST_PART;
+  size_t share = bytes * HAK_FEW_THREADS / hak_caches_open(), least = bytes / HAK_LEAST_PART;
   return share < least ? least : share < bytes ? share : bytes;
 }
 
@@ -95,7 +83,7 @@ bool hak_policy_add_quota(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
   hak_bin_info_t *info = &heap->info[cls];
   size_t bytes = (size_t)blocks * hak_class_sizes[cls];
   if (info->fixed || info->buffers_remote ||
-      atomic_load_explicit(&quotas_bytes, memory_order_relaxed) + bytes > BUDGET_BYTES) {
+      atomic_load_explicit(&quotas_bytes, memory_order_relaxed) + bytes > HAK_BUDGET_BYTES) {
     return false;
   }
   atomic_fetch_add_explicit(&quotas_bytes, bytes, memory_order_relaxed);
@@ -132,25 +120,26 @@ bool hak_policy_passes_on(const hak_heap_t *heap, uint32_t cls) {
 
 bool hak_policy_is_young(const hak_bin_info_t *info, uint32_t cls) {
   return !hak_hard.on && hak_class_sizes[cls] <= HAK_MIXED_BLOCK_MAX &&
-         info->mixed_bytes + hak_class_sizes[cls] <= MIXED_BYTES;
+         info->mixed_bytes + hak_class_sizes[cls] <= HAK_MIXED_BYTES;
 }
 
 bool hak_policy_retires(hak_heap_t *heap, uint32_t cls) {
   uint8_t *frees = &heap->mixed_frees[cls];
-  if (*frees < MIXED_FREES) {
+  if (*frees < HAK_MIXED_FREES) {
     ++*frees;
     return false;
   }
   hak_touch(heap, cls);
-  heap->info[cls].mixed_bytes = MIXED_BYTES;
+  heap->info[cls].mixed_bytes = HAK_MIXED_BYTES;
   return true;
 }
 
 uint32_t hak_policy_refill(hak_bin_info_t *info, uint32_t cls) {
-  uint32_t first = blocks_within(hak_policy_share(LEAST_BYTES), cls, 1, UINT32_MAX), capacity = hak_bin_capacity(info);
+  uint32_t first = blocks_within(hak_policy_share(HAK_LEAST_BYTES), cls, 1, UINT32_MAX),
+           capacity = hak_bin_capacity(info);
   uint32_t most = blocks_within(BATCH_BYTES / 2, cls, 1, UINT32_MAX), want = info->fetched / 2;
   info->consecutive = 0;
-  info->refills = (uint8_t)(info->refills + (info->refills < PROVEN_AFTER));
+  info->refills = (uint8_t)(info->refills + (info->refills < HAK_PROVEN_AFTER));
   if (capacity == 0 && is_large(cls)) {
     return 1;
   }
@@ -159,7 +148,7 @@ uint32_t hak_policy_refill(hak_bin_info_t *info, uint32_t cls) {
 }
 
 bool hak_policy_keeps_current(const hak_bin_info_t *info, uint32_t cls) {
-  return info->refills >= PROVEN_AFTER && (size_t)info->fetched * hak_class_sizes[cls] >= BATCH_BYTES;
+  return info->refills >= HAK_PROVEN_AFTER && (size_t)info->fetched * hak_class_sizes[cls] >= BATCH_BYTES;
 }
 
 static size_t all_budgets_bytes(void) {
@@ -186,13 +175,13 @@ static bool may_grow(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
   bool first = !hak_class_is_run(cls) && hak_bin_capacity(&heap->info[cls]) + blocks == 1;
   size_t bytes = (size_t)blocks * hak_class_sizes[cls], kept = *budget_of(heap, cls) + bytes;
   size_t least =
-      is_large(cls) ? hak_option_size(HAK_OPTION_RETAIN) / hak_caches_open() : hak_policy_share(BUDGET_BYTES);
+      is_large(cls) ? hak_option_size(HAK_OPTION_RETAIN) / hak_caches_open() : hak_policy_share(HAK_BUDGET_BYTES);
   size_t others = all_budgets_bytes() - heap->budget_bytes - heap->large_budget_bytes;
   if (first || kept <= least) {
     return true;
   }
   size_t used = in_use(heap, others);
-  return !at_limit() && kept <= (hak_class_is_run(cls) ? used / 2 : used * CACHED_TIMES);
+  return !at_limit() && kept <= (hak_class_is_run(cls) ? used / HAK_RUNS_PART : used * HAK_CACHED_TIMES);
 }
 
 /* If the thread fetches blocks that overflowed before, a larger capacity would have saved both ways. So the capacity
@@ -215,7 +204,7 @@ void hak_policy_fetched(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
 /* The next batch size of a thread that only frees. It moves towards its goal by a factor of two. */
 static uint32_t towards_batch(hak_heap_t *heap, uint32_t cls, uint32_t capacity) {
   uint32_t batch = hak_policy_passes_on(heap, cls) ? blocks_within(hak_policy_share(BATCH_BYTES), cls, 2, UINT32_MAX)
-                                                   : blocks_within(LEAST_BYTES, cls, 1, UINT32_MAX);
+                                                   : blocks_within(HAK_LEAST_BYTES, cls, 1, UINT32_MAX);
   if (capacity >= batch) {
     return capacity / 2 > batch ? capacity / 2 : batch;
   }
@@ -223,7 +212,7 @@ static uint32_t towards_batch(hak_heap_t *heap, uint32_t cls, uint32_t capacity)
   more = batch - capacity < more ? batch - capacity : more;
   bool allowed = (size_t)(capacity + more) * hak_class_sizes[cls] <= hak_option_size(HAK_OPTION_CACHE_BYTES);
   size_t kept = heap->budget_bytes + heap->large_budget_bytes;
-  allowed &= kept + (size_t)more * hak_class_sizes[cls] <= hak_policy_share(BUDGET_BYTES);
+  allowed &= kept + (size_t)more * hak_class_sizes[cls] <= hak_policy_share(HAK_BUDGET_BYTES);
   return allowed && !hak_class_is_run(cls) && may_grow(heap, cls, more) ? capacity + more : capacity;
 }
 
@@ -234,7 +223,7 @@ static bool slow_start(hak_heap_t *heap, uint32_t cls) {
   size_t wanted = capacity == 0 ? blocks_within(HAK_SLOW_START_BYTES, cls, 1, UINT32_MAX) * size : 2 * has;
   if (has != info->slow_start_bytes || size > BATCH_BYTES || has > HAK_SLOW_START_BYTES ||
       wanted > hak_option_size(HAK_OPTION_CACHE_BYTES) ||
-      heap->slow_start_bytes + wanted - has > hak_policy_share(BUDGET_BYTES) / HAK_LEAST_PART) {
+      heap->slow_start_bytes + wanted - has > hak_policy_share(HAK_BUDGET_BYTES) / HAK_LEAST_PART) {
     return false;
   }
   heap->slow_start_bytes += wanted - has;
@@ -250,7 +239,7 @@ hak_overflow_t hak_policy_overflow(hak_heap_t *heap, uint32_t cls) {
   if (!info->fixed && slow_start(heap, cls)) {
     return HAK_OVERFLOW_GROWN;
   }
-  if (!info->fixed && ++info->consecutive > PROVEN_AFTER) {
+  if (!info->fixed && ++info->consecutive > HAK_PROVEN_AFTER) {
     hak_policy_set_capacity(heap, cls, towards_batch(heap, cls, capacity));
     info->overflowed += capacity > 0 ? capacity : 1;
     return HAK_OVERFLOW_FREES;

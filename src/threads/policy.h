@@ -5,13 +5,6 @@
 
 #include "bin.h"
 
-/* docs/design.md has a row for each number: what it bounds, and why. */
-enum {
-  HAK_SLOW_START_BYTES = 4 << 10, /* capacity of a class that has shown no need; it doubles once. Blocks above this size
-                                   * are large: they have a budget of their own */
-  HAK_LEAST_PART = 8,             /* however many threads share a bound, each gets at least this part of it */
-};
-
 /* Number of caches that belong to a thread. The owner of their list reports it; the second function returns at
  * least 1. */
 void hak_cache_set_open(size_t caches);
