@@ -90,17 +90,14 @@ def options(library: Path) -> str:
     printed = subprocess.run(
         ["/bin/true"], env={"LD_PRELOAD": str(library), "HAKMEM_HELP": "1"}, capture_output=True, text=True, check=True
     ).stderr.splitlines()
-    rows = [re.split(r"\s+", line, maxsplit=5) for line in printed[1:]]
+    starts = [printed[0].index(head) for head in ("option", "value", "speed", "balanced", "lean", "what")]
     lines = ["# Options", "", "As `HAKMEM_HELP=1` prints them; longer explanations: [options](docs/options.md).", ""]
     lines += ["| variable | speed | balanced | lean | what it does |", "|---|---|---|---|---|"]
-    for name, _, speed, balanced, lean, told in (row if len(row) == 6 else without_values(row) for row in rows):
+    for line in printed[1:]:
+        columns = zip(starts, [*starts[1:], len(line)], strict=True)
+        name, _, speed, balanced, lean, told = (line[start:end].strip() for start, end in columns)
         lines.append(f"| `{name}` | {speed} | {balanced} | {lean} | {told} |")
     return "\n".join(lines) + "\n"
-
-
-def without_values(row: list[str]) -> list[str]:
-    """An option whose value is an empty text."""
-    return [row[0], "", "", "", "", " ".join(row[1:])]
 
 
 def interface() -> str:

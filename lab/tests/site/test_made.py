@@ -77,6 +77,17 @@ def test_what_the_pages_and_the_navigation_name_is_there(made):
     assert missing == []
 
 
+def test_each_value_of_an_option_stands_in_its_column(made):
+    rows = [
+        [cell.strip() for cell in line.split("|")[1:-1]]
+        for line in (made / "site-pages" / "options.md").read_text(encoding="utf-8").splitlines()
+    ]
+    values = {row[0].strip("`"): row[1:4] for row in rows if len(row) == 5}
+    assert values["HAKMEM_RETAIN_MAX"] == ["unlimited", "33554432", "0"]
+    assert values["HAKMEM_PROFILE_FILE"] == ["", "", ""]
+    assert values["HAKMEM_PROFILE"] == ["speed", "balanced", "lean"]
+
+
 def test_every_path_in_a_script_exists():
     folders = [ROOT / "scripts", ROOT / "packaging", ROOT / "docs" / "site"]
     files = [
