@@ -33,10 +33,9 @@ page names their releases. They are configured as their documentation suggests (
 yours is configured wrongly, correct its row). Where one thread is busy, all ten run at once on one processor. Servers
 and programs of several threads run [one by one](../../docs/lab/schedules.md), so their time is mostly undecided on a
 busy machine. Memory is that of runs one by one. The intervals of one measure hold for all ten at once, at 95 %. A
-difference that is certainly below 5 % counts as the same. A cell is undecided where the interval includes no change and
-is wider than ± 5 %: the number is half its width. The programs that hakmem loses come first. Figures are of the machine
-and the day that a page names; its warnings say what else that machine did. Time is processor time, of the server where
-there is one.
+difference that is certainly below 5 % counts as the same. An interval with signs includes no change: the cell is
+undecided. The programs that hakmem loses come first. Figures are of the machine and the day that a page names; its
+warnings say what else that machine did. Time is processor time, of the server where there is one.
 
 ![Time and peak memory of every program, as multiples of glibc](overview.svg)
 
@@ -49,7 +48,7 @@ hak bench gallery                                                   # the findin
 [experiments/gallery.toml](../../experiments/gallery.toml) has the commands. The method is that of
 [hak suite](../../docs/lab/howto-suite.md).
 """
-INDEX_HEADS = ["program", "measure", "hakmem against glibc", "surely better than hakmem", "surely worse than hakmem"]
+INDEX_HEADS = ["program", "measure", "hakmem against glibc", "better than hakmem", "worse than hakmem"]
 
 
 def load_versions() -> dict[str, str]:
@@ -149,7 +148,7 @@ def conditions(row: Row, version: str) -> str:
     where = f"{machine['cpu']}, {machine['processors']} processors, Linux {machine['kernel']}, {machine['libc']}"
     margin = f"{100 * row.result['suite']['margin']:g} %"
     memory = f" Memory: {when(row.alone)}." if row.alone else ""
-    return f"{version}. {when(row)}, {where}.{memory} Same: surely less than {margin}."
+    return f"{version}. {when(row)}, {where}.{memory} Same: less than {margin}."
 
 
 def when(row: Row) -> str:

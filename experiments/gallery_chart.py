@@ -107,14 +107,14 @@ def lines(rows: list[Row]) -> list[str]:
 
 
 def sentence(rows: list[Row], which: int) -> str:
-    """Says how many programs are surely better than on glibc in one measure, surely worse, or surely the same."""
+    """Says how many programs are better than on glibc in one measure, worse, the same, or undecided."""
     better, worse = (("faster", "slower"), ("smaller", "larger"), ("lower", "higher"))[which]
     words = [row.measures[which].by_reference[SUBJECT]["word"] for _, row in column(rows, which)]
     gains, losses = (sum(word == each[sure] for word in words for each in (FASTER, LEANER)) for sure in (0, 1))
     alike, margin = words.count(SAME), 100 * rows[0].result["suite"]["margin"]
     return (
-        f"{gains} of {len(words)} programs are surely {better} than on glibc, {losses} surely {worse}, {alike} the same"
-        f" within {margin:g} %; for {len(words) - gains - losses - alike} no difference is shown."
+        f"{gains} of {len(words)} programs are {better} than on glibc, {losses} {worse}, {alike} the same within "
+        f"{margin:g} %, and {len(words) - gains - losses - alike} undecided."
     )
 
 

@@ -42,13 +42,13 @@ def hak(*words: str) -> None:
 
 
 def order(result: dict, metric: str) -> str:
-    """The allocators against glibc, the best first; brackets mark those that are not shown to differ from glibc."""
+    """The allocators against glibc, the best first; brackets mark those that are undecided."""
     rows = [row for row in result["comparisons"] if row["metric"] == metric]
     found = [(0.0, "glibc")]
     for row in rows:
         text = f"{row['treatment']} {100 * row['estimate']:+.0f} %"
-        surely = row["ci_low"] > 0 or row["ci_high"] < 0
-        found.append((row["estimate"], text if surely else f"({text})"))
+        decided = row["ci_low"] > 0 or row["ci_high"] < 0
+        found.append((row["estimate"], text if decided else f"({text})"))
     return ", ".join(text for _, text in sorted(found, reverse=True)).replace("-", "−")
 
 

@@ -28,8 +28,8 @@ TABLE = """\
 ## Every program
 
 hakmem against glibc, losses first; left of the line is better. A heading sorts. A name leads to every allocator,
-interval and command. Green and red mark what is surely better or worse by the margin of 5 %. "better" names other
-allocators that surely are.
+interval and command. Green and red mark what is better or worse by the margin of 5 %. "better" names other
+allocators that are better than hakmem.
 """
 WIDTH, HALF = 120, 58  # of a small plot, in units of its view; half of it stands for a factor of FAR
 FAR = 2.5
@@ -73,7 +73,7 @@ def table_row(row: Row) -> str:
 
 
 def cell(row: Row, measure: Measure, head: str) -> str:
-    """A small plot, the figure below it, and who is surely better; it sorts by the estimate."""
+    """A small plot, the figure below it, and who is better; it sorts by the estimate."""
     record, cost = measure.by_reference[gallery_chart.SUBJECT], gallery_chart.costs(measure, gallery_chart.SUBJECT)
     if cost is None:
         return f'<td data-label="{head}">{html.escape(str(record["word"]))}</td>'

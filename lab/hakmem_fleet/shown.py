@@ -26,7 +26,7 @@ class Line(NamedTuple):
     @property
     def reading(self) -> str:
         """The change in one word."""
-        return {1: "gains", -1: "loses", 0: "open"}[self.change.sure]
+        return {1: "gains", -1: "loses", 0: "undecided"}[self.change.sure]
 
 
 def _change(result: Record, record: Record) -> Change | None:
@@ -54,7 +54,7 @@ def _further(result: Record) -> tuple[Record, Change] | None:
     ends = {"ci_low": fleet.get("prediction_low"), "ci_high": fleet.get("prediction_high")}
     record = {"estimate": row.get("estimate"), **ends}
     found = _change(result, record)
-    return (record, found) if found and found.between and len(fleet.get("hosts") or []) > 2 else None
+    return (record, found) if found and found.ends and len(fleet.get("hosts") or []) > 2 else None
 
 
 def spread(result: Record) -> str:
@@ -93,7 +93,7 @@ def tables(result: Record) -> Iterator:
 
 def hosts_table(result: Record) -> Table:
     rows = [
-        [line.name, line.group, text_of(line.blocks), line.change.short, line.change.between or UNKNOWN, line.reading]
+        [line.name, line.group, text_of(line.blocks), line.change.short, line.change.interval or UNKNOWN, line.reading]
         for line in lines(result)
     ]
     return Table("Hosts of the fleet", ["Host", "Group", "Blocks", "Change", "Interval", "Shown"], rows)

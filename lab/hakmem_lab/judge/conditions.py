@@ -34,7 +34,7 @@ def sentences(result: Mapping[str, Any]) -> list[str]:
     found = []
     for each in result.get("conditions") or []:
         title = str(each["title"])
-        found.append(f"{title[:1].upper()}{title[1:]}, by {each['blocks']} blocks: {each['headline']}.")
+        found.append(f"{title[:1].upper()}{title[1:]} ({each['blocks']} blocks): {each['headline']}.")
         if "suite" not in each:  # a suite's bars are judged under each condition
             found.append(_dependence(result, each))
     return found
@@ -46,11 +46,12 @@ def _dependence(result: Mapping[str, Any], there: Mapping[str, Any]) -> str:
     changes = {name: difference(alone[name], effect) for name, effect in _effects(there).items() if name in alone}
     apart = {name: found for name, found in changes.items() if found.excludes_zero()}
     if apart:
-        return f"The effect depends on it ({_further(result, apart)})."
+        return f"The effect depends on the condition ({_further(result, apart)})."
     within = (-as_log(margin) < found.low and found.high < as_log(margin) for found in changes.values())
     if changes and all(within):
-        return f"The effect does not depend on it by the {100 * margin:g} % that matters."
-    return f"Whether the effect depends on it is open{f' ({said})' if (said := _further(result, changes)) else ''}."
+        return f"The condition changes the effect by less than the margin of {100 * margin:g} %."
+    said = _further(result, changes)
+    return f"Whether the effect depends on the condition is undecided{f' ({said})' if said else ''}."
 
 
 def _effects(result: Mapping[str, Any]) -> dict[str, Interval]:
@@ -69,8 +70,11 @@ def _effects(result: Mapping[str, Any]) -> dict[str, Interval]:
 
 
 def _further(result: Mapping[str, Any], changes: Mapping[str, Interval]) -> str:
-    """By how much each effect is larger under the condition: b: with it a further 2 to 4 % faster."""
+    """By how much each effect is larger under the condition: b a further 3 % faster [2, 4]."""
     metric = words.described(dict(result))
     told = {name: words.change(found.ends(), metric) for name, found in changes.items()}
-    parts = [f"{name}: with it a further {each.between}" for name, each in told.items() if each and each.between]
-    return "; ".join(parts)
+    return "; ".join(
+        f"{name} {each.noun}{'a further ' * bool(each.sure)}{each.told()}"
+        for name, each in told.items()
+        if each and each.ends
+    )

@@ -40,11 +40,10 @@ def _sentence(header: dict, blocks: Blocks, pair: tuple[str, str], ratios: Seque
     metric, (control, treatment) = metric_of(header), pair
     change = _seen(ratios, metric.record())
     assert change is not None
-    text = words.sentence(treatment, control, change)
-    text += f" ({change.between} in single blocks)" if change.between else ""
+    text = words.sentence(treatment, control, change, of="in single blocks")
     others = [name for name in words.BESIDE if name != metric.name]
-    agreed = [found.text for name in others if (found := _agreed(header, blocks, pair, name))]
-    return f"{text}; in every block {words.listed(agreed)}" if agreed else text
+    agreed = [f"{found.noun}{found.short}" for name in others if (found := _agreed(header, blocks, pair, name))]
+    return f"{text}, in every block {words.listed(agreed)}" if agreed else text
 
 
 def _agreed(header: dict, blocks: Blocks, pair: tuple[str, str], name: str) -> words.Change | None:
@@ -57,7 +56,7 @@ def _agreed(header: dict, blocks: Blocks, pair: tuple[str, str], name: str) -> w
 
 def title(blocks: Blocks) -> str:
     if len(blocks) >= LEAST:
-        return f"First estimate after {len(blocks)} blocks, not yet decided"
+        return f"First estimate after {len(blocks)} blocks, still undecided"
     runs = min(sum(len(block.get(name, ())) for block in blocks) for name in {*blocks[0]})
     return f"{runs} run{'s' * (runs != 1)} each: no estimate yet"
 

@@ -1,5 +1,5 @@
-"""Failures are an outcome of their own: an arm that surely fails more often than another is never called better or
-level, however fast its other runs were. Fisher's exact test decides at the alpha of the verdict. Failures that chance
+"""Failures are an outcome of their own: an arm that fails more often than another is never called better or
+equal, however fast its other runs were. Fisher's exact test decides at the alpha of the verdict. Failures that chance
 explains are stated beside the verdict. Pure: records in.
 """
 
@@ -98,7 +98,7 @@ def times(count: int) -> str:
 
 
 def forbids(found: Failing | None, verdict: str | None, first: str, second: str) -> bool:
-    """Whether this verdict calls better, or level, the arm that surely fails more often."""
+    """Whether this verdict calls better, or equal, the arm that fails more often than chance explains."""
     praised = {"GO": (second,), "NO-GO": (first,), "NEUTRAL": (first, second)}
     return found is not None and found.sure and found.arm in praised.get(str(verdict), ())
 
@@ -133,7 +133,7 @@ def withheld(result: dict, records: Sequence[dict], first: str, second: str) -> 
         return result | by_chance(records, first, [second], result["alpha"])
     row: dict = next(iter(result["comparisons"]), {})
     change = words.change(row, words.described(result, row.get("metric")))
-    ended = [f"Of the runs that ended well: {change.told()}."] if change else []
+    ended = [f"Runs that ended well: {change.named()}."] if change else []
     return undecided(result, f"No verdict: {found.text}") | {"failed": {found.arm: found.text}, "so_far": ended}
 
 

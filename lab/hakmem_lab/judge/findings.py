@@ -20,9 +20,9 @@ def of(result: Record, what: str) -> Callable[[Record], Any] | None:
     return next((found[what] for part, found in _PARTS.items() if result.get(part) and what in found), None)
 
 
-def _told(result: Record, row: Record) -> str:
+def _named(result: Record, row: Record) -> str:
     found = words.change(row, words.described(result, row.get("metric")))
-    return found.told() if found else "unknown"
+    return found.named() if found else "unknown"
 
 
 # No verdict on time
@@ -30,15 +30,15 @@ LITTLE_DISTURBED = ("cpu", "tree-cpu", "rss", "pss", "tree-memory")  # metrics t
 
 
 def decided_beside(result: Record) -> list[str]:
-    """For a result without a verdict on its metric: the sure changes in processor time and memory, a sentence for every
-    treatment, and how to get a verdict on them."""
+    """For a result without a verdict on its metric: the changes in processor time and memory whose intervals contain
+    no 0, a sentence for every treatment, and how to get a verdict on them."""
     found: dict[str, list[str]] = {}
     for row in result.get("comparisons") or []:
         if row.get("metric") in LITTLE_DISTURBED and not row.get("verdict") and words.sure(row):
-            found.setdefault(f"{row.get('treatment')} against {row.get('control')}", []).append(_told(result, row))
-    said = [f"{pair}, all the same: {', '.join(changes)}." for pair, changes in found.items()]
+            found.setdefault(f"{row.get('treatment')} against {row.get('control')}", []).append(_named(result, row))
+    said = [f"{pair}: {', '.join(changes)}." for pair, changes in found.items()]
     asked = result.get("kind") in ("ab", "compare")
-    return [*said, *(["Processor time and memory get a verdict here: --metric cpu, --metric rss."] if asked else [])]
+    return [*said, *(["--metric cpu and --metric rss give a verdict on processor time and memory."] if asked else [])]
 
 
 # One arm against itself
@@ -48,12 +48,11 @@ def _aa(result: Record) -> list[str]:
     half = f"half the margin of {100 * margin:g} %" if margin is not None else "half the margin"
     bias = {"estimate": 0.0, "ci_low": machine.get("bias_low"), "ci_high": machine.get("bias_high")}
     ends = words.change(bias, words.described(result))
-    size = ends.between if ends and ends.between else "unknown size"
-    between = f"between two equal sides lies a difference of {size}"
+    between = f"two equal sides differ by {ends.interval if ends and ends.ends else 'an unknown size'}"
     state = machine.get("state") or ("fit" if machine.get("fit") else "unfit")
     headline = {
         "fit": f"This machine is fit to measure: {between}, inside {half}",
-        "open": f"Not shown to be fit yet: {between}, which may be more than {half}",
+        "open": f"This machine may be unfit: {between}, which may be more than {half}",
         "unfit": f"This machine is NOT fit to measure: {between}",
     }[state]
     if machine.get("busy") and machine.get("fit"):
@@ -61,10 +60,8 @@ def _aa(result: Record) -> list[str]:
     rate, bound = (finite(machine.get(key)) for key in ("rate", "bound"))
     if rate is None or bound is None:
         return [headline]
-    false = (
-        f"{100 * rate:.1f} % false verdicts in {machine.get('resamples')} resampled A/As (at most {100 * bound:.1f} %)"
-    )
-    return [headline, f"{false}."]
+    count, most = machine.get("resamples"), f"at most {100 * bound:.1f} % are allowed"
+    return [headline, f"{100 * rate:.1f} % of {count} resampled A/As gave a false verdict; {most}."]
 
 
 def _aa_word(result: Record) -> tuple[str, str] | None:
@@ -72,7 +69,7 @@ def _aa_word(result: Record) -> tuple[str, str] | None:
     if machine.get("fit") is None:
         return None
     if machine.get("state") == "open":
-        return "NOT SHOWN TO BE FIT", "inconclusive"
+        return "FITNESS UNDECIDED", "inconclusive"
     return ("FIT TO MEASURE", "go") if machine["fit"] else ("NOT FIT TO MEASURE", "no-go")
 
 
@@ -83,27 +80,23 @@ def _matrix(result: Record) -> list[str]:
     depend = any(row.get("kind") == "interaction" and words.sure(row) for row in rows)
     kind = "simple" if depend else "main"
     shown = [row for row in rows if row.get("kind") == kind and words.sure(row)][:SHOWN]
-    changes = [words.change(row, words.described(result, row.get("metric"))) for row in shown]
-    parts = [f"{row.get('name')}: {found.text}" for row, found in zip(shown, changes, strict=True) if found]
-    headline = "; ".join(parts) or ("No setting makes a difference that could be seen" if rows else "No reading")
-    return [("The settings depend on each other. " if depend else "") + headline, *_effects(result, rows)]
+    headline = "; ".join(f"{row.get('name')} {_named(result, row)}" for row in shown)
+    headline = headline or ("No setting has an effect beyond chance" if rows else "No reading")
+    return [("The settings depend on each other. " if depend else "") + headline, *_effects(result, rows, shown)]
 
 
-def _effects(result: Record, rows: list[Record]) -> list[str]:
-    """For two factors, each effect at both levels of the other, and their interaction; for more, interactions."""
+def _effects(result: Record, rows: list[Record], said: list[Record]) -> list[str]:
+    """For two factors, the effects that the headline leaves out, and the interaction; for more, interactions."""
     simple = [row for row in rows if row.get("kind") == "simple"]
     both = [row for row in rows if row.get("kind") == "interaction"]
     few = len(simple) <= len("AABB")
     shown = [*(simple if few else []), *(row for row in both if few or words.sure(row))]
-    parts = []
-    for row in shown:
-        reading = f": {row.get('reading')}" if row.get("kind") == "interaction" and row.get("reading") else ""
-        parts.append(f"{row.get('name')} {_told(result, row)}{reading}")
-    level = finite(result.get("alpha"))
-    held = f" ({100 * (1 - level):g} % intervals)" if level is not None else ""
-    texts = [f"{'; '.join(parts)}{held}."] if parts else []
+    texts = []
+    for row in (row for row in shown if row not in said):
+        reading = row.get("reading") if row.get("kind") == "interaction" and words.sure(row) else ""
+        texts.append(f"{row.get('name')} {_named(result, row)}{reading and f' ({reading})'}.")
     texts += [f"{row.get('name')}: {row.get('reading')}." for row in result["effects"] if row.get("failed")]
-    return texts + ([f"Not settled: {', '.join(result['open'])}."] if result.get("open") else [])
+    return texts + ([f"Undecided: {', '.join(result['open'])}."] if result.get("open") else [])
 
 
 # The best of several, confirmed
@@ -112,8 +105,11 @@ def _selection(result: Record) -> list[str]:
     row = next((row for row in chosen.get("candidates") or [] if row.get("arm") == chosen.get("chosen")), None)
     if row is None or not chosen.get("confirmation"):
         return [""]
-    when = f"when it was chosen among {len(chosen['candidates'])}, which favours luck"
-    return ["", f"{chosen['chosen']}: {_told(result, row)} {when}; the verdict is that of fresh runs."]
+    count = len(chosen["candidates"])
+    return [
+        "",
+        f"The choice among {count} favours luck: {chosen['chosen']} {_named(result, row)} in the runs that chose.",
+    ]
 
 
 def _tune(result: Record) -> list[str]:
@@ -126,16 +122,17 @@ def _tune(result: Record) -> list[str]:
     if not confirmation or chosen is None:
         return [""]
     found = words.change(confirmation, words.described(result))
-    said = words.sentence("it", default, found) if found else "it was confirmed"
-    stay, broken = f"Stay with {default}: the best of {tune['candidates']} candidates, {chosen},", ""
+    said = words.sentence(chosen, default, found) if found else f"{chosen} was confirmed"
+    stay, broken = f"Stay with {default}", ""
     if result.get("vetoed_by"):
         broken = " and ".join(words.metric_name(result, name) for name in result["vetoed_by"])
+    best = f"the best of {tune['candidates']} candidates, {chosen},"
     said_of = {
         "GO": f"Use {chosen}: {said}",
-        "INCONCLUSIVE": f"Not decided, stay with {default} for now: the best candidate was {chosen}",
-        "NEUTRAL": f"{stay} makes no difference that matters",
+        "INCONCLUSIVE": f"{stay} for now: {best} is undecided",
+        "NEUTRAL": f"{stay}: {best} is within the margin",
     }
-    return [said_of.get(str(verdict), f"{stay} {f'breaks the limit on {broken}' if broken else 'is worse'}: {said}")]
+    return [said_of.get(str(verdict), f"{stay}: {said}" + (f", but breaks the limit on {broken}" if broken else ""))]
 
 
 # Predictions of a replay
@@ -144,9 +141,10 @@ def replay(result: Record) -> list[str]:
     found, metric = result["replay"], (result.get("metric") or {}).get("name")
     quantity = next((each for each in found.get("quantities") or [] if each["name"] == metric), None)
     if quantity is None:
-        return [f"Of the program itself nothing is predicted in {metric}"]
-    parts = [f"{row['arm']} {change.told()}" for row in quantity["rows"] if (change := predicted(quantity, row))]
-    return [f"The program is predicted to need, against {found['base']}: {'; '.join(parts)}"]
+        return [f"The replay predicts no {words.metric_name(result)} of the program itself"]
+    changes = [(row["arm"], predicted(quantity, row)) for row in quantity["rows"]]
+    parts = [words.sentence(arm, found["base"], change) for arm, change in changes if change]
+    return [f"Prediction for the whole program: {'; '.join(parts)}"]
 
 
 def predicted(quantity: Record, row: Record) -> words.Change | None:
@@ -174,7 +172,9 @@ def _syscalls(result: Record) -> list[str]:
         wholes = [(arm["name"], finite((arm.get("whole") or {}).get("calls"))) for arm in arms]
         parts = [f"{name} {calls:,.0f}" for name, calls in wholes if calls is not None]
         return [
-            f"System calls of the whole process, not per operation: {', '.join(parts)}" if parts else "Not counted yet"
+            f"System calls of the whole process, not per operation: {', '.join(parts)}"
+            if parts
+            else "Nothing was counted yet"
         ]
     rates = [f"{arm['name']} {rate_text(arm['per_op'])}" for arm in counted]
     headline = f"System calls: {words.listed(rates)}"
@@ -182,15 +182,15 @@ def _syscalls(result: Record) -> list[str]:
         return [headline]
     if part.get("passed"):
         seldom = f"one in {part.get('unseen_one_in') or 0:,.0f} operations"
-        unseen = f"Bursts of calls rarer than {seldom} would not have been seen, however large."
+        unseen = f"These runs may have missed bursts of calls rarer than {seldom}."
         return [headline, f"All are within the budget of {budget:g}.", unseen]
     if over := [arm["name"] for arm in counted if arm.get("passed") is False]:
         return [headline, f"Above the budget of {budget:g}: {', '.join(over)}."]
     if missing := [arm["name"] for arm in arms if arm not in counted]:
         return [headline, f"Not counted yet: {', '.join(missing)}."]
     unclear = ", ".join(arm["name"] for arm in counted if arm.get("passed") is None)
-    tell = "longer runs would tell, or {seed} in the command, which shows whether calls come in bursts"
-    return [headline, f"Whether {unclear} keeps within the budget of {budget:g} is open: {tell}."]
+    tell = "Longer runs decide it, or {seed} in the command, which shows whether calls come in bursts."
+    return [headline, f"Whether {unclear} keeps the budget of {budget:g} is undecided.", tell]
 
 
 def rate_text(per_op: float) -> str:
@@ -212,12 +212,13 @@ def _fleet(result: Record) -> list[str]:
     fleet, rows = result["fleet"], result.get("comparisons") or [{}]
     count = f"{len(fleet.get('hosts') or [])} hosts, {result.get('blocks')} blocks"
     if fleet.get("together"):
-        return ["", f"{count}: too few hosts to speak of a fleet. On these alone: {_told(result, fleet['together'])}."]
+        alone = f"On these hosts alone: {_named(result, fleet['together'])}."
+        return ["", f"{count} are too few hosts to speak of a fleet.", alone]
     ends = {"ci_low": fleet.get("prediction_low"), "ci_high": fleet.get("prediction_high")}
     further = words.change(rows[0] | ends, words.described(result))
-    known = further is not None and further.between and len(fleet.get("hosts") or []) > 2
-    more = f" A further host may expect {further.between}." if further and known else ""
-    return ["", f"On average over the fleet ({count}).{more}"]
+    known = further is not None and further.ends and len(fleet.get("hosts") or []) > 2
+    more = [f"Prediction for a further host: {further.named()}."] if further and known else []
+    return ["", f"This is the average over the fleet ({count}).", *more]
 
 
 # A suite of workloads
@@ -225,34 +226,36 @@ def _suite(result: Record) -> list[str]:
     """How many bars are reached; without bars, on how many measures the subject is better, and on how many worse."""
     card = result["suite"]
     rows = card.get("rows") or []
-    judged = [row for row in rows if row.get("verdict")]
+    judged, standing = [row for row in rows if row.get("verdict")], _standing(result)
     if not judged:
-        return [_standing(result)]
+        return ["; ".join(standing)]
     missed = [row for row in judged if row["verdict"] == "miss"]
     met = sum(row["verdict"] == "pass" for row in judged)
     text = f"{card.get('subject') or 'hakmem'} reaches {met} of {len(judged)} bars"
-    text += f", {unclear} open" if (unclear := len(judged) - met - len(missed)) else ""
+    text += f", {unclear} undecided" if (unclear := len(judged) - met - len(missed)) else ""
     if missed:
-        names = [f"{row['workload']} ({row['metric']}: {row['measured']})" for row in missed[:SHOWN_MISSES]]
+        names = [f"{row['workload']} ({row['metric']} {row['measured']})" for row in missed[:SHOWN_MISSES]]
         more = f" and {len(missed) - SHOWN_MISSES} more" if len(missed) > SHOWN_MISSES else ""
-        text += f"; missed: {', '.join(names)}{more}"
-        text += f"; among {len(judged)} bars, chance may cause that" if result.get("verdict") == "INCONCLUSIVE" else ""
-    return [text, f"{_standing(result)}."] if _standing(result) else [text]
+        text += f", missed {', '.join(names)}{more}"
+        text += f"; chance may miss one of {len(judged)} bars" if result.get("verdict") == "INCONCLUSIVE" else ""
+    return [text, *(f"{each}." for each in standing)]
 
 
-def _standing(result: Record) -> str:
-    """On how many measures the subject is surely better and surely worse, against each arm."""
+def _standing(result: Record) -> list[str]:
+    """On how many measures the subject is better and worse than each arm, or each arm than the reference."""
     card, found = result["suite"], dict[str, list[int]]()
     for row in card.get("rows") or []:
         for arm, figure in (row.get("arms") or {}).items():
             low, high = finite((figure or {}).get("ci_low")), finite((figure or {}).get("ci_high"))
             counts = found.setdefault(str(arm), [0, 0, 0])
             counts[0 if low is not None and low > 1 else 1 if high is not None and high < 1 else 2] += 1
-    if card.get("table") == "reference":
-        parts = [f"{arm} surely better on {c[0]}, surely worse on {c[1]} of {sum(c)}" for arm, c in found.items()]
-        return f"Against {card.get('reference')}: {words.listed(parts)} measures" if parts else ""
-    parts = [f"{arm}: better on {c[0]}, worse on {c[1]} of {sum(c)}" for arm, c in found.items()]
-    return f"{card.get('subject') or 'hakmem'} surely, against {words.listed(parts)} measures" if parts else ""
+    subject, reference = card.get("subject") or "hakmem", card.get("reference")
+    pairs = {arm: (arm, reference) if card.get("table") == "reference" else (subject, arm) for arm in found}
+    return [
+        f"{pairs[arm][0]} is better than {pairs[arm][1]} on {better} of {better + worse + other} measures and worse on "
+        f"{worse}"
+        for arm, (better, worse, other) in found.items()
+    ]
 
 
 _PARTS: dict[str, dict[str, Callable[[Record], Any]]] = {

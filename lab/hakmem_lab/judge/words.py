@@ -1,25 +1,32 @@
-"""The change that a comparison found, in words with a direction: "30 % more peak memory", "2.2 × as fast".
+"""The grammar of verdicts, in one place: `side number unit direction reference [interval]`.
 
-Terminal, page, formats and the pages of experiments use these functions, so that they cannot disagree. Pure. An
-estimate is a ratio minus one, positive = better. "x % faster" means that the other arm takes x % longer, "x % slower"
-that this one does. Memory, counts and a program's own figures are given as a percentage of the other arm's.
+    hakmem 12 % faster than glibc [8, 15]
+    hakmem peak memory 3 % higher than glibc [2, 4]
+    jemalloc undecided against glibc [-2, +5] %
+    tcmalloc within 1 % of glibc [-0.3, +0.6] %
 
-A figure has as many digits as its interval supports.
+Terminal, page, formats and the pages of experiments use these functions. Pure. An estimate is a ratio minus one,
+positive = better. "x % faster" means that the other side takes x % longer, "x % slower" that this one does. Memory,
+counts and a program's own figures are given as a percentage of the other side's. From twice as much on, a multiple
+replaces the percentage. A figure has as many digits as its interval supports.
 """
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hakmem_lab.plan.metrics import pattern_name
 
 TOO_FEW = "too few blocks for an interval"
+UNDECIDED = "undecided"
+OPEN = "open"  # an end of an interval that nothing bounds
 BEYOND = 1e12  # a change that no measurement gives: shown as infinite
+LARGEST = 1e9  # larger multiples are shown as "over 1e9": they are no real measurement
 _POINT = 1e-9  # narrower than this is no interval
 MOST_PLACES = 6
 MULTIPLE_FROM = 2.0  # from here on a multiple is easier to read than per cent
-NOTHING = "no measurable change"
+NOTHING = "unchanged"
 MEAN_OF = "mean of "
 UNKNOWN = "–"
 NAMED = 4
@@ -47,15 +54,6 @@ def listed(parts: Sequence[str]) -> str:
     """The first few parts as text: one, two, three, four and 2 more."""
     shown = list(parts[:NAMED]) + ([f"{len(parts) - NAMED} more"] if len(parts) > NAMED else [])
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
-
-
-def but(text: str, besides: Sequence[str], how: str = "") -> str:
-    return f"{text}, but {how}{' and '.join(besides)}" if besides else text
-
-
-def at_level(level: Any) -> str:
-    known = finite(level)
-    return f", {confidence(known)}" if known is not None else ""
 
 
 def left_out(texts: Sequence[str]) -> list[str]:
@@ -101,34 +99,40 @@ def percent_places(size: float) -> int:
 
 @dataclass(frozen=True)
 class Style:
-    """How changes of a metric are worded. up, down: words for a larger or smaller quantity, before `noun` or instead of
-    it; verb: as in "the arm needs 3 % more"; speed: worded as speed; family: metrics that can share an axis."""
+    """How changes of a metric are worded. noun: stands before the change, except for time; up, down: words for a larger
+    and a smaller quantity; speed: worded as speed; family: metrics that can share an axis."""
 
     family: str
     noun: str
-    up: str
-    down: str
-    times: str = "the"
-    verb: str = "needs"
+    up: str = "higher"
+    down: str = "lower"
     speed: bool = False
 
+    @property
+    def rises(self) -> bool:
+        """Whether a larger quantity is better."""
+        return self.speed or self.family == "rate"
 
-_TIME = Style("time", "time", "faster", "slower", "as fast", "is", speed=True)
+    def multiple(self, ratio: float) -> str:
+        return ("as long" if ratio < 1 else "as fast") if self.speed else "as high"
+
+
+_TIME = Style("time", "time", "faster", "slower", speed=True)
 _STYLES = {
     "wall": _TIME,
-    "cpu": Style("cpu", "CPU time", "more", "less", verb="uses"),
-    "tree-cpu": Style("cpu", "CPU time of the whole tree", "more", "less", verb="uses"),
-    "rss": Style("memory", "peak memory", "more", "less"),
-    "rss-mean": Style("memory", "mean memory", "more", "less"),
-    "pss": Style("memory", "proportional memory", "more", "less"),
-    "pss-mean": Style("memory", "mean proportional memory", "more", "less"),
-    "tree-memory": Style("memory", "memory of the whole tree", "more", "less"),
-    "faults": Style("counts", "page faults", "more", "fewer", verb="causes"),
-    "instructions": Style("counts", "instructions", "more", "fewer", verb="executes"),
-    "cycles": Style("counts", "cycles", "more", "fewer", verb="takes"),
-    "cache-misses": Style("counts", "cache misses", "more", "fewer", verb="causes"),
-    "dtlb-misses": Style("counts", "address translation misses", "more", "fewer", verb="causes"),
-    "syscalls": Style("counts", "system calls", "more", "fewer", verb="makes"),
+    "cpu": Style("cpu", "CPU time"),
+    "tree-cpu": Style("cpu", "CPU time of the whole tree"),
+    "rss": Style("memory", "peak memory"),
+    "rss-mean": Style("memory", "mean memory"),
+    "pss": Style("memory", "proportional memory"),
+    "pss-mean": Style("memory", "mean proportional memory"),
+    "tree-memory": Style("memory", "memory of the whole tree"),
+    "faults": Style("counts", "page faults"),
+    "instructions": Style("counts", "instructions"),
+    "cycles": Style("counts", "cycles"),
+    "cache-misses": Style("counts", "cache misses"),
+    "dtlb-misses": Style("counts", "address translation misses"),
+    "syscalls": Style("counts", "system calls"),
 }
 
 
@@ -141,20 +145,12 @@ def style_of(metric: Described, higher_is_better: bool = False) -> Style:
     rate = bool(higher_is_better or record.get("higher_is_better"))
     if full.startswith(MEAN_OF):
         return style_of(dict(record) | {"name": full.removeprefix(MEAN_OF)}, higher_is_better)
+    family = "rate" if rate else "other"
     if label or (unit and full.startswith("regex:")):
-        noun = label or f"{unit} ({pattern_name(full)})"
-        return Style("rate" if rate else "other", noun, "more", _less(noun), verb="gives" if rate else "needs")
+        return Style(family, label or f"{unit} ({pattern_name(full)})")
     if name in _STYLES:
         return _STYLES[name]
-    if of_latency(name) and not rate:
-        return Style("latency", name, "longer", "shorter", "as long", "is")
-    return Style("rate" if rate else "other", pattern_name(name), "higher", "lower", "as high", "is")
-
-
-def _less(noun: str) -> str:
-    """The word for a decrease: "fewer" for operations per second, but "less" for time per operation, and for ns."""
-    first = noun.split(maxsplit=1)[0].partition("/")[0] if noun.split() else ""
-    return "fewer" if len(first) > 3 and first.endswith("s") and not first.endswith("ss") else "less"
+    return Style("latency", name) if of_latency(name) and not rate else Style(family, pattern_name(name))
 
 
 def of_latency(name: str) -> bool:
@@ -180,55 +176,21 @@ def metric_name(result: Record, name: object = None) -> str:
     return mean + style_of(described(result, name)).noun
 
 
-@dataclass(frozen=True)
-class Change:
-    """text: '30 % more peak memory'; short: without the noun; between: '26 to 34 % more', empty without an interval;
-    brackets: the same as '26, 34', empty if the ends need other words than the estimate.
-
-    sure: 1 better, -1 worse, 0 if the interval contains no change or is missing.
-    """
-
-    text: str
-    short: str
-    between: str
-    brackets: str
-    sure: int
-    style: Style
-
-    def with_interval(self) -> str:
-        """30 % more [26 to 34 % more]"""
-        return f"{self.short} [{self.between}]" if self.between else self.short
-
-    def told(self) -> str:
-        """With the interval: 30 % more peak memory [26, 34]. A change is claimed only if the interval shows it."""
-        if not self.between:
-            return f"about {self.text}, {TOO_FEW}" if self.short != NOTHING else self.text
-        if not self.sure:
-            return f"no difference shown: {self.between}"
-        if self.short == NOTHING:
-            return self.text
-        return f"{self.text} [{self.brackets or self.between}]"
-
-
-def _quantity(estimate: float, how: Style) -> float:
-    """The shown ratio of treatment to control: of speeds and rates, or of amounts. Infinity stays infinite."""
-    ratio = max(1 + estimate, 0.0)
-    return ratio if how.speed or how.family == "rate" else _inverse(ratio)
+def quantity(ratio: float, how: Style) -> float:
+    """The ratio of treatment to control that is shown: of speeds and rates, or of amounts. Infinity stays infinite."""
+    ratio = max(ratio, 0.0)
+    return ratio if how.rises else _inverse(ratio)
 
 
 def _inverse(ratio: float) -> float:
     return 1 / ratio if ratio > 0 else math.inf
 
 
-def _signed(ratio: float, how: Style) -> float:
-    """The shown percentage with its sign. For a slower arm it is the increase of its time, not the loss of speed."""
+def signed(ratio: float, how: Style) -> float:
+    """The shown percentage with its sign. For a slower side it is the increase of its time, not the loss of speed."""
     if how.speed and ratio < 1:
         return -(_inverse(ratio) - 1) * 100
     return (ratio - 1) * 100
-
-
-def confidence(level: float) -> str:
-    return f"with {level * 100:.3g} % confidence"
 
 
 def percent(value: float, decimals: int | None = None) -> str:
@@ -238,26 +200,11 @@ def percent(value: float, decimals: int | None = None) -> str:
     return f"{text} %"
 
 
-def _size(value: float, decimals: int | None, sure: bool) -> str:
-    """A percentage; one that is surely not 0 is not shown as 0."""
-    text = percent(value, decimals)
-    finer = decimals
-    while sure and finer is not None and finer < MOST_PLACES and float(text.removesuffix(" %")) == 0:
-        finer += 1
-        text = percent(value, finer)
-    return text
-
-
-LARGEST = 1e9  # larger multiples are shown as "over 1e9": they are no real measurement
-
-
-def _unbounded(value: float) -> bool:
-    return abs(value) > LARGEST
-
-
-def _times(multiple: float, decimals: int) -> str:
-    """A multiple of any size, also of an infinite one."""
-    return "over 1e9" if _unbounded(multiple) else rounded(multiple, decimals)
+def _figure(value: float, decimals: int | None, unit: str) -> str:
+    """One end of an interval, without its unit."""
+    if abs(value) > LARGEST:
+        return "over 1e9"
+    return rounded(value, decimals or 0) if unit == "×" else percent(value, decimals).removesuffix(" %")
 
 
 def _is_multiple(ratio: float, how: Style) -> bool:
@@ -265,43 +212,61 @@ def _is_multiple(ratio: float, how: Style) -> bool:
     return ratio >= MULTIPLE_FROM or (how.speed and ratio <= 1 / MULTIPLE_FROM)
 
 
-def _end(ratio: float, how: Style, decimals: int | None) -> str:
-    """One end of an interval, by itself: 3 % faster, 2.2 × as long."""
-    if _is_multiple(ratio, how):
-        long = how.speed and ratio < 1
-        word = "as long" if long else how.times if how.times != "the" else "as much"
-        return f"{_times(_inverse(ratio) if long else ratio, 1)} × {word}"
-    value = _signed(ratio, how)
-    return f"{percent(value, decimals)} {how.up if value > 0 else how.down}" if value else "no change"
+@dataclass(frozen=True)
+class Change:
+    """size: the estimate as '12 %' or '2.2 ×'; direction: 'faster', 'as high', empty without a change; ends: '8, 15',
+    with signs where the interval contains no change, empty without an interval; unit: that of the ends.
+
+    sure: 1 better, -1 worse, 0 if the interval contains no change or is missing; exact: a count without error, which
+    has no interval.
+    """
+
+    size: str
+    direction: str
+    ends: str
+    unit: str
+    sure: int
+    style: Style
+    exact: bool = False
+
+    @property
+    def short(self) -> str:
+        """The estimate alone: 12 % faster, 2.2 × as high."""
+        return f"{self.size} {self.direction}" if self.direction else NOTHING
+
+    @property
+    def interval(self) -> str:
+        """The interval with its unit: [8, 15] %."""
+        return f"[{self.ends}] {self.unit}" if self.ends else ""
+
+    @property
+    def noun(self) -> str:
+        return "" if self.style.speed else f"{self.style.noun} "
+
+    def told(self, reference: str = "", within: str = "", of: str = "") -> str:
+        """The change with its interval, without the noun. reference: the other side; within: the margin, if all of the
+        change is inside it; of: what the interval is of, if it is not the estimate's."""
+        ends = f"{of} [{self.ends}]" if of else f"[{self.ends}]"
+        if within and (self.ends or self.exact):
+            size = f"({self.told()})" if self.sure or self.exact else f"{ends} {self.unit}"
+            return f"within {within}{reference and f' of {reference}'} {size}"
+        if self.ends and not self.sure:
+            return f"{UNDECIDED}{reference and f' against {reference}'} {ends} {self.unit}"
+        if not self.direction:
+            return f"{NOTHING}{reference and f' against {reference}'}"
+        link = f" {'as' if self.size.endswith('×') else 'than'} {reference}" if reference else ""
+        if self.ends or self.exact:
+            return f"{self.short}{link} {ends if self.ends else ''}".rstrip()
+        return f"{UNDECIDED} against {reference}, {TOO_FEW}" if reference else f"about {self.short}, {TOO_FEW}"
+
+    def named(self, within: str = "") -> str:
+        """With the noun: peak memory 30 % higher [26, 34]. A change is claimed only if the interval shows it."""
+        return f"{self.noun}{self.told(within=within)}"
 
 
-def _between(ends: Sequence[float], how: Style, decimals: int | None) -> str:
-    """The interval of ratios in percentages: '26 to 34 % more', '3 % less to 5 % more'; it says which ends are open."""
-    low, high = ends
-    if low == high == 1:
-        return ""
-    open_low, open_high = low <= 0, _unbounded(high)
-    if open_low and open_high:
-        return ""
-    if open_low or open_high:
-        bound = high if open_low else low
-        text = _end(bound, how, decimals)
-        away = bound < 1 if open_low else bound > 1  # values beyond the known end are larger changes
-        return text if text.startswith("over") else f"{'at least' if away else 'at most'} {text}"
-    if (low - 1) * (high - 1) <= 0 or _is_multiple(low, how) or _is_multiple(high, how):
-        return f"{_end(low, how, decimals)} to {_end(high, how, decimals)}"
-    near, far = sorted((low, high), key=lambda end: abs(_signed(end, how)))
-    first, last = percent(_signed(near, how), decimals), _end(far, how, decimals)
-    return last if last.startswith(first) else f"{first.removesuffix(' %')} to {last}"
-
-
-def _brackets(ends: Sequence[float], how: Style, decimals: int | None) -> str:
-    """Both ends of an interval on one side of no change, the smaller change first: '26, 34'."""
-    low, high = ends
-    if low <= 0 or _unbounded(high) or (low - 1) * (high - 1) <= 0:
-        return ""
-    shown = sorted((_signed(low, how), _signed(high, how)), key=abs)
-    return ", ".join(percent(end, decimals).removesuffix(" %") for end in shown)
+def sentence(side: str, reference: str, found: Change, within: str = "", of: str = "") -> str:
+    """The whole grammar: hakmem peak memory 3 % higher than glibc [2, 4]. Arguments: as of `Change.told`."""
+    return f"{side} {found.noun}{found.told(reference, within, of)}"
 
 
 def change(record: Record, metric: Described = None, higher_is_better: bool = False) -> Change | None:
@@ -312,37 +277,65 @@ def change(record: Record, metric: Described = None, higher_is_better: bool = Fa
     how = style_of(metric if metric is not None else record.get("metric"), higher_is_better)
     low, high = finite(record.get("ci_low")), finite(record.get("ci_high"))
     bounds = (low if low is not None else -math.inf, high if high is not None else math.inf)
-    sure = 1 if bounds[0] > 0 else -1 if bounds[1] < 0 else 0
-    ratio = _quantity(estimate, how)
-    ends = sorted(_quantity(bound, how) for bound in bounds)
+    certain = 1 if bounds[0] > 0 else -1 if bounds[1] < 0 else 0
+    ratio, ends = quantity(1 + estimate, how), sorted(quantity(1 + bound, how) for bound in bounds)
+    if not certain:
+        return replace(_undecided(ratio, ends, how), exact=bool(record.get("exact")))
     if _is_multiple(ratio, how):
-        return _multiple(ratio, ends, how, sure)
-    signed = _signed(ratio, how)
-    known = low is not None and high is not None
-    decimals = places(*(_signed(end, how) for end in ends)) if known else None
+        return _multiple(ratio, ends, how, certain)
+    value, shown = signed(ratio, how), sorted((signed(end, how) for end in ends), key=abs)
+    opened = [not _bounded(end) for end in ends]
+    decimals = None if any(opened) else places(*sorted(shown))
     decimals = None if decimals is None else max(decimals, 0)  # tens would move an end of the interval too far
-    size = _size(signed, decimals, sure != 0)
-    same = float(size.removesuffix(" %")) == 0
-    short = NOTHING if same else f"{size} {how.up if signed > 0 else how.down}"
-    noun = "" if same or how.speed else f" {how.noun}"
-    brackets = _brackets(ends, how, decimals)
-    return Change(short + noun, short, _between(ends, how, decimals), brackets, sure, how)
+    size = _size(value, decimals)
+    direction = "" if float(size.removesuffix(" %")) == 0 else how.up if value > 0 else how.down
+    far = OPEN if any(opened) else _figure(shown[1], decimals, "%")
+    return Change(size, direction, f"{_figure(shown[0], decimals, '%')}, {far}", "%", certain, how)
 
 
-def _multiple(ratio: float, ends: Sequence[float], how: Style, sure: int) -> Change:
-    """2.2 × as fast, 2.2 × as long, 3.1 × the memory."""
+def _bounded(ratio: float) -> bool:
+    """Whether a ratio is a bound of an interval: 0 and infinity are not."""
+    return 0 < ratio <= LARGEST
+
+
+def _size(value: float, decimals: int | None) -> str:
+    """A percentage that is not 0, which is not shown as 0."""
+    text, finer = percent(value, decimals), decimals
+    while finer is not None and finer < MOST_PLACES and float(text.removesuffix(" %")) == 0:
+        finer += 1
+        text = percent(value, finer)
+    return text
+
+
+def _multiple(ratio: float, ends: Sequence[float], how: Style, certain: int) -> Change:
+    """2.2 × as fast, 2.2 × as long, 3.1 × as high."""
     long = how.speed and ratio < 1
-    times = [_inverse(each) for each in (ratio, *reversed(ends))] if long else [ratio, *ends]
-    known = not (_unbounded(times[1]) or _unbounded(times[2]))
-    decimals = (places(times[1], times[2]) if known else None) or (0 if known and times[2] - times[1] > 2 else 1)
-    point, *limits = (_times(each, decimals) for each in times)
-    word = "as long" if long else how.times if how.speed else f"the {how.noun}"
-    short = f"{point} ×" if how.times == "the" else f"{point} × {'as long' if long else how.times}"
-    if not sure:
-        return Change(f"{point} × {word}", short, _between(ends, how, 0 if known else None), "", sure, how)
-    open_ = f"{limits[0]} ×" if _unbounded(times[1]) else f"at least {limits[0]} ×"
-    between = f"{limits[0]} to {limits[1]} ×" if known else open_
-    return Change(f"{point} × {word}", short, between, ", ".join(limits) if known else "", sure, how)
+    point, low, high = [_inverse(each) for each in (ratio, *reversed(ends))] if long else [ratio, *ends]
+    opened = not _bounded(high)
+    decimals = (None if opened else places(low, high)) or (0 if not opened and high - low > 2 else 1)
+    far = OPEN if opened and _bounded(low) else _figure(high, decimals, "×")
+    text = f"{_figure(low, decimals, '×')}, {far}"
+    return Change(f"{_figure(point, decimals, '×')} ×", how.multiple(ratio), text, "×", certain, how)
+
+
+def _undecided(ratio: float, ends: Sequence[float], how: Style) -> Change:
+    """A change whose interval contains no change, or that has none: both ends with signs, or as multiples."""
+    opened = [not _bounded(end) for end in ends]
+    multiple = any(_bounded(end) and _is_multiple(end, how) for end in ends)
+    unit, shown = ("×", list(ends)) if multiple else ("%", [signed(end, how) for end in ends])
+    decimals = None if any(opened) else places(*shown)
+    decimals = max(decimals or 0, 1) if multiple else decimals and max(decimals, 0)
+    signs = ["" if multiple or value == 0 else "-" if value < 0 else "+" for value in shown]
+    figures = [OPEN if end else s + _figure(v, decimals, unit) for v, s, end in zip(shown, signs, opened, strict=True)]
+    text = "" if all(opened) or ends[0] == ends[1] == 1 else ", ".join(figures)
+    if _is_multiple(ratio, how):
+        long = how.speed and ratio < 1
+        size = f"{_figure(_inverse(ratio) if long else ratio, 1, '×')} ×"
+        return Change(size, how.multiple(ratio), text, unit, 0, how)
+    value = signed(ratio, how)
+    size = percent(value, None if multiple else decimals)
+    direction = "" if float(size.removesuffix(" %")) == 0 else how.up if value > 0 else how.down
+    return Change(size, direction, text, unit, 0, how)
 
 
 def builds(result: Record) -> str:
@@ -350,36 +343,24 @@ def builds(result: Record) -> str:
     found = result.get("builds") or {}
     if not found.get("pairs"):
         return ""
-    ends = [each.text for end in ("least", "most") if (each := change({"estimate": found[end]}, described(result)))]
-    return f"{len(found['pairs'])} builds, {found['blocks_each']} blocks each: from {' to '.join(ends)}"
+    metric = described(result)
+    ends = [each for end in ("least", "most") if (each := change({"estimate": found[end]}, metric))]
+    return (
+        f"{len(found['pairs'])} builds, {found['blocks_each']} blocks each: {ends[0].noun}from "
+        f"{' to '.join(each.short for each in ends)}"
+    )
 
 
 def effect(metric: Described, estimate: float, low: float | None, high: float | None) -> str:
     """An estimate with its interval; all three are ratios minus one, None or infinite where nothing bounds them."""
     found = change({"estimate": estimate, "ci_low": low, "ci_high": high}, metric)
-    return found.told() if found else "unknown"
+    return found.named() if found else "unknown"
 
 
 def tolerated(limit: float, how: Style) -> str:
-    """The change that a guardrail tolerates: 5 % more, 10 % slower."""
-    rate = how.speed or how.family == "rate"
-    shown = limit if how.speed or not rate else 1 - 1 / (1 + limit)
-    return f"{100 * shown:.3g} % {how.down if rate else how.up}"
-
-
-def sentence(treatment: str, control: str, found: Change) -> str:
-    """hakmem is 2.2 × as fast as glibc, needs 30 % more peak memory than glibc; p99 is 12 % shorter with …"""
-    how = found.style
-    if found.short == NOTHING:
-        return f"{treatment} does not measurably differ from {control} in {how.noun}"
-    times = "×" in found.short
-    link = "as" if times else "than"
-    if how.speed:
-        verb = "takes" if found.short.endswith("as long") else "is"
-        return f"{treatment} {verb} {found.text} {link} {control}"
-    if how.verb != "is":
-        return f"{treatment} {how.verb} {found.text} {'of' if times else 'than'} {control}"
-    return f"{how.noun} is {found.short} with {treatment} {link} with {control}"
+    """The change that a guardrail tolerates: 5 % higher, 10 % slower."""
+    shown = limit if how.speed or not how.rises else 1 - 1 / (1 + limit)
+    return f"{100 * shown:.3g} % {how.down if how.rises else how.up}"
 
 
 def short_names(names: list[str]) -> dict[str, str]:

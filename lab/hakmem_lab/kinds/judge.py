@@ -32,8 +32,8 @@ DRIFTING = 0.2  # autocorrelation that one pair of samples in fourteen reaches i
 DRIFT_REACH = 3
 ORDER = (
     "in which order the runs were made is not known: where all of one came before the other, a drift of the machine is "
-    "part of the difference (on shared machines such runs of one and the same program differed “surely” in 23 %); "
-    "so is how often it was tried"
+    "part of the difference (on shared machines such runs of one and the same program differed by more than chance "
+    "explains in 23 %); so is how often it was tried"
 )
 DRIFT = (
     "the runs were not interleaved, and neighbouring ones resemble each other: {}; a drift of the machine would look "

@@ -171,7 +171,7 @@ def _reading(one: _Judged) -> str:
     if effect.kind == "interaction":
         return str(factorial.classify_interaction(effect.interval))
     if not effect.interval.excludes_zero():
-        return "no difference shown"
+        return "undecided"
     return "better" if effect.interval.low > 0 else "worse"
 
 
@@ -182,7 +182,7 @@ def _why(hidden: dict[str, Effect], metric: Metric) -> list[str]:
         names = [name for name, reason in hidden.items() if reason == by]
         effects, are = ("effects", "are") if len(names) > 1 else ("effect", "is")
         texts.append(
-            f"the main {effects} of {' and '.join(names)} {are} not shown: what one of {' and '.join(by.factors)} does "
+            f"the main {effects} of {' and '.join(names)} {are} left out: what one of {' and '.join(by.factors)} does "
             f"depends on the other{'s' if len(by.factors) > 2 else ''} ({_size(by, metric)}); an "
             "average over both levels says what nobody runs"
         )

@@ -108,6 +108,7 @@ def judged(rows: list[dict], margin: float) -> dict:
     each = "instructions per operation" if key == "per_op" else "instructions"
     described = {"name": "instructions", "label": each, "unit": "", "higher_is_better": False, "by": "callgrind"}
     row = {"metric": "instructions", "control": rows[0]["name"], "treatment": rows[1]["name"], "estimate": ratio}
+    row["exact"] = True
     result = {
         "verdict": str(verdict),
         "metric": described,

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from hakmem_lab.judge import words
-from hakmem_lab.judge.explain import change_of
+from hakmem_lab.judge.explain import change_of, within
 from hakmem_lab.judge.words import Change
 from hakmem_lab.plan.metrics import PATTERN
 from hakmem_lab.plan.schedule import TOGETHER
@@ -26,26 +26,26 @@ def metric(result: Record, row: Record | None = None) -> str:
 
 
 def told(result: Record, row: Record) -> str:
-    """A comparison, an effect or a guardrail as one text: 2.1 % faster [1.4, 2.8]. NEUTRAL may need fewer blocks than
-    the interval that is shown; then the narrower one by which it was decided stands here."""
-    ends = [row.get("equivalence_low"), row.get("equivalence_high")]
+    """A comparison, an effect or a guardrail as one text: 2.1 % faster [1.4, 2.8]."""
     found = change_of(result, row)
-    if row.get("verdict") == "NEUTRAL" and found is not None and not found.between and None not in ends:
-        found = change_of(result, row | {"ci_low": ends[0], "ci_high": ends[1]})
-    return found.told() if found else "unknown"
+    return found.told(within=within(result, row)) if found else "unknown"
 
 
 def told_cells(result: Record, rows: Iterable[Record]) -> tuple[list[str], str]:
-    """(the same for each row of a table, a note below the table that explains the estimates without an interval)."""
+    """(the same for each row of a table, a note below the table about unusual intervals)."""
+    rows = list(rows)
     found = [told(result, row) for row in rows]
     short = [text.removesuffix(f", {words.TOO_FEW}") for text in found]
-    return short, f"about: {words.TOO_FEW}" if short != found else ""
+    notes = [f"about: {words.TOO_FEW}"] if short != found else []
+    if any(within(result, row) and finite(row.get("equivalence_low")) is not None for row in rows):
+        notes.append("within: the narrower interval that decides NEUTRAL")
+    return short, "; ".join(notes)
 
 
 def cells(result: Record, row: Record) -> list[str]:
     """The same as two cells: the change and its interval."""
     found = change_of(result, row)
-    return [found.short, found.between or numbers.UNKNOWN] if found else [numbers.UNKNOWN] * 2
+    return [found.short, found.interval or numbers.UNKNOWN] if found else [numbers.UNKNOWN] * 2
 
 
 def arms_table(result: Record) -> tuple[list[str], list[Record]]:
@@ -84,8 +84,8 @@ def _own_figure(result: Record) -> bool:
 
 
 def standing(record: Record, memory: bool) -> Change | None:
-    """The change for a ratio of a suite, which is above 1 for better: 13 % faster, for memory 17 % less. None without a
-    ratio."""
+    """The change for a ratio of a suite, which is above 1 for better: 13 % faster, for memory 17 % lower. None without
+    a ratio."""
     ends = {"estimate": "ratio", "ci_low": "ci_low", "ci_high": "ci_high"}
     found = {name: finite(record.get(key)) for name, key in ends.items()}
     return words.change({name: value and value - 1 for name, value in found.items()}, "rss" if memory else "wall")

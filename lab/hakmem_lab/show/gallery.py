@@ -3,7 +3,6 @@
 A row is a workload of experiments/gallery.toml. Its run, a suite of only that workload, is in results/gallery/data.
 """
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,18 +16,16 @@ from hakmem_lab.plan import project
 from hakmem_lab.plan.model import read_toml
 from hakmem_lab.plan.schedule import TOGETHER
 from hakmem_lab.show import figures
-from hakmem_lab.show.numbers import finite
 from hakmem_lab.store.runs import RunFile
 
 SPEC = Path("experiments") / "gallery.toml"
 PAGES = Path("results") / "gallery"
-WIDE = 0.05  # half of an interval beyond which it tells nothing, unless it holds a change
 LOST, BEHIND, AHEAD, ALIKE, UNDECIDED = STANDINGS = (
-    "hakmem is surely worse than glibc in something",
-    "Surely no worse than glibc, but another allocator is surely better in something",
-    "hakmem is surely better than glibc in something, and nothing is surely better than hakmem",
-    "Allocators do not matter: no difference as large as the margin",
-    "No difference to glibc is shown",
+    "hakmem is worse than glibc in something",
+    "Another allocator is better than hakmem in something, glibc in nothing",
+    "hakmem is better than glibc in something, and no allocator is better than hakmem",
+    "All allocators are within the margin",
+    "Undecided against glibc",
 )
 
 
@@ -51,7 +48,7 @@ class Measure:
         return figures.standing(record, self.memory)
 
     def arms(self, sure: int) -> list[str]:
-        """Arms to which the subject is surely better (1) or worse (-1), the greatest difference first."""
+        """Arms to which the subject is better (1) or worse (-1), the greatest difference first."""
         words = (LEANER if self.memory else FASTER)[0 if sure > 0 else 1]
         found = [arm for arm, record in self.against.items() if record["word"] == words]
         return sorted(found, key=lambda arm: self.against[arm]["ratio"], reverse=sure > 0)
@@ -60,15 +57,11 @@ class Measure:
         return {record["word"] for record in self.by_reference.values()} == {SAME}
 
     def cell(self, record: dict) -> str:
-        """The change with its interval. An interval that is wide and decides nothing leaves the cell without one."""
+        """The change with its interval."""
         found = self.change(record)
         if record["word"] == FAILED or found is None:
             return str(record["word"])
-        low, high = finite(record["ci_low"]), finite(record["ci_high"])
-        half = math.sqrt(high / low) - 1 if low and high else 0
-        if half > WIDE and not found.sure:
-            return f"undecided: ± {100 * half:.0f} %"
-        return f"same: {found.between}" if record["word"] == SAME else found.told()
+        return f"{SAME} {found.interval}" if record["word"] == SAME else found.told()
 
 
 @dataclass(frozen=True)
@@ -91,7 +84,7 @@ class Row:
         return str(self.result["suite"]["reference"])
 
     def losses(self) -> list[tuple[float, str]]:
-        """(ratio that is surely lost, arm), the greatest loss first. The subject's own profiles do not count as other
+        """(ratio that is lost at least, arm), the greatest loss first. The subject's own profiles do not count as other
         allocators."""
         own = str(self.result["suite"]["subject"]).partition(",")[0]
         return sorted((measure.against[arm]["ci_high"], arm) for measure in self.measures for arm in measure.arms(-1)
@@ -106,15 +99,15 @@ class Row:
         return ALIKE if all(measure.alike() for measure in self.measures) else UNDECIDED
 
     def sentences(self) -> Iterator[str]:
-        """A line for every measure: the change against the reference, and the allocators that are surely better."""
+        """A line for every measure: the change against the reference, and the allocators that are better."""
         for measure in self.measures:
             if measure.alike():
-                yield f"{measure.label}: allocators do not matter, all are the same."
+                yield f"{measure.label}: all allocators are the same."
                 continue
             better = measure.arms(-1)
-            who = f"surely better than hakmem: {', '.join(better)}" if better else "none is surely better than hakmem"
+            who = f"better than hakmem: {', '.join(better)}" if better else "no allocator is better than hakmem"
             record = measure.against.get(self.reference)
-            yield f"{measure.label}: {measure.cell(record) if record else FAILED} against {self.reference}; {who}."
+            yield f"{measure.label} against {self.reference}: {measure.cell(record) if record else FAILED}; {who}."
 
 
 def read(key: str, file: RunFile) -> Row:
@@ -168,6 +161,6 @@ def published(key: str) -> Row:
 
 
 def rows() -> list[Row]:
-    """Published rows by standing, the worst first; within a standing, the greatest sure loss first."""
+    """Published rows by standing, the worst first; within a standing, the greatest certain loss first."""
     found = [published(key) for key in names() if data(key).exists()]
     return sorted(found, key=lambda row: (STANDINGS.index(row.standing()), row.losses()[:1]))

@@ -62,7 +62,7 @@ def test_what_is_open_is_named_until_the_plan_is_used():
     """Effects of 10 % show at once; whether the two effects add up within 0.1 % stays open."""
     early = matrix.analyse(header(margin="0.1%"), records(12))
     assert early["open"] == ["A×B"] and not early["settled"] and not early["final"]
-    assert "Not settled: A×B" in early["answer"]
+    assert "Undecided: A×B" in early["answer"]
     late = matrix.analyse(header(margin="0.1%"), records(PLANNED))
     assert late["open"] == ["A×B"] and late["final"]
 

@@ -53,15 +53,19 @@ def test_an_open_comparison_says_of_every_arm_what_is_decided_and_what_is_not():
     found = {name: decide(d, 0.01, 0.05, plan) for name, d in columns.items()}
     rows = [judged_row(one, ("glibc", name), "wall") for name, one in found.items()]
     said = explain({"metric": Metric("wall").record(), "margin": 0.01, "comparisons": rows, "failed": {}})
-    assert said.headline == "Against glibc: fast 22 % faster; slow 22 % slower; same level; 2 not decided"
-    assert said.reasons == (
-        "Not decided: near (0.9 % faster [0.7, 1.2], but whether by the 1 % that matters is open); "
-        "noisy (no difference shown: 8 % slower to 8 % faster).",
+    assert said.clauses == (
+        "fast 22 % faster than glibc [20, 25]",
+        "slow 22 % slower than glibc [20, 25]",
+        "same within 1 % of glibc [-0.15, +0.15] %",
+        "near 0.9 % faster than glibc [0.7, 1.2]",
+        "noisy undecided against glibc [-8, +8] %",
     )
-    undecided = [row for row in rows if row["treatment"] in ("near", "noisy")]
-    said = explain({"metric": Metric("wall").record(), "margin": 0.01, "comparisons": undecided, "failed": {}})
-    assert said.headline == "Against glibc: none of 2 sides decided"
-    assert [said.words.count(name) for name in ("near", "noisy")] == [1, 1]
+    assert said.reasons == ("near: Whether the difference reaches the margin of 1 % is undecided.",)
+    assert (said.word, said.tone) == ("1 GO, 1 NO-GO, 1 NEUTRAL, 2 INCONCLUSIVE", "go")
+    again = [row | {"treatment": "again"} for row in rows if row["treatment"] == "noisy"]
+    said = explain({"metric": Metric("wall").record(), "margin": 0.01, "comparisons": [*rows, *again], "failed": {}})
+    assert said.clauses[-1] == "noisy and again undecided against glibc"
+    assert "again undecided against glibc [-8, +8] %." in said.reasons
 
 
 def test_comparisons_stand_by_side_and_names_on_one_line():
@@ -128,7 +132,7 @@ def test_estimates_without_intervals_are_explained_once(capsys):
     result = {"id": "x", "blocks": 2, "metric": Metric("wall").record(), "comparisons": rows, "warnings": []}
     render.show(result | {"headline": "", "arms": []})
     out = capsys.readouterr().out
-    assert out.count("about ") == 3 and out.count("too few blocks") == 1
+    assert out.count("about ") == 3 and out.count("about: too few blocks") == 1
 
 
 def test_a_neutral_row_shows_the_interval_that_decided_it():
@@ -136,5 +140,5 @@ def test_a_neutral_row_shows_the_interval_that_decided_it():
 
     row = {"metric": "wall", "treatment": "a", "control": "b", "verdict": "NEUTRAL", "estimate": 0.001, "ci_low": None}
     row |= {"ci_high": None, "equivalence_low": -0.004, "equivalence_high": 0.006}
-    said = told({"metric": {"name": "wall"}}, row)
-    assert "too few blocks" not in said and "0.4 % slower to 0.6 % faster" in said
+    said = told({"metric": {"name": "wall"}, "margin": 0.01}, row)
+    assert "too few blocks" not in said and "[-0.4, +0.6] %" in said

@@ -296,4 +296,4 @@ def test_a_benchmark_that_the_new_file_lacks_leaves_no_verdict(judged):
 
 def test_a_level_interval_says_how_sure_it_is(judged):
     said = judged(hyperfine(a=1), hyperfine(a=1.001), flags=("--margin", "2%")).out
-    assert "that matters, with 95 % confidence" in said and "effect [95 % interval]" in said
+    assert "within 2 % of" in said and "effect [95 % interval]" in said

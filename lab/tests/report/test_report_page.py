@@ -64,7 +64,7 @@ def test_a_page_of_many_runs_lists_each_and_links_to_it() -> None:
 def test_a_page_of_one_run_has_no_list_and_a_title_with_the_verdict() -> None:
     page = page_of_kind("ab")
     assert page.all("nav") == []
-    assert page.all("title")[0][1] == "hakmem is 2.1\u202f% faster than glibc – hakmem laboratory"
+    assert page.all("title")[0][1] == "hakmem 2.1\u202f% faster than glibc [1.4, 2.8] – hakmem laboratory"
 
 
 def test_a_page_without_runs_is_still_a_page() -> None:
@@ -73,17 +73,17 @@ def test_a_page_without_runs_is_still_a_page() -> None:
 
 def test_the_heading_is_the_answer_and_beside_it_are_word_and_interval() -> None:
     page = page_of_kind("ab")
-    assert page.all("h2")[0][1].replace("\u202f", " ") == "GO: hakmem is 2.1 % faster than glibc"
+    assert page.all("h2")[0][1].replace("\u202f", " ") == "GO: hakmem 2.1 % faster than glibc [1.4, 2.8]"
     assert page.all("article")[0][0]["data-verdict"] == "GO"
     facts = page.all("dl")[0][1].replace("\u202f", " ")
     assert "2.1 % faster" in facts
-    assert "1.4 to 2.8 % faster" in facts
+    assert "[1.4, 2.8] %" in facts
 
 
 @pytest.mark.parametrize(
     ("kind", "word"),
     [
-        ("compare", "BETTER ONES FOUND"),
+        ("compare", "2 GO, 1 NO-GO, 1 NEUTRAL"),
         ("matrix", "INCONCLUSIVE"),
         ("sweep", "NEUTRAL"),
         ("soak", "PASSED"),
@@ -158,7 +158,7 @@ def test_embedded_json_can_not_close_its_element() -> None:
 def test_an_open_end_is_said() -> None:
     run = ab()
     run.result["comparisons"][0]["ci_high"] = None
-    assert "at least 1.4 % faster" in page_of(run).all("dl")[0][1].replace("\u202f", " ")
+    assert "[1.4, open] %" in page_of(run).all("dl")[0][1].replace("\u202f", " ")
 
 
 def test_a_run_with_nothing_but_a_header_is_reported() -> None:
@@ -213,7 +213,7 @@ def test_a_suite_calls_better_only_what_its_interval_shows() -> None:
     assert chips["▲ 20 % faster [10, 30]"] == "chip go strong"
     assert chips["? 20.0 % faster [open]"] == "chip inconclusive"
     assert chips["▼ 3 % slower [1, 5]"] == "chip no-go"
-    assert chips["≈ 2 % slower to 6 % faster"] == "chip neutral"
+    assert chips["≈ undecided [-2, +6] %"] == "chip neutral"
     assert chips["✕ miss ~"] == "chip inconclusive"
 
 

@@ -232,7 +232,7 @@ def test_a_forest_of_one_pair_names_the_metrics() -> None:
     run.result["comparisons"].append(run.result["comparisons"][0] | {"metric": "rss", "verdict": None})
     found = drawn(run)["forest"]
     assert found.caption.startswith("hakmem against glibc. ")
-    assert "peak memory: 2.1 % less [1.4 to 2.7" in found.description
+    assert "peak memory: 2.1 % lower [1.4, 2.7]" in found.description
 
 
 def test_a_soak_resumed_shows_the_restart() -> None:
@@ -307,7 +307,7 @@ def test_time_and_memory_have_no_common_axis() -> None:
     run.result["comparisons"].append(run.result["comparisons"][0] | {"metric": "rss-mean", "verdict": None})
     svg = drawn(run)["forest"].svg
     shown = "".join(ElementTree.fromstring(svg.encode()).itertext())
-    assert all(text in shown for text in ("slower", "faster", "← more", "less →"))
+    assert all(text in shown for text in ("slower", "faster", "← higher", "lower →"))
     card = suite()
     card.result["suite"]["rows"][0]["unit"] = "KiB"
     shown = "".join(ElementTree.fromstring(drawn(card)["scores"].svg.encode()).itertext())
@@ -318,7 +318,7 @@ def test_every_ratio_of_a_suite_has_its_interval() -> None:
     table = drawn(suite())["scores"].table
     cells = [cell for row in table.rows for cell in row[1:] if cell != "–"]
     assert cells
-    sure, open_ = r"[0-9.]+ % (faster|slower) \[[0-9.]+, [0-9.]+\]", r"[0-9.]+ % slower to [0-9.]+ % faster"
+    sure, open_ = r"[0-9.]+ % (faster|slower) \[[0-9.]+, [0-9.]+\]", r"undecided \[-[0-9.]+, \+[0-9.]+\] %"
     assert all(re.fullmatch(f"{sure}|{open_}", cell) for cell in cells)
 
 
@@ -329,7 +329,7 @@ def test_ticks_are_apart_and_say_the_amount_that_they_stand_for() -> None:
     for at, change in found:
         assert math.exp(-at) == pytest.approx(1 + change)
     assert (0.0, 0.0) in found
-    assert svg.sides(memory) == ("more", "less")
+    assert svg.sides(memory) == ("higher", "lower")
     assert svg.tick_text(1.0) == "2 ×"
 
 

@@ -36,7 +36,7 @@ def test_the_verdict_is_repeated_under_each_condition(here, program, records, ki
     assert [each["verdict"] for each in (found, *found["conditions"])] == ["GO"] * 3
     assert found["final"] and all(each["blocks"] >= 7 for each in found["conditions"])
     assert {record["phase"] for record in records("block")} == {"measure", "beside-load", "precondition"}
-    assert found["reasons"].count("The effect does not depend on it by the 1 % that matters.") == 2
+    assert found["reasons"].count("The condition changes the effect by less than the margin of 1 %.") == 2
     # The verdict uses only blocks of its own condition.
     assert found["blocks"] == len(records("block", phase="measure"))
     assert not neighbours()
@@ -110,26 +110,26 @@ def _result(verdict, estimate=0.2, half=0.1, **more):
 @pytest.mark.parametrize(
     ("there", "said"),
     [
-        (("NO-GO", -0.2, 0.1), "The effect depends on it (b: with it a further 30 to 75 % slower)."),
-        (("GO", 0.03, 0.01), "The effect depends on it (b: with it a further 7 to 26 % slower)."),
+        (("NO-GO", -0.2, 0.1), "The effect depends on the condition (b a further 50 % slower [30, 75])."),
+        (("GO", 0.03, 0.01), "The effect depends on the condition (b a further 17 % slower [7, 26])."),
         (
             ("GO", 0.2, 0.1),
-            "Whether the effect depends on it is open (b: with it a further 13 % slower to 13 % faster).",
+            "Whether the effect depends on the condition is undecided (b undecided [-13, +13] %).",
         ),
-        (("INCONCLUSIVE", 0.2, math.inf), "Whether the effect depends on it is open."),
+        (("INCONCLUSIVE", 0.2, math.inf), "Whether the effect depends on the condition is undecided."),
     ],
 )
 def test_whether_the_effect_depends_on_the_condition_is_said(there, said):
     """Two verdicts of the same word may rest on different effects, and two different words on the same effect."""
     each = _result(*there, name="beside-load", title=conditions.TITLES["beside-load"], headline="x")
     found = explain(_result("GO", conditions=[each]))
-    assert "Beside two busy neighbours, by 9 blocks: x." in found.reasons and said in found.reasons
+    assert "Beside two busy neighbours (9 blocks): x." in found.reasons and said in found.reasons
 
 
 def test_effects_that_differ_by_less_than_the_margin_are_said_to_be_alike():
     each = _result("GO", 0.2, 0.001, name="precondition", title=conditions.TITLES["precondition"], headline="x")
     found = explain(_result("GO", 0.201, 0.001, conditions=[each]))
-    assert "The effect does not depend on it by the 1 % that matters." in found.reasons
+    assert "The condition changes the effect by less than the margin of 1 %." in found.reasons
 
 
 def test_the_library_of_a_used_heap_is_built_from_the_package():

@@ -56,7 +56,7 @@ def test_which_code_gains(hak, here, tmp_path):
     assert mapped["ci_high"] < 0 and mapped["gain_s"] == pytest.approx(300 * (base["ns"] - mapped["ns"]) / 1e9)
     assert found["rows"][-1]["frames"][0] == "large"  # where most is lost
     shown = here("show", "last").out
-    assert "surely worse" in shown and "large ← main" in shown
+    assert "NO-GO" in shown and "large ← main" in shown
     assert here("report", "last", "-o", page).status == 0
     assert "large ← main" in page.read_text(encoding="utf-8")
 
@@ -81,7 +81,7 @@ def test_of_all_stacks_and_arms_together_few_are_wrong():
 
 
 def test_what_is_shown_of_a_stack_is_judged_with_all_of_them():
-    """A stack that alone is surely better stays open among so many that these few blocks cannot decide."""
+    """A stack that alone is better stays open among so many that these few blocks cannot decide."""
     columns = {(0, "a"): np.full(8, 0.5)}
     assert by_stack.judged(columns, 10, 0.01, 0.1)[0, "a"].verdict == "GO"
     assert by_stack.judged(columns, 20, 0.01, 0.1)[0, "a"].verdict == "INCONCLUSIVE"

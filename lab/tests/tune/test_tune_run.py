@@ -120,12 +120,12 @@ def test_a_rate_may_fall_by_so_much(tune, fall, use):
         (
             ["glibc,RATE=900", "glibc,RATE=800"],
             "NO-GO",
-            "the best of 2 candidates, glibc,RATE=900, is worse: ops is 10.0 % lower",
+            "glibc,RATE=900 ops 10.0 % lower than default [",
         ),
         (
             ["glibc,RATE=900", "glibc,OTHER=1"],
             "NEUTRAL",
-            "the best of 2 candidates, glibc,OTHER=1, makes no difference",
+            "the best of 2 candidates, glibc,OTHER=1, is within the margin",
         ),
     ],
 )

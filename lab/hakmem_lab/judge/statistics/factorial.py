@@ -29,7 +29,7 @@ _REFRESH = 1.1
 class Interaction(StrEnum):
     SUPER_ADDITIVE = "super-additive"
     SUB_ADDITIVE = "sub-additive"
-    NOT_SHOWN = "no interaction shown"
+    NOT_SHOWN = "undecided"
 
 
 @dataclass(frozen=True)

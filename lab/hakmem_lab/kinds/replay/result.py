@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hakmem_lab.judge import findings
+from hakmem_lab.judge import findings, words
 from hakmem_lab.judge.analysis import measured
 from hakmem_lab.judge.explain import change_of, explained
 from hakmem_lab.judge.statistics import verdict
@@ -141,12 +141,12 @@ def one_verdict(result: dict) -> dict:
     if not held:
         return result
     alone = [(row["treatment"], change_of(result, row)) for row in held]
-    told = "; ".join(f"{name} {change.told()}" for name, change in alone if change)
+    told = "; ".join(words.sentence(name, result["replay"]["base"], change) for name, change in alone if change)
     for row in held:
         row["verdict"] = str(verdict.Verdict.INCONCLUSIVE)
     if not result["verdict"]:
         return result
-    why = {"withheld": findings.replay(result)[0], "so_far": [f"Of what it allocates alone: {told}."]}
+    why = {"withheld": findings.replay(result)[0], "so_far": [f"Replayed allocations alone: {told}."]}
     return result | why | {"verdict": str(verdict.Verdict.INCONCLUSIVE)}
 
 

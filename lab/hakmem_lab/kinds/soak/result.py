@@ -85,10 +85,10 @@ def _undecided(segment: Segment, rss: Slope, budget: float, slope: str, steady: 
             f"at least {duration(least_s(budget))} of steady state are needed. Seen so far: {slope}."
         )
     if rss.low > budget:
-        return f"Not decided: resident memory changes by {slope} {steady}, but what was taken came back in part."
+        return f"Undecided: resident memory changes by {slope} {steady}, but what was taken came back in part."
     plain = rss.high <= budget or math.isinf(rss.high)
     if plain and (doubt := unexplained(segment, budget)):
-        return f"Not decided: resident memory changes by {slope} {steady}, but {doubt}."
+        return f"Undecided: resident memory changes by {slope} {steady}, but {doubt}."
     # In simulations with independent and with strongly correlated samples, this holds for 87 to 98 % of soaks.
     outlook = "; twice the time would likely narrow the interval to less than half" if math.isfinite(rss.high) else ""
     return f"Too noisy to say: resident memory changes by {slope} {steady}, the budget is {budget:g} MiB/h{outlook}."

@@ -11,7 +11,6 @@ from hakmem_lab.show.terminal import filled, number, traced
 Record = dict[str, Any]
 
 STACK_COLUMNS = ("where", "side", "of a block [95 % interval]", "effect", "gained", "verdict")
-SAID = {"GO": "surely better", "NO-GO": "surely worse", "NEUTRAL": "as good", "INCONCLUSIVE": "not decided"}
 TITLES = {"wall": "wall", "cpu": "CPU", "rss": "peak RSS"}
 
 
@@ -48,7 +47,7 @@ def stack_rows(stacks: dict) -> Iterator[list[str]]:
             if math.isfinite(arm["low"]) and math.isfinite(arm["high"]):
                 cost += f" [{number(arm['low'] / 1e9, 's')}, {number(arm['high'] / 1e9, 's')}]"
             change = change_of(arm, "cpu")
-            told = (change.told(), number(arm["gain_s"], "s"), SAID[arm["verdict"]]) if change else ("", "", "")
+            told = (change.told(), number(arm["gain_s"], "s"), arm["verdict"]) if change else ("", "", "")
             yield [where, arm["arm"], cost, *told]
             where = ""
 
@@ -106,7 +105,7 @@ def ranked(quantity: dict) -> str:
     agree, contrary, unsure = len(ranking["agree"]), ranking["contrary"], len(ranking["unsure"])
     chance = f"; {traced.many(unsure, 'pair')} more may do so by chance" if unsure else ""
     if not agree and not contrary:
-        return f"order by {title}: no two sides are shown to differ by more than 3 % live{chance}"
+        return f"order by {title}: no two sides differ by more than 3 % live{chance}"
     pairs = f"of {traced.many(agree + len(contrary), 'pair')} of sides that differ by more than 3 % live"
     if not contrary:
         return f"order by {title}: as live, {pairs} all{chance}"

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from hakmem_lab.judge import words
 from hakmem_lab.show import figures, numbers
 from hakmem_lab.show.numbers import UNKNOWN, finite
 from hakmem_lab.show.openmetrics import Sample, bounds
@@ -28,20 +29,17 @@ def ratio_text(value: object) -> str:
 
 
 def figure_text(record: Record, row: Record) -> str:
-    """A ratio of this row in words: 4 % faster [2, 6], for memory 4 % less. If the interval holds no change, only the
-    interval."""
+    """A ratio of this row in words: 4 % faster [2, 6], for memory 4 % lower."""
     found = figures.standing(record, figures.is_memory(row))
     if found is None:
         return str(record.get("word") or numbers.UNKNOWN)
-    if not found.between:
-        return f"{found.short} [open]"
-    return f"{found.short} [{found.brackets or found.between}]" if found.sure else found.between
+    return found.told() if found.ends else f"{found.short} [open]"
 
 
 MILLISECONDS_BELOW_S = 0.1
 OF_BAR = {"pass": "GO", "miss": "NO-GO"}
 _REACHED = ("to reach", "measured")
-UNDECIDED = ("same", "open")
+SAME = "same"
 
 
 def tables(result: Record) -> Iterator:
@@ -71,16 +69,14 @@ def _name(row: dict) -> str:
 
 
 def _cell(record: dict | None, row: dict) -> str:
-    """The change, or `same` or `open`, with the interval below it."""
+    """The change, `undecided` or `same`, with the interval below it."""
     found = figures.standing(record or {}, figures.is_memory(row))
     if record is None or found is None:
         return (record or {}).get("word") or "-"
-    if not found.between:
+    if not found.ends:
         return f"about {found.short}\nno interval yet"
-    word = record.get("word")
-    if word in UNDECIDED or not found.sure:
-        return f"{word or 'open'}\n{found.between}"
-    return f"{found.short}\n[{found.brackets or found.between}]"
+    word = SAME if record.get("word") == SAME else found.short if found.sure else words.UNDECIDED
+    return f"{word}\n{found.interval}"
 
 
 def _amount(value: float | None, unit: str) -> str:
@@ -106,10 +102,7 @@ def _ratios(card: dict, under: str) -> Iterator:
             cells.append([_name(row), *base, *(_cell(row["arms"].get(arm), row) for arm in arms)])
         yield from filled(f"{group}{against(card)}{under}, and below it the interval", heads, cells)
     if margin := card.get("margin"):
-        yield (
-            f"same: surely within {100 * margin:g} %. open: the interval holds no change, and more than "
-            f"{100 * margin:g} % beside it; more blocks would tell."
-        )
+        yield f"same: all of the interval is within {100 * margin:g} %. undecided: more blocks narrow the interval."
 
 
 def _grouped(rows: list[dict]) -> Iterator[tuple[str, list[dict]]]:
@@ -134,7 +127,7 @@ def findings(result: Record) -> Iterator[Table]:
     card = result["suite"]
     arms = row_arms(card.get("rows") or [])
     for under, each in _cards(result):
-        caption = f"{against(card)}{under} (▲ better, ▼ worse, ≈ not shown, ? too few blocks for an interval)"
+        caption = f"{against(card)}{under} (▲ better, ▼ worse, ≈ undecided or same, ? too few blocks for an interval)"
         heads = ["Workload", *arms, "Best peer", "To reach", "Reached", "Verdict"]
         yield Table(caption, heads, [_heats(row, arms) for row in each.get("rows") or []])
     arms = row_arms(means := card.get("means") or [])

@@ -283,9 +283,7 @@ def tick_text(change: float) -> str:
 
 def sides(how: Style) -> tuple[str, str]:
     """The meanings of left and right of no change: (worse, better)."""
-    if how.speed or how.family == "rate":
-        return how.down, how.up
-    return how.up, how.down
+    return (how.down, how.up) if how.rises else (how.up, how.down)
 
 
 def across(axis: Axes, low: float, high: float, how: Style) -> None:
@@ -310,7 +308,7 @@ def upwards(axis: Axes, low: float, high: float, how: Style) -> None:
     for _, change in chosen:
         word = "" if change == 0 else how.up if change > 0 else how.down
         if abs(change) >= 1:
-            word = "as long" if how.speed and change < 0 else how.times.replace("the", "as much")
+            word = how.multiple(-1 if how.speed and change < 0 else change)
         texts.append(f"{tick_text(change)}{numbers.JOIN}{word}".removesuffix(numbers.JOIN))
     axis.set_yticks([at for at, _ in chosen], texts)
     axis.yaxis.set_minor_locator(NullLocator())

@@ -201,8 +201,8 @@ def facts(run: LoadedRun) -> list[tuple[str, str]]:
     if comparison and found:
         level = finite(comparison.get("level"))
         name = "Interval" if level is None else f"{level * 100:.3g}{numbers.THIN}% interval"
-        shown.append(("Change", found.text))
-        shown.append((name, found.between or "open: too few blocks for one"))
+        shown.append(("Change", f"{found.noun}{found.short}"))
+        shown.append((name, found.interval or "too few blocks for one"))
     shown += [fact for facts_of in kinds.of(result, "facts") for fact in facts_of(result)]
     if finite(result.get("margin")) is not None and (result.get("comparisons") or result.get("effects")):
         shown.append(("Margin that matters", f"±{explain.margin_text(result)}"))

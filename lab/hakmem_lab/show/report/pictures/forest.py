@@ -151,7 +151,7 @@ def row_of(run: LoadedRun, record: Record, text: str, *, hollow: bool = False) -
     value = finite(record.get("estimate"))
     return Row(
         text,
-        found.with_interval() if found else numbers.UNKNOWN,
+        found.told() if found else numbers.UNKNOWN,
         place(value) if value is not None else None,
         _end(record.get("ci_low"), -1) if has_interval else None,
         _end(record.get("ci_high"), 1) if has_interval else None,
