@@ -123,6 +123,9 @@ HAK_EXPORT int prctl(int option, ...) {
   int result = (int)NEXT(prctl)(option, argument[0], argument[1], argument[2], argument[3]);
   if (filters && result == 0) {
     hak_os_expect_filter(argument[0] == MODE_STRICT);
+    if (argument[0] == MODE_STRICT) {
+      hak_direct_confine();
+    }
   }
   return result;
 }

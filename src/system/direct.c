@@ -1,15 +1,28 @@
 /* System calls that no other library can wrap. os.c and its parts stand above. */
 #include "direct.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <sys/syscall.h>
 
 #if !defined(__x86_64__) && !defined(__aarch64__) && !defined(__riscv)
-#include <errno.h>
 #include <unistd.h>
 #endif
 
+static _Thread_local bool confined __attribute__((tls_model("initial-exec")));
+
+void hak_direct_confine(void) {
+  confined = true;
+}
+
+bool hak_direct_is_confined(void) {
+  return HAK_UNLIKELY(confined);
+}
+
 long hak_direct_call(long number, const long argument[6]) {
+  if (HAK_UNLIKELY(confined) && number != SYS_read && number != SYS_write) {
+    return -EPERM;
+  }
 #ifdef __x86_64__
   register long r10 __asm__("r10") = argument[3], r8 __asm__("r8") = argument[4], r9 __asm__("r9") = argument[5];
   long result;

@@ -11,6 +11,11 @@
 #define hak_direct(number, ...) hak_direct_call(number, (const long[6]){__VA_ARGS__})
 long hak_direct_call(long number, const long argument[6]);
 
+/* The thread is under strict seccomp: any call but `read` and `write` would kill it. From now on all others fail with
+ * EPERM, so that a request for which the heap has no memory is refused. */
+void hak_direct_confine(void);
+bool hak_direct_is_confined(void);
+
 /* Read a file from its start, up to the buffer's size less one, and append a 0. Returns the bytes read; 0: none. */
 size_t hak_direct_read(const char *name, void *to, size_t bytes);
 

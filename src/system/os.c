@@ -67,7 +67,7 @@ bool hak_os_is_calling(void) {
 }
 
 static bool enter(hak_aside_t *aside) {
-  bool outermost = !calling;
+  bool outermost = !calling && !hak_direct_is_confined();
   if (outermost) {
     hak_hook_heap.step_aside(aside);
     calling = true;

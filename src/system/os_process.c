@@ -86,6 +86,9 @@ void hak_os_sleep_ms(uint64_t ms) {
 /* Libc allocates for the thread, and so may libraries that intercept its function. */
 bool hak_os_start_thread(void *(*work)(void *)) {
   enum { STACK_BYTES = 128 << 10 };
+  if (hak_direct_is_confined()) {
+    return false;
+  }
   int saved = errno;
   hak_aside_t aside;
   pthread_t thread;

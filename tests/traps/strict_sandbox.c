@@ -1,5 +1,6 @@
 /* Under strict seccomp the kernel kills the process for any call but read, write and exit. A program that warmed up can
- * go on with blocks as before: what the heap needs from the system it has then. argument: largest blocks */
+ * go on with blocks as before: what the heap needs from the system it has then. After a shorter warm-up some requests
+ * are refused, but memory that was freed serves again. arguments: largest blocks, rounds of the warm-up */
 #include <linux/seccomp.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -14,42 +15,54 @@
 
 enum { BLOCKS = 400, ROUNDS = 60, WARM_ROUNDS = 200 };
 
-static void use(Prng *prng, int rounds, uint32_t most) {
+static uint32_t most = 1000;
+static int warm_rounds = WARM_ROUNDS;
+
+/* Returns how many requests were refused. */
+static int use(Prng *prng, int rounds) {
   static char *blocks[BLOCKS];
+  int refused = 0;
   for (int round = 0; round < rounds; round++) {
     for (size_t i = 0; i < BLOCKS; i++) {
       size_t bytes = 1 + prng_below(prng, most);
       blocks[i] = malloc(bytes);
-      CHECK(blocks[i] != NULL);
-      blocks[i][0] = blocks[i][bytes - 1] = 1;
+      refused += blocks[i] == NULL;
+      if (blocks[i] != NULL) {
+        blocks[i][0] = blocks[i][bytes - 1] = 1;
+      }
     }
     for (size_t i = 0; i < BLOCKS; i++) {
       free(blocks[i]);
     }
-    char *grown = NULL;
+    char *grown = NULL, *next;
     for (uint32_t bytes = 1; bytes < most; bytes += bytes / 2 + 1) {
-      CHECK((grown = realloc(grown, bytes)) != NULL);
+      next = realloc(grown, bytes);
+      refused += next == NULL;
+      grown = next != NULL ? next : grown;
     }
     free(grown);
   }
+  return refused;
 }
 
-static void shut_and_use(void *argument) {
-  uint32_t most = *(uint32_t *)argument;
+static void shut_and_use(void *unused) {
+  (void)unused;
   Prng prng = prng_seeded(7);
-  use(&prng, WARM_ROUNDS, most);
+  CHECK(use(&prng, warm_rounds) == 0);
   prng = prng_seeded(7);
   if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) != 0) {
     syscall(SYS_exit, TRAP_SKIP);
   }
-  use(&prng, ROUNDS, most);
+  int refused = use(&prng, ROUNDS);
+  CHECK(refused == 0 || (warm_rounds < WARM_ROUNDS && refused < ROUNDS * BLOCKS / 2));
   syscall(SYS_exit, 0);
 }
 
 int main(int count, char **arguments) {
-  uint32_t most = count > 1 ? (uint32_t)atoi(arguments[1]) : 1000;
+  most = count > 1 ? (uint32_t)atoi(arguments[1]) : most;
+  warm_rounds = count > 2 ? atoi(arguments[2]) : warm_rounds;
   trap_watchdog(60);
-  TrapEnd end = trap_in_child(shut_and_use, &most);
+  TrapEnd end = trap_in_child(shut_and_use, NULL);
   if (WIFEXITED(end.status) && WEXITSTATUS(end.status) == TRAP_SKIP) {
     trap_skip("no strict seccomp");
   }
