@@ -59,10 +59,8 @@ typedef uint64_t hak_loose_vector_t __attribute__((vector_size(16), may_alias, a
 /* Code of a function with this attribute may use registers of 32 bytes; call it only if the processor has them. */
 #ifdef __x86_64__
 #define HAK_WIDE __attribute__((target("avx2"), noinline))
-#define HAK_HAS_WIDE (__builtin_cpu_supports("avx2") != 0)
 #else
 #define HAK_WIDE __attribute__((noinline))
-#define HAK_HAS_WIDE false
 #endif
 typedef uint64_t hak_wide_vector_t __attribute__((vector_size(32), may_alias, aligned(1)));
 

@@ -7,6 +7,17 @@
 #include <errno.h>
 #include <string.h>
 
+/* Libc knows the processor. The compiler's own function would ask it at each start, and some virtual machines take
+ * 10 us for each of a dozen answers. */
+#ifndef __x86_64__
+#define HAS_WIDE false
+#elif __has_include(<sys/platform/x86.h>)
+#include <sys/platform/x86.h>
+#define HAS_WIDE x86_cpu_active(x86_cpu_AVX2)
+#else
+#define HAS_WIDE (__builtin_cpu_supports("avx2") != 0)
+#endif
+
 enum { VECTORS = 8, STEP = 4 * VECTORS * sizeof(hak_wide_vector_t) };
 
 /* Whole steps. Within a step the vectors are only joined, since a test of a vector takes as long as eight loads. */
@@ -29,7 +40,7 @@ HAK_WIDE static bool is_zero_wide(const char *from, size_t bytes) {
 bool hak_move_is_zero(const void *at, size_t bytes) {
   const char *from = at;
   size_t before = -(uintptr_t)at & (sizeof(hak_wide_vector_t) - 1);
-  if (bytes < before + STEP || !HAK_HAS_WIDE) {
+  if (bytes < before + STEP || !HAS_WIDE) {
     return hak_is_zero(at, bytes);
   }
   size_t whole = (bytes - before) / STEP * STEP, behind = before + whole;
