@@ -96,7 +96,7 @@ if(HAKMEM_OVERRIDE)
   # nodelete: a thread may still hold a cache, or exit, after a dlclose().
   target_link_options(hakmem PRIVATE -Wl,-z,nodelete -Wl,-z,now -Wl,-z,relro -Wl,--no-undefined -Wl,--as-needed
                                      -Wl,--sort-section=name # HAK_LARGE_DATA
-                                     -Wl,-z,noseparate-code # two mappings for each start to make, in place of four
+                                     -Wl,-z,separate-code # constants and tables of symbols cannot be executed
                                      ${cet_link_options})
   check_linker_flag(C "-Wl,-T,${PROJECT_SOURCE_DIR}/scripts/cmake/first.ld" HAKMEM_LINKER_INSERTS)
   if(HAKMEM_LINKER_INSERTS)
