@@ -1,12 +1,13 @@
 /* Unused bytes beside a block. A thread checks them at its first free of each class, and at each free of a huge
- * block. Beside a block below 16 KiB it looks only at pages that hold a block, since the kernel would map any other
- * page for the look. Larger blocks have at least four pages of their own. */
+ * block. The look maps no page: beside a block below 16 KiB it is only at pages that hold a block, and beside a larger
+ * one at resident pages. A page that is not resident was not written to. */
 #include "edges.h"
 
 #include "blocks.h"
 #include "mixed.h"
 #include "pages/pages.h"
 #include "slab.h"
+#include "system/os.h"
 
 enum { LOOKED_AT = 64 };
 
@@ -16,6 +17,14 @@ static bool is_unused(const hak_slab_t *slab, const char *from, bool small) {
   const char *end = slab->base + (size_t)hak_slab_bump(slab) * slab->block_bytes;
   bool in_page = (uintptr_t)from >> HAK_PAGE_SHIFT == (uintptr_t)(end - 1) >> HAK_PAGE_SHIFT;
   return slab->zeroed && from >= end && (in_page || !small);
+}
+
+/* Unless the kernel says so, the page may have been written to. */
+static bool is_untouched(const char *at) {
+  uintptr_t page = (uintptr_t)at & ~(hak_os_page_bytes() - 1);
+  unsigned char resident;
+  /* NOLINTNEXTLINE(performance-no-int-to-ptr) */
+  return hak_os_residency((void *)page, hak_os_page_bytes(), &resident) && !(resident & 1);
 }
 
 /* Whether the next bytes of its slice are zeros, unless a block may lie there. `small`: only if their page holds a
@@ -31,10 +40,10 @@ static bool are_zeros(const char *from, bool small) {
   if (cls != HAK_CLASS_NONE && cls < HAK_RUN_FIRST) { /* the last block of a slab, if it was never handed out */
     const hak_slab_t *slab = hak_slab_at(from);
     bool made = atomic_load_explicit(&slab->cls, memory_order_acquire) == cls; /* pairs with make_slab */
-    return !made || !is_unused(slab, from, small) || hak_is_zero(from, bytes) ||
+    return !made || !is_unused(slab, from, small) || (!small && is_untouched(from)) || hak_is_zero(from, bytes) ||
            !is_unused(slab, from, small); /* handed out meanwhile */
   }
-  if (small) {
+  if (small || is_untouched(from)) {
     return true;
   }
   hak_mask_t slice = hak_mask_of(hak_slice_of(from) & (HAK_CHUNK_SLICES - 1), 1);
