@@ -7,7 +7,7 @@
 #include "mixed.h"
 #include "pages/pages.h"
 #include "slab.h"
-#include "system/os.h"
+#include "system/system.h"
 
 enum { LOOKED_AT = 64 };
 

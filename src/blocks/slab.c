@@ -11,7 +11,7 @@
 
 hak_slab_class_t hak_slab_classes[HAK_SLAB_KINDS] HAK_LARGE_DATA;
 _Atomic size_t hak_slabs_listed[HAK_SLABS_LISTS];
-_Atomic uint64_t hak_slabs_made;
+_Atomic uint64_t hak_slabs_made[HAK_SLAB_KINDS / HAK_RUN_FIRST];
 _Atomic uintptr_t hak_key;
 const hak_free_block_t hak_no_block;
 

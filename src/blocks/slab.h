@@ -64,8 +64,9 @@ typedef struct hak_slab_class {
   struct {
     hak_slab_t *first, *last; /* the slab that waited longest, which has most free blocks, is first */
   } list[HAK_SLABS_LISTS];
-  size_t sparse, left; /* recent counts: slabs that became sparse, and sparse slabs that emptied or were taken from */
-} __attribute__((aligned(2 * HAK_CACHE_LINE))) hak_slab_class_t;
+  uint32_t sparse, left; /* recent counts: slabs that became sparse, and sparse slabs that emptied or were taken from */
+} __attribute__((aligned(HAK_CACHE_LINE))) hak_slab_class_t;
+_Static_assert(sizeof(hak_slab_class_t) == HAK_CACHE_LINE, "the classes' lists fill a page");
 
 /* A kind of slab: a class, or under the hardened profile HAK_RUN_FIRST + a class, for types without pointers. */
 enum { HAK_SLAB_KINDS = 2 * HAK_RUN_FIRST };
@@ -79,16 +80,17 @@ extern hak_slab_class_t hak_slab_classes[HAK_SLAB_KINDS];
 /* Number of slabs in each such list, over all classes. */
 extern _Atomic size_t hak_slabs_listed[HAK_SLABS_LISTS];
 
-/* A bit for each class: a slab of it was asked for. No page of the class's lists need be read before, and no thread has
- * taken its lock, except in a fork. */
-extern _Atomic uint64_t hak_slabs_made;
-HAK_INLINE bool hak_slab_was_made(uint32_t cls) {
-  return atomic_load_explicit(&hak_slabs_made, memory_order_relaxed) >> cls % 64 & 1;
+/* A bit for each kind: a slab of it was asked for. No page of its lists need be read before, and no thread has taken
+ * its lock, except in a fork. */
+extern _Atomic uint64_t hak_slabs_made[HAK_SLAB_KINDS / HAK_RUN_FIRST];
+HAK_INLINE bool hak_slab_was_made(uint32_t kind) {
+  uint64_t made = atomic_load_explicit(&hak_slabs_made[kind / HAK_RUN_FIRST], memory_order_relaxed);
+  return made >> kind % HAK_RUN_FIRST & 1;
 }
 
 HAK_INLINE void hak_slab_note_made(uint32_t kind) {
   if (!hak_slab_was_made(kind)) {
-    atomic_fetch_or_explicit(&hak_slabs_made, 1ULL << kind % 64, memory_order_relaxed);
+    atomic_fetch_or_explicit(&hak_slabs_made[kind / HAK_RUN_FIRST], 1ULL << kind % HAK_RUN_FIRST, memory_order_relaxed);
   }
 }
 

@@ -149,7 +149,7 @@ static bool stay_sparse(uint32_t kind) {
     return false;
   }
   hak_lock(&class->lock);
-  size_t sparse = class->sparse;
+  uint32_t sparse = class->sparse;
   bool stay = sparse < STEP_SLABS || class->left < sparse - sparse / HAK_SPARSE_PART;
   hak_unlock(&class->lock);
   return stay;

@@ -3,7 +3,7 @@
 
 #define SEMAPHORE __attribute__((section(".probes"), used, visibility("hidden")))
 
-_Atomic bool hak_probes_seen;
+_Atomic bool hak_probes_seen HAK_START_DATA;
 
 volatile uint16_t hak_probe_alloc_semaphore SEMAPHORE = 0, hak_probe_free_semaphore SEMAPHORE = 0;
 

@@ -23,7 +23,7 @@ _Static_assert((int)HAK_UNWIND_MAX <= (int)HAK_SITE_FRAMES_MAX, "a stack fits a 
 static _Atomic uint64_t started_ns;
 static _Atomic uint64_t next_growth; /* bytes in use at which a profile is due */
 static _Atomic bool signalled, limit_told;
-static bool (*holds_a_lock)(void);
+static bool (*holds_a_lock)(void) HAK_START_DATA;
 static unsigned written;                            /* number of profiles; lock: that of profiles */
 static char latest_name[NAME_BYTES] HAK_LARGE_DATA; /* of the latest profile; lock: that of profiles */
 

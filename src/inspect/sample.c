@@ -13,7 +13,7 @@
 #include "threads/threads.h"
 #include "unwind.h"
 
-_Atomic uint64_t hak_sample_request;
+_Atomic uint64_t hak_sample_request HAK_START_DATA;
 static struct {
   uint64_t setting;            /* in force; lock: the samples' */
   _Atomic uint64_t random;     /* state for threads without a heap */

@@ -16,7 +16,7 @@ _Static_assert((int)HAK_SITE_FRAMES_MAX < (int)HAK_FRAMES_PER_PIECE, "a stack be
 hak_lock_t hak_sites_lock = HAK_LOCK_INIT;
 
 /* The site without a stack, also used once the table is full. */
-static hak_site_t nowhere;
+static hak_site_t nowhere HAK_LARGE_DATA;
 
 hak_sites_t hak_sites HAK_LARGE_DATA;
 

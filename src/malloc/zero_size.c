@@ -16,7 +16,7 @@ static _Atomic(char *) range; /* NULL: not made yet */
 static _Atomic uint64_t taken[WORDS] HAK_LARGE_DATA;
 /* A bit for each word that is probably full. While a program has few such blocks, no thread writes to the words that
  * all threads read. */
-static _Atomic uint64_t full[GROUPS];
+static _Atomic uint64_t full[GROUPS] HAK_LARGE_DATA;
 _Static_assert(WORDS == 1 << WORD_BITS, "a hash of so many bits names a word");
 
 static char *the_range(void) {

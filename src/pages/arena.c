@@ -1,7 +1,7 @@
 /* Slices for slabs, runs and huge blocks: take, give back, extend. */
 #include "purge.h"
 
-static size_t runs[HAK_BIN_COUNT] HAK_LARGE_DATA; /* runs in use, by class; lock: the arena's */
+static size_t runs[HAK_CLASS_COUNT - HAK_RUN_FIRST]; /* runs in use, by class; lock: the arena's */
 
 /* Only slabs ask for this length with this alignment. */
 static bool is_slab(size_t slices, size_t align) {
@@ -10,14 +10,18 @@ static bool is_slab(size_t slices, size_t align) {
 
 /* Set the class of a run, and count the run. Huge blocks begin here, too, but are counted elsewhere. */
 static void begin_run_locked(void *base, uint32_t cls) {
-  runs[cls] += hak_class_is_run(cls);
+  if (hak_class_is_run(cls)) {
+    runs[cls - HAK_RUN_FIRST]++;
+  }
   hak_set_class(base, 1, cls);
 }
 
 static bool end_run_locked(void *base, uint32_t cls) {
   bool is = hak_slice_class(base) == cls;
+  if (HAK_LIKELY(is) && hak_class_is_run(cls)) {
+    runs[cls - HAK_RUN_FIRST]--;
+  }
   if (HAK_LIKELY(is)) {
-    runs[cls] -= hak_class_is_run(cls);
     hak_set_class(base, 1, HAK_CLASS_NONE);
   }
   return is;
@@ -127,7 +131,7 @@ void hak_arena_turn_run(void *base, uint32_t cls, uint32_t other) {
 }
 
 size_t hak_arena_runs(uint32_t cls) {
-  return hak_lock_read(&hak_arena.lock, &runs[cls]);
+  return hak_lock_read(&hak_arena.lock, &runs[cls - HAK_RUN_FIRST]);
 }
 
 void hak_arena_give(void *base, size_t slices) {

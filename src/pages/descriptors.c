@@ -2,7 +2,10 @@
 #include "chunks.h"
 #include "system/system.h"
 
-enum { STOCK = 8 }; /* descriptors that one change of the lists may need at most */
+enum {
+  STOCK = 8, /* descriptors that one change of the lists may need at most */
+  SPARE = 4, /* more of them, so that those of the first chunks lie together */
+};
 
 static bool is_stocked_locked(void) {
   return hak_placement.spare_chunks_count >= STOCK && hak_placement.spare_slabs_count >= 1;
@@ -44,6 +47,7 @@ hak_chunk_t *hak_chunk_hold_locked(size_t count) {
 
 static bool stock(void) {
   bool chunks = false;
+  size_t wanted = 0;
   for (void *fresh = NULL;;) {
     hak_lock(&hak_arena.lock);
     if (fresh && chunks) {
@@ -52,9 +56,10 @@ static bool stock(void) {
       add_spare_chunk_locked(fresh);
     }
     bool enough = is_stocked_locked();
-    chunks = hak_placement.spare_chunks_count >= STOCK;
+    wanted = hak_placement.spare_chunks_count < STOCK ? STOCK + SPARE : wanted;
+    chunks = hak_placement.spare_chunks_count >= wanted;
     hak_unlock(&hak_arena.lock);
-    fresh = enough ? NULL : hak_meta_alloc(chunks ? sizeof(hak_slabs_t) : sizeof(hak_chunk_t));
+    fresh = enough && chunks ? NULL : hak_meta_alloc(chunks ? sizeof(hak_slabs_t) : sizeof(hak_chunk_t));
     if (!fresh) {
       return enough;
     }

@@ -34,7 +34,10 @@ static void choose_first_place(void) {
   if (near) {
     hak_lock(&hak_arena.lock);
     hak_mapping.hint = near - ((random % SCATTER_CHUNKS) << HAK_CHUNK_SHIFT);
-    hak_placement.first_slice = (uint32_t)(random >> 32) % HAK_CHUNK_SLICES;
+    if (hak_arena.mapped_ever == 0) { /* another thread may be here, too */
+      hak_placement.first_slice = (uint32_t)(random >> 32) % HAK_CHUNK_SLICES;
+      hak_first_slab = (hak_placement.first_slice + HAK_SLAB_SLICES - 1) / HAK_SLAB_SLICES;
+    }
     hak_unlock(&hak_arena.lock);
   }
 }

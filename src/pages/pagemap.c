@@ -9,6 +9,7 @@ _Atomic uintptr_t hak_leaves[HAK_LEAVES] HAK_LEAVES_DATA;
 /* A bit for each leaf that exists or is about to. It is set before any thread can find the leaf, so a fork finds no
  * leaf without its bit. */
 static _Atomic uint64_t leaf_bits[HAK_LEAVES / 64];
+uint32_t hak_first_slab;
 
 static uintptr_t first_slice(size_t index) {
   return (uintptr_t)index << (HAK_LEAF_SHIFT - HAK_SLICE_SHIFT);
@@ -230,6 +231,9 @@ bool hak_pagemap_cover(const char *base, size_t bytes) {
   while (bytes > 0) {
     size_t index = leaf_index(base), rest = ((index + 1) << HAK_LEAF_SHIFT) - (uintptr_t)base;
     size_t part = bytes < rest ? bytes : rest;
+    if (index < HAK_LEAVES) {
+      atomic_fetch_or_explicit(&hak_leaves[index], 0, memory_order_relaxed); /* so that the page fault is a write fault */
+    }
     if (index >= HAK_LEAVES || (!leaf_at(index) && !make_leaf_for(base, part))) {
       return false;
     }

@@ -97,9 +97,13 @@ bool hak_pagemap_cover(const char *base, size_t bytes);
 /* Keep a spare leaf in stock, so that one more range can be covered even without memory. False: there is none. */
 bool hak_pagemap_stock(void);
 
+/* The place in a chunk that threads fill first. Descriptors of slabs begin with it, so that those of a small heap share
+ * a page. It is chosen before the first chunk. */
+extern uint32_t hak_first_slab;
 /* The slab that holds the address, which must be in a slab. */
 HAK_INLINE hak_slab_t *hak_slab_at(const void *address) {
-  return &hak_chunk_at(address)->slabs->slab[(uintptr_t)address >> HAK_SLAB_SHIFT & (HAK_CHUNK_SLABS - 1)];
+  uintptr_t place = ((uintptr_t)address >> HAK_SLAB_SHIFT) - hak_first_slab;
+  return &hak_chunk_at(address)->slabs->slab[place & (HAK_CHUNK_SLABS - 1)];
 }
 
 /* In the child of a fork: reset pieces that another thread of the parent was making writable. */

@@ -7,6 +7,7 @@
 /* Size of a piece. The first one is a part of the library and suffices for small programs. The last value is the least
  * size that is tried. */
 enum {
+  PAGE_BYTES = 1 << HAK_PAGE_SHIFT,
   FIRST_PIECE_BYTES = 64 << 10,
   PIECE_BYTES = 128 << 10,
   PIECE_LEAST_BYTES = 16 << 10
@@ -23,7 +24,7 @@ size_t hak_meta_bytes(void) {
   return hak_lock_read(&hak_meta_lock, &meta.used);
 }
 
-/* It begins in the page where the table of leaves ends, which every program touches. */
+/* Its head lies in the page where the table of leaves ends, which every program with a heap touches. */
 static _Alignas(HAK_CACHE_LINE) char first_piece[FIRST_PIECE_BYTES] HAK_META_DATA;
 
 static void add_locked(char *fresh, size_t piece) {
@@ -33,13 +34,13 @@ static void add_locked(char *fresh, size_t piece) {
   meta.left = piece - HAK_CACHE_LINE;
 }
 
-static void *cut(size_t bytes, size_t align) {
+static void *cut(size_t bytes, size_t unit) {
   void *p = NULL;
   hak_lock(&hak_meta_lock);
   if (!hak_meta_pieces) {
     add_locked(first_piece, sizeof first_piece);
   }
-  size_t gap = -(uintptr_t)meta.at & (align - 1);
+  size_t gap = -((uintptr_t)meta.at - HAK_CACHE_LINE) & (unit - 1);
   if (meta.left >= gap + bytes) {
     p = meta.at + gap;
     meta.at += gap + bytes;
@@ -68,10 +69,11 @@ static bool map_piece(size_t bytes) {
   return fresh != NULL;
 }
 
-static void *alloc(size_t bytes, size_t align) {
-  bytes = hak_round_up(bytes, align);
+/* The first cache line of a piece is its head; objects begin one line behind the start of a unit. */
+static void *alloc(size_t bytes, size_t unit) {
+  bytes = hak_round_up(bytes, HAK_CACHE_LINE);
   void *p;
-  while (!(p = cut(bytes, align)) && map_piece(bytes + align)) {
+  while (!(p = cut(bytes, unit)) && map_piece(bytes + unit)) {
   }
   return p;
 }
@@ -80,6 +82,6 @@ void *hak_meta_alloc(size_t bytes) {
   return alloc(bytes, HAK_CACHE_LINE);
 }
 
-void *hak_meta_alloc_pages(size_t bytes) {
-  return alloc(bytes, (size_t)1 << HAK_PAGE_SHIFT);
+void *hak_meta_alloc_in_page(size_t bytes) {
+  return alloc(bytes, PAGE_BYTES);
 }

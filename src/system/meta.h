@@ -7,8 +7,8 @@
 
 /* Returns zeroed memory, aligned to a cache line. NULL: the system has no memory. */
 void *hak_meta_alloc(size_t bytes);
-/* The same, in pages of its own (of 4 KiB). */
-void *hak_meta_alloc_pages(size_t bytes);
+/* The same, one cache line behind the start of a page (of 4 KiB). */
+void *hak_meta_alloc_in_page(size_t bytes);
 size_t hak_meta_bytes(void);
 extern hak_lock_t hak_meta_lock;
 

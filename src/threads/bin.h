@@ -105,12 +105,11 @@ typedef struct hak_heap {
   uint8_t mixed_frees[HAK_RUN_FIRST]; /* by class, frees of blocks of mixed slabs, each by the slow path */
   uint8_t first_magazines;            /* number of `first_slots` that were given to bins, for good */
   hak_free_block_t *first_slots[HAK_FIRST_MAGAZINES][HAK_MAGAZINE_LEAST + 1];
-  char unused[HAK_CACHE_LINE]; /* of the first page */
   /* From the second page on. Fresh memory of zeros is a class that was not used yet, except the smallest ones. */
   _Alignas(HAK_CACHE_LINE) hak_bin_info_t info[HAK_CLASS_COUNT];
 } hak_heap_t;
 
-_Static_assert(offsetof(hak_heap_t, info) == 1 << HAK_PAGE_SHIFT, "what most calls use lies in one page");
+_Static_assert(offsetof(hak_heap_t, info) == (1 << HAK_PAGE_SHIFT) - HAK_CACHE_LINE, "what most calls use lies in one page");
 
 _Static_assert(offsetof(hak_heap_t, bin) == offsetof(hak_heap_t, batch) + HAK_BINS_AT * sizeof(void *),
                "behind the batches");

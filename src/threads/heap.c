@@ -178,7 +178,7 @@ static void thread_ends(void *value) {
 
 static hak_heap_t *make_heap(void) {
   hak_freed_start();
-  hak_heap_t *heap = hak_meta_alloc_pages(sizeof *heap);
+  hak_heap_t *heap = hak_meta_alloc_in_page(sizeof *heap);
   if (heap) {
     heap->key = atomic_load_explicit(&hak_key, memory_order_relaxed);
     hak_lock(&hak_heaps_lock);

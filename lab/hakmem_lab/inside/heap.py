@@ -185,9 +185,11 @@ class Reader:
             except Unreadable:
                 self.broken += 1
                 continue
-            expected = chunks.base[i] + (np.arange(per_chunk, dtype=np.uint64) << np.uint64(layout["HAK_SLAB_SHIFT"]))
-            mine = (rows["cls"] > 0) & (rows["cls"] < layout["HAK_RUN_FIRST"]) & (rows["base"] == expected)
-            first = chunks.codes[i].reshape(per_chunk, -1)[:, 0]
+            # The first descriptor may be that of any place.
+            place = (rows["base"] - chunks.base[i]) >> np.uint64(layout["HAK_SLAB_SHIFT"])
+            inside = (rows["base"] == chunks.base[i] + (place << np.uint64(layout["HAK_SLAB_SHIFT"]))) & (place < per_chunk)
+            mine = (rows["cls"] > 0) & (rows["cls"] < layout["HAK_RUN_FIRST"]) & inside
+            first = chunks.codes[i].reshape(per_chunk, -1)[:, 0][np.where(inside, place, 0).astype(int)]
             kept = rows[mine & (first == rows["cls"])]
             found.append(kept)
             owner.append(np.full(len(kept), i))
