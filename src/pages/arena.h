@@ -28,6 +28,7 @@ void *hak_arena_take_run(uint32_t cls, size_t align, bool *zeroed);
 bool hak_arena_give_run(void *base, uint32_t cls);
 /* Change the class of a run in place. The old and the new class may also be HUGE. */
 void hak_arena_turn_run(void *base, uint32_t cls, uint32_t other);
+/* Number of runs of a class of runs. */
 size_t hak_arena_runs(uint32_t cls);
 /* Take `more` slices directly behind a range, in the same chunk. False: they are not free. */
 bool hak_arena_extend(void *base, size_t slices, size_t more);

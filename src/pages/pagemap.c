@@ -232,7 +232,7 @@ bool hak_pagemap_cover(const char *base, size_t bytes) {
     size_t index = leaf_index(base), rest = ((index + 1) << HAK_LEAF_SHIFT) - (uintptr_t)base;
     size_t part = bytes < rest ? bytes : rest;
     if (index < HAK_LEAVES) {
-      atomic_fetch_or_explicit(&hak_leaves[index], 0, memory_order_relaxed); /* so that the page fault is a write fault */
+      atomic_fetch_or_explicit(&hak_leaves[index], 0, memory_order_relaxed); /* so that the fault is a write fault */
     }
     if (index >= HAK_LEAVES || (!leaf_at(index) && !make_leaf_for(base, part))) {
       return false;

@@ -1,5 +1,6 @@
 /* Huge pages: what the kernel offers, and advice about them. */
 #include "direct.h"
+#include "options.h"
 #include "os.h"
 
 #include <sys/mman.h>
@@ -42,7 +43,7 @@ bool hak_os_set_huge(void *at, size_t bytes, bool wanted) {
 }
 
 void hak_os_decline_huge(void *at, size_t bytes) {
-  if (hak_os_huge_mode() == HAK_OS_HUGE_ALWAYS) {
+  if (hak_option(HAK_OPTION_HUGE_PAGES) == HAK_HUGE_PAGES_OFF || hak_os_huge_mode() == HAK_OS_HUGE_ALWAYS) {
     hak_os_set_huge(at, bytes, false);
   }
 }

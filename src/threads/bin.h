@@ -109,7 +109,8 @@ typedef struct hak_heap {
   _Alignas(HAK_CACHE_LINE) hak_bin_info_t info[HAK_CLASS_COUNT];
 } hak_heap_t;
 
-_Static_assert(offsetof(hak_heap_t, info) == (1 << HAK_PAGE_SHIFT) - HAK_CACHE_LINE, "what most calls use lies in one page");
+_Static_assert(offsetof(hak_heap_t, info) == (1 << HAK_PAGE_SHIFT) - HAK_CACHE_LINE,
+               "what most calls use lies in one page");
 
 _Static_assert(offsetof(hak_heap_t, bin) == offsetof(hak_heap_t, batch) + HAK_BINS_AT * sizeof(void *),
                "behind the batches");

@@ -19,6 +19,7 @@ enum {
 
 static char *memory; /* of the slabs */
 _Atomic uintptr_t hak_leaves[HAK_LEAVES];
+uint32_t hak_first_slab;
 static hak_slabs_t descriptors;
 static hak_chunk_t chunk = {.slabs = &descriptors};
 static _Atomic uint8_t codes[HAK_CHUNK_SLICES];

@@ -25,7 +25,7 @@ static bool holds(const char *block, uint32_t cls) {
 
 static size_t out_in_all(void) {
   size_t blocks = 0;
-  for (uint32_t cls = 0; cls < HAK_BIN_COUNT; cls++) {
+  for (uint32_t cls = FIRST; cls <= LAST; cls++) {
     blocks += hak_arena_runs(cls);
   }
   return blocks;

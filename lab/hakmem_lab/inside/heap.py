@@ -186,8 +186,9 @@ class Reader:
                 self.broken += 1
                 continue
             # The first descriptor may be that of any place.
-            place = (rows["base"] - chunks.base[i]) >> np.uint64(layout["HAK_SLAB_SHIFT"])
-            inside = (rows["base"] == chunks.base[i] + (place << np.uint64(layout["HAK_SLAB_SHIFT"]))) & (place < per_chunk)
+            offset, shift = rows["base"] - chunks.base[i], np.uint64(layout["HAK_SLAB_SHIFT"])
+            place = offset >> shift
+            inside = (offset == place << shift) & (place < per_chunk)
             mine = (rows["cls"] > 0) & (rows["cls"] < layout["HAK_RUN_FIRST"]) & inside
             first = chunks.codes[i].reshape(per_chunk, -1)[:, 0][np.where(inside, place, 0).astype(int)]
             kept = rows[mine & (first == rows["cls"])]
