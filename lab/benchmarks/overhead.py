@@ -101,7 +101,7 @@ def filled_store(folder: Path, seed: int) -> list[RunFile]:
 
 
 def filled_run(folder: Path, model: AbSpec, arms: list[dict], sample: dict, rng: random.Random) -> RunFile:
-    from hakmem_lab.kinds.ab import analyse
+    from hakmem_lab.designs.contrasts import ab
     from hakmem_lab.plan.spec import normalised, spec_hash
 
     header = {"question": "", "spec": normalised(model), "spec_hash": spec_hash(model), "spec_file": None, "seed": 1,
@@ -117,7 +117,7 @@ def filled_run(folder: Path, model: AbSpec, arms: list[dict], sample: dict, rng:
             file.append({"type": "run", **key, **sample, **changes, "ok": True, "why": None})
         file.append({"type": "block", "block": index, "attempt": 0, "phase": "measure", "ok": True, "why": None,
                      "order": list(plan.order), "disturbed": None})  # fmt: skip
-    file.append({"type": "result", **analyse(file.header(), list(file.records()))})
+    file.append({"type": "result", **ab.analyse(file.header(), list(file.records()))})
     file.close()
     return file
 

@@ -23,9 +23,9 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from hakmem_lab import __version__
+from hakmem_lab.designs.contrasts import ab, pair_names
 from hakmem_lab.errors import LabError, Stopped
 from hakmem_lab.judge import fitness
-from hakmem_lab.kinds import ab
 from hakmem_lab.plan import peers
 from hakmem_lab.plan.model import build
 from hakmem_lab.plan.spec import AbSpec, normalised, spec_hash
@@ -124,7 +124,7 @@ class Part(Session[AbSpec]):
 
     def __init__(self, job: Job, host: str, folder: Path):
         spec = build(AbSpec, job.spec, "spec")
-        super().__init__(spec, ab.arms(spec), Progress(quiet=True))
+        super().__init__(spec, ab.sides(spec), Progress(quiet=True))
         self.job, self.host, self._folder = job, host, folder
         self._fresh: list[dict] = []
         self._serial = 0
@@ -155,7 +155,7 @@ class Part(Session[AbSpec]):
 
     def measure(self, index: int, attempt: int = 0) -> str | None:
         """Measure one block, by its number in the whole fleet; return the reason if that failed, else None."""
-        control, treatment = ab.names(self.spec)
+        control, treatment = pair_names(self.spec)
         try:
             with alone():
                 self.block("measure", (control, treatment), index, attempt)

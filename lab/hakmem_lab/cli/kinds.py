@@ -121,7 +121,7 @@ def _count_instructions(params: dict[str, Any], ops: str | None) -> None:
     source, spec = spec_of("ab", params["words"] or [], overrides(params))
     try:
         with told():
-            result = callgrind.opinion(spec, kinds.module("ab").arms(spec), ops)
+            result = callgrind.opinion(spec, kinds.module("ab").sides(spec), ops)
     except LabError as error:
         raise named(error, source) from None
     formats.put(result, params["json"], partial(_show_instructions, result))

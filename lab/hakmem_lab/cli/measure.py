@@ -21,7 +21,6 @@ import typer
 
 from hakmem_lab.cli.flags import VERDICTS
 from hakmem_lab.errors import LabError, Stopped, StoreError, nearest
-from hakmem_lab.plan.kinds import KINDS
 from hakmem_lab.plan.stdin import check_file, inherited
 from hakmem_lab.system.files import unwritable
 
@@ -237,15 +236,7 @@ def check_output(json_file: Path | None, format_: str | None, require: str | Non
 
 def check_verdict(spec: Any) -> None:
     """Raises LabError if a run of this spec will not have one verdict to compare with --require."""
-    kind, why = spec.kind, None
-    arms = getattr(spec, "commands", ()) or getattr(spec, "allocators", ())
-    if KINDS[kind].each_arm and len(arms) > 2:
-        why = f"with {len(arms)} sides each has a verdict of its own; name two"
-    elif KINDS[kind].no_verdict:
-        why = f"a run of the kind {kind} has none"
-    else:
-        why = getattr(spec, "unjudged", str)()
-    if why:
+    if why := getattr(spec, "unjudged", str)():
         raise LabError(f"--require: there will be no verdict: {why}")
 
 

@@ -74,7 +74,7 @@ def check_more(header: dict, more: int, records: Sequence[dict] = ()) -> None:
         )
     if "builds" in header:
         raise LabError("--more: a run on several builds has as many blocks as its builds; start a new run")
-    looks_alone = KINDS[header["kind"]].by_percentile and header["spec"]["metric"] not in by_block(records)
+    looks_alone = bool(events(records, BY_BLOCK)) and header["spec"]["metric"] not in by_block(records)
     looks_alone &= not reserve(records)
     if not header.get("anytime") or looks_alone:
         raise LabError(f"--more: run {header['id']} is judged at planned looks alone; start a new run")

@@ -1,12 +1,13 @@
-"""Kinds of runs. Each has a module with `Spec` (a pydantic model), `analyse(header, records)`, a row in `plan.kinds`,
-and `run(spec, context)`, whose result is also the run's last record; it raises LabError, Stopped or Interrupted.
+"""Kinds of runs. Each is a design or a module with `Spec` (a pydantic model), `analyse(header, records)`, a row in
+`plan.kinds`, and `run(spec, context)`, whose result is also the run's last record; it raises LabError, Stopped or
+Interrupted.
 
 Modules are imported only when needed: statistics and plotting libraries are slow to load.
 """
 
 import importlib
 from pathlib import Path
-from types import ModuleType
+from typing import Any
 
 from hakmem_lab import extras
 from hakmem_lab.errors import LabError, nearest
@@ -17,13 +18,15 @@ from hakmem_lab.run.endings import Progress, told
 from hakmem_lab.store.runs import DESCRIBED, RENAMED, RunFile
 
 
-def module(kind: str) -> ModuleType:
-    """The module of a kind. Raises LabError for an unknown kind."""
+def module(kind: str) -> Any:
+    """What measures a kind: its design, or its module. Raises LabError for an unknown kind."""
     if kind not in KINDS:
         raise LabError(f"kind: there is no kind '{kind}': {nearest(kind, KINDS)}")
     if needed := KINDS[kind].needs:
         extras.need(needed, f"hak {kind}")
-    package = KINDS[kind].package
+    package, design = KINDS[kind].package, KINDS[kind].design
+    if design:
+        return getattr(importlib.import_module(f"hakmem_lab.{design}"), kind)
     return importlib.import_module(f"{package}.kind" if package else f"{__name__}.{kind}")
 
 

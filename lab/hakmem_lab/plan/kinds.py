@@ -1,6 +1,7 @@
 """The kinds of runs: a row for each.
 
-A kind consists of a module or package of `hakmem_lab.kinds` with `Spec`, `run` and `analyse`, and of its row here.
+A kind is a design on a workload, an object of its name in the module that its row names; or a module of
+`hakmem_lab.kinds` with `Spec`, `run` and `analyse`.
 Where its result has a part of its own, a module of `hakmem_lab.show.kinds` shows it. A kind in a package of its own has
 the modules `kind`, `shown`, `pictures` and `command` instead. An entry point in the group `hakmem_lab.kinds` names its
 row.
@@ -11,24 +12,21 @@ from importlib.metadata import entry_points
 from hakmem_lab.plan.kind import Kind
 
 _ROWS = (
-    Kind("ab", sequential=True, own_aa=True, together=True, picks_metric=True, only_in_files=("cwd", "builds")),
-    Kind("compare", sequential=True, each_arm=True, loses_arms=True, own_aa=True, together=True,
-         picks_metric=True, only_in_files=("cwd",)),
-    Kind("matrix", part="effects", sequential=True, no_verdict=True, own_aa=True, together=True,
+    Kind("ab", "designs.contrasts", sequential=True, own_aa=True, only_in_files=("cwd", "builds")),
+    Kind("compare", "designs.contrasts", sequential=True, own_aa=True, only_in_files=("cwd",)),
+    Kind("matrix", "designs.cells", part="effects", sequential=True, own_aa=True,
          pictures=("forest.effects", "single.interaction")),
-    Kind("sweep", sequential=True, confirms=True, loses_arms=True, own_aa=True, together=True,
-         pictures=("forest.selection",)),
-    Kind("tune", part="tune", sequential=True, confirms=True, own_aa=True, many=True, pictures=("forest.selection",)),
+    Kind("sweep", "designs.candidates", sequential=True, own_aa=True, pictures=("forest.selection",)),
+    Kind("tune", "kinds.tune", part="tune", sequential=True, own_aa=True, many=True, pictures=("forest.selection",)),
     Kind("soak", part="soak", needs="soak", pictures=("soak.resident", "soak.throughput", "soak.tails")),
     Kind("syscalls", part="syscalls", draws_seeds=True, pictures=("single.syscalls",)),
-    Kind("latency", part="latency", needs="latency", sequential=True, by_percentile=True, each_arm=True,
-         loses_arms=True, pictures=("single.latency",)),
-    Kind("aa", part="aa", no_verdict=True, one_arm=True, together=True,
+    Kind("latency", "kinds.latency", part="latency", needs="latency", sequential=True, pictures=("single.latency",)),
+    Kind("aa", "designs.itself", part="aa",
          pictures=("single.false_verdicts", "single.smallest_effect", "single.autocorrelation"),
          only_in_files=("server", "cwd", "also", "looks", "question", "env", "timeout", "warm-up", "guardrails",
                         "resamples", "rare", "expect-exit")),
-    Kind("suite", part="suite", mixed=True, own_spec=True, together=True, pictures=("scores.scores",)),
-    Kind("replay", part="replay", sequential=True, loses_arms=True),
+    Kind("suite", part="suite", mixed=True, own_spec=True, pictures=("scores.scores",)),
+    Kind("replay", "kinds.replay", part="replay", sequential=True),
     Kind("judge"),
 )  # fmt: skip
 # Kind -> the command that measures it, where that has another name.

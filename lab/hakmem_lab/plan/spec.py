@@ -141,6 +141,10 @@ class CommonSpec(Model):
     timeout: Timeout = 300.0
     seed: Seed | None = None
 
+    def unjudged(self) -> str:
+        """Why a run has no verdict of the whole; empty if it has one."""
+        return ""
+
     def program(self) -> Path:
         """The path of the command's program. Raises LabError where there is none."""
         return find_program(self.command[0])
@@ -297,6 +301,10 @@ class BaselineSpec(BlockSpec):
     baseline: str | None = None
     detect: Ratio | None = None
 
+    def unjudged(self) -> str:
+        count = len(getattr(self, "commands", ()) or self.allocators)
+        return f"with {count} sides each has a verdict of its own; name two" if count > 2 else ""
+
 
 class CompareSpec(BaselineSpec, CommandsSpec):
     ARMS: ClassVar[dict[str, Any]] = {"allocators": ["default", "default"]}
@@ -313,6 +321,9 @@ class MatrixSpec(BlockSpec):
     factors: Annotated[dict[str, str], Field(min_length=2, max_length=5)]
     detect: Ratio | None = None
     looks: Literal[1] = 1
+
+    def unjudged(self) -> str:
+        return "a run of the kind matrix has none"
 
     @field_validator("factors")
     @classmethod
@@ -344,6 +355,9 @@ class AaSpec(BlockSpec):
     max_blocks: Annotated[int, Field(ge=1, le=100_000)] = 240
     guardrails: NoGuardrails = {}
     resamples: Annotated[int, Field(ge=200, le=100_000)] = 1000
+
+    def unjudged(self) -> str:
+        return "a run of the kind aa has none"
 
 
 def normalised(spec: BaseModel) -> dict:

@@ -18,7 +18,6 @@ from hakmem_lab.judge.statistics import power
 from hakmem_lab.judge.unseen import RUNS_FOR_ONE
 from hakmem_lab.plan import project
 from hakmem_lab.plan.arms import Arm, callers_environment
-from hakmem_lab.plan.kinds import KINDS
 from hakmem_lab.plan.project import find_program
 from hakmem_lab.plan.spec import BlockSpec
 from hakmem_lab.run import endings, recorder
@@ -38,7 +37,7 @@ ROUNDING = 1e-9  # of a quotient that may be a whole number of blocks
 def plan_rare(session: Session) -> None:
     """Plans enough blocks to see an event that affects the share `rare` of the runs, even where the verdict comes
     earlier."""
-    compared = 2 if KINDS[session.spec.kind].confirms else len(session.arms)
+    compared = 2 if session.confirms else len(session.arms)
     rare, runs_of_a_block = session.spec.rare, session.runs_of_each(compared)
     if rare is not None and not events(session.records(), planning.MORE):
         blocks = math.ceil(RUNS_FOR_ONE / rare / runs_of_a_block - ROUNDING)

@@ -17,7 +17,6 @@ from hakmem_lab.judge import conditions, early, failing, fitness
 from hakmem_lab.judge.statistics import power
 from hakmem_lab.plan import schedule
 from hakmem_lab.plan.arms import Arm
-from hakmem_lab.plan.kinds import KINDS
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.plan.spec import BlockSpec, normalised
 from hakmem_lab.run import endings
@@ -56,6 +55,11 @@ class Session(Recorder[AnyBlockSpec]):
     """
 
     runner_type = Runner
+    loses_sides = True  # sides other than the first may fail, and the others go on
+    may_together = True
+    picks_metric = True  # where the user names no metric, the trials choose between wall and processor time
+    confirms = False  # the verdict is on two sides, however many take part at first
+    ends_early_if = "the difference is large"
 
     def __init__(
         self,
@@ -71,7 +75,7 @@ class Session(Recorder[AnyBlockSpec]):
         known = {metric.name for metric in self.metrics}
         self.metrics += [Metric(name) for name in dict.fromkeys(spec.also) if name not in known]
         # Arms that must not fail; other arms may fail in their trial or later. None: no arm may fail.
-        self.needed: Collection[str] | None = [arms[0].name] if KINDS[spec.kind].loses_arms else None
+        self.needed: Collection[str] | None = [arms[0].name] if self.loses_sides else None
         self.untried: list[str] = []  # arms that a quick run leaves to its continuation
         self.repeat = 1
         self.once_s = self.run_s = self.overhead_s = 0.0  # an execution; a run; what a run takes besides
@@ -159,9 +163,10 @@ class Session(Recorder[AnyBlockSpec]):
 
     def _choose(self, trials: Sequence[dict]) -> None:
         """Chooses the schedule; and the metric, where the user named none and the sides can run together."""
-        possible = KINDS[self.spec.kind].together and type(self.runner) is Runner
+        possible = self.may_together and type(self.runner) is Runner
         allowed, written = sorted(os.sched_getaffinity(0)), self.written_files()
-        spec = self.spec.model_copy(update={"metric": decides(self.spec, trials)})
+        metric = decides(self.spec, trials) if self.picks_metric else self.spec.metric
+        spec = self.spec.model_copy(update={"metric": metric})
         chosen = choose(spec, trials, allowed, written, possible)
         self.picked = chosen.name == schedule.TOGETHER and spec.metric != self.spec.metric
         if self.picked:
@@ -219,8 +224,7 @@ class Session(Recorder[AnyBlockSpec]):
         if quick:
             text = f"run {self.file.id}: a first estimate, after five blocks or {early.QUICK_S:.0f} s"
         if first < most and not quick:
-            soon = "the machine is quiet" if KINDS[self.spec.kind].one_arm else "the difference is large"
-            text += f", {endings.duration(each_s * first)} if {soon}"
+            text += f", {endings.duration(each_s * first)} if {self.ends_early_if}"
         if self.repeat > 1:
             text += f"; a run is {self.repeat} executions, since one takes only {self.once_s * 1e3:.1f} ms"
         self.progress.say(text)
@@ -269,17 +273,20 @@ class Session(Recorder[AnyBlockSpec]):
     def each_block(self, phase: str, names: Callable[[Blocks], Sequence[str]], count: int) -> Iterator[Blocks]:
         """Yields the stored blocks of the phase, then all blocks again after every further one, up to `count` blocks.
 
-        names(blocks so far): the arms of the next block. An arm that cannot finish a block leaves, unless it is in
-        `needed`.
+        names(blocks so far): the arms of the next block; none end the phase. An arm that cannot finish a block leaves,
+        unless it is in `needed`.
         """
         records = self.records()
         blocks, made = finished_blocks(records, phase), attempts_made(records, phase)
         self.progress.restart()
         try:
             yield blocks
-            for index in range(len(blocks), count):
+            for index in range(len(blocks), count + 1):
+                there = names(blocks)
+                if not there or index == count:
+                    return
                 self.progress.update(index, count, f"blocks ({phase})" if phase != "measure" else "blocks")
-                blocks.append(self.block_of_those_left(phase, names(blocks), index, made.get(index, 0)))
+                blocks.append(self.block_of_those_left(phase, there, index, made.get(index, 0)))
                 yield blocks
         finally:
             self.progress.restart()

@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from hakmem_lab.errors import LabError
 from hakmem_lab.plan import schedule
 from hakmem_lab.plan.arms import Arm
-from hakmem_lab.plan.kinds import KINDS
 from hakmem_lab.plan.spec import BlockSpec
 from hakmem_lab.run.runner import SAMPLE_MS, Runner
 from hakmem_lab.system import machine
@@ -45,7 +44,7 @@ def decides(spec: BlockSpec, trials: Sequence[Mapping]) -> str:
     """The metric that decides: processor time where none was named and every side kept one thread busy all the time,
     since its wall time is then its processor time and what other programs added to it."""
     named = {"metric", "label", "unit", "higher_is_better"} & spec.model_fields_set
-    free = KINDS[spec.kind].picks_metric and not named and spec.server is None
+    free = not named and spec.server is None
     busy = all(
         LEAST_BUSY <= (trial.get("processors") or 0.0) <= BUSY and trial["wall_s"] >= LEAST_TRIAL_S for trial in trials
     )

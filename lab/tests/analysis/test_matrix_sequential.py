@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hakmem_lab.designs.cells import matrix
 from hakmem_lab.errors import LabError
 from hakmem_lab.judge.planning import check_more, least_blocks, most_blocks
-from hakmem_lab.kinds import matrix
 
 _found = importlib.util.spec_from_file_location("test_results", Path(__file__).parent / "test_results.py")
 made = importlib.util.module_from_spec(_found)
@@ -87,17 +87,6 @@ def test_a_guardrail_that_may_be_read_after_every_block_has_the_wider_interval()
     assert {row["status"] for row in rails[0]} == {"held"}
     for often, single in zip(*rails, strict=True):
         assert often["ci_low"] < single["ci_low"] <= single["ci_high"] < often["ci_high"]
-
-
-def test_a_run_is_judged_by_the_rule_that_its_header_promised():
-    """A header without "anytime" promises a single look at the end: there are no early results, and other intervals."""
-    found = records(PLANNED)
-    old = {key: value for key, value in header().items() if key != "anytime"}
-    assert matrix.analyse(old, found[: len(found) // 2])["effects"] == []
-    whole, new = matrix.analyse(old, found), matrix.analyse(header(), found)
-    assert whole["final"] and "settled" not in whole
-    widths = [{row["name"]: row["ci_high"] - row["ci_low"] for row in r["effects"]} for r in (whole, new)]
-    assert widths[0].keys() == widths[1].keys() and widths[0] != widths[1]
 
 
 def test_a_design_can_be_prolonged_under_the_same_rule():

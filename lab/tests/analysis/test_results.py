@@ -6,8 +6,11 @@ import re
 import numpy as np
 import pytest
 
+from hakmem_lab.designs.candidates import sweep
+from hakmem_lab.designs.cells import matrix
+from hakmem_lab.designs.contrasts import ab, compare
 from hakmem_lab.errors import LabError
-from hakmem_lab.kinds import ab, compare, matrix, sweep
+from hakmem_lab.judge.statistics.plan import SHARE
 from hakmem_lab.plan import spec as specs
 from hakmem_lab.show import formats
 from hakmem_lab.show.report.model import LoadedRun
@@ -26,7 +29,8 @@ def header(kind: str, arms: list[str], **keys: object) -> dict:
         dict.fromkeys(("library", "sha256", "version", "configuration")) | {"name": n, "variables": {}} for n in arms
     ]
     rows = [row | {"allocator": "glibc"} for row in rows]
-    return {"kind": kind, "id": "run", "question": "", "spec": specs.normalised(spec), "arms": rows, "git": None}
+    return {"kind": kind, "id": "run", "question": "", "spec": specs.normalised(spec), "arms": rows, "git": None,
+            "anytime": SHARE}  # fmt: skip
 
 
 def run_record(arm: str, block: int, value: float, position: int = 0, attempt: int = 0, **more: object) -> dict:
@@ -87,23 +91,12 @@ def test_faults_are_not_a_metric_of_a_server() -> None:
         header("ab", ["c", "t"], **AB, metric="faults", server={"command": ["true"]})
 
 
-@pytest.mark.parametrize("count", [1, 8, 11])
-def test_there_is_no_verdict_before_all_planned_blocks(count: int) -> None:
-    order = ["a", "b", "c"]
-    blocks = (block_records(i, order, {"a": 1.0, "b": 0.8, "c": 1.2}) for i in range(12))
-    records = list(itertools.chain.from_iterable(itertools.islice(blocks, count)))
-    result = compare.analyse(header("compare", order, allocators=order), records)
-    assert result["comparisons"] == []
-    assert f"{count} of 12" in result["answer"]
-    assert not result["final"]
-
-
-def test_a_matrix_reads_nothing_before_all_planned_blocks_and_nothing_on_an_unfit_machine() -> None:
+def test_a_matrix_reads_nothing_from_too_few_blocks_and_nothing_on_an_unfit_machine() -> None:
     order = ["(none)", "A", "B", "A+B"]
     cells = {"(none)": 1.0, "A": 0.9, "B": 0.9, "A+B": 0.6}
     blocks = [block_records(i, order, cells) for i in range(12)]
     head = header("matrix", order, factors={"A": "X=1", "B": "Y=1"})
-    some = matrix.analyse(head, list(itertools.chain.from_iterable(blocks[:11])))
+    some = matrix.analyse(head, list(itertools.chain.from_iterable(blocks[:8])))
     assert some["effects"] == []
     records = list(itertools.chain.from_iterable(blocks))
     full = matrix.analyse(head, records)
@@ -136,7 +129,7 @@ def test_a_matrix_leads_with_what_a_factor_does_at_each_level() -> None:
     sizes = {row["name"]: (row["estimate"], row["reading"]) for row in result["effects"]}
     assert sizes["A while B is off"] == (pytest.approx(-1 / 3, abs=0.01), "worse")
     assert sizes["A while B is on"] == (pytest.approx(0.5, abs=0.01), "better")
-    assert sizes["A+B"] == (pytest.approx(0.0, abs=0.01), "undecided")
+    assert sizes["A+B"] == (pytest.approx(0.0, abs=0.01), "the same within the margin")
     assert [row["name"] for row in result["hidden"]] == ["A", "B"]
     assert [t for t in result["warnings"] if "main effects of A and B are left out" in t and "(A×B 2.2" in t]
     assert (
@@ -158,7 +151,6 @@ def test_a_drift_within_blocks_is_taken_out_of_a_matrix_and_said() -> None:
     still, drifting = (matrix.analyse(head, matrix_records(cells, drift)) for drift in (0.0, 0.02))
     for before, after in zip(still["effects"], drifting["effects"], strict=True):
         assert after["estimate"] == pytest.approx(before["estimate"], abs=2e-3)
-        assert after["ci_high"] - after["ci_low"] == pytest.approx(before["ci_high"] - before["ci_low"], abs=2e-3)
     assert any("last run was" in text and "worse than the first" in text for text in drifting["warnings"])
 
 

@@ -147,7 +147,7 @@ def test_the_benchmarks_refuse_bad_arguments(compiled, arguments):
 
 
 def test_a_worse_tail_is_no_go(script, context, only_run, shown):
-    from hakmem_lab.kinds import latency
+    from hakmem_lab.kinds.latency import latency
 
     result = latency.run(spec([script(PRINTER)]), context())
     assert result["verdict"] == "NO-GO" and result["final"]
@@ -173,14 +173,14 @@ def test_a_worse_tail_is_no_go(script, context, only_run, shown):
 
 
 def test_the_same_program_twice_is_neutral(script, context):
-    from hakmem_lab.kinds import latency
+    from hakmem_lab.kinds.latency import latency
 
     made = spec([script(PRINTER)], allocators=["glibc", "glibc,OTHER=1"], metric="p99.9")
     assert latency.run(made, context())["verdict"] == "NEUTRAL"
 
 
 def test_three_arms_and_no_service_times(script, context):
-    from hakmem_lab.kinds import latency
+    from hakmem_lab.kinds.latency import latency
 
     program = script('#!/bin/sh\necho "took ${TAIL:-50} us 100 times"\n')
     made = spec(
@@ -195,7 +195,7 @@ def test_three_arms_and_no_service_times(script, context):
 
 
 def test_rate_and_duration_reach_the_program(script, context, only_run):
-    from hakmem_lab.kinds import latency
+    from hakmem_lab.kinds.latency import latency
 
     program = script('#!/bin/sh\ntest "$1 $2" = "250 3" || exit 5\necho response 5 1\n')
     made = spec([program, "{rate}", "{seconds}"], rate=250, duration="3s")
@@ -205,7 +205,7 @@ def test_rate_and_duration_reach_the_program(script, context, only_run):
 
 
 def test_an_output_without_a_histogram_is_an_error_before_anything_is_stored(script, context, store):
-    from hakmem_lab.kinds import latency
+    from hakmem_lab.kinds.latency import latency
 
     with pytest.raises(LabError, match="does not match"):
         latency.run(spec([script("#!/bin/sh\necho fast\n")]), context())
@@ -215,7 +215,7 @@ def test_an_output_without_a_histogram_is_an_error_before_anything_is_stored(scr
 def test_an_interrupted_run_is_continued(script, context, only_run, interrupting):
     from hakmem_lab import kinds
     from hakmem_lab.errors import Interrupted
-    from hakmem_lab.kinds import latency
+    from hakmem_lab.kinds.latency import latency
 
     with pytest.raises(Interrupted):
         latency.run(spec([script(PRINTER)]), context(interrupting(8)))
@@ -229,7 +229,7 @@ def test_an_interrupted_run_is_continued(script, context, only_run, interrupting
 
 
 def test_a_backlog_is_called_one(script, context):
-    from hakmem_lab.kinds import latency
+    from hakmem_lab.kinds.latency import latency
 
     program = script("#!/bin/sh\necho response 90000000 20000\necho service 1000 20000\n")
     result = latency.run(spec([program], allocators=["glibc", "glibc,OTHER=1"]), context())
@@ -262,7 +262,7 @@ def test_mistakes_are_named(keys, word):
     [({"max-blocks": 2}, "too few"), ({"allocators": ["glibc", "glibc"]}, "twice"), ({"baseline": "x"}, "not among")],
 )
 def test_mistakes_that_need_the_whole_spec(keys, word, context, store):
-    from hakmem_lab.kinds import latency
+    from hakmem_lab.kinds.latency import latency
 
     with pytest.raises(LabError, match=word):
         latency.run(spec(["true"], **keys), context())
@@ -270,7 +270,7 @@ def test_mistakes_that_need_the_whole_spec(keys, word, context, store):
 
 
 def test_an_unfit_machine_gives_no_verdict(script, context, store):
-    from hakmem_lab.kinds import latency
+    from hakmem_lab.kinds.latency import latency
     from hakmem_lab.store.runs import RunFile
     from hakmem_lab.system import machine
 

@@ -209,7 +209,7 @@ def spec(command, **keys):
 
 
 def test_a_run_ends_when_its_verdict_stands_and_goes_on_when_asked(script, context, only_run, here):
-    from hakmem_lab.kinds import latency
+    from hakmem_lab.kinds.latency import latency
 
     result = latency.run(spec([script(PRINTER)], **{"max-blocks": 20}), context())
     assert (result["verdict"], result["blocks"], result["final"]) == ("NO-GO", 8, True)
@@ -224,7 +224,7 @@ def test_a_percentile_with_few_requests_a_block_has_planned_looks_and_goes_on_wh
     script, context, only_run, here
 ):
     from hakmem_lab.judge.planning import check_more
-    from hakmem_lab.kinds import latency
+    from hakmem_lab.kinds.latency import latency
 
     made = spec([script(PRINTER)], metric="p99.99", **{"max-blocks": 16})
     result = latency.run(made, context())
@@ -240,7 +240,7 @@ def test_a_percentile_with_few_requests_a_block_has_planned_looks_and_goes_on_wh
 
 
 def test_a_settled_arm_leaves_and_the_others_go_on(script, context, only_run):
-    from hakmem_lab.kinds import latency
+    from hakmem_lab.kinds.latency import latency
 
     program = script(
         '#!/bin/sh\nt=${TAIL:-50000}\n[ "$t" = 1 ] && t=$((48000 + $1 % 9 * 500))\n'
@@ -256,7 +256,7 @@ def test_a_settled_arm_leaves_and_the_others_go_on(script, context, only_run):
 
 
 def test_a_run_without_a_promised_rule_is_judged_at_its_end_alone(script, context, only_run):
-    from hakmem_lab.kinds import latency
+    from hakmem_lab.kinds.latency import latency
 
     latency.run(spec([script(PRINTER)], **{"max-blocks": 20}), context())
     header = {key: value for key, value in only_run().header().items() if key != "anytime"}
@@ -268,7 +268,7 @@ def test_a_run_without_a_promised_rule_is_judged_at_its_end_alone(script, contex
 
 
 def test_the_blocks_are_planned_by_their_own_percentiles(script, context, only_run):
-    from hakmem_lab.kinds import latency
+    from hakmem_lab.kinds.latency import latency
 
     result = latency.run(spec([script(PRINTER)], detect="10%", **{"max-blocks": 20}), context())
     (plan,) = [record for record in only_run().records() if record.get("what") == "plan"]

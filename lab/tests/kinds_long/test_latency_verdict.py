@@ -40,7 +40,7 @@ def records(control: list[dict[int, int]], treatment: list[dict[int, int]], **me
 
 @pytest.fixture
 def judged(header):
-    from hakmem_lab.kinds.latency import Spec, analyse
+    from hakmem_lab.kinds.latency import Spec, latency
     from hakmem_lab.plan.model import build
     from hakmem_lab.plan.spec import normalised
 
@@ -48,7 +48,7 @@ def judged(header):
         given = {"kind": "latency", "command": ["true"], "allocators": ["c", "t"], "max-blocks": len(control)} | keys
         top = header("latency") | {"spec": normalised(build(Spec, given, "s.toml"))}
         top["arms"] = [top["arms"][0] | {"name": name} for name in "ct"]
-        return analyse(top, records(control, treatment, **(measures or {})))
+        return latency.analyse(top, records(control, treatment, **(measures or {})))
 
     return make
 

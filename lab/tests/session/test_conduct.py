@@ -17,10 +17,10 @@ from hakmem_lab.run.workload import Workload
 class Session:
     """A session that records the calls it gets, in their order."""
 
-    def __init__(self, kind="ab", arms=2, rare=None, records=(), head=None):
-        self.done = []
+    def __init__(self, confirms=False, arms=2, rare=None, records=(), head=None):
+        self.done, self.confirms = [], confirms
         self.arms = {f"arm {number}": None for number in range(arms)}
-        self.spec = SimpleNamespace(kind=kind, rare=rare)
+        self.spec = SimpleNamespace(rare=rare)
         self.head = head or {"spec": {"max-blocks": 60}}
         self.file = SimpleNamespace(header=lambda: self.head)
         self.kept = list(records)
@@ -65,20 +65,19 @@ def wanted(until, settled=True):
 
 
 @pytest.mark.parametrize(
-    ("kind", "arms", "rare", "blocks", "share"),
+    ("confirms", "arms", "rare", "blocks", "share"),
     [
-        ("ab", 2, 0.1, 15, "10"),
-        ("ab", 2, 0.07, 22, "7"),
-        ("ab", 2, 3 / 7, 4, "43"),
-        ("ab", 2, 3 / 94, 47, "3.2"),
-        ("compare", 3, 0.1, 30, "10"),
-        ("compare", 2, 0.1, 15, "10"),
-        ("sweep", 4, 0.1, 15, "10"),
+        (False, 2, 0.1, 15, "10"),
+        (False, 2, 0.07, 22, "7"),
+        (False, 2, 3 / 7, 4, "43"),
+        (False, 2, 3 / 94, 47, "3.2"),
+        (False, 3, 0.1, 30, "10"),
+        (True, 4, 0.1, 15, "10"),
     ],
 )
-def test_what_is_rare_needs_runs_of_every_arm(kind, arms, rare, blocks, share):
+def test_what_is_rare_needs_runs_of_every_arm(confirms, arms, rare, blocks, share):
     """A block has two runs of each of two arms, but one of each of more. A sweep judges two arms at its end."""
-    session = Session(kind, arms, rare)
+    session = Session(confirms, arms, rare)
     conduct.plan_rare(session)
     text = f"to see what happens to {share} % of the runs: {blocks} blocks at least"
     assert session.done == [(planning.MORE, text, {"until": blocks, "settled": True})]

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
+from hakmem_lab.designs import itself as aa
 from hakmem_lab.judge import fitness
-from hakmem_lab.kinds import aa
 from hakmem_lab.plan.spec import AaSpec
 from hakmem_lab.store.runs import RunFile
 from hakmem_lab.system import machine

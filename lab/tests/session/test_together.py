@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from hakmem_lab.kinds import aa
+from hakmem_lab.designs import itself as aa
 from hakmem_lab.plan.schedule import ONE_BY_ONE, TOGETHER
 from hakmem_lab.run.demand import Demand
 from hakmem_lab.run.together import MOVED

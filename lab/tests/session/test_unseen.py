@@ -11,7 +11,7 @@ FAST = ("--repeat", "1", "--warm-up", "0", "--quiet", "--json", "-", "--higher-i
 
 
 def test_every_go_says_which_slow_runs_it_cannot_have_seen() -> None:
-    from hakmem_lab.kinds import ab
+    from hakmem_lab.designs.contrasts import ab
 
     result = ab.analyse(header("ab", ["c", "t"], **AB), ab_records(12))
     assert result["verdict"] == "GO" and unseen.one_in(result) == 8  # 24 runs of each

@@ -160,7 +160,7 @@ def test_a_large_difference_ends_the_run_at_once(here, fakes, tmp_path, records)
     flags = ["--repeat", "1", "--warm-up", "0", "--max-blocks", "60", "--looks", "3", "--quiet", "--json", "-"]
     result = here(*words, *flags, "--env", f"COUNT={tmp_path / 'n'}", "--", fakes.script(tmp_path)).result()
     assert (result["verdict"], result["blocks"], result["final"]) == ("GO", 8, True)
-    assert [r["blocks"] for r in records("look")] == [8]
+    assert [row["blocks"] for row in result["looks"]] == [8]
     assert len(records("block")) == 8
 
 

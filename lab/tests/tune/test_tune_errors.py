@@ -55,7 +55,7 @@ def tuned(noise: np.ndarray, candidates: list[str], effects: dict[str, float], s
     """(chosen candidate, whether the choosing blocks alone would claim a win, verdict of the confirmation)."""
     machine, blocks = Machine(noise, effects, seed), []
     aim = search.Aim(DEFAULT, METRIC)
-    while not (state := search.course([candidates], blocks, aim, 2, {})).done:
+    while (state := search.course(candidates, blocks, aim, 2, {})).chosen is None:
         blocks += machine.blocks([DEFAULT, *state.alive], len(blocks), state.until)
     chosen = state.chosen
     assert chosen is not None

@@ -2,8 +2,6 @@
 
 import pytest
 
-from hakmem_lab.kinds.tune import result
-
 # A program that is faster with two arenas, and still faster with a top pad as well.
 SCRIPT = """#!/bin/sh
 [ -n "$LD_DEBUG" ] && exit 0
@@ -34,17 +32,6 @@ def test_combinations_are_drawn_and_the_best_one_is_confirmed(here, program, rec
     assert "MALLOC_TRIM_THRESHOLD_=65536" not in result["tune"]["use"]
     assert any("=65536" in line and "exit status 3" in line for line in result["tune"]["left_out"])
     assert len(records("header")[0]["arms"]) + len(result["tune"]["left_out"]) >= 20
-
-
-def test_the_candidates_of_a_sampler_of_an_earlier_version_are_read():
-    """Such a run has an event for every group that its sampler asked for."""
-    spec = {"metric": "wall", "higher-is-better": False, "guardrails": {}, "select-blocks": 1}
-    header = {"spec": spec, "arms": [{"name": "default"}, {"name": "a"}]}
-    records = [
-        {"type": "event", "what": "asked", "text": "", "arms": [{"name": "b"}], "points": [{}], "exhausted": True}
-    ]
-    assert [arm["name"] for arm in result.whole_header(header, records)["arms"]] == ["default", "a", "b"]
-    assert result.state_of(header, records).alive == ("a",) and result.state_of(header, records).open
 
 
 def test_a_percentile_of_the_latencies_that_a_program_prints(here, tmp_path):

@@ -11,27 +11,24 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
+from hakmem_lab.designs.contrasts import Contrasts, UntilDecided, many, many_texts
 from hakmem_lab.errors import nearest
-from hakmem_lab.judge import planning, two_arms
+from hakmem_lab.judge import planning
+from hakmem_lab.judge.statistics.plan import Plan
 from hakmem_lab.judge.statistics.verdict import Verdict
-from hakmem_lab.kinds.ab import check_blocks
-from hakmem_lab.kinds.compare import arms, fewer_and_fewer
-from hakmem_lab.kinds.latency import pool, verdict
-from hakmem_lab.kinds.latency.result import analyse, read_slow
+from hakmem_lab.kinds.latency import pool, result, verdict
+from hakmem_lab.kinds.latency.result import read_slow
 from hakmem_lab.kinds.latency.verdict import Asked, decide, whats
 from hakmem_lab.plan import schedule
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.plan.spec import BaselineSpec, Duration, Guardrail, Ratio, check_metric
-from hakmem_lab.run.conduct import Context, conduct, plan_detection
 from hakmem_lab.run.endings import Progress
 from hakmem_lab.run.runner import Runner
 from hakmem_lab.run.session import Session
 from hakmem_lab.run.workload import Workload
 from hakmem_lab.store.query import Blocks, events
 from hakmem_lab.system.launcher import Outcome
-
-__all__ = ["Spec", "analyse", "run"]
 
 
 def check_percentile(value: str) -> str:
@@ -121,28 +118,6 @@ class LatencySession(Session[Spec]):
         self.runner = HistogramRunner(self.workload, metric, watched)
 
 
-def measure(session: LatencySession) -> None:
-    """Run blocks of the baseline and of every arm without a verdict."""
-    session.check_fitness()
-    first, *others = list(session.arms)
-    note_rule(session)
-    plan_detection(
-        session, [first, *others], len(others), lambda blocks: columns(blocks, first, others, session.spec.metric)
-    )
-    header = session.file.header()
-    law = verdict.recorded(header, session.records())
-    asked = Asked(header["spec"], law, session.spec.alpha / len(others))
-
-    def settled(blocks: Blocks, name: str) -> Verdict | None:
-        pair = pool.Pair(pool.Pools(two_arms.shared(blocks, first, name), whats(asked.spec)), first, name)
-        if not asked.rule.may_settle(pair, asked.metric, asked.delta, asked.alpha):
-            return None
-        found = decide(asked, pair).verdict
-        return None if found is Verdict.INCONCLUSIVE else found
-
-    fewer_and_fewer(session, settled if law.often.share else None)
-
-
 def note_rule(session: LatencySession) -> None:
     """Decide by the trials which percentiles are judged after every block; report it if the primary one is not."""
     records, spec = session.records(), session.spec
@@ -158,15 +133,40 @@ def note_rule(session: LatencySession) -> None:
     session.event(planning.BY_BLOCK, text, percentiles=found, reserve=verdict.RESERVE)
 
 
-def columns(blocks: Blocks, first: str, others: Sequence[str], metric: str) -> list[list[float]]:
-    """For every arm that finished a block, the log-ratios of the percentiles of its blocks."""
-    pools = pool.Pools(blocks)
-    pairs = (pool.Pair(pools, first, name) for name in others)
-    return [pair.log_ratios(metric) for pair in pairs if pair.blocks]
+class Latency(Contrasts):
+    session = LatencySession
+
+    def least(self, spec: Spec, plan: Plan) -> int:
+        law, alpha = verdict.of_blocks(spec.max_blocks), spec.alpha / self.questions(spec)
+        return max(law.often.least_blocks(alpha), law.seldom.least_blocks(alpha))
+
+    @staticmethod
+    def columns(header: dict, blocks: Blocks) -> list[list[float]]:
+        """For every side that finished a block, the log-ratios of the percentiles of its blocks."""
+        first, *others = (arm["name"] for arm in header["arms"])
+        pools = pool.Pools(blocks)
+        pairs = (pool.Pair(pools, first, name) for name in others)
+        return [pair.log_ratios(header["spec"]["metric"]) for pair in pairs if pair.blocks]
+
+    def measure(self, session: LatencySession) -> None:
+        note_rule(session)
+        super().measure(session)
+
+    def rule(self, session: LatencySession, phase: str) -> UntilDecided:
+        header, (first, *others) = session.file.header(), list(session.arms)
+        law = verdict.recorded(header, session.records())
+        asked = Asked(header["spec"], law, session.spec.alpha / len(others))
+
+        def decided(blocks: Blocks, name: str) -> Verdict:
+            pair = pool.Pair(pool.Pools(blocks, whats(asked.spec)), first, name)
+            if not asked.rule.may_settle(pair, asked.metric, asked.delta, asked.alpha):
+                return Verdict.INCONCLUSIVE
+            return decide(asked, pair).verdict
+
+        return UntilDecided(session, [first, *others], decided)
+
+    def found(self, header: dict, records: list[dict]) -> dict:
+        return result.found(header, records)
 
 
-def run(spec: Spec, context: Context) -> dict:
-    """The result, which is also the run's last record. Raises LabError, Stopped or Interrupted."""
-    others, law = len(spec.allocators) - 1, verdict.of_blocks(spec.max_blocks)
-    blocks, _ = (check_blocks(spec, context.source, plan, others) for plan in (law.often, law.seldom))
-    return conduct(spec, context, arms(spec), blocks, measure, analyse, LatencySession)
+latency = Latency(Spec, many, many_texts)

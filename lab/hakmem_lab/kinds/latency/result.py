@@ -13,13 +13,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from hakmem_lab.judge import failing, planning, two_arms
+from hakmem_lab.judge import two_arms, verdicts
 from hakmem_lab.judge.analysis import arm_rows, base_result, comparison, measured, unfinished
-from hakmem_lab.judge.explain import explained
 from hakmem_lab.judge.statistics import further, verdict
 from hakmem_lab.judge.statistics.drift import warmup_end
 from hakmem_lab.judge.statistics.pooled import MEAN
-from hakmem_lab.kinds.ab import blocked
 from hakmem_lab.kinds.latency.pool import LEAST_REQUESTS_BEYOND, METRICS, PERCENTILES, PREFIXES, Pair, Pools, Requests
 from hakmem_lab.kinds.latency.verdict import BUILT_IN, Asked, decide, recorded
 from hakmem_lab.plan.metrics import Metric
@@ -157,8 +155,7 @@ def _unsteady(runs: Sequence[dict]) -> list[str]:
     return [f"most runs were not steady yet when recording began: the warm-up should be {longer}"]
 
 
-@explained
-def analyse(header: dict, records: list[dict]) -> dict:
+def found(header: dict, records: list[dict]) -> dict:
     """Percentiles of all requests of every arm. As soon as the run's rule allows, also each arm against the baseline:
     a verdict on the primary percentile, and intervals that hold for all arms at once."""
     spec, blocks, law = header["spec"], measured(records), recorded(header, records)
@@ -184,30 +181,16 @@ def analyse(header: dict, records: list[dict]) -> dict:
     asked = Asked(spec, law, spec["alpha"] / len(others))
     pairs = {name: pair for name in others if (pair := Pair(pools, first, name)).blocks}
     result["warnings"] += _warnings(rows, list(arms.values()), blocks, asked)
-    if len(blocks) < law.planned and not law.often.share:
-        return plain(result)
-    decisions = {name: decide(asked, pair) for name, pair in pairs.items()}
-    result["failed"] = {}
-    if len(others) > 1:
-        decisions, result["failed"] = failing.withheld_of(decisions, records, first, others, asked.alpha)
-        result |= failing.by_chance(records, first, decisions, asked.alpha)
-    still = {name: d for name, d in decisions.items() if name not in {*result["failed"], *failing.gone(records)}}
-    settled = all(decision.verdict is not verdict.Verdict.INCONCLUSIVE for decision in still.values())
-    result |= planning.ending(header, records, len(blocks), settled)
-    if not result["final"] and all(map(_unlimited, decisions.values())):
+    decisions: Mapping[str, verdict.Decision] = {name: decide(asked, pair) for name, pair in pairs.items()}
+    result, decisions = verdicts.without_failing(result, decisions, records, names, asked.alpha)
+    if len(blocks) < result["max_blocks"] and all(map(_unlimited, decisions.values())):
         return plain(result)
     result["comparisons"] = [
         two_arms.judged_row(decision, (first, name), spec["metric"]) for name, decision in decisions.items()
     ]
     result["comparisons"] += _secondary(header, asked, pairs, decisions)
-    result["guardrails"] = [
-        each.row() | {"arm": name} for name, decision in decisions.items() for each in decision.guardrails
-    ]
     del result["withheld"]
-    if len(others) == 1:
-        result["verdict"] = str(decisions[others[0]].verdict)
-        result = failing.withheld(result, records, first, others[0])
-    return plain(blocked(result, records))
+    return plain(verdicts.concluded(result, header, records, decisions, len(blocks)))
 
 
 def _unlimited(decision: verdict.Decision) -> bool:

@@ -169,8 +169,7 @@ def guardrails(asked: Asked, pair: Pair) -> tuple[Guardrail, ...]:
     for metric, limit in guardrails_of(asked.spec).items():
         if metric.name not in METRICS:
             d = log_ratios(pair.blocks, pair.control, pair.treatment, metric) or []
-            plan = asked.rule.often if asked.rule.often.share else None
-            found.append(verdict.guardrail(d, limit, asked.alpha, metric.name, plan))
+            found.append(verdict.guardrail(d, limit, asked.alpha, metric.name, asked.rule.often))
     return tuple(found)
 
 

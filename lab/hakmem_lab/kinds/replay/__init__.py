@@ -10,27 +10,24 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from hakmem_lab.designs.contrasts import Contrasts, many, many_texts
+from hakmem_lab.designs.engine import Rule
 from hakmem_lab.errors import LabError
-from hakmem_lab.judge import planning
 from hakmem_lab.judge.statistics.plan import Plan
-from hakmem_lab.kinds import compare
-from hakmem_lab.kinds.ab import check_blocks
-from hakmem_lab.kinds.replay.result import LIVE, analyse, chosen
+from hakmem_lab.kinds.replay.result import LIVE, chosen, replayed, with_replay
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.plan.project import find_program
 from hakmem_lab.plan.spec import CompareSpec, MetricName, Word
 from hakmem_lab.plan.stdin import check_file
-from hakmem_lab.run.conduct import Context, conduct
 from hakmem_lab.run.endings import Progress
 from hakmem_lab.run.runner import Runner
 from hakmem_lab.run.workload import TRIAL_SEED, Workload
 from hakmem_lab.store.query import Blocks
-from hakmem_lab.trace import replay, stacks
+from hakmem_lab.trace import replay as traced
+from hakmem_lab.trace import stacks
 from hakmem_lab.trace.contents import Contents, contents, words
 from hakmem_lab.trace.replay import ReplayBlocks, ReplayRunner
-
-__all__ = ["Spec", "analyse", "run"]
 
 MOST_NAMED = 20
 LIVE_METRICS = ("wall", "cpu", "rss")
@@ -68,19 +65,19 @@ class Spec(CompareSpec):
         touch, pace = str(values.get("touch", "recorded")), str(values["pace"])
         numbers = parse_numbers(values.get("processes"))
         numbers = numbers if isinstance(numbers, list) else []  # the field's own check rejects other values
-        return values | {"command": replay.command(trace, touch, pace, numbers, mean)}
+        return values | {"command": traced.command(trace, touch, pace, numbers, mean)}
 
 
 def live_workload(spec: Spec, found: Contents) -> Workload:
     """The recorded command. Raises LabError if it cannot be run."""
-    command, cwd = replay.texts(found.info.get("command")), words(found.info, "cwd") or None
+    command, cwd = traced.texts(found.info.get("command")), words(found.info, "cwd") or None
     if not command:
         raise LabError(f"--live: {spec.trace} does not say which command was recorded")
     if cwd is not None and not Path(cwd).is_dir():
         raise LabError(f"--live: the recorded command ran in {cwd}, which is not there")
     program = Path(cwd or "", command[0]) if "/" in command[0] else find_program(command[0], "--live")
     stdin = words(found.info, "stdin")
-    given = replay.environment(found) | spec.env
+    given = traced.environment(found) | spec.env
     return Workload([str(program), *command[1:]], given, cwd, spec.pin, spec.timeout,
                     stdin=check_file(stdin, "--live") if stdin else None)  # fmt: skip
 
@@ -128,35 +125,38 @@ class ReplaySession(ReplayBlocks):
         return f"replay of {self.trace}" if self.workload_on(arm) is self.workload else super().said_of(arm)
 
     def create(self, folder: Path, source: str, **more: object) -> None:
-        super().create(folder, source, recorded=replay.recorded(self.found), stacks=self.stacks, **more)
+        super().create(folder, source, recorded=traced.recorded(self.found), stacks=self.stacks, **more)
         if self.found.partial:
             self.warn("partial", f"the trace is incomplete, and replayed as far as it goes: {self.found.partial}")
 
 
-def arms(spec: Spec) -> list[Arm]:
-    """The arms, the baseline first; with live, then each of them again."""
-    own = compare.arms(spec)
-    return own + [replace(arm, name=arm.name + LIVE) for arm in own if spec.live]
+class Replay(Contrasts):
+    session = ReplaySession
+
+    def sides(self, spec: Spec) -> list[Arm]:
+        """The baseline first; with live, then each of them again."""
+        own = super().sides(spec)
+        return own + [replace(arm, name=arm.name + LIVE) for arm in own if spec.live]
+
+    def least(self, spec: Spec, plan: Plan) -> int:
+        least = super().least(spec, plan)
+        return max(plan.looks[-1], least) if spec.live or spec.by else least
+
+    def rule(self, session: ReplaySession, phase: str) -> Rule:
+        """All sides in every block, where live runs or stacks are asked for."""
+        if not session.spec.live and not session.spec.by:
+            return super().rule(session, phase)
+
+        def left(_: Blocks) -> list[str]:
+            pairs = ((name, {name + LIVE, name.removesuffix(LIVE)}) for name in session.arms)
+            return [name for name, both in pairs if not both & {*session.gone}]
+
+        return left
+
+    def found(self, header: dict, records: list[dict]) -> dict:
+        # A side that failed live has failed, even if its replays ended well.
+        own = [r | {"arm": r["arm"].removesuffix(LIVE)} if r["type"] == "run" and not r["ok"] else r for r in records]
+        return with_replay(super().found(replayed(header), own), header, records)
 
 
-def run(spec: Spec, context: Context) -> dict:
-    """The result, which is also the run's last record. Raises LabError, Stopped or Interrupted."""
-    most, soonest = check_blocks(spec, context.source, Plan((spec.max_blocks,)), len(spec.allocators) - 1)
-    blocks = most, most if spec.live or spec.by else soonest
-    return conduct(spec, context, arms(spec), blocks, measure, analyse, ReplaySession)
-
-
-def measure(session: ReplaySession) -> None:
-    """Run blocks of all arms; without live runs and stacks, only of the baseline and of arms without a verdict."""
-    session.check_fitness()
-    header = session.file.header()
-    if not header["spec"]["live"] and not header["spec"].get("by"):
-        compare.until_all_are_settled(session)
-        return
-
-    def wanted(_: Blocks) -> list[str]:
-        pairs = ((name, {name + LIVE, name.removesuffix(LIVE)}) for name in session.arms)
-        return [name for name, both in pairs if not both & {*session.gone}]
-
-    for _ in session.each_block("measure", wanted, planning.most_blocks(header, session.records())):
-        pass
+replay = Replay(Spec, many, many_texts)

@@ -13,11 +13,10 @@ from typing import Any
 
 from hakmem_lab.judge import findings, words
 from hakmem_lab.judge.analysis import measured
-from hakmem_lab.judge.explain import change_of, explained
+from hakmem_lab.judge.explain import change_of
 from hakmem_lab.judge.statistics import verdict
 from hakmem_lab.judge.statistics.paired import block_log_ratio, median_interval
 from hakmem_lab.judge.two_arms import shared
-from hakmem_lab.kinds import compare
 from hakmem_lab.kinds.replay import predict
 from hakmem_lab.kinds.replay.predict import Column, Quantity
 from hakmem_lab.plan.spec import CompareSpec
@@ -109,26 +108,21 @@ def replayed(header: dict) -> dict:
     return header | {"arms": [arm for arm in header["arms"] if not arm["name"].endswith(LIVE)]}
 
 
-@explained
-def analyse(header: dict, records: list[dict]) -> dict:
+def with_replay(result: dict, header: dict, records: list[dict]) -> dict:
     """The result of a comparison, with `replay`: the trace, and predictions beside the live program's figures."""
-    own = replayed(header)
-    # An arm that failed live has failed, even if its replays ended well.
-    failed = [r | {"arm": r["arm"].removesuffix(LIVE)} if r["type"] == "run" and not r["ok"] else r for r in records]
-    result = compare.analyse(own, failed)
-    blocks = measured(records)
-    if blocks:
-        result["replay"] = _replay(header, own, blocks)
-        result["warnings"] += result["replay"]["refused"]
-        if header.get("stacks"):
-            found = by_stack(header, [arm["name"] for arm in own["arms"]], blocks)
-            result["replay"]["stacks"] = found
-            if not found["rows"]:
-                number = found["process"]
-                result["warnings"].append(f"by stack: process {number} was not replayed; name it: --processes {number}")
-        result["warnings"] += refusals(blocks, [arm["name"] for arm in own["arms"]])
-        result = one_verdict(result)
-    return result
+    blocks, names = measured(records), [arm["name"] for arm in replayed(header)["arms"]]
+    if not blocks:
+        return result
+    result["replay"] = _replay(header, replayed(header), blocks)
+    result["warnings"] += result["replay"]["refused"]
+    if header.get("stacks"):
+        found = by_stack(header, names, blocks)
+        result["replay"]["stacks"] = found
+        if not found["rows"]:
+            number = found["process"]
+            result["warnings"].append(f"by stack: process {number} was not replayed; name it: --processes {number}")
+    result["warnings"] += refusals(blocks, names)
+    return one_verdict(result)
 
 
 def one_verdict(result: dict) -> dict:

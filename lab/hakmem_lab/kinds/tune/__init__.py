@@ -1,8 +1,4 @@
-"""`hak tune`: search allocators and their options for the best arm, then confirm it on fresh runs against the default.
-
-The search only chooses. The verdict on the winner rests on blocks that had no part in choosing it. It follows the rule
-of an A/B at the spec's alpha, so more candidates do not make a false win more likely.
-"""
+"""`hak tune`: search allocators and their options for the best arm, then confirm it on fresh runs."""
 
 import math
 import os
@@ -11,30 +7,29 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from hakmem_lab.designs.candidates import CONFIRM, SELECT, Candidates
 from hakmem_lab.errors import LabError, Stopped
 from hakmem_lab.judge import planning, words
-from hakmem_lab.judge.statistics.plan import Plan, planned_looks
-from hakmem_lab.kinds.ab import check_blocks, of_pair, run_until_settled
+from hakmem_lab.judge.statistics.plan import Plan
 from hakmem_lab.kinds.tune import result, search
 from hakmem_lab.kinds.tune import spec as spaces
-from hakmem_lab.kinds.tune.result import analyse
 from hakmem_lab.kinds.tune.spec import DEFAULT, Spec, with_readings
 from hakmem_lab.plan import peers
-from hakmem_lab.plan.arms import Arm, parse_arm
+from hakmem_lab.plan.arms import Arm
 from hakmem_lab.run import preflight
-from hakmem_lab.run.conduct import Context, conduct
+from hakmem_lab.run.conduct import Context
 from hakmem_lab.run.endings import Progress, duration
 from hakmem_lab.run.runner import Runner
 from hakmem_lab.run.session import ArmFailed, Session
-from hakmem_lab.store.query import events
-from hakmem_lab.store.runs import RunFile
 
-__all__ = ["Spec", "analyse", "run"]
 PAIR = 4  # number of runs in a block of the confirmation
 
 
 class TuneSession(Session[Spec]):
-    """left_out: candidate or allocator -> why it does not take part; notes: lines about the space that is searched."""
+    """Chooses among candidates within its budget. left_out: candidate or allocator -> why it does not take part; notes:
+    lines about the space that is searched."""
+
+    loses_sides, confirms = False, True
 
     def __init__(self, spec: Spec, arms: Sequence[Arm], progress: Progress):
         super().__init__(spec, arms, progress)
@@ -163,18 +158,11 @@ class TuneSession(Session[Spec]):
             del self.arms[name]
         self.planned = blocks
 
-    def resume(self, file: RunFile, header: dict) -> None:
-        """Raises LabError where the program or a library has changed since the run began."""
-        super().resume(file, header)
-        for asked in events(self.records(), result.ASKED):
-            self.arms |= {arm["name"]: parse_arm(arm["text"], arm["name"], "allocators") for arm in asked["arms"]}
-        self.watch(list(self.arms.values()))
-
     def rung(self, names: Sequence[str], until: int) -> None:
         """Runs blocks of the default and these candidates until there are `until` of them. A candidate that fails takes
         no further part. Raises Stopped where the default fails."""
         try:
-            for blocks in self.each_block(result.SELECT, lambda _: [DEFAULT, *names], until):
+            for blocks in self.each_block(SELECT, lambda _: [DEFAULT, *names], until):
                 if blocks and time.monotonic() > self.chosen_by:
                     text = f"half of the budget was over after {len(blocks)} blocks: the choice is made by these"
                     self.tell(result.OVER, text)
@@ -194,43 +182,46 @@ def _refusal(check: Callable[[Arm, Any], None], arm: Arm, about: object) -> str 
     return None
 
 
-def run(spec: Spec, context: Context) -> dict:
-    blocks = check_blocks(spec, context.source, Plan(tuple(planned_looks(spec.max_blocks, spec.looks))))
-    space = spaces.space_of(spec)
-    texts = spaces.candidates(spec, space)
-    if context.resume:
-        texts = result.candidates_of(context.resume.header())
+class Tune(Candidates):
+    Spec = spaces.Spec
 
-    def session(spec: Spec, arms: list[Arm], progress: Progress) -> TuneSession:
-        made = TuneSession(spec, arms, progress)
-        made.left_out, made.notes = dict(space.left_out), list(space.notes)
-        return made
+    def sides(self, spec: spaces.Spec) -> list[Arm]:
+        return spaces.arms(spec, spaces.candidates(spec, spaces.space_of(spec)))
 
-    return conduct(spec, context, spaces.arms(spec, texts), blocks, measure, analyse, session)
+    def run(self, spec: spaces.Spec, context: Context) -> dict:
+        space = spaces.space_of(spec)
+        texts = result.candidates_of(context.resume.header()) if context.resume else spaces.candidates(spec, space)
+
+        def session(spec: spaces.Spec, arms: Sequence[Arm], progress: Progress) -> TuneSession:
+            made = TuneSession(spec, arms, progress)
+            made.left_out, made.notes = dict(space.left_out), list(space.notes)
+            return made
+
+        return self.conducted(spec, context, spaces.arms(spec, texts), session)
+
+    def choose(self, session: TuneSession) -> None:
+        """Runs rungs until one candidate remains. Raises Stopped where all have failed."""
+        while (state := result.state_of(session.file.header(), session.records())).chosen is None:
+            if not state.alive:
+                raise Stopped(f"every candidate failed in run {session.file.id}: hak runs show {session.file.id}")
+            session.rung(state.alive, state.until)
+
+    def chosen(self, header: dict, records: list[dict]) -> str:
+        chosen = result.state_of(header, records).chosen
+        assert chosen is not None, "the choice is over"
+        return chosen
+
+    def follow(self, session: TuneSession, phase: str = CONFIRM) -> None:
+        try:
+            super().follow(session, phase)
+        except ArmFailed as failed:
+            if failed.arm != DEFAULT:
+                text = f"{failed.arm} failed in block {failed.index} of its confirmation: {failed.why}"
+                session.event(result.BROKE, text, arm=failed.arm)
+            raise
+
+    def found(self, header: dict, records: list[dict]) -> dict:
+        return result.found(self, header, records)
 
 
-def measure(session: TuneSession) -> None:
-    """Runs the rungs of the choice, then ABBA blocks of the default and the chosen candidate until there is a
-    verdict."""
-    session.check_fitness()
-    chosen = choose(session)
-    session.progress.say(f"chosen for confirmation: {chosen}")
-    pair, header = (DEFAULT, chosen), result.whole_header(session.file.header(), session.records())
-    try:
-        run_until_settled(session, result.CONFIRM, pair, of_pair(header, pair))
-    except ArmFailed as failed:
-        if failed.arm == chosen:
-            text = f"{chosen} failed in block {failed.index} of its confirmation: {failed.why}"
-            session.event(result.BROKE, text, arm=chosen)
-        raise
-
-
-def choose(session: TuneSession) -> str:
-    """The candidate that remains. Raises Stopped where all have failed."""
-    while True:
-        state = result.state_of(session.file.header(), session.records())
-        if state.chosen is not None:
-            return state.chosen
-        if not state.alive:
-            raise Stopped(f"every candidate failed in run {session.file.id}: hak runs show {session.file.id}")
-        session.rung(state.alive, state.until)
+tune = Tune()

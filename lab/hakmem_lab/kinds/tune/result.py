@@ -3,13 +3,12 @@
 import shlex
 from collections.abc import Mapping, Sequence
 
-from hakmem_lab.judge import failing, two_arms, words
+from hakmem_lab.designs.candidates import CONFIRM, SELECT, Candidates
+from hakmem_lab.judge import two_arms, words
 from hakmem_lab.judge.analysis import base_result, metric_of
-from hakmem_lab.judge.explain import explained
 from hakmem_lab.judge.statistics import paired
 from hakmem_lab.judge.statistics.paired import as_log, as_ratio
 from hakmem_lab.judge.two_arms import shared
-from hakmem_lab.kinds.ab import blocked, confirmation
 from hakmem_lab.kinds.tune import search
 from hakmem_lab.kinds.tune.spec import DEFAULT
 from hakmem_lab.plan import project
@@ -17,9 +16,8 @@ from hakmem_lab.plan.spec import guardrails_of
 from hakmem_lab.store.query import Blocks, events, finished_blocks
 
 # Names of the events in a run's file.
-LEFT_OUT, GONE, NOTE, ASKED = "left-out", "gone", "note", "asked"
+LEFT_OUT, GONE, NOTE = "left-out", "gone", "note"
 BROUGHT, BROKE, OVER = "brought", "broke", "over"
-SELECT, CONFIRM = "select", "confirm"
 _ESCAPED = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r", "%": "%%"}
 UNLOADED = ("default", "glibc")  # allocators that need no preload
 
@@ -75,45 +73,30 @@ def candidates_of(header: dict) -> list[str]:
     return [arm["name"] for arm in header["arms"] if arm["name"] != DEFAULT]
 
 
-def whole_header(header: dict, records: Sequence[dict]) -> dict:
-    """The header, including the arms that a sampler of an earlier version asked for later."""
-    return header | {"arms": [*header["arms"], *(arm for event in events(records, ASKED) for arm in event["arms"])]}
-
-
 def state_of(header: dict, records: Sequence[dict]) -> search.Course:
-    """Progress of the choice; header: as stored."""
+    """Progress of the choice."""
     gone = {event["arm"]: event["block"] for event in events(records, GONE)}
-    asked = ([arm["name"] for arm in event["arms"]] for event in events(records, ASKED))
-    groups = [group for group in (candidates_of(header), *asked) if group]
     first, over = header["spec"]["select-blocks"], bool(events(records, OVER))
-    return search.course(groups, finished_blocks(records, SELECT), aim_of(header), first, gone, over)
+    return search.course(candidates_of(header), finished_blocks(records, SELECT), aim_of(header), first, gone, over)
 
 
-@explained
-def analyse(header: dict, records: list[dict]) -> dict:
+def found(design: Candidates, header: dict, records: list[dict]) -> dict:
     """The verdict of the confirmation, the course of the choice for information, and the advice for the service."""
     blocks, state = finished_blocks(records, SELECT), state_of(header, records)
-    header = whole_header(header, records)
     result = base_result(header, records, blocks) | {"comparisons": [], "looks": []}
-    confirming = finished_blocks(records, CONFIRM)
-    result |= {"blocks": len(confirming), "tune": _course(header, records, state)}
+    result |= {"blocks": len(finished_blocks(records, CONFIRM)), "tune": _course(header, records, state)}
     result["warnings"] = [text for text in result["warnings"] if text not in result["tune"]["left_out"]]
     if state.chosen is None:
         left = f"{len(blocks)} blocks, {len(state.alive)} candidates are left"
-        result["withheld"] = f"The choice is not finished: {left}"
-        return result
-    chosen = state.chosen
+        return result | {"withheld": f"The choice is not finished: {left}"}
+    chosen, broke = state.chosen, events(records, BROKE)
     result["selection"] = {"chosen": chosen, "candidates": _rows(header, blocks, chosen), "confirmation": None}
     result["tune"]["runner_up"] = runner_up = _runner_up(header, blocks, state)
-    parts = confirmation(header, records, (DEFAULT, chosen), confirming)
-    if runner_up and (not parts or parts["verdict"] != "GO"):
+    result = design.confirmed(result, header, records, chosen)
+    if runner_up and result["verdict"] != "GO":
         result["tune"]["notes"].append(_told(runner_up))
-    broke = events(records, BROKE)
-    if not parts:
-        result["withheld"] = broke[-1]["text"] if broke else f"{chosen} was chosen; its confirmation is not finished"
-        return result
-    result = blocked(failing.withheld(result | parts, records, DEFAULT, chosen), records)
-    result["selection"]["confirmation"] = result["comparisons"][0]
+    if not result["comparisons"]:
+        return result | ({"withheld": broke[-1]["text"]} if broke else {})
     result["tune"]["broke"] = broke[-1]["text"] if broke else ""
     return _concluded(header, result, chosen, bool(events(records, BROUGHT)))
 

@@ -42,21 +42,16 @@ class Rung:
 
 @dataclass(frozen=True)
 class Course:
-    """Progress of the choice. alive: the candidates in the next block. until: number of blocks at the end of this rung,
-    or of this group's part of it. open: further candidates compete."""
+    """Progress of the choice. alive: the candidates in the next block; until: number of blocks at the end of this
+    rung."""
 
     alive: tuple[str, ...]
     until: int
     rungs: tuple[Rung, ...]
-    open: bool = False
-
-    @property
-    def done(self) -> bool:
-        return not self.open and len(self.alive) <= 1
 
     @property
     def chosen(self) -> str | None:
-        return self.alive[0] if self.done and self.alive else None
+        return self.alive[0] if len(self.alive) == 1 else None
 
 
 @dataclass(frozen=True)
@@ -91,29 +86,17 @@ def ranked(names: Sequence[str], blocks: Blocks, aim: Aim, keep: int) -> tuple[s
 
 
 def course(
-    groups: Sequence[Sequence[str]],
-    blocks: Blocks,
-    aim: Aim,
-    first: int,
-    gone: Mapping[str, int],
-    over: bool = False,
+    names: Sequence[str], blocks: Blocks, aim: Aim, first: int, gone: Mapping[str, int], over: bool = False
 ) -> Course:
-    """The progress, from the candidates, the blocks so far and the length of the first rung. groups: the candidates;
-    the groups run the first rung one after the other. gone: failed candidate -> block in which it failed. over: there
-    is no time for further blocks, so these decide.
-    """
+    """The progress, from the candidates, the blocks so far and the length of the first rung. gone: failed candidate ->
+    block in which it failed. over: there is no time for further blocks, so these decide."""
 
     def present(names: Sequence[str], until: int) -> tuple[str, ...]:
         return tuple(name for name in names if gone.get(name, math.inf) >= min(until, len(blocks) + 1))
 
-    everyone = [name for group in groups for name in group]
-    first_rung = () if over else groups
-    if len(everyone) == 1:
-        return Course(present(everyone, 1), 0, ())
-    for index, group in enumerate(first_rung, start=1):
-        if len(blocks) < index * first:
-            return Course(present(group, index * first), index * first, (), open=True)
-    alive, until, length, rungs = tuple(everyone), first * len(groups), first, list[Rung]()
+    if len(names) == 1:
+        return Course(present(names, 1), 0, ())
+    alive, until, length, rungs = tuple(names), first, first, list[Rung]()
     while True:
         alive = present(alive, until)
         if over and len(alive) > 1 and len(blocks) < until:

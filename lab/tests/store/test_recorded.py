@@ -1,0 +1,44 @@
+"""Runs that an earlier version stored: they are read, judged and shown as then. `tests/data/records` holds one or two
+of each kind that measures in blocks, each with its result."""
+
+import math
+from pathlib import Path
+
+import pytest
+
+from hakmem_lab import kinds
+from hakmem_lab.store.runs import RunFile, plain
+
+RECORDED = sorted((Path(__file__).parents[1] / "data" / "records").glob("*.jsonl.gz"))
+WORDS = {"headline", "answer", "reasons", "caveats", "warnings", "withheld", "so_far", "by_chance", "advice", "type"}
+
+
+def differences(stored: object, now: object, place: str = "") -> list[str]:
+    """Where a stored value is missing or another one now. Further keys and rows may be there; sentences may differ."""
+    if isinstance(stored, dict) and isinstance(now, dict):
+        own = {key: value for key, value in stored.items() if key not in WORDS}
+        return [text for key, value in own.items() for text in differences(value, now.get(key), f"{place}.{key}")]
+    if isinstance(stored, list) and isinstance(now, list) and len(stored) <= len(now):
+        return [t for i, pair in enumerate(zip(stored, now, strict=False)) for t in differences(*pair, f"{place}[{i}]")]
+    if isinstance(stored, float) and isinstance(now, float) and math.isclose(stored, now, rel_tol=1e-9, abs_tol=1e-12):
+        return []
+    return [] if stored == now else [f"{place}: {stored!r} is {now!r} now"]
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.name.partition(".")[0])
+def test_the_records_give_the_stored_result(path):
+    file = RunFile(path)
+    assert differences(file.result(), plain(kinds.analyse(file))) == []
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.name.partition(".")[0])
+def test_it_is_shown(path, here):
+    shown = here("show", path, "--json", "-")
+    assert shown.status == 0, shown.err
+    assert shown.result()["verdict"] == RunFile(path).result()["verdict"]
+
+
+def test_there_is_a_run_of_every_kind_with_blocks():
+    assert {path.name.partition(".")[0].partition("-")[0] for path in RECORDED} >= {
+        "aa", "ab", "compare", "latency", "matrix", "replay", "suite", "sweep", "tune",
+    }  # fmt: skip
