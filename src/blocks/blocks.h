@@ -4,11 +4,11 @@
  * descriptor of its first chunk, in which no second huge block begins. Layers below: slab, arena, pagemap, types. */
 #pragma once
 
-#include "base/base.h"
 #include "edges.h"
 #include "freed.h"
 #include "gap.h"
 #include "mixed.h"
+#include "pages/pages.h"
 #include "seal.h"
 #include "slab.h"
 

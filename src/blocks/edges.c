@@ -5,9 +5,7 @@
 
 #include "blocks.h"
 #include "mixed.h"
-#include "pages/pages.h"
 #include "slab.h"
-#include "system/system.h"
 
 enum { LOOKED_AT = 64 };
 

@@ -2,7 +2,6 @@
 #include "freed.h"
 
 #include "slab.h"
-#include "system/system.h"
 
 void hak_freed_start(void) {
   if (atomic_load_explicit(&hak_key, memory_order_relaxed) == 0) { /* several threads may do this at once */

@@ -3,10 +3,8 @@
  * Data: one switch. Layers below: types, seal, lock. */
 #pragma once
 
-#include "base/base.h"
 #include "pages/pages.h"
 #include "seal.h"
-#include "system/system.h"
 
 /* Start-up: make the key of free blocks. Threads may call it repeatedly; the first call decides. */
 void hak_freed_start(void);

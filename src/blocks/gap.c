@@ -3,7 +3,6 @@
 
 #include "pages/pages.h"
 #include "seal.h"
-#include "system/system.h"
 
 enum {
   MAPPINGS_DEFAULT = 65530, /* the kernel's, where the limit cannot be read */

@@ -1,9 +1,6 @@
 /* Blocks above 1 MiB: allocate, free, resize. The slow paths stand above; arena.c stands below. */
 #include "blocks.h"
 
-#include "pages/pages.h"
-#include "system/system.h"
-
 /* Each moved block is a mapping of its own, and a process may have some 65,000 mappings. Beyond this many, realloc
  * copies instead, except blocks so large that there cannot be many. */
 enum { MOVED_MAX = 4096, MOVED_ALWAYS = 64 << 20 };

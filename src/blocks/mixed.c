@@ -2,7 +2,6 @@
 #include "mixed.h"
 
 #include "pages/pages.h"
-#include "system/system.h"
 
 enum {
   PAGE_BYTES = 1 << HAK_PAGE_SHIFT,

@@ -9,7 +9,6 @@
  * alone: when all blocks of a page are back, the whole page is empty. */
 #pragma once
 
-#include "base/base.h"
 #include "system/system.h"
 
 /* The page that a thread fills. All zeros: none. */

@@ -1,7 +1,6 @@
 /* Blocks of 48 KiB to 1 MiB: one run of slices each. cache.c stands above; arena.c stands below. */
 #include "blocks.h"
 
-#include "pages/pages.h"
 #include "slab.h"
 
 static size_t slices_of(uint32_t cls) {

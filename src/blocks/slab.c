@@ -4,8 +4,6 @@
 #include "freed.h"
 #include "gap.h"
 #include "mixed.h"
-#include "pages/pages.h"
-#include "system/system.h"
 
 #include <string.h>
 

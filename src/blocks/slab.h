@@ -12,7 +12,6 @@
  * docs/invariants.md shows why a thread may release an empty slab. */
 #pragma once
 
-#include "base/base.h"
 #include "seal.h"
 #include "system/system.h"
 

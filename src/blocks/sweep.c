@@ -3,8 +3,6 @@
 
 #include "freed.h"
 #include "mixed.h"
-#include "pages/pages.h"
-#include "system/system.h"
 
 /* Slabs of one step. A sweep of fewer slabs is not worth its calls. Nor is one of a smaller part of the memory in use
  * than the part that makes a slab sparse. */

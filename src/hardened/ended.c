@@ -1,10 +1,6 @@
 /* Free blocks of the hardened profile that ended threads left. quarantine.c stands above, slab.c below. */
 #include "ended.h"
 
-#include "blocks/blocks.h"
-#include "pages/pages.h"
-#include "system/system.h"
-
 hak_lock_t hak_ended_lock = HAK_LOCK_INIT;
 /* Blocks of ended threads, by kind: the oldest come first. */
 static struct {

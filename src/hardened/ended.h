@@ -4,7 +4,6 @@
 #pragma once
 
 #include "blocks/blocks.h"
-#include "system/system.h"
 
 /* Blocks that a thread left, at the start of the array of a magazine. */
 typedef struct hak_left {

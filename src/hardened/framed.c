@@ -2,8 +2,6 @@
 #include "framed.h"
 
 #include "blocks/blocks.h"
-#include "pages/pages.h"
-#include "system/system.h"
 
 #include <errno.h>
 #include <string.h>

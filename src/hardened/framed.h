@@ -12,7 +12,6 @@
  */
 #pragma once
 
-#include "base/base.h"
 #include "hardened/framed_waiting.h"
 
 /* A run that has a block, live or waiting. */

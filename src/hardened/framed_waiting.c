@@ -2,7 +2,6 @@
 #include "framed_waiting.h"
 
 #include "blocks/blocks.h"
-#include "system/system.h"
 
 enum {
   WAITING_BYTES = 512 << 10, /* of each class, in order; as many more are ready */

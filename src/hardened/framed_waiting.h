@@ -2,7 +2,6 @@
  * itself tells its run. Data: the blocks of each class; lock: hak_framed_lock. Layers below: seal, chance. */
 #pragma once
 
-#include "base/base.h"
 #include "system/system.h"
 
 /* Let a run of the class wait. Returns the block that has no place any more; NULL: there is none. */

@@ -1,13 +1,9 @@
 /* The paths of the hardened profile. slow.c, resize.c and api.c stand above; quarantine.c and mapped.c below. */
 #include "hardened.h"
 
-#include "blocks/blocks.h"
 #include "framed.h"
-#include "malloc/malloc.h"
 #include "mapped.h"
-#include "pages/pages.h"
 #include "quarantine.h"
-#include "system/system.h"
 
 #include <errno.h>
 #include <string.h>

@@ -3,12 +3,11 @@
  * Data: none. Layers below: mapped, quarantine, heap. */
 #pragma once
 
-#include "blocks/blocks.h"
 #include "framed.h"
 #include "framed_waiting.h"
+#include "malloc/malloc.h"
 #include "mapped.h"
 #include "quarantine.h"
-#include "threads/threads.h"
 
 /* Start-up: put the profile in force, if the options say so. Blocks that were handed out before have no seals. */
 void hak_hardened_start(void);

@@ -4,10 +4,7 @@
 
 #include "hakmem.h"
 
-#include "base/base.h"
-#include "blocks/blocks.h"
 #include "framed.h"
-#include "malloc/malloc.h"
 #include "mapped.h"
 #include "quarantine.h"
 

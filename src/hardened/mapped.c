@@ -2,8 +2,6 @@
 #include "mapped.h"
 
 #include "blocks/blocks.h"
-#include "pages/pages.h"
-#include "system/system.h"
 
 #include <string.h>
 

@@ -2,11 +2,6 @@
  * ended.c below. */
 #include "quarantine.h"
 
-#include "blocks/blocks.h"
-#include "pages/pages.h"
-#include "system/system.h"
-#include "threads/threads.h"
-
 #include <errno.h>
 
 enum {

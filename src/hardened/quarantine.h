@@ -7,7 +7,6 @@
  *             └── the thread ends ────┴─> arrays of ended threads (in order) ──> slabs */
 #pragma once
 
-#include "blocks/blocks.h"
 #include "ended.h"
 #include "threads/threads.h"
 

@@ -2,8 +2,6 @@
  * is a magazine that the thread fills from its bin. */
 #include "sample.h"
 
-#include "blocks/blocks.h"
-#include "pages/pages.h"
 #include "profile.h"
 #include "records.h"
 

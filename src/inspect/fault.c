@@ -4,7 +4,6 @@
 
 #include "modules.h"
 #include "pages.h"
-#include "system/system.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -5,7 +5,6 @@
 #include "modules.h"
 #include "pages.h"
 #include "pages/pages.h"
-#include "system/system.h"
 #include "unwind.h"
 
 #include <string.h>

@@ -3,7 +3,6 @@
 
 #include "file.h"
 #include "pages/pages.h"
-#include "system/system.h"
 
 #include <string.h>
 

@@ -2,7 +2,6 @@
 #include "images.h"
 
 #include "file.h"
-#include "system/system.h"
 
 #include <elf.h>
 #include <string.h>

@@ -1,14 +1,10 @@
 /* The table that lets another process read this heap: names, offsets, addresses. */
 #include "layout.h"
 
-#include "blocks/blocks.h"
 #include "hakmem.h"
 #include "images.h"
-#include "pages/pages.h"
 #include "sample.h"
 #include "sites.h"
-#include "system/system.h"
-#include "threads/threads.h"
 
 #define ROW(text, number) \
   { text, (uintptr_t)(number) }

@@ -1,5 +1,4 @@
 /* The statistics as OpenMetrics, with the metric names of other allocators. */
-#include "base/base.h"
 #include "hakmem.h"
 #include "stats.h"
 

@@ -2,7 +2,6 @@
 #include "modules.h"
 
 #include "file.h"
-#include "system/system.h"
 
 #include <string.h>
 #include <sys/auxv.h>

@@ -5,7 +5,6 @@
 #include "images.h"
 #include "modules.h"
 #include "sites.h"
-#include "system/system.h"
 
 #include <errno.h>
 #include <string.h>

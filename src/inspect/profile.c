@@ -8,7 +8,6 @@
 #include "pprof.h"
 #include "sample.h"
 #include "sites.h"
-#include "system/system.h"
 #include "unwind.h"
 
 #include <errno.h>

@@ -2,8 +2,6 @@
 #include "records.h"
 
 #include "blocks/blocks.h"
-#include "pages/pages.h"
-#include "system/system.h"
 
 enum { BUCKETS_MIN = 256, BUCKETS_MAX = 1 << 22, GROWTH = 4 };
 

@@ -3,7 +3,6 @@
  * Layers below: meta, pagemap. */
 #pragma once
 
-#include "base/base.h"
 #include "system/system.h"
 
 struct hak_site;      /* a site of the profile */

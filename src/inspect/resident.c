@@ -1,12 +1,9 @@
 /* The resident memory of the heap, and the call sites that keep it resident. profile.c calls it. */
 #include "resident.h"
 
-#include "pages/pages.h"
 #include "sample.h"
 #include "sites.h"
 #include "stats.h"
-#include "system/system.h"
-#include "threads/threads.h"
 
 #include <string.h>
 

@@ -1,16 +1,12 @@
 /* The choice of samples: countdowns, rates, counted batches. slow.c calls it through hook.h. */
 #include "sample.h"
 
-#include "blocks/blocks.h"
 #include "guard.h"
 #include "images.h"
-#include "pages/pages.h"
 #include "probes.h"
 #include "records.h"
 #include "sampling_math.h"
 #include "sites.h"
-#include "system/system.h"
-#include "threads/threads.h"
 #include "unwind.h"
 
 _Atomic uint64_t hak_sample_request HAK_START_DATA;

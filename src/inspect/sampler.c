@@ -1,10 +1,8 @@
 /* The sampler as the heap sees it (hook.h): look-up, free and resize of sampled blocks, and the table. */
-#include "base/base.h"
 #include "guard.h"
 #include "images.h"
 #include "layout.h"
 #include "modules.h"
-#include "pages/pages.h"
 #include "probes.h"
 #include "profile.h"
 #include "records.h"

@@ -1,8 +1,6 @@
 /* The call sites of sampled blocks, with their allocated and live bytes. */
 #include "sites.h"
 
-#include "system/system.h"
-
 enum {
   PIECE_BYTES = 16 << 10, /* unit of the table's memory */
   SITE_BYTES_MOST = sizeof(hak_site_t) + HAK_SITE_FRAMES_MAX * sizeof(uint32_t),

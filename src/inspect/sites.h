@@ -7,7 +7,6 @@
  * Invariant: allocated >= in use, for each site, while no sample is being counted. */
 #pragma once
 
-#include "base/base.h"
 #include "system/system.h"
 
 enum {

@@ -1,12 +1,9 @@
 /* Statistics of the heap as numbers, text and JSON. The API and the report at exit call it. */
 #include "stats.h"
 
-#include "blocks/blocks.h"
 #include "hakmem.h"
 #include "hardened/hardened.h"
 #include "records.h"
-#include "system/system.h"
-#include "threads/threads.h"
 
 #include <errno.h>
 #include <string.h>

@@ -3,8 +3,6 @@
  * it. Layers below: heap, slab, huge, arena, options, text, os. */
 #pragma once
 
-#include "pages/pages.h"
-#include "system/system.h"
 #include "threads/threads.h"
 
 /* Number of blocks of each class, by place. */

@@ -3,7 +3,6 @@
 
 #include "malloc/malloc.h"
 #include "modules.h"
-#include "system/system.h"
 
 #include <dlfcn.h>
 #include <errno.h>

@@ -2,14 +2,9 @@
  * C++ operators (operators.c) are built on them. */
 #include "hakmem.h"
 
-#include "base/base.h"
-#include "blocks/blocks.h"
 #include "fast.h"
 #include "foreign.h"
-#include "pages/pages.h"
 #include "sampling.h"
-#include "system/system.h"
-#include "threads/threads.h"
 
 #include <errno.h>
 #include <string.h>

@@ -3,7 +3,6 @@
  * heap. */
 #pragma once
 
-#include "pages/pages.h"
 #include "threads/threads.h"
 
 HAK_COLD void *hak_alloc_slow(size_t bytes);

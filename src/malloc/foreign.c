@@ -1,12 +1,10 @@
 /* Passes blocks of libc's own heap, or of a second copy of this library, to their owner. The slow paths call it. */
 #include "foreign.h"
 
-#include "base/base.h"
 #include "hakmem.h"
 #include "libc_chunk.h"
 #include "pages/pages.h"
 #include "symbols.h"
-#include "system/system.h"
 #include "zero_size.h"
 
 #include <dlfcn.h>

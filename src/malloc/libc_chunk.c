@@ -5,7 +5,6 @@
  */
 #include "libc_chunk.h"
 
-#include "base/base.h"
 #include "system/system.h"
 
 #ifdef __GLIBC__

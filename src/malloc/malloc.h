@@ -6,3 +6,4 @@
 #include "foreign.h"
 #include "page_attributes.h"
 #include "sampling.h"
+#include "threads/threads.h"

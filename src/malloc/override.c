@@ -2,9 +2,7 @@
 #include "hakmem.h"
 
 #include "fast.h"
-#include "pages/pages.h"
 #include "process.h"
-#include "system/system.h"
 
 #include <dlfcn.h>
 #include <errno.h>

@@ -2,9 +2,6 @@
  * path of free calls this; protection.c marks the pages. */
 #include "page_attributes.h"
 
-#include "base/base.h"
-#include "blocks/blocks.h"
-#include "pages/pages.h"
 #include "threads/threads.h"
 
 _Atomic uint32_t hak_page_attributes_ways;

@@ -1,9 +1,5 @@
 /* What the system layer needs of the heap: see hook.h. Most of this file writes the place of an address for the message
  * of a misuse: block, slab, class and offset. */
-#include "base/base.h"
-#include "blocks/blocks.h"
-#include "pages/pages.h"
-#include "system/system.h"
 #include "threads/threads.h"
 
 #include <sys/mman.h>

@@ -1,11 +1,7 @@
 /* The process from start through forks to exit. */
 #include "process.h"
 
-#include "base/base.h"
-#include "blocks/blocks.h"
 #include "foreign.h"
-#include "pages/pages.h"
-#include "system/system.h"
 #include "threads/threads.h"
 
 #include <dlfcn.h>

@@ -3,7 +3,6 @@
  * name, since other libraries may intercept it too. The heap's own calls also pass here. */
 #include "hakmem.h"
 #include "page_attributes.h"
-#include "system/system.h"
 
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,12 +1,9 @@
 /* realloc, and the usable size of blocks. */
 #include "hakmem.h"
 
-#include "base/base.h"
-#include "blocks/blocks.h"
 #include "fast.h"
 #include "foreign.h"
 #include "page_attributes.h"
-#include "pages/pages.h"
 #include "sampling.h"
 #include "zero_size.h"
 

@@ -1,20 +1,13 @@
 /* The slow paths: requests and frees that the two paths of fast.h do not serve. */
 #include "hakmem.h"
 
-#include "base/base.h"
-#include "blocks/blocks.h"
 #include "fast.h"
 #include "foreign.h"
 #include "page_attributes.h"
-#include "pages/pages.h"
 #include "sampling.h"
-#include "threads/threads.h"
 #include "zero_size.h"
 
 #include <errno.h>
-
-/* Refills and overflows between two adoptions of an orphan by a thread. The number is large, so that a child that only
- * calls exec does not pay for its parent's caches. */
 
 /* No function calls process.c. This reference makes the linker take it from libhakmem.a: the linker takes only files
  * that are referenced. */

@@ -1,7 +1,6 @@
 /* Addresses for blocks of no bytes, in a range without access. The slow paths of malloc and free call it. */
 #include "zero_size.h"
 
-#include "system/system.h"
 #include "threads/threads.h"
 
 enum {

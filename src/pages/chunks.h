@@ -3,7 +3,6 @@
  * Data: hak_placement and the chunks; lock: the arena's. Layers below: retain, mask, pagemap, meta. */
 #pragma once
 
-#include "base/base.h"
 #include "pagemap.h"
 #include "retain.h"
 

@@ -1,6 +1,5 @@
 /* Spare descriptors of chunks, so that no change of a list fails half-way for want of one. */
 #include "chunks.h"
-#include "system/system.h"
 
 enum {
   STOCK = 8, /* descriptors that one change of the lists may need at most */

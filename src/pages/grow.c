@@ -1,8 +1,6 @@
 /* More memory for a request: reserve it within the memory limit, map it, and fill it with free chunks. */
 #include "purge.h"
 
-#include "system/system.h"
-
 bool hak_limit_reserve(size_t slices) {
   size_t limit = hak_option_slices(HAK_OPTION_MEMORY_LIMIT);
   if (HAK_LIKELY(hak_option(HAK_OPTION_MEMORY_LIMIT) == 0)) {

@@ -1,8 +1,6 @@
 /* The whole chunks of huge blocks: take, give, shrink, and unite with the chunk of the tail. */
 #include "purge.h"
 
-#include "system/system.h"
-
 /* Give a huge block the first `tail` slices of a chunk. */
 static void take_tail_locked(hak_chunk_t *chunk, size_t tail) {
   hak_mask_t mask = hak_mask_of(0, tail);

@@ -2,8 +2,6 @@
  * latency budget. For chunks of slabs, it chooses mTHP of 16 to 128 KiB. */
 #include "mapping.h"
 
-#include "system/system.h"
-
 enum { MTHP_PART_BYTES = HAK_CHUNK_BYTES - HAK_SLAB_BYTES }; /* too little for a 2 MiB page */
 
 /* Lock: the arena's. After slow huge pages, the next `pause` chunks get none; `left` of these chunks are still to

@@ -1,8 +1,6 @@
 /* Maps memory at addresses that were used before, else below all others, and lists slices of it. */
 #include "mapping.h"
 
-#include "system/system.h"
-
 enum { SCATTER_CHUNKS = 1024 }; /* the first chunk lies at random within this range below the kernel's choice */
 
 hak_address_space_t hak_mapping;

@@ -2,8 +2,6 @@
  * kernel lengthens, and moves if necessary. */
 #include "purge.h"
 
-#include "system/system.h"
-
 #include <errno.h>
 #include <string.h>
 

@@ -6,3 +6,4 @@
 #include "pagemap.h"
 #include "purge.h"
 #include "retain.h"
+#include "system/system.h"

@@ -2,8 +2,6 @@
  * amount. */
 #include "purge.h"
 
-#include "system/system.h"
-
 enum {
   STEP_RANGES = 8,  /* ranges of a step, which lie on the stack */
   SPLIT_CHUNKS = 4, /* spare descriptors that splitting an extent may need */

@@ -3,7 +3,6 @@
 #include "retain.h"
 
 #include "arena.h"
-#include "system/system.h"
 
 hak_arena_t hak_arena = {.lock = HAK_LOCK_INIT};
 

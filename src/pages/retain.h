@@ -3,7 +3,6 @@
  * Data: hak_arena; lock: its own. Layers below: pagemap, options. */
 #pragma once
 
-#include "base/base.h"
 #include "system/system.h"
 
 /* State of adaptive retention, in slices; see retain.c. A window is HAKMEM_DECAY_MS of activity. */

@@ -1,8 +1,6 @@
 /* Unmaps free clean memory when address space is low. The arena calls this when mapping fails. */
 #include "mapping.h"
 
-#include "system/system.h"
-
 enum { LEAST_PART = 64 }; /* below this part of the mapped memory, a walk over all chunks does not pay */
 
 hak_mask_t hak_unmap_whole_pages(hak_mask_t mask) {

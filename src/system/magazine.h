@@ -2,7 +2,6 @@
  * Data: a list of unused arrays for each size, under one lock. Layers below: types, meta, os. */
 #pragma once
 
-#include "base/base.h"
 #include "lock.h"
 
 /* slots[0] holds HAK_NO_BLOCK; slots[1 .. size] hold blocks. */

@@ -1,7 +1,6 @@
 /* Memory for the allocator's own objects, apart from all blocks. Its users recycle it and never give it back. */
 #include "meta.h"
 
-#include "base/base.h"
 #include "os.h"
 
 /* Size of a piece. The first one is a part of the library and suffices for small programs. The last value is the least

@@ -1,5 +1,4 @@
 /* Reports a caller's error with one message, then aborts. Every layer above calls it. */
-#include "base/base.h"
 #include "os.h"
 #include "text.h"
 

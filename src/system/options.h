@@ -3,7 +3,6 @@
  * reads them. The path to a cached block reads no option. Layers below: text, os. */
 #pragma once
 
-#include "base/base.h"
 #include "lock.h"
 
 #define HAK_OPTION_AUTO (-1)

@@ -1,7 +1,6 @@
 /* Every system call about memory. Calls that take memory away use libc's names, so that other libraries see them. */
 #include "os.h"
 
-#include "base/base.h"
 #include "direct.h"
 
 #include <errno.h>

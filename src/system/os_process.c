@@ -1,5 +1,4 @@
 /* Time, randomness, waiting, and other system services apart from memory. */
-#include "base/base.h"
 #include "direct.h"
 #include "match.h"
 #include "os.h"

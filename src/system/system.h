@@ -1,6 +1,7 @@
 /* The folder's header: what the allocator needs of the kernel and of libc. Other folders include this one alone. */
 #pragma once
 
+#include "base/base.h"
 #include "chance.h"
 #include "direct.h"
 #include "lock.h"

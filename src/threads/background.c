@@ -4,8 +4,6 @@
 
 #include "blocks/blocks.h"
 #include "depot.h"
-#include "pages/pages.h"
-#include "system/system.h"
 
 static _Atomic bool runs; /* also set if the thread could not start */
 

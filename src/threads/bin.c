@@ -1,8 +1,6 @@
 /* Room in a thread's bins: a larger magazine, and the limit to which a bin fills. cache.c stands above. */
 #include "bin.h"
 
-#include "base/base.h"
-
 uint32_t hak_bin_settle(hak_heap_t *heap, uint32_t cls) {
   uint32_t blocks = hak_bin_blocks(heap, cls);
   if (blocks == 0 || heap->bin[cls].head == HAK_NO_BLOCK) {

@@ -21,7 +21,6 @@
 #pragma once
 
 #include "blocks/blocks.h"
-#include "system/system.h"
 
 typedef struct hak_bin {
   hak_free_block_t *head;

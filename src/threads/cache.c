@@ -3,15 +3,9 @@
 #include "cache.h"
 
 #include "background.h"
-#include "base/base.h"
-#include "blocks/blocks.h"
 #include "depot.h"
-#include "pages/pages.h"
-#include "system/system.h"
 
-enum {
-  REMOTE_BATCH = HAK_SLOW_START_BYTES / HAK_CACHE_LINE, /* blocks that a remote-free buffer collects */
-};
+enum { REMOTE_BATCH = HAK_SLOW_START_BYTES / HAK_CACHE_LINE }; /* blocks that a remote-free buffer collects */
 
 static _Atomic uint32_t flush_epoch;
 

@@ -2,10 +2,7 @@
  * below. */
 #include "heap.h"
 
-#include "blocks/blocks.h"
 #include "depot.h"
-#include "pages/pages.h"
-#include "system/system.h"
 
 #include <pthread.h>
 
@@ -86,7 +83,6 @@ static void put_idle(hak_heap_t *heap) {
 
 /* The heap of an ended thread is parked with its blocks, if they are few. The next thread starts with them, instead of
  * a first refill for each class. */
-
 static bool may_park(const hak_heap_t *heap) {
   bool counted = false; /* other threads need its share of the sampler quota */
   for (uint32_t c = hak_next_touched(heap, 0); c < HAK_CLASS_COUNT; c = hak_next_touched(heap, c)) {

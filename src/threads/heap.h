@@ -2,9 +2,7 @@
  * Data: hak_heap is the calling thread's; the lists are under the heaps' lock (outermost). Layers below: cache. */
 #pragma once
 
-#include "base/base.h"
 #include "cache.h"
-#include "system/system.h"
 
 /* A thread without a heap has this one. Every bin is empty and without room, so its first call takes the slow path
  * without an extra test. */

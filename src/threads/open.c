@@ -1,8 +1,6 @@
 /* A thread takes a cache; blocks that skip it. heap.c stands above, policy.c below. */
 #include "cache.h"
 
-#include "blocks/blocks.h"
-
 /* Fresh memory needs no initialisation for most classes, so a thread touches only what it uses. */
 void hak_cache_open(hak_heap_t *heap) {
   hak_policy_close(heap);

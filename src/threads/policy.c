@@ -2,10 +2,7 @@
  * fetched again. cache.c calls it. */
 #include "policy.h"
 
-#include "blocks/blocks.h"
 #include "depot.h"
-#include "pages/pages.h"
-#include "system/system.h"
 
 /* A thread that only frees passes on a batch of this many bytes while other threads take the blocks (shared); a refill
  * fetches half of it. */

@@ -3,6 +3,7 @@
 
 #include "background.h"
 #include "bin.h"
+#include "blocks/blocks.h"
 #include "cache.h"
 #include "depot.h"
 #include "heap.h"

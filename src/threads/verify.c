@@ -1,9 +1,7 @@
 /* Looks for free blocks in slabs and in a thread's cache, and for damaged ones. It changes nothing. */
 #include "cache.h"
 
-#include "blocks/blocks.h"
 #include "depot.h"
-#include "pages/pages.h"
 
 bool hak_slab_holds(const void *block) {
   hak_slab_t *slab = hak_slab_at(block);

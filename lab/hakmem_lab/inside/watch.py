@@ -17,7 +17,7 @@ WORDS = {"off": 0, "dense": 1, "auto": AUTO}
 NO_END = (1 << 63) - 1
 SUFFIXES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 KIB, SLAB_KIB = 1024, 64
-PEAK_PART = 2  # as in src/pages/retain.c
+PEAK_PART = 2  # as in src/base/numbers.def
 
 
 @dataclass(frozen=True)
