@@ -139,7 +139,9 @@ static void each_lock(void (*visit)(hak_lock_t *lock, bool flag), bool flag) {
 
 static void fork_child(hak_heap_t *unused) {
   (void)unused;
-  hak_sites_fork_child_locked();
+  if (atomic_load_explicit(&hak_sample_request, memory_order_relaxed) != 0) { /* else there was never a sample */
+    hak_sites_fork_child_locked();
+  }
 }
 
 static void check(void) {

@@ -3,6 +3,8 @@
 
 #include "depot.h"
 
+#include <string.h>
+
 bool hak_slab_holds(const void *block) {
   hak_slab_t *slab = hak_slab_at(block);
   uint32_t index = hak_block_index(block, slab->inverse);
@@ -85,12 +87,26 @@ void hak_cache_damaged(const hak_free_block_t *block, const char *function) {
 }
 
 /* Few blocks are compared with each other instead of being marked, since in the child of a fork each write to a block
- * would copy its page. */
-enum { FEW = 32 };
+ * would copy its page. A chain holds the blocks whose addresses have the same hash. */
+enum { FEW = 256, CHAINS = 256 };
 typedef struct few {
   hak_free_block_t *block[FEW];
+  uint16_t before[FEW], last[CHAINS]; /* the block before it in its chain; the last one: number + 1, 0 for none */
   uint32_t count;
 } few_t;
+
+/* Put the block into its chain. True: it is there already. */
+static bool is_twice(few_t *few, uint32_t i) {
+  uint32_t chain = (uint32_t)((uintptr_t)few->block[i] >> HAK_BLOCK_SHIFT) * 0x9e3779b1U >> 24;
+  bool twice = false;
+  for (uint32_t other = few->last[chain]; other && !twice; other = few->before[other - 1]) {
+    twice = few->block[other - 1] == few->block[i];
+  }
+  few->before[i] = few->last[chain];
+  few->last[chain] = (uint16_t)(i + 1);
+  return twice;
+}
+_Static_assert(CHAINS == 1 << (32 - 24), "the upper bits of a product name a chain");
 
 /* False: they are too many. */
 static bool add_few(few_t *few, hak_free_block_t *const *blocks, uint32_t count) {
@@ -111,7 +127,9 @@ static bool add_stack(few_t *few, const hak_magazine_t *magazine, uint32_t count
 /* False: the class has too many blocks. */
 static bool find_damaged_few(const hak_heap_t *heap, uint32_t c, const hak_free_block_t **found) {
   const hak_bin_info_t *info = &heap->info[c];
-  few_t few = {.count = 0};
+  few_t few;
+  memset(few.last, 0, sizeof few.last);
+  few.count = 0;
   if (!add_stack(&few, &info->magazine, hak_bin_blocks(heap, c), heap->bin[c].head) ||
       !add_few(&few, hak_magazine_slots(&info->magazine) + 1, info->remote_count) ||
       (c <= HAK_BATCH_LAST &&
@@ -120,11 +138,8 @@ static bool find_damaged_few(const hak_heap_t *heap, uint32_t c, const hak_free_
   }
   for (uint32_t i = 0; i < few.count && !*found; i++) {
     const hak_free_block_t *block = few.block[i];
-    bool damaged = !hak_is_marked_free(block) || (!hak_class_is_run(c) && hak_slab_holds(block));
-    for (uint32_t j = 0; j < i && !damaged; j++) {
-      damaged = few.block[j] == block;
-    }
-    *found = damaged ? block : NULL;
+    bool in_slab = !hak_class_is_run(c) && hak_slab_holds(block);
+    *found = !hak_is_marked_free(block) || in_slab || is_twice(&few, i) ? block : NULL;
   }
   return true;
 }

@@ -7,6 +7,7 @@
 #include "setting.h"
 #include "system.h"
 #include "threads/cache.h"
+#include "threads/policy.h"
 #include "two_bins.h"
 
 enum { BYTES = 1024 };
@@ -82,6 +83,24 @@ static void end_with_what_is_there_twice(void) {
 static void verify_what_is_there_twice(void) {
   hak_cache_verify(&mine, "test");
   make_room();
+  bins_free(&mine, blocks[4]);
+  hak_cache_verify(&mine, "some_function");
+}
+
+static void verify_one_of_many_twice(void) {
+  enum { MANY = 100 };
+  uint32_t cls = hak_class_of(BYTES);
+  void *many[MANY];
+  hak_policy_set_capacity(&mine, cls, MANY + 1);
+  CHECK(hak_bin_reserve(&mine, cls, MANY + 1));
+  for (size_t i = 0; i < MANY; i++) {
+    many[i] = bins_alloc(&mine, BYTES);
+  }
+  for (size_t i = 0; i < MANY; i++) {
+    bins_free(&mine, many[i]);
+  }
+  CHECK(bins_length(&mine, cls) > MANY / 2);
+  hak_cache_verify(&mine, "test");
   bins_free(&mine, blocks[4]);
   hak_cache_verify(&mine, "some_function");
 }
@@ -234,6 +253,7 @@ static void damage_is_noticed(void) {
   child_is_stopped(flush_what_is_there_twice, "some_function", twice, blocks[4]);
   child_is_stopped(end_with_what_is_there_twice, "some_function", twice, blocks[4]);
   child_is_stopped(verify_what_is_there_twice, "some_function", twice, blocks[4]);
+  child_is_stopped(verify_one_of_many_twice, "some_function", twice, blocks[4]);
   child_is_stopped(verify_what_is_between_threads_too, "some_function", twice, blocks[5]);
   child_is_stopped(overflow_with_what_is_there_twice, "free", twice, blocks[4]);
   child_is_stopped(free_by_another_thread_without_room, "free", twice, blocks[3]);
