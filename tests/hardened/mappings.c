@@ -18,7 +18,7 @@
 enum {
   GUARD_INSTALL = 102,
   PAGE = 4096,
-  BLOCKS = 100000,
+  BLOCKS = 50000,
   BLOCK_BYTES = 48 << 10,
   SMALL_BYTES = 31000,    /* one in a slab of 64 KiB, beside its fence */
   SMALL_BLOCKS = 1 << 17, /* 8 GiB of addresses */

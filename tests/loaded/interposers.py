@@ -1,5 +1,8 @@
 """Every function of libc that the library imports, wrapped by one that allocates, initialises at its first call, sleeps
-or fails; before the library and behind it: interposers.py LIBRARY LOAD [--modes MODE...] [--only NAME...] [--jobs N]"""
+or fails; before the library and behind it:
+interposers.py LIBRARY LOAD [--modes MODE...] [--only NAME...] [--every N] [--jobs N]
+
+--every 3: of the four runs of each function one or two, so that every mode and order is tried with a third of them."""
 
 import argparse
 import os
@@ -57,7 +60,7 @@ def run(load: Path, preloaded: list[Path], mode: str, small: bool) -> str | None
 
 
 def each(
-    library: Path, load: Path, modes: list[str], only: list[str], jobs: int, fixed: bool = True
+    library: Path, load: Path, modes: list[str], only: list[str], every: int, jobs: int
 ) -> tuple[int, list[str]]:
     """How many runs, and what went wrong in which."""
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(jobs) as pool:
@@ -69,7 +72,7 @@ def each(
             for mode in modes
             for order in ("before", "behind")
             if mode != "fail" or name in MAY_FAIL
-        ]
+        ][::every]
 
         def one(case: tuple[str, str, str]) -> str | None:
             name, mode, order = case
@@ -86,9 +89,10 @@ def main() -> int:
     parser.add_argument("load", type=Path)
     parser.add_argument("--modes", nargs="+", default=["allocate", "first"])
     parser.add_argument("--only", nargs="+", default=[])
+    parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=2)
     given = parser.parse_args()
-    runs, wrong = each(given.library.resolve(), given.load.resolve(), given.modes, given.only, given.jobs)
+    runs, wrong = each(given.library.resolve(), given.load.resolve(), given.modes, given.only, given.every, given.jobs)
     print("\n".join([*wrong, f"{runs} runs, {len(wrong)} went wrong"]))
     return 1 if wrong or not runs else 0
 

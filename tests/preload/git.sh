@@ -10,7 +10,7 @@ export GIT_CONFIG_NOSYSTEM=1 GIT_AUTHOR_NAME=Test GIT_AUTHOR_EMAIL=test@example.
 export GIT_COMMITTER_NAME=Test GIT_COMMITTER_EMAIL=test@example.org
 
 mkdir "$work/tree"
-for part in src include tests docs; do
+for part in src include; do
     if [ -d "$tree/$part" ]; then cp -R "$tree/$part" "$work/tree/"; fi
 done
 

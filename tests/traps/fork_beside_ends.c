@@ -1,14 +1,15 @@
 /* Forks while other threads end, and new threads take over their caches. In a child, every block is as valid as in the
- * parent, and is handed out once. */
+ * parent, and is handed out once. argument: number of forks */
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "trap.h"
 
-enum { FORKS = 700, ENDERS = 2, BLOCKS = 1500, BYTES = 300, CHILD_BLOCKS = 4 * BLOCKS };
+enum { ENDERS = 2, BLOCKS = 1500, BYTES = 300, CHILD_BLOCKS = 4 * BLOCKS };
 
 static atomic_bool over;
 
@@ -47,13 +48,14 @@ static _Noreturn void live_in_a_child(void) {
   _exit(0);
 }
 
-int main(void) {
+int main(int count, char **arguments) {
   pthread_t enders[ENDERS];
   trap_watchdog(120);
   for (size_t i = 0; i < ENDERS; i++) {
     CHECK(pthread_create(&enders[i], NULL, end_threads, NULL) == 0);
   }
-  for (size_t i = 0; i < FORKS; i++) {
+  CHECK(count == 2);
+  for (int i = atoi(arguments[1]); i > 0; i--) {
     int status;
     pid_t child = fork();
     CHECK(child >= 0);

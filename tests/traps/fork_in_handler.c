@@ -12,7 +12,15 @@
 #include "prng.h"
 #include "trap.h"
 
-enum { FORKS = 250, TABLE = 64, CHILD_STEPS = 300, THREADS_MAX = 4, INTERVAL_NS = 150 * 1000, STEPS_PER_SIGNAL = 16 };
+enum {
+  FORKS = 120,
+  FORKS_EVERYWHERE = 250,
+  TABLE = 64,
+  CHILD_STEPS = 300,
+  THREADS_MAX = 4,
+  INTERVAL_NS = 150 * 1000,
+  STEPS_PER_SIGNAL = 16
+};
 
 static volatile sig_atomic_t is_child;
 static atomic_int forks;
@@ -128,7 +136,8 @@ int main(int count, char **arguments) {
   struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1};
   CHECK(timer_create(CLOCK_MONOTONIC, &event, &timer) == 0);
   arm();
-  for (int steps = 0; !is_child && atomic_load(&forks) < FORKS; steps++) {
+  int most = count == 3 ? FORKS_EVERYWHERE : FORKS;
+  for (int steps = 0; !is_child && atomic_load(&forks) < most; steps++) {
     step(&mine);
     if (count == 3 && steps % STEPS_PER_SIGNAL == 0) {
       pthread_kill(threads[steps / STEPS_PER_SIGNAL % others], SIGUSR1);

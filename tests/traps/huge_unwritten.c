@@ -1,9 +1,9 @@
 /* The program writes little of its large blocks, of which some are live at any time. The resident memory stays near the
- * written bytes, however often the memory is reused. Without a bound, a gigabyte would become resident page by page. */
+ * written bytes, however often the memory is reused. Without a bound, 400 MB would become resident page by page. */
 #include "prng.h"
 #include "trap.h"
 
-enum { LIVE = 100, ROUNDS = 200000, LEAST = 512 << 10, MORE = 60 << 20, RSS_MAX_KIB = 250 << 10 };
+enum { LIVE = 100, ROUNDS = 80000, LEAST = 512 << 10, MORE = 60 << 20, RSS_MAX_KIB = 250 << 10 };
 
 int main(void) {
   char *blocks[LIVE] = {NULL};

@@ -9,7 +9,7 @@
 
 #include "trap.h"
 
-enum { BLOCKS = 60000, MAPPINGS_MAX = 40000, OWN_MAPPINGS = 1000, RESIDENT_MAX_KIB = 1 << 20, LOOK_EVERY = 100 };
+enum { BLOCKS = 24000, MAPPINGS_MAX = 18000, OWN_MAPPINGS = 1000, RESIDENT_MAX_KIB = 1 << 20, LOOK_EVERY = 100 };
 
 static void count_line(const char *line, void *argument) {
   (void)line;

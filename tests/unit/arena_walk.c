@@ -6,7 +6,7 @@
 #include "slices.h"
 #include "system.h"
 
-enum { RANGES = 120, STEPS = 6000 };
+enum { RANGES = 120, STEPS = 3000 };
 #define NEVER ((size_t)INT64_MAX >> HAK_SLICE_SHIFT) /* free memory is never given back */
 
 /* `chunks` whole chunks, then `slices` slices. Each slice holds its owner's tag in its first and last word. */
