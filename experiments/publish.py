@@ -66,7 +66,7 @@ def figures(result: dict) -> list[str]:
             [cells.metric(result, row), tolerated(result, row), cells.told(result, row), row["status"]] for row in rails
         ]
         heads = ["guardrail", "tolerated", "effect [interval]", "status"]
-        if any("arm" in row for row in rails):
+        if cells.of_several(rails):
             heads, rows = ["arm", *heads], [[f"`{rail['arm']}`", *row] for rail, row in zip(rails, rows, strict=True)]
         lines += table(heads, rows)
     return lines
@@ -129,7 +129,7 @@ def renew(name: str) -> Path:
     """Generates page, picture and row again from the published raw data."""
     file = RunFile(PAGES / "data" / f"{name}.jsonl.gz")
     header, records = named(name, file.header()), list(file.records())
-    result = kinds.module(header["kind"]).analyse(header, records)
+    result = kinds.result_of(file, header)
     report.save_picture(result, records, PAGES / "pictures" / f"{name}.svg")
     target = PAGES / f"{name}.md"
     conclusion = conclusion_of(target.read_text(encoding="utf-8"))
@@ -143,7 +143,7 @@ def publish(spec: Path, file: RunFile) -> Path:
     header, records = file.header(), list(file.records())
     if header["spec_file"] is None or Path(header["spec_file"]).name != spec.name:
         raise LabError(f"run {file.id} is of {header['spec_file'] or 'no spec'}, not of {spec}")
-    result = kinds.module(header["kind"]).analyse(header, records)
+    result = kinds.result_of(file, header)
     name, target = spec.stem, PAGES / f"{spec.stem}.md"
     for folder in ("data", "pictures"):
         (PAGES / folder).mkdir(parents=True, exist_ok=True)

@@ -37,7 +37,7 @@ def cost(record: Row) -> tuple[str, str, str]:
 def read(file: Path) -> list[tuple[Row, Row]]:
     """The rows (time, peak memory) of every workload that has both."""
     stored = RunFile(file)
-    result = kinds.module("suite").analyse(stored.header(), list(stored.records()))
+    result = kinds.result_of(stored)
     found: dict[str, list[Row]] = {}
     for row in result["suite"]["rows"]:
         if row["best_peer"] and not row["metric"].startswith("CPU"):

@@ -60,7 +60,7 @@ GROUPS = {
     },
     "Runs that are kept": {
         "runs report": ("one HTML file: verdicts, pictures, raw data", "last -o report.html"),
-        "runs show": ("a stored run, analysed again", "last"),
+        "runs show": ("the result of a stored run", "last"),
         "runs list": ("all stored runs", ""),
         "runs resume": ("go on with a run that was interrupted", "last"),
         "runs export": ("raw runs as JSON or CSV, or an SQL query's answer", "last --format csv"),

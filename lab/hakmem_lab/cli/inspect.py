@@ -53,10 +53,10 @@ def resume(
 
 
 def show(run: RunName = "last", store: StoreFolder = None, json: JsonFile = None, format_: Format = None) -> None:
-    """A stored run, analysed again from its records."""
+    """The result of a stored run."""
     from hakmem_lab import kinds
 
-    write_result(kinds.analyse(_store(store).find(run)), json, format_)
+    write_result(kinds.result_of(_store(store).find(run)), json, format_)
 
 
 def list_runs(store: StoreFolder = None, json: JsonFile = None) -> None:
@@ -127,7 +127,7 @@ def _metrics(files: list, sql: str | None) -> str:
 
     if sql is not None:
         raise LabError("--sql: the rows of a query are no metrics; its formats are json and csv")
-    return formats.text("openmetrics", [kinds.analyse(file) for file in files])
+    return formats.text("openmetrics", [kinds.result_of(file) for file in files])
 
 
 def report(
@@ -153,7 +153,7 @@ def report(
     check_format(format_, json)
     names = runs or ["last"]
     if format_ is not None:
-        formats.write_format([kinds.analyse(_store(store).find(name)) for name in names], format_)
+        formats.write_format([kinds.result_of(_store(store).find(name)) for name in names], format_)
         return
     if len(names) == 1 and names[0].endswith(".json"):
         pages.write_reading(explain.load(Path(names[0]), "hak runs report"), output, "--output")

@@ -11,11 +11,12 @@ from typing import Any
 
 from hakmem_lab import extras
 from hakmem_lab.errors import LabError, nearest
+from hakmem_lab.judge.explain import explain
 from hakmem_lab.plan.kinds import COMMANDS, KINDS
 from hakmem_lab.plan.model import build, read_toml
 from hakmem_lab.run.conduct import Context
 from hakmem_lab.run.endings import Progress, told
-from hakmem_lab.store.runs import DESCRIBED, RENAMED, RunFile
+from hakmem_lab.store.runs import DESCRIBED, RENAMED, RunFile, last_result
 
 
 def module(kind: str) -> Any:
@@ -50,9 +51,14 @@ def default_values(kind: str) -> dict:
     return getattr(module(kind), "default_values", dict)()
 
 
-def analyse(file: RunFile) -> dict:
-    header = file.header("spec", *DESCRIBED)
-    return module(header["kind"]).analyse(header, list(file.records()))
+def result_of(file: RunFile, header: dict | None = None) -> dict:
+    """The stored result. A run that has measured since its last result, or that has none of this version, is judged by
+    its records. header: in place of the stored one."""
+    header, records = header or file.header("spec", *DESCRIBED), list(file.records())
+    stored = file.result() if "builds" in header else last_result(records)  # builds: only earlier versions judge them
+    if stored is None:
+        return module(header["kind"]).analyse(header, records)
+    return stored | explain(stored).record()
 
 
 def resume(file: RunFile, progress: Progress, more: int = 0) -> dict:

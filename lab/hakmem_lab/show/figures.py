@@ -1,6 +1,6 @@
 """Cells of the tables about a result: its metrics, changes and figures. `judge.explain` has the sentences."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from hakmem_lab.judge import words
@@ -100,3 +100,8 @@ def comparison_name(comparison: Record) -> str:
     """The name of a comparison: its own, else treatment against control."""
     name = comparison.get("name")
     return str(name) if name else f"{comparison.get('treatment', '?')} against {comparison.get('control', '?')}"
+
+
+def of_several(rows: Sequence[dict]) -> bool:
+    """Whether rows are of more sides than one, so that each has to name its side."""
+    return len({row.get("arm") for row in rows}) > 1

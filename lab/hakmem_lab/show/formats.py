@@ -118,8 +118,9 @@ def _each(result: dict) -> Iterator[Judgement]:
 
 def _guardrails(result: dict) -> Iterator[Judgement]:
     """The guardrails; if there are several arms, each names its arm."""
+    several = figures.of_several(result.get("guardrails") or [])
     for row in result.get("guardrails") or []:
-        name = f"guardrail: {figures.metric(result, row)}" + (f" of {row['arm']}" if "arm" in row else "")
+        name = f"guardrail: {figures.metric(result, row)}" + (f" of {row['arm']}" if several else "")
         text = f"{figures.told(result, row)}, {row['status']}"
         yield Judgement(name, OF_GUARDRAIL[row["status"]], text, figures.schedule(result, row))
 

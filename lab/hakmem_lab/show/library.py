@@ -100,10 +100,10 @@ class Run:
 
     @cached_property
     def result(self) -> dict:
-        """The result, analysed anew from the records: verdict, headline, comparisons, and the parts of its kind."""
+        """The result: verdict, headline, comparisons, and the parts of its kind."""
         from hakmem_lab import kinds
 
-        return kinds.analyse(self._file)
+        return kinds.result_of(self._file)
 
     @cached_property
     def _tables(self) -> dict[str, list[dict]]:

@@ -13,13 +13,14 @@ import os
 import secrets
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import overload
 
 from hakmem_lab.errors import LabError, StoreError, decoded, nearest, one_line, refused
 
 SCHEMA = 1
+RESULT_VERSION = 1  # a result of another version, or without one, is formed again from its records
 DRAWS = 100
 # Keys that a header needs for its run to be listed and exported.
 DESCRIBED = ("arms", "command", "machine", "question")
@@ -61,6 +62,12 @@ def plain(value: object) -> object:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return str(value) if isinstance(value, Path) else value
+
+
+def last_result(records: Sequence[dict]) -> dict | None:
+    """The result of this version that no later record, other than a human's decision, has made old."""
+    last = next((record for record in reversed(records) if record["type"] != "decision"), None)
+    return last if last and last["type"] == "result" and last.get("version") == RESULT_VERSION else None
 
 
 def _as_named_now(record: dict) -> dict:
@@ -149,7 +156,8 @@ class RunFile:
     def append(self, record: dict) -> None:
         """Writes one line completely, or raises OSError and leaves the file as it was."""
         # A word of a command may hold invalid UTF-8, in Python lone surrogates, which JSON can only hold as escapes.
-        text = json.dumps(plain(record), ensure_ascii=False, allow_nan=False)
+        version = {"version": RESULT_VERSION} if record["type"] == "result" else {}
+        text = json.dumps(plain(record | version), ensure_ascii=False, allow_nan=False)
         data = text.encode(errors="backslashreplace") + b"\n"
         start = os.fstat(self._fd).st_size
         try:

@@ -44,7 +44,7 @@ def test_a_page_says_what_its_raw_data_say(path: Path) -> None:
     """Compares the whole page and its row in the index; experiments/publish --all generates them again."""
     file = stored(path)
     header = publish.named(path.stem, file.header())
-    result = kinds.module(header["kind"]).analyse(header, list(file.records()))
+    result = kinds.result_of(file, header)
     page = (PAGES / f"{path.stem}.md").read_text(encoding="utf-8")
     conclusion = publish.conclusion_of(page)
     assert result["final"]

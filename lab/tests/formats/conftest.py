@@ -15,4 +15,4 @@ DATA = Path(__file__).resolve().parents[3] / "results" / "experiments" / "data"
 @pytest.fixture(scope="session")
 def published():
     """Experiment's name -> its result."""
-    return {path.name.split(".")[0]: plain(kinds.analyse(RunFile(path))) for path in sorted(DATA.glob("*.gz"))}
+    return {path.name.split(".")[0]: plain(kinds.result_of(RunFile(path))) for path in sorted(DATA.glob("*.gz"))}

@@ -220,7 +220,7 @@ def test_an_interrupted_run_is_continued(script, context, only_run, interrupting
     with pytest.raises(Interrupted):
         latency.run(spec([script(PRINTER)]), context(interrupting(8)))
     done = [record for record in only_run().records() if record["type"] == "block"]
-    partly = kinds.analyse(only_run())
+    partly = kinds.result_of(only_run())
     assert partly["verdict"] is None and not partly["comparisons"] and not partly["final"]
     assert partly["answer"] == f"No verdict yet: {len(done)} of 6 planned blocks."
     assert partly["latency"]["arms"][0]["p99_us"] == pytest.approx(50, rel=2e-3)

@@ -130,7 +130,7 @@ def test_a_killed_laboratory_loses_no_sample_and_leaves_no_process(compiled, sto
     assert process.wait() == -signal.SIGKILL
     (event,) = [r for r in only_run().records() if r["type"] == "event" and r["what"] == "segment"]
     until(lambda: not alive(int(event["text"].split()[3])))
-    result = kinds.analyse(only_run())
+    result = kinds.result_of(only_run())
     assert result["verdict"] == "INCONCLUSIVE" and result["soak"]["segments"][0]["samples"] >= 5
 
 

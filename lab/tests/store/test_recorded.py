@@ -1,13 +1,14 @@
 """Runs that an earlier version stored: they are read, judged and shown as then. `tests/data/records` holds one or two
 of each kind that measures in blocks, each with its result."""
 
+import json
 import math
 from pathlib import Path
 
 import pytest
 
 from hakmem_lab import kinds
-from hakmem_lab.store.runs import RunFile, plain
+from hakmem_lab.store.runs import RESULT_VERSION, RunFile, last_result, plain
 
 RECORDED = sorted((Path(__file__).parents[1] / "data" / "records").glob("*.jsonl.gz"))
 WORDS = {"headline", "answer", "reasons", "caveats", "warnings", "withheld", "so_far", "by_chance", "advice", "type"}
@@ -28,7 +29,7 @@ def differences(stored: object, now: object, place: str = "") -> list[str]:
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.name.partition(".")[0])
 def test_the_records_give_the_stored_result(path):
     file = RunFile(path)
-    assert differences(file.result(), plain(kinds.analyse(file))) == []
+    assert differences(file.result(), plain(kinds.result_of(file))) == []
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.name.partition(".")[0])
@@ -42,3 +43,27 @@ def test_there_is_a_run_of_every_kind_with_blocks():
     assert {path.name.partition(".")[0].partition("-")[0] for path in RECORDED} >= {
         "aa", "ab", "compare", "latency", "matrix", "replay", "suite", "sweep", "tune",
     }  # fmt: skip
+
+
+def records_of(*types: str, version: int = RESULT_VERSION) -> list[dict]:
+    more = {"result": {"version": version, "verdict": "GO"}}
+    return [{"type": type_, **more.get(type_, {})} for type_ in types]
+
+
+def test_a_stored_result_is_valid_until_a_run_goes_on():
+    assert last_result(records_of("header", "block", "result", "decision"))["verdict"] == "GO"
+    for later in ("event", "run", "block"):
+        assert last_result(records_of("header", "result", later, "decision")) is None
+
+
+def test_a_result_of_another_version_is_formed_again():
+    assert last_result(records_of("header", "result", version=RESULT_VERSION + 1)) is None
+
+
+def test_the_verdict_is_stored_once_and_read(tmp_path):
+    """A result in the file is shown, whatever its records would give today."""
+    stored = RunFile(next(path for path in RECORDED if path.name == "ab.jsonl.gz"))
+    file = RunFile(tmp_path / "run.jsonl")
+    changed = stored.result() | {"version": RESULT_VERSION, "verdict": "NO-GO"}
+    file.path.write_text("".join(json.dumps(record) + "\n" for record in (stored.header(), changed)), encoding="utf-8")
+    assert kinds.result_of(file)["verdict"] == "NO-GO"

@@ -20,9 +20,8 @@ __all__ = ["LoadedRun", "load", "picture", "save_picture", "write", "write_files
 
 
 def load(file: RunFile) -> LoadedRun:
-    """A run with its result, analysed anew from its records."""
-    records, header = list(file.records()), file.header()
-    return LoadedRun.from_records(records, kinds.module(header["kind"]).analyse(header, records))
+    """A run with its result."""
+    return LoadedRun.from_records(list(file.records()), kinds.result_of(file))
 
 
 def write_files(found: Sequence[RunFile], output: Path) -> None:

@@ -50,7 +50,7 @@ def _guardrails(result: Record) -> Table:
         tolerated = explain.tolerated(result, guardrail) or UNKNOWN
         rows.append([figures.metric(result, guardrail), tolerated, *figures.cells(result, guardrail), Cell(text, tone)])
     columns = ["Guardrail", "Tolerated", "Change", "Interval", "Status"]
-    if any(guardrail.get("arm") for guardrail in result.get("guardrails") or []):
+    if figures.of_several(result.get("guardrails") or []):
         columns = ["Side", *columns]
         rows = [
             [text_of(guardrail.get("arm")), *row] for guardrail, row in zip(result["guardrails"], rows, strict=True)

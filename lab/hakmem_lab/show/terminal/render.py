@@ -73,7 +73,7 @@ def _tables(result: dict) -> Iterator:
         yield from filled(title, ("candidate", "effect [interval]"), zip(names, effects, strict=True))
         yield from filter(None, [note, more])
     rows = result.get("guardrails") or []
-    several = any("arm" in row for row in rows)
+    several = figures.of_several(rows)
     for_each = [[*([row["arm"]] if several else []), figures.metric(result, row), explain.tolerated(result, row),
                  figures.told(result, row), row["status"]] for row in rows]  # fmt: skip
     yield from filled(
