@@ -75,6 +75,7 @@ NAVIGATION = {
         "Design": "docs/design.md",
         "Invariants": "docs/invariants.md",
         "Laboratory": "lab/README.md",
+        "Engine of a comparison": "docs/lab/engine.md",
         "Contributing": "CONTRIBUTING.md",
         "Changes": "CHANGELOG.md",
     },
