@@ -8,13 +8,13 @@ from hakmem_fleet import hosts
 from hakmem_fleet.gather import AGAIN, CLOSED, HOST, LEFT, LOST
 from hakmem_fleet.hosts import LEAST_HOSTS, Host
 from hakmem_lab.judge import failing, two_arms
-from hakmem_lab.judge.analysis import COMPARED, arm_rows, base_result, comparison, log_ratios, measured, metric_of
+from hakmem_lab.judge.analysis import arm_rows, base_result, comparison, log_ratios, measured, metric_of
 from hakmem_lab.judge.explain import explained
 from hakmem_lab.judge.statistics import further, verdict
 from hakmem_lab.judge.statistics.paired import Interval, as_log, as_ratio
 from hakmem_lab.judge.statistics.verdict import Guardrail, GuardrailStatus, Verdict
 from hakmem_lab.judge.words import BESIDE, MEAN_OF
-from hakmem_lab.plan.metrics import Metric
+from hakmem_lab.plan.metrics import METRICS, Metric
 from hakmem_lab.plan.spec import guardrails_of
 from hakmem_lab.store.query import Blocks, events
 
@@ -115,7 +115,7 @@ def _guardrail(metric: Metric, limit: float, found: Mapping[str, Host], alpha: f
 
 def _secondary(header: dict, by_host: Mapping[str, Blocks], pair: Pair, decided: bool) -> list[dict]:
     """Changes of other metrics on average over the fleet, for information. The intervals hold at once."""
-    columns = {name: _columns(by_host, pair, Metric(name)) for name in COMPARED if name != header["spec"]["metric"]}
+    columns = {name: _columns(by_host, pair, Metric(name)) for name in METRICS if name != header["spec"]["metric"]}
     known = {name: found for name, found in columns.items() if found}
     alphas = further.alphas(list(known), BESIDE, header["spec"]["alpha"], decided)
     whole = {name: hosts.fleet(list(found.values())).interval(1 - alphas[name]) for name, found in known.items()}

@@ -33,9 +33,9 @@ def _words(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def metrics(incomplete: str) -> list[str]:
-    from hakmem_lab.plan.spec import BUILT_IN_METRICS, SERVER_METRICS
+    from hakmem_lab.plan.metrics import METRICS, SERVER_METRICS
 
-    return beginning(incomplete, (*BUILT_IN_METRICS, *SERVER_METRICS, "regex:"))
+    return beginning(incomplete, (*METRICS, *SERVER_METRICS, "regex:"))
 
 
 def _verdicts(incomplete: str) -> list[str]:

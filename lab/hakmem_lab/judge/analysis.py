@@ -9,12 +9,11 @@ from hakmem_lab.judge.planning import most_blocks
 from hakmem_lab.judge.statistics.coarse import step
 from hakmem_lab.judge.statistics.paired import Interval, block_log_ratio, median_interval
 from hakmem_lab.plan.kinds import KINDS
-from hakmem_lab.plan.metrics import COUNTERS, FIELDS, PSS, TREE, Metric, pattern_name
+from hakmem_lab.plan.metrics import Metric, pattern_name, row_of, summed
 from hakmem_lab.plan.spec import guardrails_of, primary_of
 from hakmem_lab.store.query import BESIDE, SCHEDULE, Blocks, events, finished_blocks, sentence
 
 ARM_MEDIANS = ("wall_s", "cpu_s", "rss_peak_kib", "rss_mean_kib", "rss_area_kib_s", "minor_faults", "major_faults")
-COMPARED = ("wall", "cpu", "rss", "rss-mean", "faults", *PSS, *TREE, *COUNTERS)
 WARNING_EVENTS = ("load", "fitness", "fitness-unknown", "left-out", "no-groups", "no-input", "partial", "unserved",
                   "lacking", GONE)  # fmt: skip
 DISTURBED_SHARE = 0.1
@@ -52,10 +51,8 @@ def values(runs: Sequence[dict], metric: str) -> list[float] | None:
     found = []
     for run in runs:
         used, value = subject(run), run["metrics"].get(metric)
-        if value is None and metric != "faults":
-            value = used.get(FIELDS.get(metric, ""))
-        elif value is None and used["minor_faults"] is not None:
-            value = used["minor_faults"] + used["major_faults"]
+        if value is None:
+            value = summed([used.get(field) for field in row_of(metric).fields])
         if not value:
             return None
         found.append(value)

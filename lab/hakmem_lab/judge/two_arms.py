@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from hakmem_lab.judge.analysis import COMPARED, comparison, judged_ratios, log_ratios, metric_of, values
+from hakmem_lab.judge.analysis import comparison, judged_ratios, log_ratios, metric_of, values
 from hakmem_lab.judge.statistics import further, verdict
 from hakmem_lab.judge.statistics.means import Means, ratio_of_means
 from hakmem_lab.judge.statistics.paired import as_ratio, simultaneous_intervals
 from hakmem_lab.judge.statistics.plan import Plan
 from hakmem_lab.judge.statistics.verdict import Guardrail
 from hakmem_lab.judge.words import BESIDE, MEAN_OF
-from hakmem_lab.plan.metrics import Metric
+from hakmem_lab.plan.metrics import METRICS, Metric
 from hakmem_lab.plan.schedule import ONE_BY_ONE
 from hakmem_lab.plan.spec import guardrails_of
 from hakmem_lab.store.query import Blocks
@@ -71,7 +71,7 @@ def also_changed(
     blocks: Blocks,
     decisions: Mapping[str, verdict.Decision],
     plan: Plan,
-    metrics: Sequence[str] = COMPARED,
+    metrics: Sequence[str] = tuple(METRICS),
     share: float = 1.0,
     beside: Blocks | None = None,
 ) -> list[dict]:

@@ -17,7 +17,7 @@ from hakmem_lab.judge.statistics.paired import Interval, as_log, paired_interval
 from hakmem_lab.judge.statistics.verdict import Verdict
 from hakmem_lab.plan import foreign
 from hakmem_lab.plan.foreign import Benchmark, File
-from hakmem_lab.plan.metrics import UNITS
+from hakmem_lab.plan.metrics import row_of
 from hakmem_lab.plan.model import Model
 from hakmem_lab.plan.spec import Alpha, Ratio, compiled, normalised, spec_hash
 from hakmem_lab.run.conduct import Context
@@ -273,7 +273,7 @@ def analyse(header: dict, records: list[dict]) -> dict:
     counts = [{**arm, "n": sum(run["arm"] == arm["name"] for run in runs)} for arm in header["arms"]]
     return plain(begun(header, records) | {
         "verdict": word, "withheld": withheld, "final": True, "margin": spec["margin"], "alpha": spec["alpha"],
-        "metric": {"name": spec["metric"], "label": "", "unit": UNITS.get(spec["metric"], ""),
+        "metric": {"name": spec["metric"], "label": "", "unit": row_of(spec["metric"]).unit,
                    "higher_is_better": spec["higher-is-better"]},
         "unjudged": [(f"{name} against {first}: {spec['metric']}", why) for name, why in
                      (missing | {name: f"too few: {why}" for name, why in few.items()}).items()],

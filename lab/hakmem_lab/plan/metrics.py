@@ -9,27 +9,57 @@ from hakmem_lab.errors import LabError
 from hakmem_lab.system import signals
 from hakmem_lab.system.launcher import Outcome
 
-UNITS = {
-    "wall": "s",
-    "cpu": "s",
-    "rss": "KiB",
-    "rss-mean": "KiB",
-    "faults": "",
-    "pss": "KiB",
-    "pss-mean": "KiB",
-    "tree-memory": "KiB",
-    "tree-cpu": "s",
+
+@dataclass(frozen=True)
+class Row:
+    """A metric that the laboratory measures.
+
+    fields: of an outcome, and of a stored run; their sum is the number. server: with a [server] it is the server's,
+    since its client runs without the side's allocator. peak: of several executions the greatest counts. together: it
+    has a meaning while other sides run. tree: key of a control group's report. counter: (type, config) of
+    perf_event_open.
+    """
+
+    unit: str = ""
+    fields: tuple[str, ...] = ()
+    server: bool = False
+    peak: bool = False
+    together: bool = False
+    tree: str = ""
+    counter: tuple[int, int] | None = None
+
+
+METRICS = {
+    "wall": Row("s", ("wall_s",)),
+    "cpu": Row("s", ("cpu_s",), server=True, together=True),
+    "rss": Row("KiB", ("rss_peak_kib",), server=True, peak=True, together=True),
+    "rss-mean": Row("KiB", ("rss_mean_kib",), server=True),
+    "faults": Row("", ("minor_faults", "major_faults"), together=True),
+    "pss": Row("KiB", ("pss_peak_kib",), server=True, peak=True),
+    "pss-mean": Row("KiB", ("pss_mean_kib",), server=True),
+    "tree-memory": Row("KiB", tree="memory_peak_kib", peak=True),
+    "tree-cpu": Row("s", tree="cpu_s"),
+    "instructions": Row(counter=(0, 1), together=True),
+    "cycles": Row(counter=(0, 0)),
+    "cache-misses": Row(counter=(0, 3)),
+    "dtlb-misses": Row(counter=(3, 3 | 1 << 16)),  # read misses of the data TLB
 }
+OF_SERVER = "server-"
+SERVER_METRICS = tuple(f"{OF_SERVER}{name}" for name in ("cpu", "rss", "rss-mean"))
+COUNTERS = {name: row.counter for name, row in METRICS.items() if row.counter}
+PSS = [name for name in METRICS if name.startswith("pss")]
+TREE = [name for name, row in METRICS.items() if row.tree]
+OTHER = Row()  # of a figure that the program prints
 
 
-PSS = {"pss": "pss_peak_kib", "pss-mean": "pss_mean_kib"}
-# With a server, these metrics are the server's: its client runs without the arm's allocator.
-OF_SERVER = {"cpu": "cpu_s", "rss": "rss_peak_kib", "rss-mean": "rss_mean_kib", **PSS}
-FIELDS = {"wall": "wall_s", **OF_SERVER}
-TREE = {"tree-memory": "memory_peak_kib", "tree-cpu": "cpu_s"}
-# (type, config) of perf_event_open: hardware events, and read misses of the data TLB.
-COUNTERS = {"instructions": (0, 1), "cycles": (0, 0), "cache-misses": (0, 3), "dtlb-misses": (3, 3 | 1 << 16)}
-PEAKS = ("rss", "server-rss", "pss", "tree-memory")
+def row_of(name: str) -> Row:
+    return METRICS.get(name.removeprefix(OF_SERVER), OTHER)
+
+
+def summed(parts: Sequence[float | None]) -> float | None:
+    """The sum; None where a part is unknown, or where there are none."""
+    known = [part for part in parts if part is not None]
+    return sum(known) if known and len(known) == len(parts) else None
 
 
 class MetricMissing(LabError):
@@ -95,7 +125,7 @@ class Metric:
 
     @property
     def unit(self) -> str:
-        return self.measured_in or UNITS.get(self.name.removeprefix("server-"), "")
+        return self.measured_in or row_of(self.name).unit
 
     @property
     def label(self) -> str:
@@ -111,16 +141,15 @@ class Metric:
         """
         if self.name.startswith("regex:"):
             return self._match(outcome.stdout + "\n" + outcome.stderr)
-        if self.name in COUNTERS:
+        row, value = row_of(self.name), None
+        if row.counter:
             value = dict(zip(counted, outcome.counts, strict=True)).get(self.name)
-        elif self.name in TREE:
-            value = ((outcome.tree if server is None else server.get("tree")) or {}).get(TREE[self.name])
-        elif server is not None and self.name.removeprefix("server-") in OF_SERVER:
-            value = server.get(OF_SERVER[self.name.removeprefix("server-")])
-        elif self.name == "faults":
-            value = outcome.minor_faults + outcome.major_faults
+        elif row.tree:
+            value = ((outcome.tree if server is None else server.get("tree")) or {}).get(row.tree)
+        elif server is not None and row.server:
+            value = server.get(row.fields[0])
         else:
-            value = getattr(outcome, FIELDS[self.name])
+            value = summed([getattr(outcome, field) for field in row.fields])
         if value is None or value <= 0:
             raise MetricMissing(f"metric '{self.name}' could not be measured: {self._why_missing()}")
         return float(value)

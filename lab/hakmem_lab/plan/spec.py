@@ -22,7 +22,7 @@ from pydantic import (
 
 from hakmem_lab.errors import nearest
 from hakmem_lab.plan import model
-from hakmem_lab.plan.metrics import Metric
+from hakmem_lab.plan.metrics import COUNTERS, METRICS, SERVER_METRICS, Metric, row_of
 from hakmem_lab.plan.model import Model
 from hakmem_lab.plan.project import find_program
 from hakmem_lab.plan.schedule import ONE_BY_ONE, TOGETHER
@@ -43,11 +43,6 @@ LONGEST_S = 366 * 86400.0
 LEAST_ALPHA = 1e-6
 MOST_SEED = 2**63 - 1
 NAMING = ("label", "unit")  # only names: a run with other names measures the same
-COUNTED_METRICS = ("instructions", "cycles", "cache-misses", "dtlb-misses")
-BUILT_IN_METRICS = ("wall", "cpu", "rss", "rss-mean", "faults", "pss", "pss-mean", "tree-memory", "tree-cpu",
-                    *COUNTED_METRICS)  # fmt: skip
-TOGETHER_METRICS = ("cpu", "rss", "faults", "instructions")
-SERVER_METRICS = ("server-cpu", "server-rss", "server-rss-mean")
 
 
 def compiled(pattern: str) -> re.Pattern[str]:
@@ -64,8 +59,8 @@ def check_metric(value: str) -> str:
         if compiled(value[6:]).groups != 1:
             raise ValueError("the regular expression needs exactly one group, the number, in parentheses")
         return value
-    if value not in (*BUILT_IN_METRICS, *SERVER_METRICS):
-        raise ValueError(f"no metric '{value}': {nearest(value, (*BUILT_IN_METRICS, *SERVER_METRICS, 'regex:...'))}")
+    if value not in (*METRICS, *SERVER_METRICS):
+        raise ValueError(f"no metric '{value}': {nearest(value, (*METRICS, *SERVER_METRICS, 'regex:...'))}")
     return value
 
 
@@ -187,7 +182,7 @@ class BlockSpec(CommonSpec):
         used = [name for name in asked if name in SERVER_METRICS]
         if used and self.server is None:
             raise ValueError(f"the metric '{used[0]}' needs a [server]")
-        if self.server is not None and (used := [name for name in asked if name in ("faults", *COUNTED_METRICS)]):
+        if self.server is not None and (used := [name for name in asked if name in ("faults", *COUNTERS)]):
             raise ValueError(f"the metric '{used[0]}' is not counted for a [server]")
         return self
 
@@ -204,7 +199,7 @@ class BlockSpec(CommonSpec):
     def not_together(self) -> list[str]:
         """The metrics asked for that have no meaning while the other arms run on the same processor."""
         asked = dict.fromkeys((self.metric, *self.guardrails, *self.also))
-        return [name for name in asked if name not in TOGETHER_METRICS]
+        return [name for name in asked if name in SERVER_METRICS or not row_of(name).together]
 
     @model_serializer(mode="wrap")
     def _without_defaults(self, handler: SerializerFunctionWrapHandler) -> dict:

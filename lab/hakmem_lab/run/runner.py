@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from hakmem_lab.plan.arms import Arm
-from hakmem_lab.plan.metrics import COUNTERS, PEAKS, PSS, TREE, Metric, MetricMissing, Thousands
+from hakmem_lab.plan.metrics import COUNTERS, PSS, TREE, Metric, MetricMissing, Thousands, row_of
 from hakmem_lab.plan.spec import Server
 from hakmem_lab.run import served
 from hakmem_lab.run.demand import Demand
@@ -277,5 +277,5 @@ def _combined(parts: Sequence[dict]) -> dict:
             if values:
                 record[name] = max(values) if name in PEAK_MEASURES else statistics.fmean(values)
         read = {name: [part["metrics"][name] for part in parts] for name in record["metrics"]}
-        record["metrics"] = {n: max(each) if n in PEAKS else statistics.fmean(each) for n, each in read.items()}
+        record["metrics"] = {n: max(each) if row_of(n).peak else statistics.fmean(each) for n, each in read.items()}
     return record

@@ -14,9 +14,9 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator, mo
 from hakmem_lab.errors import LabError, nearest
 from hakmem_lab.kinds.syscalls import OPS, TwoLengths
 from hakmem_lab.plan import peers, project
+from hakmem_lab.plan.metrics import SERVER_METRICS
 from hakmem_lab.plan.model import Model
 from hakmem_lab.plan.spec import (
-    SERVER_METRICS,
     Alpha,
     Command,
     Duration,

@@ -16,8 +16,8 @@ from hakmem_lab import extras
 from hakmem_lab.errors import LabError, nearest
 from hakmem_lab.plan import peers, tunables
 from hakmem_lab.plan.arms import Arm, options_of, parse_arm
-from hakmem_lab.plan.metrics import PATTERN, Metric
-from hakmem_lab.plan.spec import BUILT_IN_METRICS, SERVER_METRICS, BlockSpec, Duration, Guardrail, check_metric
+from hakmem_lab.plan.metrics import METRICS, PATTERN, SERVER_METRICS, Metric
+from hakmem_lab.plan.spec import BlockSpec, Duration, Guardrail, check_metric
 from hakmem_lab.plan.tunables import Option
 from hakmem_lab.system.launcher import Outcome
 
@@ -118,7 +118,7 @@ def arms(spec: "Spec", texts: list[str]) -> list[Arm]:
 DEFAULT = "default"
 ALLOCATORS = ["glibc", "hakmem", "jemalloc", "mimalloc", "tcmalloc", "snmalloc", "google-tcmalloc"]
 PERCENTILES = ("p50", "p90", "p99", "p99.9", "p99.99", "max")  # of a program that prints a histogram of its latencies
-KNOWN = (*BUILT_IN_METRICS, *SERVER_METRICS)
+KNOWN = (*METRICS, *SERVER_METRICS)
 
 
 def check_reading(pattern: str) -> str:
