@@ -13,6 +13,7 @@ from hakmem_lab.judge.explain import explained
 from hakmem_lab.judge.statistics import further, verdict
 from hakmem_lab.judge.statistics.paired import Interval, as_log, as_ratio
 from hakmem_lab.judge.statistics.verdict import Guardrail, GuardrailStatus, Verdict
+from hakmem_lab.judge.warnings import Warn
 from hakmem_lab.judge.words import BESIDE, MEAN_OF
 from hakmem_lab.plan.metrics import METRICS, Metric
 from hakmem_lab.plan.spec import guardrails_of
@@ -27,7 +28,7 @@ def analyse(header: dict, records: list[dict]) -> dict:
     """The verdict, once all blocks are present or the collection is closed; before that, figures without a verdict."""
     blocks = measured(records)
     result = base_result(header, records, blocks) | {"comparisons": [], "guardrails": [], "looks": []}
-    result["warnings"] += _unlike(header, records)
+    result["warnings"] += [Warn.UNLIKE.said(text=text) for text in _unlike(header, records)]
     result["fleet"] = {"metric": result["metric"], "hosts": [], "kinds": [], **_missing(records)}
     if not blocks:
         return result | {"withheld": "No verdict yet: there are no finished blocks"}
@@ -179,13 +180,15 @@ def _unlike(header: dict, records: Sequence[dict]) -> list[str]:
     texts = []
     for position, arm in enumerate(header["arms"]):
         if len({host["arms"][position]["sha256"] for host in entered}) > 1:
-            texts.append(f"the hosts have different builds of {arm['name']}: part of what they differ in is that")
+            texts.append(
+                f"the hosts have different builds of {arm['name']}: the builds may explain a part of the differences"
+            )
     if len({host["command"]["sha256"] for host in entered}) > 1:
-        texts.append("the hosts have different builds of the program: part of what they differ in is that")
+        texts.append("the hosts have different builds of the program: the builds may explain a part of the differences")
     names, nodes = {host["host"] for host in entered}, {host["node"] for host in entered}
     if len(nodes) < len(names):
         texts.append(
-            f"the {len(names)} hosts are {len(nodes)} machine{'' if len(nodes) == 1 else 's'}: what they say of a "
-            "fleet is for trying out only"
+            f"the {len(names)} hosts are {len(nodes)} machine{'' if len(nodes) == 1 else 's'}: a fleet "
+            "of them is for trying out only"
         )
     return texts

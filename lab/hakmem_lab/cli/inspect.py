@@ -52,11 +52,14 @@ def resume(
     finish(kinds.resume(file, Progress(quiet=quiet), more), json, require, format_)
 
 
-def show(run: RunName = "last", store: StoreFolder = None, json: JsonFile = None, format_: Format = None) -> None:
+def show(
+    run: RunName = "last", store: StoreFolder = None, json: JsonFile = None, format_: Format = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Every warning, not only the most severe")] = False,
+) -> None:  # fmt: skip
     """The result of a stored run."""
     from hakmem_lab import kinds
 
-    write_result(kinds.result_of(_store(store).find(run)), json, format_)
+    write_result(kinds.result_of(_store(store).find(run)), json, format_, verbose)
 
 
 def list_runs(store: StoreFolder = None, json: JsonFile = None) -> None:

@@ -250,8 +250,8 @@ def check_format(name: str | None, json_file: Path | None = None) -> None:
         raise LabError("--format and --json -: both would write to standard output; name a file for one of them")
 
 
-def write_result(result: dict, json_file: Path | None, format_: str | None) -> None:
-    """Write the result to the file, and to standard output in the format or as tables."""
+def write_result(result: dict, json_file: Path | None, format_: str | None, every: bool = False) -> None:
+    """Write the result to the file, and to standard output in the format or as tables. every: all warnings."""
     from hakmem_lab.show import formats
     from hakmem_lab.show.terminal import render
 
@@ -261,7 +261,7 @@ def write_result(result: dict, json_file: Path | None, format_: str | None) -> N
     if format_ is not None:
         formats.write_format([result], format_)
     elif json_file is None or str(json_file) != "-":
-        render.show(result)
+        render.show(result, every)
 
 
 def finish(result: dict, json_file: Path | None, require: str | None, format_: str | None) -> None:

@@ -24,6 +24,7 @@ from hakmem_lab.judge.statistics.factorial import Effect, Question
 from hakmem_lab.judge.statistics.paired import as_log, as_ratio
 from hakmem_lab.judge.statistics.plan import Plan
 from hakmem_lab.judge.statistics.verdict import Decision, Verdict
+from hakmem_lab.judge.warnings import Warn
 from hakmem_lab.plan.arms import Arm, parse_arms
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.plan.spec import NO_FACTOR, MatrixSpec
@@ -201,15 +202,15 @@ def _reading(one: Judged) -> str:
 
 def _why(hidden: dict[str, Effect], metric: Metric) -> list[str]:
     """A sentence for each interaction that hides main effects."""
-    texts = []
+    texts: list[str] = []
     for by in dict.fromkeys(hidden.values()):
         names = [name for name, reason in hidden.items() if reason == by]
         effects, are = ("effects", "are") if len(names) > 1 else ("effect", "is")
-        texts.append(
-            f"the main {effects} of {' and '.join(names)} {are} left out: what one of {' and '.join(by.factors)} does "
-            f"depends on the other{'s' if len(by.factors) > 2 else ''} ({_size(by, metric)}); an "
-            "average over both levels says what nobody runs"
+        said = (
+            f"the main {effects} of {' and '.join(names)} {are} left out: {' and '.join(by.factors)} depend on each "
+            f"other ({_size(by, metric)}), and an average over both levels is of no setting that anybody runs"
         )
+        texts.append(Warn.HIDDEN.said(text=said))
     return texts
 
 
@@ -219,9 +220,7 @@ def _drift(change: float, spec: dict, cells: int) -> list[str]:
     if abs(across) < spec["margin"]:
         return []
     side = "better" if across > 0 else "worse"
-    return [
-        f"within a block the last run was {abs(across) * 100:.2g} % {side} than the first, whatever the side: taken out"
-    ]
+    return [Warn.DRIFT.said(size=abs(across) * 100, way=side)]
 
 
 def _size(effect: Effect, metric: Metric) -> str:

@@ -4,18 +4,17 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from hakmem_lab.judge.failing import GONE, failed_runs, failures, times
+from hakmem_lab.judge.failing import failed_runs, failures, times
 from hakmem_lab.judge.planning import most_blocks
 from hakmem_lab.judge.statistics.coarse import step
 from hakmem_lab.judge.statistics.paired import Interval, block_log_ratio, median_interval
+from hakmem_lab.judge.warnings import EVENTS, Warn, ordered
 from hakmem_lab.plan.kinds import KINDS
 from hakmem_lab.plan.metrics import Metric, pattern_name, row_of, summed
 from hakmem_lab.plan.spec import guardrails_of, primary_of
 from hakmem_lab.store.query import BESIDE, SCHEDULE, Blocks, events, finished_blocks, sentence
 
 ARM_MEDIANS = ("wall_s", "cpu_s", "rss_peak_kib", "rss_mean_kib", "rss_area_kib_s", "minor_faults", "major_faults")
-WARNING_EVENTS = ("load", "fitness", "fitness-unknown", "left-out", "no-groups", "no-input", "partial", "unserved",
-                  "lacking", GONE)  # fmt: skip
 DISTURBED_SHARE = 0.1
 # A peak above this multiple of the first process's largest sample (one every 10 ms) belongs to another process.
 OF_ANOTHER = 4.0
@@ -137,28 +136,25 @@ def arm_rows(header: dict, blocks: Blocks, metric: Metric, others: Sequence[dict
 
 def warnings(header: dict, records: Sequence[dict]) -> list[str]:
     """Warnings about the reliability of the figures."""
-    texts = [record["text"] for record in records if record["type"] == "event" and record["what"] in WARNING_EVENTS]
+    told = [record for record in records if record["type"] == "event" and record["what"] in EVENTS]
+    texts: list[str] = [EVENTS[record["what"]].said(text=record["text"]) for record in told]
     blocks = [record for record in records if record["type"] == "block"]
     disturbed = sum(1 for block in blocks if block.get("disturbed"))
     if disturbed > DISTURBED_SHARE * len(blocks):
-        texts.append(
-            f"{disturbed} of {len(blocks)} blocks were disturbed: {blocks[-1].get('disturbed') or 'stolen time'}"
-        )
+        why = blocks[-1].get("disturbed") or "stolen time"
+        texts.append(Warn.DISTURBED.said(count=disturbed, all=len(blocks), why=why))
     for arm, count in Counter(record["arm"] for record in failed_runs(records)).items():
-        texts.append(f"{arm} failed {times(count)}; what it failed in was run again, the records are kept")
+        texts.append(Warn.FAILED.said(side=arm, times=times(count)))
     doubtful: dict[str, float] = {}
     for record in records:
         doubtful = record.get("thousands", {}) | doubtful
     for name, value in doubtful.items():
-        texts.append(
-            f"{pattern_name(name)}: the program prints {value:,.0f}, read as {value:.0f}; if the comma is a decimal "
-            "point, the figures are 1000 times too large"
-        )
+        texts.append(Warn.THOUSANDS.said(name=pattern_name(name), value=value))
     if tries := sentence(header.get("earlier", []), KINDS[header["kind"]].sequential):
-        texts.append(tries)
+        texts.append(Warn.TRIES.said(text=tries))
     if (header.get("git") or {}).get("dirty") and any(arm["allocator"] == "hakmem" for arm in header["arms"]):
-        texts.append("hakmem's checkout had uncommitted changes")
-    return list(dict.fromkeys(texts))
+        texts.append(Warn.DIRTY.said())
+    return ordered(texts)
 
 
 def schedule_of(records: Iterable[dict]) -> str | None:
@@ -172,10 +168,7 @@ def coarse(values_of: Iterable[Sequence[float]], margin: float, label: str) -> l
     steps = [found for values in values_of if len(values) and (found := step(values)) is not None]
     if not steps or max(steps) <= margin:
         return []
-    return [
-        f"{label} comes in steps of {100 * max(steps):.2g} % of a run, as by a coarse clock: smaller differences are "
-        "hardly seen; more work in a run (--repeat) or a finer clock (--metric) helps more than further blocks"
-    ]
+    return [Warn.COARSE.said(label=label, step=100 * max(steps))]
 
 
 def begun(header: dict, records: Sequence[dict]) -> dict:

@@ -19,6 +19,7 @@ from typing import Any
 from hakmem_lab.judge import findings, words
 from hakmem_lab.judge.conditions import sentences
 from hakmem_lab.judge.unseen import unseen
+from hakmem_lab.judge.warnings import Warn, ordered
 from hakmem_lab.judge.words import Change, finite, listed
 
 Record = dict[str, Any]
@@ -73,6 +74,7 @@ def explained(analyse: Callable[..., Record]) -> Callable[..., Record]:
     @wraps(analyse)
     def complete(*args: Any) -> Record:
         result = analyse(*args)
+        result["warnings"] = ordered(result.get("warnings") or [])
         for row in result.get("comparisons") or []:
             row.setdefault("schedule", result.get("schedule"))
             row["sentence"] = sentence(result, row)
@@ -86,7 +88,9 @@ def explain(result: Record) -> Explanation:
         return Explanation("", "NO RESULT YET", "inconclusive", ("The run has not been analysed",))
     (word, tone), withheld = _word(result), str(result.get("withheld") or "")
     clauses, reasons = ([withheld], result.get("so_far") or []) if withheld else _said(result)
-    caveats = [*(result.get("by_chance") or []), *([] if torn(result) else unseen(result))] if not withheld else []
+    caveats = [Warn.BY_CHANCE.said(text=text) for text in result.get("by_chance") or []]
+    caveats += [Warn.UNSEEN.said(text=text) for text in ([] if torn(result) else unseen(result))]
+    caveats = [] if withheld else caveats
     clauses = [text.removesuffix(".") for text in clauses if text] or [_LAST_WORDS[tone]]
     verdict = str(result.get("verdict") or "")
     return Explanation(verdict, word, tone, tuple(clauses), (*reasons, *sentences(result)), tuple(caveats))

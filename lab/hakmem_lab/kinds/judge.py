@@ -15,6 +15,7 @@ from hakmem_lab.judge.failing import differ, times
 from hakmem_lab.judge.statistics import unpaired, verdict
 from hakmem_lab.judge.statistics.paired import Interval, as_log, paired_interval
 from hakmem_lab.judge.statistics.verdict import Verdict
+from hakmem_lab.judge.warnings import Warn
 from hakmem_lab.plan import foreign
 from hakmem_lab.plan.foreign import Benchmark, File
 from hakmem_lab.plan.metrics import row_of
@@ -280,21 +281,23 @@ def analyse(header: dict, records: list[dict]) -> dict:
         "watched": [], "blocks": len(runs), "max_blocks": len(runs), "earlier": [], "comparisons": rows,
         "by_chance": by_chance,
         "arms": [arm | dict.fromkeys(ARM_MEDIANS) for arm in counts],
-        "warnings": _warnings(header, runs, _said(few) if rows else []) + _said(missing),
+        "warnings": [*_warnings(header, runs, _said(few) if rows else []),
+                     *(Warn.MISSING.said(text=text) for text in _said(missing))],
     })  # fmt: skip
 
 
 def _warnings(header: dict, runs: list[dict], few: list[str]) -> list[str]:
     if header["tools"] == [foreign.PAIRS]:
-        return [ALTERNATE, ONE_PROCESS, *few]
-    texts = [INTERLEAVED if header["spec"]["interleaved"] else ORDER]
-    texts += [] if header["processes"] else [ONE_PROCESS]
-    texts += [f"too few for a verdict: {text}" for text in few]
-    texts += _unpaired(header, runs)
-    texts += header.get("unlike", [])
+        return [*(Warn.ORDER.said(text=text) for text in (ALTERNATE, ONE_PROCESS)), *few]
+    texts: list[str] = [Warn.ORDER.said(text=INTERLEAVED if header["spec"]["interleaved"] else ORDER)]
+    texts += [] if header["processes"] else [Warn.ORDER.said(text=ONE_PROCESS)]
+    texts += [Warn.MISSING.said(text=f"too few for a verdict: {text}") for text in few]
+    texts += [Warn.MISSING.said(text=text) for text in _unpaired(header, runs)]
+    texts += [Warn.UNLIKE.said(text=text) for text in header.get("unlike", [])]
     zero = ", ".join(header.get("zero", []))
-    texts += [f"{header['spec']['metric']} is 0 on both sides, and not judged: {zero}"] if zero else []
-    texts += [f"only in one of the files: {', '.join(header['alone'])}"] if header["alone"] else []
+    missing = [f"{header['spec']['metric']} is 0 on both sides, and not judged: {zero}"] if zero else []
+    missing += [f"only in one of the files: {', '.join(header['alone'])}"] if header["alone"] else []
+    texts += [Warn.MISSING.said(text=text) for text in missing]
     pairs = dict.fromkeys((run["arm"], run["workload"]) for run in runs)
     values_of = ([r["value"] for r in runs if r["ok"] and (r["arm"], r["workload"]) == pair] for pair in pairs)
     texts += coarse(values_of, header["spec"]["margin"], header["spec"]["metric"])
@@ -303,6 +306,5 @@ def _warnings(header: dict, runs: list[dict], few: list[str]) -> list[str]:
         values = [run["value"] for run in runs if run["ok"] and (run["arm"], run["workload"]) == (arm, name)]
         if (found := unpaired.neighbours(values)) > ALIKE:
             alike[name] = max(found, alike.get(name, 0.0))
-    wider = "; the intervals are wider for it" if not header["spec"]["interleaved"] else ""
     said = ", ".join(f"{name} ({found:.2f})" for name, found in alike.items())
-    return [*texts, *([f"neighbouring runs resemble each other: {said}{wider}"] if alike else [])]
+    return [*texts, *([Warn.ALIKE.said(which=said)] if alike else [])]

@@ -171,7 +171,8 @@ def _junit_suite(root: ET.Element, result: dict) -> None:
             ET.SubElement(element, "failure", type=NO_GO, message=words).text = words
         elif case.verdict == INCONCLUSIVE:
             ET.SubElement(element, "skipped", message=words)
-        ET.SubElement(element, "system-out").text = f"{case.verdict}: {words}"
+        schedule = f" (schedule {case.schedule})" if case.schedule else ""
+        ET.SubElement(element, "system-out").text = f"{case.verdict}: {words}{schedule}"
 
 
 SHOWN_CARD_ROWS = 40
@@ -202,12 +203,12 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def _paragraphs(result: dict) -> Iterator[str]:
-    if result["warnings"]:
-        yield "\n".join(f"- warning: {plain(text)}" for text in result["warnings"])
     said = explain.explain(result)
     yield f"### {f'{said.verdict}: ' if said.verdict else ''}{plain(said.headline)}"
-    if said.more:
-        yield plain(said.more)
+    if said.reasons:
+        yield plain(" ".join(said.reasons))
+    worst, *others = [*result["warnings"], *said.caveats] or [""]
+    yield from (f"Warning: {plain(text)}" for text in [worst] if text)
     if result["question"]:
         yield f"*{plain(result['question'])}*"
     yield from _comparisons(result)
@@ -217,7 +218,7 @@ def _paragraphs(result: dict) -> Iterator[str]:
         yield f"{plain(where)} {code(line, cell=False)}"
     yield f"<details><summary>Run {result['id']}, {result['blocks']} blocks</summary>"
     yield from _arms(result)
-    yield from _notes(result)
+    yield from _notes(result, others)
     yield "</details>"
 
 
@@ -269,8 +270,9 @@ def _figure(value: object, unit: str) -> str:
     return numbers.memory(value) if unit == "KiB" else numbers.number(value)
 
 
-def _notes(result: dict) -> Iterator[str]:
-    notes = [f"- {plain(text)}" for text in tune.notes(result)]
+def _notes(result: dict, warnings: Sequence[str]) -> Iterator[str]:
+    notes = [f"- warning: {plain(text)}" for text in warnings]
+    notes += [f"- {plain(text)}" for text in tune.notes(result)]
     if builds := words.builds(result):
         notes.append(f"- {plain(builds)}")
     if failures := result["failures"]:

@@ -31,8 +31,8 @@ def test_what_is_there_is_compared_and_what_is_missing_is_said_once(bare, here, 
     assert answer.err.count(f"warning: {NOT_COMPARED}\n") == 1
     (header,) = records("header")
     assert [arm["name"] for arm in header["arms"]] == ["glibc", "hakmem"]
-    # The report has the warning, too, above the verdict.
-    lines = " ".join(answer.out.split())
+    # The report has the warning, too, above the figures.
+    lines = " ".join(here("show", "-v").out.split())
     assert lines.count(NOT_COMPARED) == 1
     assert lines.index(NOT_COMPARED) < lines.index("median of")
 

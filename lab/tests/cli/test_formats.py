@@ -21,7 +21,7 @@ def measure(here, fakes, tmp_path):
 
 def test_a_comment_instead_of_tables(measure):
     answer = measure("--format", "markdown")
-    assert re.match(r"(- warning: .*\n)+\n### GO: ", answer.out)
+    assert re.match(r"### GO: .*\n\nWarning: .*\n\n(?s:.*)- warning: ", answer.out)
     assert "median of" in answer.out
 
 

@@ -49,7 +49,7 @@ def test_a_comment_of_every_published_experiment(published):
         text = formats.text("markdown", [result])
         shown = [squeezed(line) for line in said(text)]
         title = f"{result['verdict']}: " if result["verdict"] else ""
-        assert shown[len(result["warnings"])] == squeezed(title + explain.explain(result).headline), name
+        assert shown[0] == squeezed(title + explain.explain(result).headline), name
         assert result["id"] in text
         for comparison in result.get("comparisons") or []:
             assert comparison["treatment"] in shown
@@ -63,10 +63,9 @@ def test_the_terminal_begins_as_the_comment_and_the_page(published, capsys):
         render.show(result | {"question": ""})
         shown = squeezed(capsys.readouterr().out)
         said = explain.explain(result)
-        first, more = said.headline, said.more
-        above = " ".join(f"warning: {text}" for text in result["warnings"])
-        assert shown.startswith(squeezed(f"{above} {result['verdict'] or ''} {first} {more}")), name
-        assert "output" not in first, name
+        begin = [result["verdict"] or "", *said.clauses, *said.reasons]
+        assert shown.startswith(squeezed(" ".join(begin))), name
+        assert "output" not in said.headline, name
 
 
 def test_text_of_programs_stays_text():
@@ -76,7 +75,7 @@ def test_text_of_programs_stays_text():
     )
     text = formats.text("markdown", [result])
     shown = [squeezed(line) for line in said(text)]
-    assert shown[:2] == [f"warning: {NASTY}", f"GO: {NASTY}"]
+    assert shown[:2] == [f"GO: {NASTY}", f"Warning: {NASTY}"]
     assert NASTY in shown
     assert f"1 failed run, the first: {NASTY}: {NASTY}" in shown
     kinds = {child.type for token in READER.parse(text) for child in token.children or []}
@@ -98,8 +97,9 @@ def test_figures_of_sides_that_ran_together_name_their_schedule():
     cells = [line.split(" | ") for line in text.splitlines() if line.startswith("| `t` | ")]
     assert [line[-1] for line in cells if len(line) == 5] == ["together |", "one-by-one |"]
     assert "(run 20260101-000000-ab-0000, schedule together)" in formats.text("github", [made(schedule="together")])
+    assert "(schedule together)</system-out>" in formats.text("junit", [made(schedule="together")])
     alone = [made(comparisons=[row("GO", schedule="one-by-one")], schedule="one-by-one")]
-    assert "schedule" not in formats.text("markdown", alone) + formats.text("github", alone)
+    assert "schedule" not in "".join(formats.text(name, alone) for name in ("markdown", "github", "junit"))
 
 
 def test_several_runs_stand_one_below_the_other():

@@ -241,7 +241,7 @@ def test_figures_at_the_ends_of_what_a_number_holds_have_a_verdict(judged):
     steps = [1.02, 1.0, 1.04, 1.01, 1.05, 1.03]
     little, much = ([value * step for step in steps] for value in (1e-300, 1e307))
     answer = judged(_failing("x", little), _failing("x", much), flags=())
-    assert "takes over 1e9 × as long" in answer.out and "inf" not in answer.out
+    assert "over 1e9 × as long" in answer.out and "inf" not in answer.out
     assert judged(_failing("x", much), _failing("x", little)).result()["verdict"] == "GO"
 
 

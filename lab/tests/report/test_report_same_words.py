@@ -44,8 +44,7 @@ def test_the_first_lines_of_the_terminal_are_those_of_the_page(kind: str, capsys
     result = MAKERS[kind]().result | {"question": ""}
     said = explain(LoadedRun({}, result=result).result)
     shown = squeezed(" ".join(terminal(result, capsys)))
-    above = [f"warning: {text}" for text in result["warnings"]]
-    begin = squeezed(" ".join(filter(None, (*above, result.get("verdict"), said.headline, said.more))))
+    begin = squeezed(" ".join(filter(None, (result.get("verdict"), *said.clauses, *said.reasons))))
     assert shown.startswith(begin)
 
 
@@ -54,7 +53,7 @@ def test_a_comment_begins_as_the_page(kind: str) -> None:
     result = MAKERS[kind]().result | {"guardrails": []}
     lines = formats.text("markdown", [result]).splitlines()
     heading = next(line for line in lines if line.startswith("### "))
-    assert all(line.startswith("- warning: ") or not line for line in lines[: lines.index(heading)])
+    assert lines.index(heading) == 0
     plain = re.sub(r"\\(.)", r"\1", heading).removeprefix("### ").removeprefix(f"{result.get('verdict')}: ")
     assert plain == explain(LoadedRun({}, result=result).result).headline
 

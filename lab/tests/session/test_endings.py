@@ -52,7 +52,7 @@ def test_a_block_with_a_failed_run_is_run_again_whole(here, words, records):
     assert len(records("run", block=1, attempt=1)) == 4
     assert [(b["attempt"], b["ok"]) for b in records("block", block=1)] == [(0, False), (1, True)]
     assert result["failures"] == [{"block": 1, "arm": failed["arm"], "why": failed["why"]}]
-    assert any("failed once; what it failed in was run again" in text for text in result["warnings"])
+    assert any("failed once; the failed blocks were run again" in text for text in result["warnings"])
     assert any("failed once" in text and "chance may explain it" in text for text in result["caveats"])
     assert sum(arm["n"] for arm in result["arms"]) == 4 * BLOCKS
 

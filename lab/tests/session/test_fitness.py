@@ -96,7 +96,7 @@ def test_a_machine_without_a_check_is_unknown_and_not_unfit(store, note):
 def test_the_warning_names_the_check_and_how_long_it_takes(here, store):
     here("ab", "--control", "glibc", "--treatment", "default", "--metric", "cpu", "--max-blocks", "6", "--looks", "1",
          "--repeat", "1", "--quiet", "--", "sleep", "0.03")  # fmt: skip
-    (line,) = [line for line in here("show").out.replace("\n", " ").split("warning: ") if "not checked" in line]
+    (line,) = [line for line in here("show", "-v").out.replace("\n", " ").split("warning: ") if "not checked" in line]
     assert "hak doctor --machine --set 'metric=cpu' -- sleep 0.03 does it, from" in line
     assert re.search(r"from \d+ s on", line)
 

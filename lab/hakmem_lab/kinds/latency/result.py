@@ -18,6 +18,7 @@ from hakmem_lab.judge.analysis import arm_rows, base_result, comparison, measure
 from hakmem_lab.judge.statistics import further, verdict
 from hakmem_lab.judge.statistics.drift import warmup_end
 from hakmem_lab.judge.statistics.pooled import MEAN
+from hakmem_lab.judge.warnings import Warn
 from hakmem_lab.kinds.latency.pool import LEAST_REQUESTS_BEYOND, METRICS, PERCENTILES, PREFIXES, Pair, Pools, Requests
 from hakmem_lab.kinds.latency.verdict import BUILT_IN, Asked, decide, recorded
 from hakmem_lab.plan.metrics import Metric
@@ -113,24 +114,18 @@ def _arm(arm: Requests, runs: Sequence[dict], rate_per_s: float | None) -> dict:
 
 
 def _warnings(rows: Sequence[dict], arms: Sequence[Requests], blocks: Blocks, asked: Asked) -> list[str]:
-    texts = []
+    texts: list[str] = []
     share = max(1.0, asked.rule.planned / len(blocks))
     fewest = min(arms, key=lambda arm: arm.count)
     if few := next((name for name in PERCENTILES if fewest.beyond(name) < LEAST_REQUESTS_BEYOND), None):
-        texts.append(
-            f"{few} rests on fewer than {LEAST_REQUESTS_BEYOND} requests beyond it: more or longer runs (now "
-            f"{fewest.count:,.0f} requests in all) would make it steadier"
-        )
+        texts.append(Warn.FEW_BEYOND.said(name=few, least=LEAST_REQUESTS_BEYOND, count=fewest.count))
     unwatched = [
         name for name in BUILT_IN if name != asked.metric and fewest.beyond(name) * share < LEAST_REQUESTS_BEYOND
     ]
-    texts += [f"{name} is no guardrail here: there are too few requests to know it by" for name in unwatched]
+    texts += [Warn.NO_LIMIT.said(name=name) for name in unwatched]
     for row in rows:
         if row["service"] and row["p50_us"] > OVERLOADED * row["service"]["p50_us"]:
-            texts.append(
-                f"{row['name']} does not keep up with the rate: half of the requests wait more than {OVERLOADED:g} "
-                "times as long as they are served; this measures a backlog, choose a lower rate"
-            )
+            texts.append(Warn.BACKLOG.said(side=row["name"], times=OVERLOADED))
     runs = [run for block in blocks for arm_runs in block.values() for run in arm_runs]
     return texts + _rarely_slow(rows) + _unsteady(runs)
 
@@ -142,7 +137,7 @@ def _rarely_slow(rows: Sequence[dict]) -> list[str]:
         if found := [pair for pair in pairs if pair[1] > RARELY_SLOW * pair[2]]:
             arms = ", ".join(f"{arm} {pooled:,.0f} ({usual:,.0f})" for arm, pooled, usual in found)
             what = f"{name} of all requests (of the median run), {UNIT}"
-            return [f"a few runs are much slower than the others: {what}: {arms}"]
+            return [Warn.RARELY_SLOW.said(what=what, arms=arms)]
     return []
 
 
@@ -151,8 +146,7 @@ def _unsteady(runs: Sequence[dict]) -> list[str]:
     ends = [end for means in long if (end := warmup_end(means)) > 0]
     if 2 * len(ends) <= len(runs):
         return []
-    longer = f"{statistics.median(ends):.0f} s longer"
-    return [f"most runs were not steady yet when recording began: the warm-up should be {longer}"]
+    return [Warn.UNSTEADY.said(longer=statistics.median(ends))]
 
 
 def found(header: dict, records: list[dict]) -> dict:

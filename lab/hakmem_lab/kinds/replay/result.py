@@ -17,6 +17,7 @@ from hakmem_lab.judge.explain import change_of
 from hakmem_lab.judge.statistics import verdict
 from hakmem_lab.judge.statistics.paired import block_log_ratio, median_interval
 from hakmem_lab.judge.two_arms import shared
+from hakmem_lab.judge.warnings import Warn
 from hakmem_lab.kinds.replay import predict
 from hakmem_lab.kinds.replay.predict import Column, Quantity
 from hakmem_lab.plan.spec import CompareSpec
@@ -114,13 +115,13 @@ def with_replay(result: dict, header: dict, records: list[dict]) -> dict:
     if not blocks:
         return result
     result["replay"] = _replay(header, replayed(header), blocks)
-    result["warnings"] += result["replay"]["refused"]
+    result["warnings"] += [Warn.DOUBTED.said(text=text) for text in result["replay"]["refused"]]
     if header.get("stacks"):
         found = by_stack(header, names, blocks)
         result["replay"]["stacks"] = found
         if not found["rows"]:
             number = found["process"]
-            result["warnings"].append(f"by stack: process {number} was not replayed; name it: --processes {number}")
+            result["warnings"].append(Warn.UNREPLAYED.said(number=number))
     result["warnings"] += refusals(blocks, names)
     return one_verdict(result)
 
@@ -185,8 +186,7 @@ def refusals(blocks: Blocks, names: Sequence[str]) -> list[str]:
     counts = {name: max((sum(each["failed"] for each in run["replay"]["processes"])
                          for run in runs_of(blocks, name) if run.get("replay")), default=0)
               for name in names}  # fmt: skip
-    return [f"{name} refused {count:,} of the allocations: its figures are of less work than was recorded"
-            for name, count in counts.items() if count]  # fmt: skip
+    return [Warn.REFUSED.said(side=name, count=count) for name, count in counts.items() if count]
 
 
 def _lives(blocks: Blocks, names: list[str], quantity: Quantity) -> dict[str, list[list[float]]]:

@@ -8,6 +8,7 @@ from hakmem_lab.judge.analysis import begun, identity, warnings
 from hakmem_lab.judge.explain import explained
 from hakmem_lab.judge.statistics.drift import Slope
 from hakmem_lab.judge.statistics.verdict import Verdict
+from hakmem_lab.judge.warnings import Warn
 from hakmem_lab.kinds.soak import analysis
 from hakmem_lab.kinds.soak.analysis import Segment
 from hakmem_lab.run.endings import duration
@@ -199,19 +200,16 @@ def _warnings(header: dict, records: Sequence[dict], parts: Sequence[Segment]) -
     texts, spec = warnings(header, records), header["spec"]
     if len(parts) > 1:
         lengths = ", ".join(duration(part.duration_s) for part in parts)
-        texts.append(
-            f"interrupted and resumed: {len(parts)} processes ({lengths}), each analysed on its own; no slope is "
-            "computed across a restart, and the figures are those of the one with the longest steady state"
-        )
+        texts.append(Warn.RESTARTED.said(count=len(parts), lengths=lengths))
     samples = [record for record in records if record["type"] == "sample"]
     if not any(sample["operations"] is not None for sample in samples):
-        texts.append(f"no line of the output gave a count of operations ({spec['line']}): throughput is unknown")
+        texts.append(Warn.NO_OPERATIONS.said())
     if not all(sample["exact"] for sample in samples):
-        texts.append("exact readings of the memory took too long: the kernel's count, which lags a little, was used")
+        texts.append(Warn.INEXACT.said())
     endless = not any("{seconds}" in word for word in spec["command"])
     for record in records:
         if record["type"] == "run" and record["ok"] and record["ended_by_itself"] and endless:
-            texts.append(f"the program ended by itself after {duration(record['wall_s'])}")
+            texts.append(Warn.ENDED.said(after=duration(record["wall_s"])))
     return texts
 
 

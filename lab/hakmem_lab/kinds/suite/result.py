@@ -11,6 +11,7 @@ from hakmem_lab.judge.analysis import begun, identity
 from hakmem_lab.judge.explain import explained
 from hakmem_lab.judge.repeated import repeated
 from hakmem_lab.judge.statistics.paired import least_count
+from hakmem_lab.judge.warnings import Warn
 from hakmem_lab.kinds.suite.run import WORKLOAD_FAILED, rates
 from hakmem_lab.kinds.suite.sheet import FASTER, LEANER, MISS, OPEN, PASS, Judged, Sheet, ratios
 from hakmem_lab.kinds.suite.spec import BEST, Bar, SuiteSpec
@@ -152,7 +153,7 @@ def too_few(sheets: Sequence[Sheet]) -> list[str]:
     if not short:
         return []
     some = f"{len(short)} of {len(sheets)} workloads have"
-    return [f"{some} too few blocks for intervals that hold for all sides at once: {_least(short[0])} are needed"]
+    return [Warn.TOO_FEW.said(some=some, least=_least(short[0]))]
 
 
 def _least(sheet: Sheet) -> int:
@@ -204,7 +205,7 @@ def analyse(header: dict, records: list[dict]) -> dict:
         "max_blocks": planned,
         "arms": [identity(arm) for arm in header["arms"]],
         "comparisons": [],
-        "warnings": [*result["warnings"], *failed, *too_few(sheets)],
+        "warnings": [*result["warnings"], *(Warn.FAILED_WORKLOAD.said(text=text) for text in failed), *too_few(sheets)],
         "suite": {
             "subject": spec.subject,
             "reference": spec.reference,

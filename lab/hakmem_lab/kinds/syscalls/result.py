@@ -7,6 +7,7 @@ from hakmem_lab.judge.analysis import ARM_MEDIANS, begun, identity, warnings
 from hakmem_lab.judge.explain import explained
 from hakmem_lab.judge.statistics.special import gammaincinv
 from hakmem_lab.judge.statistics.verdict import Verdict
+from hakmem_lab.judge.warnings import Warn
 from hakmem_lab.store.runs import plain
 
 ALPHA = 0.05
@@ -119,9 +120,7 @@ def _unseen(rows: Sequence[dict]) -> float | None:
 def _warnings(header: dict, records: Sequence[dict], rows: Sequence[dict]) -> list[str]:
     texts, spec = warnings(header, records), header["spec"]
     if spec["ops"] is None:
-        texts.append(
-            "the command has no {ops}: counts are of the whole process, start and end included, not per operation"
-        )
+        texts.append(Warn.WHOLE.said())
         return texts
     seeded = any(SEED in word for word in spec.get("command", ()))
     different = spec["repeats"] if seeded else 1
@@ -129,14 +128,10 @@ def _warnings(header: dict, records: Sequence[dict], rows: Sequence[dict]) -> li
     if spec["budget"] is not None and upper_bound(0) / observed > spec["budget"]:
         needed = upper_bound(0) / spec["budget"] / different
         other = "" if seeded else f", or the command name {SEED}, which makes every repeat a different one"
-        texts.append(
-            f"the runs are too short for the budget: not one call in {observed:,} different operations still allows "
-            f"{upper_bound(0) / observed:.1e} per operation; the lengths must differ by at least {needed:.2g}{other}"
-        )
+        texts.append(Warn.SHORT.said(count=observed, rate=upper_bound(0) / observed, apart=needed, other=other))
     for row in rows:
         if row["per_op"] is not None and row["least"] < 0:
-            found = "counts vary more between repeats than between the two lengths; the rate is uncertain"
-            texts.append(f"{row['name']}: {found}")
+            texts.append(Warn.UNCERTAIN.said(side=row["name"]))
     return texts
 
 

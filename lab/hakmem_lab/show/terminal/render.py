@@ -9,19 +9,21 @@ from hakmem_lab.show.kinds import tune
 from hakmem_lab.show.terminal import STYLES, filled, number, output
 
 
-def show(result: dict) -> None:
-    """Prints the warnings, the verdict, then the figures behind it."""
+def show(result: dict, every: bool = False) -> None:
+    """Prints the verdict, a line for each side, and the figures behind it. every: all warnings, not only the worst."""
     console = output()
     if result.get("question"):
         console.print(result["question"], style="italic")
-    for text in result.get("warnings", []):
-        if text not in endings.SHOWN:
-            console.print(f"warning: {text}", style="yellow")
     found = explain.explain(result)
     if found.verdict:
         console.print(found.verdict, style=STYLES[found.verdict], end="  ")
-    for text in filter(None, (found.headline, found.more)):
+    for text in filter(None, (*found.clauses, " ".join(found.reasons))):
         console.print(text)
+    warnings = [text for text in (*result.get("warnings", []), *found.caveats) if text not in endings.SHOWN]
+    for text in warnings if every else warnings[:1]:
+        console.print(f"warning: {text}", style="yellow")
+    if (more := len(warnings) - 1) > 0 and not every:
+        console.print(f"{more} more warning{'s' * (more > 1)}: hak runs show {result['id']} -v", style="dim")
     for table in _tables(result):
         console.print(table)
     if result.get("failures"):
