@@ -137,6 +137,6 @@ bool hak_misuse_is_reported(void);
 #define HAK_ASSERT(condition) HAK_VERIFY(!HAK_DEBUG || (condition))
 
 /* The same, checked in every build: for hak_check(), and for states that no caller can cause. */
-#define HAK_VERIFY(condition) ((condition) ? (void)0 : hak_verify_failed(#condition, __FILE__, __LINE__))
+#define HAK_VERIFY(condition) ((condition) ? (void)0 : hak_misuse_verify_failed(#condition, __FILE__, __LINE__))
 
-_Noreturn HAK_COLD void hak_verify_failed(const char *condition, const char *file, size_t line);
+_Noreturn HAK_COLD void hak_misuse_verify_failed(const char *condition, const char *file, size_t line);

@@ -18,7 +18,7 @@ void *hak_run_take(uint32_t cls, size_t align, bool *zeroed);
 void hak_run_give(void *block, uint32_t cls, const char *function);
 /* Return several blocks of any cached class, runs or blocks of slabs. `function` NULL: they are an orphan's, and one
  * without the tag of a free block is left out, since it may be live. */
-void hak_class_return(hak_free_block_t *const *blocks, uint32_t n, uint32_t cls, const char *function);
+void hak_run_return(hak_free_block_t *const *blocks, uint32_t n, uint32_t cls, const char *function);
 /* Change the block's class in place. False: it is unchanged. */
 bool hak_run_resize(void *block, uint32_t cls, uint32_t wanted);
 
@@ -29,7 +29,7 @@ void *hak_huge_alloc(size_t bytes, size_t align, bool *zeroed);
 void hak_huge_free(void *block, const char *function);
 size_t hak_huge_usable(const void *block);
 /* Usable bytes of a run or a huge block. */
-HAK_INLINE size_t hak_large_usable(const void *block, uint32_t cls) {
+HAK_INLINE size_t hak_block_usable(const void *block, uint32_t cls) {
   return cls == HAK_CLASS_HUGE ? hak_huge_usable(block) : hak_class_sizes[cls];
 }
 /* Resize the block in place to `bytes`, which is above HAK_CACHED_MAX or above its size. False: it keeps its size. */

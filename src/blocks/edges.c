@@ -30,13 +30,13 @@ static bool is_untouched(const char *at) {
 static bool are_zeros(const char *from, bool small) {
   size_t rest = HAK_SLICE_BYTES - (uintptr_t)from % HAK_SLICE_BYTES;
   size_t bytes = rest < LOOKED_AT ? rest : LOOKED_AT;
-  const hak_chunk_t *chunk = hak_chunk_at(from);
-  uint32_t cls = hak_slice_class(from);
+  const hak_chunk_t *chunk = hak_pagemap_chunk(from);
+  uint32_t cls = hak_pagemap_slice_class(from);
   if (!chunk || chunk->state != HAK_CHUNK_SLICED) {
     return true;
   }
   if (cls != HAK_CLASS_NONE && cls < HAK_RUN_FIRST) { /* the last block of a slab, if it was never handed out */
-    const hak_slab_t *slab = hak_slab_at(from);
+    const hak_slab_t *slab = hak_pagemap_slab(from);
     bool made = atomic_load_explicit(&slab->cls, memory_order_acquire) == cls; /* pairs with make_slab */
     return !made || !is_unused(slab, from, small) || (!small && is_untouched(from)) || hak_is_zero(from, bytes) ||
            !is_unused(slab, from, small); /* handed out meanwhile */
@@ -44,7 +44,7 @@ static bool are_zeros(const char *from, bool small) {
   if (small || is_untouched(from)) {
     return true;
   }
-  hak_mask_t slice = hak_mask_of(hak_slice_of(from) & (HAK_CHUNK_SLICES - 1), 1);
+  hak_mask_t slice = hak_mask_of(hak_pagemap_slice(from) & (HAK_CHUNK_SLICES - 1), 1);
   hak_lock(&hak_arena.lock); /* so that no thread takes the slice meanwhile */
   bool unused = (chunk->free & chunk->present & ~chunk->dirty & slice) != 0;
   bool zeros = !unused || hak_is_zero(from, bytes);
@@ -63,18 +63,19 @@ static bool is_clean_behind(const char *end, bool small) {
 }
 
 HAK_NOINLINE bool hak_edges_find_damage(const void *block, uint32_t cls, hak_misuse_t *reason) {
-  if (hak_slice_class(block) == HAK_CLASS_MIXED) {
+  if (hak_pagemap_slice_class(block) == HAK_CLASS_MIXED) {
     return hak_mixed_find_damage(block, cls, reason);
   }
   bool small = cls < HAK_RUN_FIRST, first = !small || hak_slab_offset(block) == 0;
-  size_t bytes = small ? hak_class_sizes[cls] : hak_round_up(hak_large_usable(block, cls), HAK_SLICE_BYTES);
+  size_t bytes = small ? hak_class_sizes[cls] : hak_round_up(hak_block_usable(block, cls), HAK_SLICE_BYTES);
   const char *end = (const char *)block + bytes;
   bool few_pages = bytes < HAK_SLICE_BYTES;
   if (first && !is_clean_before(block, few_pages)) {
     *reason = HAK_MISUSE_UNDERFLOW;
     return true;
   }
-  bool next_has_tag = small && hak_block_index(block, hak_class_inverses[cls]) + 1 < hak_slab_bump(hak_slab_at(block));
+  bool next_has_tag =
+      small && hak_block_index(block, hak_class_inverses[cls]) + 1 < hak_slab_bump(hak_pagemap_slab(block));
   *reason = HAK_MISUSE_OVERFLOW;
   return !next_has_tag && !is_clean_behind(end, few_pages);
 }

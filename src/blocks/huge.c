@@ -42,7 +42,7 @@ static extent_t extent_of(const hak_chunk_t *chunk) {
 
 static void *take(extent_t extent, size_t align, bool *zeroed) {
   if (extent.chunks > 0) {
-    return hak_arena_take_chunks(extent.chunks, extent.tail, align, extent.grows, zeroed);
+    return hak_huge_chunks_take(extent.chunks, extent.tail, align, extent.grows, zeroed);
   }
   return hak_arena_take(extent.tail, align > HAK_SLICE_BYTES ? align >> HAK_SLICE_SHIFT : 1, zeroed);
 }
@@ -56,16 +56,16 @@ static void give(void *block, extent_t extent) {
     hak_arena_give(tail_of(block, extent.chunks), extent.tail);
   }
   if (extent.chunks > 0) {
-    hak_arena_give_chunks(block);
+    hak_huge_chunks_give(block);
   }
 }
 
 static void *alloc(extent_t extent, size_t bytes, size_t align, bool *zeroed) {
   void *block = take(extent, align, zeroed);
   if (block) {
-    hak_chunk_at(block)->huge_bytes = bytes;
+    hak_pagemap_chunk(block)->huge_bytes = bytes;
     count(bytes, true);
-    hak_set_class(block, 1, HAK_CLASS_HUGE);
+    hak_pagemap_set_class(block, 1, HAK_CLASS_HUGE);
   }
   return block;
 }
@@ -81,24 +81,24 @@ void *hak_huge_alloc(size_t bytes, size_t align, bool *zeroed) {
 }
 
 static void forget(void *block, const char *function) {
-  hak_chunk_t *chunk = hak_chunk_at(block);
-  if (!hak_clear_class(block, HAK_CLASS_HUGE)) {
+  hak_chunk_t *chunk = hak_pagemap_chunk(block);
+  if (!hak_pagemap_clear_class(block, HAK_CLASS_HUGE)) {
     hak_misuse(function, HAK_MISUSE_DOUBLE_FREE, block);
   }
   count(chunk->huge_bytes, false);
 }
 
 void hak_huge_free(void *block, const char *function) {
-  hak_chunk_t *chunk = hak_chunk_at(block);
+  hak_chunk_t *chunk = hak_pagemap_chunk(block);
   forget(block, function);
   atomic_fetch_sub_explicit(&moved_blocks, chunk->moved, memory_order_relaxed);
   chunk->moved = false;
   give(block, extent_of(chunk));
-  hak_arena_tick(hak_os_now_ms()); /* so that windows end even in a program that uses only huge blocks */
+  hak_purge_tick(hak_os_now_ms()); /* so that windows end even in a program that uses only huge blocks */
 }
 
 size_t hak_huge_usable(const void *block) {
-  return hak_chunk_at(block)->huge_bytes;
+  return hak_pagemap_chunk(block)->huge_bytes;
 }
 
 static bool starts_chunk(const void *block) {
@@ -107,8 +107,8 @@ static bool starts_chunk(const void *block) {
 
 /* Shrink the block in place; `wants` is at most `has` in both fields. */
 static bool shrink(void *block, extent_t has, extent_t wants) {
-  bool fewer = wants.chunks < has.chunks, moved = hak_chunk_at(block)->moved;
-  if (fewer && !hak_arena_shrink_chunks(block, wants.chunks, wants.tail)) {
+  bool fewer = wants.chunks < has.chunks, moved = hak_pagemap_chunk(block)->moved;
+  if (fewer && !hak_huge_chunks_shrink(block, wants.chunks, wants.tail)) {
     return false;
   }
   if (fewer && wants.chunks == 0) {
@@ -122,19 +122,19 @@ static bool shrink(void *block, extent_t has, extent_t wants) {
 }
 
 static bool resize(void *block, size_t old_bytes, size_t bytes) {
-  extent_t has = extent_of(hak_chunk_at(block));
+  extent_t has = extent_of(hak_pagemap_chunk(block));
   extent_t wants = extent_for(bytes, bytes > HAK_CACHED_MAX ? 1 : 2 * HAK_CHUNK_BYTES);
   if (bytes == old_bytes) { /* the size ends in the same page: the block keeps its spare room to grow */
     return true;
   }
   if (bytes > old_bytes) {
     bool beyond = has.tail > 0 && wants.chunks > has.chunks && starts_chunk(block);
-    if (beyond && hak_arena_unite_tail(block, has.chunks, has.tail)) {
+    if (beyond && hak_huge_chunks_unite_tail(block, has.chunks, has.tail)) {
       has = (extent_t){has.chunks + 1, 0, true};
     }
     if (has.chunks > 0 && has.tail == 0) {
       size_t chunks = extent_to_grow(bytes).chunks;
-      return chunks <= has.chunks || hak_arena_grow_chunks(block, chunks, false);
+      return chunks <= has.chunks || hak_move_grow(block, chunks, false);
     }
     if (wants.chunks > has.chunks) {
       return false;
@@ -152,7 +152,7 @@ bool hak_huge_resize(void *block, size_t bytes) {
   if (bytes == 0 || !resize(block, old_bytes, bytes)) {
     return false;
   }
-  hak_chunk_at(block)->huge_bytes = bytes;
+  hak_pagemap_chunk(block)->huge_bytes = bytes;
   count(old_bytes, false);
   count(bytes, true);
   return true;
@@ -161,7 +161,7 @@ bool hak_huge_resize(void *block, size_t bytes) {
 bool hak_huge_to_run(void *block, uint32_t cls) {
   size_t old_bytes = hak_huge_usable(block), bytes = hak_class_sizes[cls];
   extent_t wants = {0, bytes >> HAK_SLICE_SHIFT, false};
-  if (bytes > old_bytes || !shrink(block, extent_of(hak_chunk_at(block)), wants)) {
+  if (bytes > old_bytes || !shrink(block, extent_of(hak_pagemap_chunk(block)), wants)) {
     return false;
   }
   count(old_bytes, false);
@@ -172,10 +172,10 @@ bool hak_huge_to_run(void *block, uint32_t cls) {
 bool hak_huge_from_run(void *block, uint32_t cls, size_t bytes) {
   size_t has = hak_class_sizes[cls] >> HAK_SLICE_SHIFT, wants = hak_slices_for(bytes = whole_pages(bytes));
   bool all = bytes > 0 && wants <= HAK_CHUNK_SLICES && hak_arena_extend(block, has, wants - has);
-  if (!all && !(bytes > 0 && starts_chunk(block) && hak_arena_unite_tail(block, 0, has))) {
+  if (!all && !(bytes > 0 && starts_chunk(block) && hak_huge_chunks_unite_tail(block, 0, has))) {
     return false;
   }
-  hak_chunk_at(block)->huge_bytes = all ? bytes : hak_class_sizes[cls];
+  hak_pagemap_chunk(block)->huge_bytes = all ? bytes : hak_class_sizes[cls];
   count(hak_huge_usable(block), true);
   hak_arena_turn_run(block, cls, HAK_CLASS_HUGE);
   return all || hak_huge_resize(block, bytes);
@@ -183,7 +183,7 @@ bool hak_huge_from_run(void *block, uint32_t cls, size_t bytes) {
 
 /* Move whole chunks page by page, and copy the tail. NULL: the block is unchanged. */
 static void *move(void *block, size_t bytes) {
-  hak_chunk_t *chunk = hak_chunk_at(block);
+  hak_chunk_t *chunk = hak_pagemap_chunk(block);
   extent_t has = extent_of(chunk);
   bool many = atomic_load_explicit(&moved_blocks, memory_order_relaxed) >= MOVED_MAX && bytes < MOVED_ALWAYS;
   if (has.chunks == 0 || (many && !chunk->moved)) {
@@ -191,7 +191,7 @@ static void *move(void *block, size_t bytes) {
   }
   forget(block, "realloc");
   size_t old_bytes = chunk->huge_bytes;
-  char *fresh = hak_arena_grow_chunks(block, extent_to_grow(bytes).chunks, true);
+  char *fresh = hak_move_grow(block, extent_to_grow(bytes).chunks, true);
   if (fresh && has.tail > 0) {
     hak_move_copy(tail_of(fresh, has.chunks), tail_of(block, has.chunks), old_bytes - (has.chunks << HAK_CHUNK_SHIFT),
                   true);
@@ -203,7 +203,7 @@ static void *move(void *block, size_t bytes) {
     chunk->huge_bytes = bytes;
   }
   count(chunk->huge_bytes, true);
-  hak_set_class(fresh ? fresh : block, 1, HAK_CLASS_HUGE);
+  hak_pagemap_set_class(fresh ? fresh : block, 1, HAK_CLASS_HUGE);
   return fresh;
 }
 

@@ -78,7 +78,7 @@ static bool make_slab(void) {
     }
     return false;
   }
-  hak_slab_t *slab = hak_slab_at(base);
+  hak_slab_t *slab = hak_pagemap_slab(base);
   mixed->base = base;
   mixed->empty = ALL_PAGES;
   mixed->zeroed = zeroed ? ALL_PAGES : 0;
@@ -96,7 +96,7 @@ static bool make_slab(void) {
   }
   atomic_store_explicit(&slab->control, HAK_SLAB_CURRENT, memory_order_relaxed);
   atomic_store_explicit(&slab->cls, HAK_CLASS_MIXED, memory_order_release);
-  hak_set_class(base, HAK_SLAB_SLICES, HAK_CLASS_MIXED);
+  hak_pagemap_set_class(base, HAK_SLAB_SLICES, HAK_CLASS_MIXED);
   hak_lock(&hak_mixed_lock);
   link_locked(mixed, true);
   hak_unlock(&hak_mixed_lock);
@@ -105,9 +105,9 @@ static bool make_slab(void) {
 
 /* All pages are empty: take the slab out. Returns its memory. */
 static char *remove_locked(hak_mixed_t *mixed) {
-  hak_slab_t *slab = hak_slab_at(mixed->base);
+  hak_slab_t *slab = hak_pagemap_slab(mixed->base);
   unlink_locked(mixed);
-  hak_set_class(mixed->base, HAK_SLAB_SLICES, HAK_CLASS_NONE);
+  hak_pagemap_set_class(mixed->base, HAK_SLAB_SLICES, HAK_CLASS_NONE);
   atomic_store_explicit(&slab->control, 0, memory_order_relaxed);
   atomic_store_explicit(&slab->cls, HAK_CLASS_NONE, memory_order_relaxed);
   spare_locked(mixed);
@@ -117,7 +117,7 @@ static char *remove_locked(hak_mixed_t *mixed) {
 /* If all blocks of the page are back and nobody fills it, the page is empty. Unlocks. Returns the slices that went to
  * the arena. */
 static size_t settle_and_unlock(hak_mixed_t *mixed, uint32_t page) {
-  hak_slab_t *slab = hak_slab_at(mixed->base);
+  hak_slab_t *slab = hak_pagemap_slab(mixed->base);
   char *gone = NULL;
   if (!mixed->page[page].owned && mixed->page[page].free == mixed->page[page].blocks) {
     for (uint32_t i = 0; i < PAGE_STEPS; i++) {
@@ -139,7 +139,7 @@ void hak_mixed_leave(hak_mixed_place_t *place) {
     return;
   }
   const char *last = place->end - HAK_BLOCK_MIN;
-  hak_mixed_t *mixed = hak_slab_at(last)->mixed;
+  hak_mixed_t *mixed = hak_pagemap_slab(last)->mixed;
   uint32_t page = step_of(last) / PAGE_STEPS, blocks = place->blocks;
   *place = (hak_mixed_place_t){NULL, NULL, 0, false};
   hak_lock(&hak_mixed_lock);
@@ -196,7 +196,7 @@ hak_free_block_t *hak_mixed_take(hak_mixed_place_t *place, uint32_t cls) {
   place->at = at + bytes;
   place->blocks++;
   hak_fork_fence(); /* a fork between the two may lose the block */
-  set_class(hak_slab_at(at)->mixed, step_of(at), cls);
+  set_class(hak_pagemap_slab(at)->mixed, step_of(at), cls);
   hak_free_block_t *block = (hak_free_block_t *)(void *)at;
   block->untouched = 0; /* written first, so that the page fault is a write fault */
   atomic_signal_fence(memory_order_seq_cst);
@@ -226,7 +226,7 @@ uint32_t hak_mixed_take_back(uint32_t cls, hak_free_block_t **blocks, uint32_t w
   uint32_t count = 0;
   hak_lock(&hak_mixed_lock);
   for (hak_mixed_t *mixed = slabs.first; mixed && count < want; mixed = mixed->next) {
-    hak_slab_t *slab = hak_slab_at(mixed->base);
+    hak_slab_t *slab = hak_pagemap_slab(mixed->base);
     for (uint32_t i = 0; i < HAK_BLOCKS_MAX && count < want; i++) {
       uint64_t bit = 1ULL << i % 64;
       if (class_of(mixed, i) == cls && (atomic_load_explicit(&slab->bits[i / 64], memory_order_relaxed) & bit)) {
@@ -252,7 +252,7 @@ static bool are_zeros(const hak_mixed_t *mixed, uint32_t from, uint32_t end) {
 
 /* A page that was used before is not looked at. */
 bool hak_mixed_find_damage(const void *block, uint32_t cls, hak_misuse_t *reason) {
-  const hak_mixed_t *mixed = hak_slab_at(block)->mixed;
+  const hak_mixed_t *mixed = hak_pagemap_slab(block)->mixed;
   uint32_t step = step_of(block), first = step / PAGE_STEPS * PAGE_STEPS, behind = first;
   if (!mixed->page[step / PAGE_STEPS].fresh) {
     return false;
@@ -272,7 +272,7 @@ bool hak_mixed_find_damage(const void *block, uint32_t cls, hak_misuse_t *reason
 
 void hak_mixed_check(const hak_slab_t *slab) {
   const hak_mixed_t *mixed = slab->mixed;
-  HAK_VERIFY(hak_slice_class(slab->base) == HAK_CLASS_MIXED && mixed->base == slab->base);
+  HAK_VERIFY(hak_pagemap_slice_class(slab->base) == HAK_CLASS_MIXED && mixed->base == slab->base);
   for (uint32_t page = 0; page < PAGES; page++) {
     uint32_t blocks = 0, free = 0, end = page * PAGE_STEPS;
     for (uint32_t i = end; i < (page + 1) * PAGE_STEPS; i++) {

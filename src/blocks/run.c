@@ -24,7 +24,7 @@ void hak_run_give(void *block, uint32_t cls, const char *function) {
 
 static void give_all(hak_free_block_t *const *blocks, uint32_t n, uint32_t cls, const char *function) {
   if (!hak_class_is_run(cls)) {
-    hak_slab_return(blocks, n, cls, function);
+    hak_sweep_return(blocks, n, cls, function);
     return;
   }
   for (uint32_t i = 0; i < n; i++) {
@@ -32,13 +32,13 @@ static void give_all(hak_free_block_t *const *blocks, uint32_t n, uint32_t cls, 
   }
 }
 
-void hak_class_return(hak_free_block_t *const *blocks, uint32_t n, uint32_t cls, const char *function) {
+void hak_run_return(hak_free_block_t *const *blocks, uint32_t n, uint32_t cls, const char *function) {
   if (HAK_LIKELY(function != NULL)) {
     give_all(blocks, n, cls, function);
     return;
   }
   for (uint32_t from = 0, to; from < n; from = to + 1) {
-    for (to = from; to < n && hak_class_at(blocks[to]) == cls && hak_is_marked_free(blocks[to]); to++) {
+    for (to = from; to < n && hak_pagemap_class(blocks[to]) == cls && hak_is_marked_free(blocks[to]); to++) {
     }
     give_all(blocks + from, to - from, cls, NULL);
   }

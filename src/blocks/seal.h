@@ -163,7 +163,7 @@ HAK_INLINE bool hak_seal_tail_is_whole(const void *block, size_t size, uint32_t 
 /* Margins of large blocks: the maximum of bytes beside a block whose contents are checked. */
 enum { HAK_MARGIN_BEFORE = 256, HAK_MARGIN_BEHIND = 64 };
 
-HAK_INLINE bool hak_margin_is_filled(const char *from, size_t bytes, unsigned char with) {
+HAK_INLINE bool hak_seal_margin_is_filled(const char *from, size_t bytes, unsigned char with) {
   unsigned char differs = 0;
   for (size_t i = 0; i < bytes; i++) {
     differs |= (unsigned char)((unsigned char)from[i] ^ with);

@@ -23,7 +23,7 @@ static void link_locked(hak_slab_t *slab) {
   hak_slab_t **first = &class->list[slab->list].first, **last = &class->list[slab->list].last;
   slab->next = NULL;
   slab->prev = *last;
-  __atomic_store_n(*last ? &(*last)->next : first, slab, __ATOMIC_RELAXED); /* hak_slab_is_listed reads it */
+  __atomic_store_n(*last ? &(*last)->next : first, slab, __ATOMIC_RELAXED); /* hak_sweep_is_listed reads it */
   *last = slab;
   atomic_fetch_add_explicit(&hak_slabs_listed[slab->list], 1, memory_order_relaxed);
 }
@@ -86,7 +86,7 @@ static void settle_and_unlock(hak_slab_t *slab, hak_slab_class_t *class, hak_sla
     char *base = slab->base;
     size_t slices = slab->slices;
     bool guarded = slab->guarded;
-    hak_set_class(base, slices, HAK_CLASS_NONE);
+    hak_pagemap_set_class(base, slices, HAK_CLASS_NONE);
     /* under the class's lock, so that a concurrent return finds the slab gone */
     atomic_store_explicit(&slab->cls, HAK_CLASS_NONE, memory_order_relaxed);
     hak_unlock(&class->lock);
@@ -100,10 +100,10 @@ static void settle_and_unlock(hak_slab_t *slab, hak_slab_class_t *class, hak_sla
 /* Make a slab that is CURRENT, for the caller alone. */
 static hak_slab_t *make_slab(uint32_t kind) {
   bool zeroed;
-  uint32_t cls = hak_kind_class(kind);
+  uint32_t cls = hak_slab_kind_class(kind);
   /* If memory is low, a slab may have a single slice. Only sizes that divide a slice get such slabs, since the bins'
    * limits assume whole slabs. Requests of other sizes get a block of the next class that divides it (slow.c). */
-  bool low = hak_arena_is_low_on_memory(), divides = HAK_SLICE_BYTES % hak_class_sizes[cls] == 0;
+  bool low = hak_mapping_is_low(), divides = HAK_SLICE_BYTES % hak_class_sizes[cls] == 0;
   size_t slices = low && divides ? 1 : hak_slab_slices(cls);
   bool power_of_two = (hak_class_sizes[cls] & (hak_class_sizes[cls] - 1)) == 0;
   char *base = HAK_UNLIKELY(hak_hard.guards > 0) && !low ? hak_gap_take_slab(slices, &zeroed) : NULL;
@@ -118,12 +118,12 @@ static hak_slab_t *make_slab(uint32_t kind) {
   if (!base) {
     return NULL;
   }
-  hak_slab_t *slab = hak_slab_at(base);
+  hak_slab_t *slab = hak_pagemap_slab(base);
   if (HAK_UNLIKELY(hak_hard.on) && !zeroed) {
     memset(base, 0, slices << HAK_SLICE_SHIFT);
     zeroed = true;
   }
-  hak_arena_fill(base, zeroed ? slices : 0, hak_class_sizes[cls]); /* each block gets its tag */
+  hak_huge_pages_fill(base, zeroed ? slices : 0, hak_class_sizes[cls]); /* each block gets its tag */
   slab->block_bytes = hak_class_sizes[cls];
   slab->inverse = hak_class_inverses[cls];
   slab->blocks = (uint32_t)(slices << HAK_SLICE_SHIFT) / hak_class_sizes[cls];
@@ -142,8 +142,9 @@ static hak_slab_t *make_slab(uint32_t kind) {
   }
   uint32_t count = (uint32_t)slab->fenced << HAK_SLAB_COUNT_SHIFT;
   atomic_store_explicit(&slab->control, HAK_SLAB_CURRENT | count, memory_order_relaxed);
-  atomic_store_explicit(&slab->cls, (uint8_t)cls, memory_order_release);         /* pairs with return_bits */
-  hak_set_class(base, slices < HAK_SLAB_SLICES ? slices : HAK_SLAB_SLICES, cls); /* no block begins behind these */
+  atomic_store_explicit(&slab->cls, (uint8_t)cls, memory_order_release); /* pairs with return_bits */
+  hak_pagemap_set_class(base, slices < HAK_SLAB_SLICES ? slices : HAK_SLAB_SLICES,
+                        cls); /* no block begins behind these */
   return slab;
 }
 
@@ -309,7 +310,7 @@ static void return_bits(hak_slab_t *slab, uint32_t w, uint64_t mask, const char 
 
 /* The slab of a block, checked to be of this class, or mixed. */
 static hak_slab_t *home_of(const hak_free_block_t *block, uint32_t cls, const char *function) {
-  hak_slab_t *slab = hak_slab_at(block);
+  hak_slab_t *slab = hak_pagemap_slab(block);
   if (HAK_UNLIKELY(atomic_load_explicit(&slab->cls, memory_order_relaxed) != cls) && !hak_slab_is_mixed(slab)) {
     hak_misuse(function, HAK_MISUSE_DOUBLE_FREE, block);
   }

@@ -16,7 +16,7 @@
 #include "system/system.h"
 
 /* Whether a slab of the class has free blocks and no thread takes from it. It may be a moment old. */
-bool hak_slab_is_listed(uint32_t cls);
+bool hak_sweep_is_listed(uint32_t cls);
 /* Take a slab of the kind for the caller alone (CURRENT). NULL: no memory. */
 hak_slab_t *hak_slab_acquire(uint32_t kind);
 /* The caller drops the slab, which may be gone afterwards. */
@@ -28,29 +28,29 @@ uint32_t hak_slab_take(hak_slab_t *slab, hak_free_block_t **blocks, uint32_t wan
 
 /* Return blocks of one class to their slabs. They are marked as free, and their memory is not touched. If a block is in
  * its slab already, or the slab has another class, the block was freed twice: the call aborts and names `function`. */
-void hak_slab_return(hak_free_block_t *const *blocks, uint32_t count, uint32_t cls, const char *function);
+void hak_sweep_return(hak_free_block_t *const *blocks, uint32_t count, uint32_t cls, const char *function);
 
 /* Whether the block that starts there is free in its slab. */
-bool hak_slab_holds(const void *block);
+bool hak_verify_slab_holds(const void *block);
 /* Abort if the block that starts there was never handed out, or is free in its slab. */
-void hak_slab_expect_out(const void *block, const char *function);
+void hak_verify_slab_expect_out(const void *block, const char *function);
 
 /* Return one block, which is marked as free, without a thread cache. */
-void hak_slab_return_one(void *block, uint32_t cls, const char *function);
+void hak_sweep_return_one(void *block, uint32_t cls, const char *function);
 
 /* Discard the free pages inside slabs that are nearly empty. True: there were some. */
-bool hak_slab_discard_sparse(void);
+bool hak_sweep_sparse(void);
 /* Discard the free pages inside all slabs. */
-bool hak_slab_discard_all(void);
+bool hak_sweep_all(void);
 /* Hardened profile: give back all empty slabs, each of which keeps its class while there is memory. True: there were
  * some. */
-bool hak_slab_release_empty(void);
+bool hak_sweep_release_empty(void);
 /* Continue a pass that is under way by one step, over a few slabs. True: the pass is not complete. */
-bool hak_slab_sweep_step(void);
+bool hak_sweep_step(void);
 /* Call this once a decay time. */
-void hak_slab_decay(void);
+void hak_sweep_decay(void);
 
-void hak_slab_check(void);
+void hak_sweep_check(void);
 
 /* Shared by slab.c (exchange of blocks) and sweep.c (passes over many slabs). */
 
@@ -72,7 +72,7 @@ enum { HAK_SLAB_KINDS = 2 * HAK_RUN_FIRST };
 HAK_INLINE uint32_t hak_slab_kind(uint32_t cls, bool data) {
   return cls + (data ? HAK_RUN_FIRST : 0);
 }
-HAK_INLINE uint32_t hak_kind_class(uint32_t kind) {
+HAK_INLINE uint32_t hak_slab_kind_class(uint32_t kind) {
   return kind < HAK_RUN_FIRST ? kind : kind - HAK_RUN_FIRST;
 }
 extern hak_slab_class_t hak_slab_classes[HAK_SLAB_KINDS];
@@ -134,6 +134,6 @@ typedef struct hak_slab_rest {
   bool sparse;   /* a slab became sparse */
 } hak_slab_rest_t;
 
-/* The first half of hak_slab_return and hak_slab_return_one: return blocks, and leave the rest to the caller. */
+/* The first half of hak_sweep_return and hak_sweep_return_one: return blocks, and leave the rest to the caller. */
 hak_slab_rest_t hak_slab_put(hak_free_block_t *const *blocks, uint32_t count, uint32_t cls, const char *function);
 hak_slab_rest_t hak_slab_put_one(void *block, uint32_t cls, const char *function);

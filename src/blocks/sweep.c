@@ -48,7 +48,7 @@ static bool discard_free_pages(hak_slab_t *slab) {
   return any;
 }
 
-bool hak_slab_is_listed(uint32_t cls) {
+bool hak_sweep_is_listed(uint32_t cls) {
   bool listed = false;
   for (int list = 0; hak_slab_was_made(cls) && list < HAK_SLABS_LISTS; list++) {
     listed |= __atomic_load_n(&hak_slab_classes[cls].list[list].first, __ATOMIC_RELAXED) != NULL;
@@ -98,12 +98,12 @@ static bool discard_listed(int list) {
   return any;
 }
 
-bool hak_slab_discard_sparse(void) {
+bool hak_sweep_sparse(void) {
   return discard_listed(HAK_SLABS_SPARSE);
 }
 
 /* Start with the dense slabs: threads take from the swept list in that order. */
-bool hak_slab_discard_all(void) {
+bool hak_sweep_all(void) {
   bool dense = discard_listed(HAK_SLABS_DENSE);
   return discard_listed(HAK_SLABS_SPARSE) || dense;
 }
@@ -124,9 +124,9 @@ static size_t swept_of(uint32_t kind) {
   return any ? count : 0;
 }
 
-bool hak_slab_release_empty(void) {
+bool hak_sweep_release_empty(void) {
   bool any = false;
-  hak_slab_discard_sparse(); /* after this every empty slab is a swept one */
+  hak_sweep_sparse(); /* after this every empty slab is a swept one */
   atomic_fetch_add_explicit(&hak_freed_releasing, 1, memory_order_relaxed);
   for (int c = 1; c < kinds(); c++) {
     hak_slab_t *slab;
@@ -176,7 +176,7 @@ static void begin_sweep(size_t full) {
   }
 }
 
-bool hak_slab_sweep_step(void) {
+bool hak_sweep_step(void) {
   bool any = false;
   int cls = atomic_load_explicit(&sweeping, memory_order_relaxed);
   if (cls > 0 && (!stay_sparse((uint32_t)cls) || sweep_class(cls, HAK_SLABS_SPARSE, &any) < STEP_SLABS)) {
@@ -188,7 +188,7 @@ bool hak_slab_sweep_step(void) {
 
 /* Memory in use, counted in slabs, without the swept slabs. */
 static size_t full_slabs(void) {
-  size_t used = hak_arena_used_slices() / HAK_SLAB_SLICES, swept = listed(HAK_SLABS_SWEPT);
+  size_t used = hak_retain_used_slices() / HAK_SLAB_SLICES, swept = listed(HAK_SLABS_SWEPT);
   return used > swept ? used - swept : 0;
 }
 
@@ -205,7 +205,7 @@ static void became_sparse(void) {
   if (sparse >= worth && (full + worth <= most || sparse >= full / 2)) {
     begin_sweep(full);
   }
-  hak_slab_sweep_step();
+  hak_sweep_step();
 }
 
 static void do_rest(hak_slab_rest_t rest) {
@@ -217,16 +217,16 @@ static void do_rest(hak_slab_rest_t rest) {
   }
 }
 
-void hak_slab_return(hak_free_block_t *const *blocks, uint32_t count, uint32_t cls, const char *function) {
+void hak_sweep_return(hak_free_block_t *const *blocks, uint32_t count, uint32_t cls, const char *function) {
   do_rest(hak_slab_put(blocks, count, cls, function));
 }
 
-void hak_slab_return_one(void *block, uint32_t cls, const char *function) {
+void hak_sweep_return_one(void *block, uint32_t cls, const char *function) {
   do_rest(hak_slab_put_one(block, cls, function));
 }
 
 /* After a decay time, sweep the slabs that became sparse since the last sweep, even if they are too few for a step. */
-void hak_slab_decay(void) {
+void hak_sweep_decay(void) {
   for (int c = 1; c < kinds(); c++) {
     forget_half((uint32_t)c);
   }
@@ -244,7 +244,7 @@ static void check_slab(hak_slab_t *slab, void *unused) {
     hak_mixed_check(slab);
     return;
   }
-  HAK_VERIFY(hak_class_at(slab->base) == slab->cls && slab->block_bytes == hak_class_sizes[slab->cls]);
+  HAK_VERIFY(hak_pagemap_class(slab->base) == slab->cls && slab->block_bytes == hak_class_sizes[slab->cls]);
   uint32_t control = atomic_load(&slab->control), bump = atomic_load(&slab->bump), count = 0;
   HAK_VERIFY(bump <= slab->blocks);
   for (uint32_t w = 0; w * 64 < slab->blocks; w++) {
@@ -258,7 +258,7 @@ static void check_slab(hak_slab_t *slab, void *unused) {
   HAK_VERIFY(!(control & HAK_SLAB_LISTED) || count < bump || hak_hard.regions);
 }
 
-void hak_slab_check(void) {
+void hak_sweep_check(void) {
   hak_arena_each_slab(check_slab, NULL);
   for (int c = 1; c < kinds(); c++) {
     hak_slab_class_t *class = &hak_slab_classes[c];

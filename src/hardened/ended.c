@@ -13,7 +13,7 @@ static uint32_t keep_free(uint32_t cls, hak_free_block_t **blocks, uint32_t coun
   uint32_t whole = 0;
   for (uint32_t i = 0; i < count; i++) {
     hak_free_block_t *block = blocks[i];
-    bool freed = hak_class_at(block) == cls && hak_seal_is_freed(block, hak_class_sizes[cls]);
+    bool freed = hak_pagemap_class(block) == cls && hak_seal_is_freed(block, hak_class_sizes[cls]);
     if (HAK_LIKELY(freed && (!hak_hard.zero || block->tag == 0))) {
       blocks[whole++] = block;
     } else if (function) {
@@ -23,13 +23,13 @@ static uint32_t keep_free(uint32_t cls, hak_free_block_t **blocks, uint32_t coun
   return whole;
 }
 
-void hak_sealed_return(uint32_t cls, hak_free_block_t **blocks, uint32_t count, const char *function) {
+void hak_ended_sealed_return(uint32_t cls, hak_free_block_t **blocks, uint32_t count, const char *function) {
   count = keep_free(cls, blocks, count, function);
   for (uint32_t i = 0; i < count; i++) {
     hak_mark_free(blocks[i]);
   }
   if (count > 0) {
-    hak_slab_return(blocks, count, cls, function);
+    hak_sweep_return(blocks, count, cls, function);
   }
 }
 
@@ -67,13 +67,13 @@ static void drop_left(hak_left_t *left) {
 }
 
 void hak_ended_return(uint32_t kind, hak_left_t *left, const char *function) {
-  hak_sealed_return(hak_kind_class(kind), left->blocks, left->count, function);
+  hak_ended_sealed_return(hak_slab_kind_class(kind), left->blocks, left->count, function);
   drop_left(left);
 }
 
 /* An array returns when as many blocks have come after it as a thread lets wait, and a random number more. */
 void hak_ended_leave(uint32_t kind, hak_left_t *left, const char *function) {
-  uint32_t cls = hak_kind_class(kind), delay = 2 * hak_waiting_slots(hak_hard.delay_bytes, cls);
+  uint32_t cls = hak_slab_kind_class(kind), delay = 2 * hak_ended_slots(hak_hard.delay_bytes, cls);
   left->count = keep_free(cls, left->blocks, left->count, function);
   if (left->count == 0 || hak_hard.delay_bytes == 0) {
     hak_ended_return(kind, left, function);
@@ -98,12 +98,12 @@ void hak_ended_leave(uint32_t kind, hak_left_t *left, const char *function) {
 void hak_ended_leave_one(uint32_t kind, hak_free_block_t *block) {
   hak_magazine_t made;
   if (hak_magazine_make(&made, 1)) {
-    hak_left_t *left = hak_left_in(&made);
+    hak_left_t *left = hak_ended_left_in(&made);
     left->count = 1;
     left->blocks[0] = block;
     hak_ended_leave(kind, left, "free");
   } else {
-    hak_sealed_return(hak_kind_class(kind), &block, 1, "free");
+    hak_ended_sealed_return(hak_slab_kind_class(kind), &block, 1, "free");
   }
 }
 
@@ -128,7 +128,7 @@ uint32_t hak_ended_blocks(uint32_t cls) {
                                     atomic_load_explicit(&ended[data].count, memory_order_relaxed);
 }
 
-const void *hak_sealed_find_damaged(uint32_t cls, hak_free_block_t *const *blocks, uint32_t count) {
+const void *hak_ended_sealed_find_damaged(uint32_t cls, hak_free_block_t *const *blocks, uint32_t count) {
   for (uint32_t i = 0; i < count; i++) {
     bool clean = !blocks[i] || (hak_seal_is_freed(blocks[i], hak_class_sizes[cls]) &&
                                 hak_freed_is_clean(blocks[i], hak_class_sizes[cls], false));
@@ -143,7 +143,7 @@ static const void *find_damaged_left(void) {
   const void *found = NULL;
   for (uint32_t kind = 1; kind < HAK_SLAB_KINDS; kind++) {
     for (const hak_left_t *left = ended[kind].first; left && !found; left = left->next) {
-      found = hak_sealed_find_damaged(hak_kind_class(kind), left->blocks, left->count);
+      found = hak_ended_sealed_find_damaged(hak_slab_kind_class(kind), left->blocks, left->count);
     }
   }
   return found;

@@ -15,7 +15,7 @@ enum { HAK_LEFT_WORDS = 2 };
 _Static_assert(offsetof(hak_left_t, blocks) == HAK_LEFT_WORDS * sizeof(void *), "which take the place of two blocks");
 
 /* Take an array over, with blocks in any order. */
-HAK_INLINE hak_left_t *hak_left_in(const hak_magazine_t *array) {
+HAK_INLINE hak_left_t *hak_ended_left_in(const hak_magazine_t *array) {
   hak_left_t *left = (hak_left_t *)(void *)hak_magazine_slots(array);
   left->count = 0;
   left->room = hak_magazine_size(array) + 1 - HAK_LEFT_WORDS;
@@ -24,7 +24,7 @@ HAK_INLINE hak_left_t *hak_left_in(const hak_magazine_t *array) {
 
 enum { HAK_WAITING_MAX = 64 };
 /* Number of blocks of the class within so many bytes, between 2 and HAK_WAITING_MAX. */
-HAK_INLINE uint32_t hak_waiting_slots(size_t bytes, uint32_t cls) {
+HAK_INLINE uint32_t hak_ended_slots(size_t bytes, uint32_t cls) {
   uint32_t slots = (uint32_t)(bytes / hak_class_sizes[cls]);
   return slots > HAK_WAITING_MAX ? HAK_WAITING_MAX : slots < 2 ? 2 : slots;
 }
@@ -41,9 +41,9 @@ void hak_ended_release(void);
 uint32_t hak_ended_blocks(uint32_t cls);
 
 /* Return sealed blocks to their slabs. */
-void hak_sealed_return(uint32_t cls, hak_free_block_t **blocks, uint32_t count, const char *function);
+void hak_ended_sealed_return(uint32_t cls, hak_free_block_t **blocks, uint32_t count, const char *function);
 /* The first of the blocks that was written to; NULL: there is none. Entries may be NULL. */
-const void *hak_sealed_find_damaged(uint32_t cls, hak_free_block_t *const *blocks, uint32_t count);
+const void *hak_ended_sealed_find_damaged(uint32_t cls, hak_free_block_t *const *blocks, uint32_t count);
 const void *hak_ended_find_damaged(void);
 
 extern hak_lock_t hak_ended_lock;

@@ -15,7 +15,7 @@ static size_t frame_bytes(void) {
 
 /* Runs have 64 KiB or more, so each holds the first slice of a place for a slab, whose descriptor no slab uses. */
 static hak_slab_t *descriptor_of(const char *base) {
-  return hak_slab_at(base + (-(uintptr_t)base & (HAK_SLAB_BYTES - 1)));
+  return hak_pagemap_slab(base + (-(uintptr_t)base & (HAK_SLAB_BYTES - 1)));
 }
 
 static run_t run_at(char *base, uint32_t cls) {
@@ -33,14 +33,14 @@ static void set_block(run_t *run, char *block) {
  * block from before the profile, or one for which there was no other memory; its descriptor shows no block. */
 bool hak_framed_find(const void *address, run_t *run) {
   uintptr_t at = (uintptr_t)address & -(uintptr_t)HAK_SLICE_BYTES;
-  const hak_chunk_t *chunk = hak_hard.on ? hak_chunk_at(address) : NULL;
+  const hak_chunk_t *chunk = hak_hard.on ? hak_pagemap_chunk(address) : NULL;
   if (!chunk || chunk->state != HAK_CHUNK_SLICED) {
     return false;
   }
-  uint32_t cls = hak_class_at((void *)at);
+  uint32_t cls = hak_pagemap_class((void *)at);
   while (cls == HAK_CLASS_NONE && at % HAK_CHUNK_BYTES != 0) {
     at -= HAK_SLICE_BYTES;
-    cls = hak_class_at((void *)at);
+    cls = hak_pagemap_class((void *)at);
   }
   if (cls < HAK_CLASS_64K || !hak_class_is_run(cls) || (uintptr_t)address - at >= hak_class_sizes[cls]) {
     return false;
@@ -64,7 +64,7 @@ static bool is_whole_before(const run_t *run) {
   const char *first = run->base + frame_bytes(), *seal = run->block - HAK_SEAL_BYTES;
   size_t before = (size_t)(seal - first);
   before = before < HAK_MARGIN_BEFORE ? before : HAK_MARGIN_BEFORE;
-  return !hak_hard.zero || hak_margin_is_filled(seal - before, before, 0);
+  return !hak_hard.zero || hak_seal_margin_is_filled(seal - before, before, 0);
 }
 
 /* The seal lies before the block: the end of a block of no bytes. */
@@ -248,7 +248,7 @@ static size_t expect(const run_t *run, const void *block, const char *function) 
   if (HAK_UNLIKELY(!seal_read(run, &asked))) {
     hak_misuse(function, is_freed(run) ? HAK_MISUSE_DOUBLE_FREE : HAK_MISUSE_FRONT_SEAL, block);
   }
-  if (HAK_UNLIKELY(!hak_margin_is_filled(run->block + asked, checked_behind(run, asked), fill_of(block)))) {
+  if (HAK_UNLIKELY(!hak_seal_margin_is_filled(run->block + asked, checked_behind(run, asked), fill_of(block)))) {
     hak_misuse(function, HAK_MISUSE_PAGE_END, block);
   }
   if (HAK_UNLIKELY(!is_whole_before(run))) {
@@ -309,7 +309,7 @@ static void look_at(hak_slab_t *descriptor, void *argument) {
     return;
   }
   if (seal_read(&run, &asked)) {
-    bool whole = hak_margin_is_filled(run.block + asked, checked_behind(&run, asked), fill_of(run.block));
+    bool whole = hak_seal_margin_is_filled(run.block + asked, checked_behind(&run, asked), fill_of(run.block));
     search->reason = whole ? HAK_MISUSE_PAGE_START : HAK_MISUSE_PAGE_END;
     search->found = whole && is_whole_before(&run) ? NULL : run.block;
   } else {

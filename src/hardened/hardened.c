@@ -24,13 +24,13 @@ static bool begins_page(const void *block) {
 /* A block before a live one has a seal, unless its page was discarded. */
 HAK_INLINE bool has_whole_seal(const char *before, size_t size, const void *block) {
   return hak_seal_is_whole(before, size) &&
-         (HAK_LIKELY(hak_seal_load(before, size) != 0) || hak_slab_at(block)->discarded);
+         (HAK_LIKELY(hak_seal_load(before, size) != 0) || hak_pagemap_slab(block)->discarded);
 }
 
 HAK_INLINE void check_neighbour(const void *block, size_t size, const char *function) {
   bool whole = hak_slab_offset(block) == 0 || (HAK_UNLIKELY(hak_page_attributes_any()) && begins_page(block)) ||
                has_whole_seal((const char *)block - size, size, block);
-  if (HAK_UNLIKELY(!whole && !hak_slab_at(block)->unsealed)) {
+  if (HAK_UNLIKELY(!whole && !hak_pagemap_slab(block)->unsealed)) {
     hak_misuse_met(function, HAK_MISUSE_NEIGHBOUR, block);
   }
 }
@@ -40,8 +40,8 @@ HAK_COLD static void explain(const void *block, uint32_t cls, const char *functi
   if (hak_seal_is_freed(block, hak_class_sizes[cls])) {
     hak_misuse(function, HAK_MISUSE_DOUBLE_FREE, block);
   }
-  hak_slab_expect_out(block, function);
-  if (!hak_slab_at(block)->unsealed) {
+  hak_verify_slab_expect_out(block, function);
+  if (!hak_pagemap_slab(block)->unsealed) {
     hak_misuse(function, HAK_MISUSE_SEAL, block);
   }
 }
@@ -71,7 +71,7 @@ void *hak_hardened_malloc(size_t bytes) {
       return block;
     }
   }
-  return hak_alloc_any(bytes);
+  return hak_slow_alloc_any(bytes);
 }
 
 static HAK_NOINLINE void *take_small_slow(hak_heap_t *heap, uint32_t cls, size_t bytes) {
@@ -101,7 +101,7 @@ static void *take_small_of_any(uint32_t cls, size_t bytes, size_t align) {
   for (bool released = false; cls < HAK_RUN_FIRST && !block; cls++) { /* larger: if memory is short, or for alignment */
     if ((hak_class_sizes[cls] & (align - 1)) == 0) {
       block = take_small(cls, bytes);
-      bool retry = !block && hak_hard.regions && !released && hak_slab_release_empty();
+      bool retry = !block && hak_hard.regions && !released && hak_sweep_release_empty();
       released = true;
       block = retry ? take_small(cls, bytes) : block;
     }
@@ -138,7 +138,7 @@ HAK_INLINE void free_sealed(void *block, uint32_t cls, uint64_t base, hak_sealed
   hak_quarantine_t *quarantine = hak_heap->quarantine;
   if (HAK_LIKELY(quarantine != NULL)) {
     hak_quarantine_enter(quarantine);
-    wipe(block, hak_class_sizes[cls], base, sealed, hak_caches_open() > 1, function);
+    wipe(block, hak_class_sizes[cls], base, sealed, hak_policy_caches_open() > 1, function);
     hak_quarantine_put(quarantine, hak_slab_kind(cls, sealed.data), block);
     hak_quarantine_leave(quarantine);
   } else {
@@ -159,7 +159,7 @@ static HAK_NOINLINE bool restore(void *block, uint32_t cls, const char *function
 
 /* A block of a mixed slab was handed out before the profile was in force. */
 static HAK_NOINLINE bool free_mixed(void *block, const char *function) {
-  uint32_t cls = hak_class_in_mixed(block);
+  uint32_t cls = hak_pagemap_class_in_mixed(block);
   if (HAK_UNLIKELY(cls == HAK_CLASS_NONE)) {
     hak_misuse(function, HAK_MISUSE_NOT_START, block);
   }
@@ -173,7 +173,7 @@ static HAK_NOINLINE bool free_mixed(void *block, const char *function) {
 
 /* `named`: the size that the caller names; HAK_UNSEALED: none. */
 HAK_INLINE bool free_small(void *block, size_t named, const char *function) {
-  uint32_t cls = hak_slice_class(block);
+  uint32_t cls = hak_pagemap_slice_class(block);
   hak_sealed_t sealed;
   if (!is_small(cls)) {
     return cls == HAK_CLASS_MIXED && free_mixed(block, function);
@@ -198,7 +198,7 @@ HAK_INLINE bool free_small(void *block, size_t named, const char *function) {
 
 void hak_hardened_free(void *block) {
   if (HAK_UNLIKELY(!free_small(block, HAK_UNSEALED, "free") && !hak_hardened_free_large(block, HAK_UNSEALED, "free"))) {
-    hak_free_any(block);
+    hak_slow_free_any(block);
   }
 }
 
@@ -206,12 +206,12 @@ void hak_hardened_free_sized(void *block, size_t bytes) {
   bool named = bytes > 0; /* a request of no bytes may have got a block with some */
   size_t size = named ? bytes : HAK_UNSEALED;
   if (HAK_UNLIKELY(!free_small(block, size, "free_sized") && !hak_hardened_free_large(block, size, "free_sized"))) {
-    hak_free_any(block);
+    hak_slow_free_any(block);
   }
 }
 
 size_t hak_hardened_usable(const void *block, const char *function) {
-  uint32_t cls = hak_slice_class(block);
+  uint32_t cls = hak_pagemap_slice_class(block);
   hak_sealed_t sealed;
   bool known = is_small(cls) && check(block, cls, function, hak_seal_base(block), &sealed);
   return known ? sealed.asked : HAK_UNSEALED;
@@ -309,7 +309,7 @@ static bool skips_exit; /* the end of the process checks no block */
 void hak_hardened_fork_child(void) {
   if (hak_hard.on) {
     atomic_store_explicit(&hak_freed_releasing, 0, memory_order_relaxed);
-    skips_exit |= hak_caches_open() != 1;
+    skips_exit |= hak_policy_caches_open() != 1;
     hak_chance_renew();
   }
 }
@@ -334,9 +334,10 @@ void hak_hardened_exit(void) {
     return;
   }
   search_t search = {hak_quarantine_find_damaged(hak_heap), HAK_MISUSE_NOT_ZERO, 0};
-  if (!search.found && hak_caches_open() == 1 && !hak_hardened_changes(&begun)) { /* nobody else changes blocks */
+  if (!search.found && hak_policy_caches_open() == 1 &&
+      !hak_hardened_changes(&begun)) { /* nobody else changes blocks */
     search = find_damaged();
-    if (hak_hardened_changes(&begun_since) || begun != begun_since || hak_caches_open() > 1) {
+    if (hak_hardened_changes(&begun_since) || begun != begun_since || hak_policy_caches_open() > 1) {
       return;
     }
   }

@@ -145,7 +145,7 @@ static void *resize_or_take(void *block, const place_t *at, size_t asked, size_t
     return block;
   }
   if (bytes > PTRDIFF_MAX) {
-    return hak_no_memory();
+    return hak_slow_no_memory();
   }
   void *fresh = asked < bytes ? take(bytes, HAK_BLOCK_MIN, bytes / HEADROOM_PART, &zeroed) : NULL;
   fresh = fresh ? fresh : hak_fast_alloc(bytes);
@@ -158,7 +158,7 @@ static void *realloc_large(void *block, size_t bytes) {
   int saved = errno;
   find(block, &at);
   if (!restore(block, &at)) {
-    return hak_no_memory();
+    return hak_slow_no_memory();
   }
   size_t asked = usable(block, &at, "realloc");
   bool data = !at.framed && hak_mapped_is_data(block), before = data && hak_hardened_type(true);
@@ -208,7 +208,7 @@ static void release(size_t bytes) {
   hak_mapped_forget(bytes);
   release_framed(bytes);
   if (hak_hard.regions && hak_slices_for(bytes) <= swept * HAK_SLAB_SLICES) {
-    hak_slab_release_empty();
+    hak_sweep_release_empty();
   }
 }
 

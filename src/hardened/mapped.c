@@ -173,11 +173,11 @@ void *hak_mapped_alloc(size_t bytes, size_t align, size_t headroom, hak_mapped_k
     return NULL;
   }
   size_t data = hak_round_up(bytes > 0 ? bytes : 1, page), slices = hak_slices_for(data);
-  if (!make_room() || !hak_limit_reserve(slices)) {
+  if (!make_room() || !hak_grow_reserve(slices)) {
     return NULL;
   }
   if (!map_region(&region, data, align, headroom)) {
-    hak_limit_unreserve(slices);
+    hak_grow_unreserve(slices);
     return NULL;
   }
   size_t spare = data - bytes, grain = align > HAK_BLOCK_MIN ? align : HAK_BLOCK_MIN;
@@ -187,7 +187,7 @@ void *hak_mapped_alloc(size_t bytes, size_t align, size_t headroom, hak_mapped_k
   memset(region.block + bytes, FILL, checked_behind(&region));
   if (!make_room()) { /* other threads may have taken the room */
     unmap(&region);
-    hak_limit_unreserve(slices);
+    hak_grow_unreserve(slices);
     return NULL;
   }
   hak_lock(&hak_mapped_lock);
@@ -200,11 +200,11 @@ void *hak_mapped_alloc(size_t bytes, size_t align, size_t headroom, hak_mapped_k
 
 static bool is_whole_before(const region_t *region) {
   size_t before = checked_before(region);
-  return hak_margin_is_filled(region->block - before, before, FILL);
+  return hak_seal_margin_is_filled(region->block - before, before, FILL);
 }
 
 static bool is_whole_behind(const region_t *region) {
-  return hak_margin_is_filled(region->block + region->asked, checked_behind(region), FILL);
+  return hak_seal_margin_is_filled(region->block + region->asked, checked_behind(region), FILL);
 }
 
 static bool contains(const region_t *region, const void *address) {
@@ -292,11 +292,11 @@ static bool extend(region_t *region, size_t bytes) {
   size_t page = hak_os_page_bytes(), data = (size_t)(region->last - region->first);
   size_t more = hak_round_up(bytes - (size_t)(region->last - region->block), page);
   size_t slices = hak_slices_for(data + more) - hak_slices_for(data);
-  if (more + page > (size_t)(region->base + region->total - region->last) || !hak_limit_reserve(slices)) {
+  if (more + page > (size_t)(region->base + region->total - region->last) || !hak_grow_reserve(slices)) {
     return false;
   }
   if (!region->filled && !hak_os_make_writable(region->last, more)) {
-    hak_limit_unreserve(slices);
+    hak_grow_unreserve(slices);
     return false;
   }
   region->last += more;
@@ -350,7 +350,7 @@ size_t hak_mapped_waiting_bytes(void) {
 }
 
 bool hak_mapped_forget(size_t bytes) {
-  bool helps = hak_arena_could_grow(bytes, hak_mapped_waiting_bytes());
+  bool helps = hak_grow_could(bytes, hak_mapped_waiting_bytes());
   for (size_t i = 0; helps && waiting && i < REGIONS_MAX; i++) {
     hak_lock(&hak_mapped_lock);
     region_t region = waiting[i];
@@ -374,7 +374,7 @@ void hak_mapped_free(void *block, const char *function) {
   }
   region = look_up(block, function, true); /* of two threads that free it at once, one finds nothing */
   count((size_t)(region.last - region.first), false);
-  hak_limit_unreserve(slices_of(&region));
+  hak_grow_unreserve(slices_of(&region));
   let_wait(region);
 }
 

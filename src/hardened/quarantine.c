@@ -38,8 +38,8 @@ static void set_array(hak_waiting_t *waiting, const hak_magazine_t *made, uint32
 /* Open the kind for the thread. The more threads there are, the smaller are the bounds. False: no memory. */
 static bool open_kind(hak_quarantine_t *quarantine, uint32_t kind) {
   hak_waiting_t *waiting = &quarantine->waiting[kind];
-  uint32_t cls = hak_kind_class(kind), room = hak_waiting_slots(hak_policy_share(READY_BYTES), cls);
-  uint32_t slots = hak_hard.delay_bytes > 0 ? hak_waiting_slots(hak_policy_share(hak_hard.delay_bytes), cls) : 0;
+  uint32_t cls = hak_slab_kind_class(kind), room = hak_ended_slots(hak_policy_share(READY_BYTES), cls);
+  uint32_t slots = hak_hard.delay_bytes > 0 ? hak_ended_slots(hak_policy_share(hak_hard.delay_bytes), cls) : 0;
   hak_magazine_t made;
   room = room < READY_LEAST ? READY_LEAST : room;
   if (!is_open(waiting) && make_array(&made, slots, room)) {
@@ -62,7 +62,8 @@ bool hak_quarantine_open(hak_heap_t *heap) {
 /* Whether the program changed the access of the page. */
 static bool is_protected(const char *address) {
   size_t page = (uintptr_t)address % HAK_CHUNK_BYTES >> HAK_PAGE_SHIFT;
-  return atomic_load_explicit(&hak_chunk_at(address)->attributes[page / 64], memory_order_relaxed) >> page % 64 & 1;
+  return atomic_load_explicit(&hak_pagemap_chunk(address)->attributes[page / 64], memory_order_relaxed) >> page % 64 &
+         1;
 }
 
 /* The block before one that is handed out may be fresh, or lie on a discarded page. With a seal, zeros written there
@@ -70,7 +71,8 @@ static bool is_protected(const char *address) {
 static void seal_before(const hak_free_block_t *block, size_t size) {
   char *before = (char *)(uintptr_t)block - size;
   uint64_t none = 0;
-  bool may_read = hak_slab_offset(block) > 0 && !hak_slab_at(block)->unsealed && !is_protected((const char *)block - 1);
+  bool may_read =
+      hak_slab_offset(block) > 0 && !hak_pagemap_slab(block)->unsealed && !is_protected((const char *)block - 1);
   if (may_read && hak_seal_load(before, size) == none) {
     hak_seal_free_shared(before, size, none, hak_seal_of(hak_seal_base(before), HAK_SEAL_FREED));
   }
@@ -113,8 +115,9 @@ void hak_quarantine_put_slow(hak_quarantine_t *quarantine, uint32_t kind, hak_fr
     uint32_t keep = waiting->room / 2;
     waiting->ready = keep;
     hak_fork_fence();
-    hak_sealed_return(hak_kind_class(kind), hak_waiting_ready(waiting) + keep, waiting->room - keep, "free");
-    hak_waiting_add_ready(waiting, block);
+    hak_ended_sealed_return(hak_slab_kind_class(kind), hak_quarantine_ready(waiting) + keep, waiting->room - keep,
+                            "free");
+    hak_quarantine_add_ready(waiting, block);
   }
   errno = saved;
 }
@@ -131,7 +134,7 @@ static void flush_ready(hak_waiting_t *waiting, uint32_t kind, const char *funct
   uint32_t count = waiting->ready;
   waiting->ready = 0;
   hak_fork_fence();
-  hak_sealed_return(hak_kind_class(kind), hak_waiting_ready(waiting), count, function);
+  hak_ended_sealed_return(hak_slab_kind_class(kind), hak_quarantine_ready(waiting), count, function);
 }
 
 /* Take the array out of the heap. Its blocks, which are at the places of `mixed` and of the queue, move to its start.
@@ -139,14 +142,14 @@ static void flush_ready(hak_waiting_t *waiting, uint32_t kind, const char *funct
 static hak_left_t *take_array(hak_waiting_t *waiting) {
   hak_magazine_t array = waiting->array;
   uint32_t places = 2 * waiting->slots;
-  hak_free_block_t **mixed = hak_waiting_mixed(waiting);
+  hak_free_block_t **mixed = hak_quarantine_mixed(waiting);
   waiting->slots = waiting->room = 0;
   atomic_store_explicit(&waiting->count, 0, memory_order_relaxed);
   hak_fork_fence();
   hak_magazine_set(&waiting->array, &HAK_MAGAZINE_NONE);
   hak_fork_fence();
   mixed[places] = places > 0 ? mixed[0] : NULL; /* the place of a ready block; the header takes that of mixed[0] */
-  hak_left_t *left = hak_left_in(&array);
+  hak_left_t *left = hak_ended_left_in(&array);
   for (uint32_t i = 1; i <= places; i++) {
     if (mixed[i]) {
       left->blocks[left->count++] = mixed[i];
@@ -216,7 +219,7 @@ bool hak_quarantine_fill(hak_quarantine_t *quarantine, uint32_t kind) {
     if (!slab) {
       return false;
     }
-    count = fill_from(slab, hak_waiting_ready(waiting), want, hak_kind_class(kind));
+    count = fill_from(slab, hak_quarantine_ready(waiting), want, hak_slab_kind_class(kind));
     if (HAK_LIKELY(!slab->unsealed)) { /* else it stays CURRENT, and no thread uses it */
       hak_slab_drop(slab);
     }
@@ -257,9 +260,9 @@ static const void *find_damaged(const hak_waiting_t *waiting) {
   const void *found = NULL;
   for (uint32_t kind = 1; kind < HAK_SLAB_KINDS && !found; kind++) {
     const hak_waiting_t *of = &waiting[kind];
-    found = is_open(of)
-                ? hak_sealed_find_damaged(hak_kind_class(kind), hak_waiting_mixed(of), 2 * of->slots + of->ready)
-                : NULL;
+    found = is_open(of) ? hak_ended_sealed_find_damaged(hak_slab_kind_class(kind), hak_quarantine_mixed(of),
+                                                        2 * of->slots + of->ready)
+                        : NULL;
   }
   return found;
 }

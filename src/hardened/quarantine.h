@@ -61,7 +61,7 @@ void *hak_quarantine_take_one(uint32_t cls, size_t bytes);
 const void *hak_quarantine_find_damaged(const hak_heap_t *heap);
 
 /* A pseudo-random number below `limit`. */
-HAK_INLINE uint32_t hak_random_below(uint64_t *random, uint32_t limit) {
+HAK_INLINE uint32_t hak_quarantine_random_below(uint64_t *random, uint32_t limit) {
   *random = *random * 6364136223846793005U + 1;
   return (uint32_t)((*random >> 32) * limit >> 32);
 }
@@ -75,37 +75,37 @@ HAK_INLINE void hak_quarantine_leave(hak_quarantine_t *quarantine) {
   quarantine->inside--;
 }
 
-HAK_INLINE hak_free_block_t **hak_waiting_mixed(const hak_waiting_t *waiting) {
+HAK_INLINE hak_free_block_t **hak_quarantine_mixed(const hak_waiting_t *waiting) {
   return hak_magazine_slots(&waiting->array) + 1;
 }
-HAK_INLINE hak_free_block_t **hak_waiting_queue(const hak_waiting_t *waiting) {
-  return hak_waiting_mixed(waiting) + waiting->slots;
+HAK_INLINE hak_free_block_t **hak_quarantine_queue(const hak_waiting_t *waiting) {
+  return hak_quarantine_mixed(waiting) + waiting->slots;
 }
-HAK_INLINE hak_free_block_t **hak_waiting_ready(const hak_waiting_t *waiting) {
-  return hak_waiting_queue(waiting) + waiting->slots;
+HAK_INLINE hak_free_block_t **hak_quarantine_ready(const hak_waiting_t *waiting) {
+  return hak_quarantine_queue(waiting) + waiting->slots;
 }
 
-HAK_INLINE void hak_waiting_add_ready(hak_waiting_t *waiting, hak_free_block_t *block) {
-  hak_waiting_ready(waiting)[waiting->ready] = block;
+HAK_INLINE void hak_quarantine_add_ready(hak_waiting_t *waiting, hak_free_block_t *block) {
+  hak_quarantine_ready(waiting)[waiting->ready] = block;
   hak_fork_fence();
   waiting->ready++;
 }
 
-HAK_INLINE void hak_waiting_count(hak_waiting_t *waiting, uint32_t more) {
+HAK_INLINE void hak_quarantine_count(hak_waiting_t *waiting, uint32_t more) {
   uint32_t count = atomic_load_explicit(&waiting->count, memory_order_relaxed);
   atomic_store_explicit(&waiting->count, count + more, memory_order_relaxed);
 }
 
 /* Let a free block wait. Returns the block that has waited long enough; NULL: there is none. Each store takes a block
  * out of the structure, or puts one there that is out already. */
-HAK_INLINE hak_free_block_t *hak_waiting_push(hak_waiting_t *waiting, uint64_t *random, hak_free_block_t *block) {
+HAK_INLINE hak_free_block_t *hak_quarantine_push(hak_waiting_t *waiting, uint64_t *random, hak_free_block_t *block) {
   uint32_t slots = waiting->slots;
   hak_fork_fence(); /* the caller wiped the block */
   if (HAK_UNLIKELY(slots == 0)) {
     return block;
   }
-  hak_free_block_t **mixed = hak_waiting_mixed(waiting), **queue = mixed + slots;
-  uint32_t at = hak_random_below(random, slots);
+  hak_free_block_t **mixed = hak_quarantine_mixed(waiting), **queue = mixed + slots;
+  uint32_t at = hak_quarantine_random_below(random, slots);
   hak_free_block_t *older = mixed[at], *oldest = NULL;
   mixed[at] = block;
   if (older) {
@@ -117,7 +117,7 @@ HAK_INLINE hak_free_block_t *hak_waiting_push(hak_waiting_t *waiting, uint64_t *
     hak_fork_fence();
   }
   if (!oldest) {
-    hak_waiting_count(waiting, 1);
+    hak_quarantine_count(waiting, 1);
   }
   return oldest;
 }
@@ -132,8 +132,8 @@ HAK_INLINE void *hak_quarantine_take(hak_quarantine_t *quarantine, uint32_t cls,
     return NULL;
   }
   hak_quarantine_enter(quarantine);
-  uint32_t last = --waiting->ready, at = hak_random_below(&quarantine->random, last + 1);
-  hak_free_block_t **ready = hak_waiting_ready(waiting), *block = ready[at];
+  uint32_t last = --waiting->ready, at = hak_quarantine_random_below(&quarantine->random, last + 1);
+  hak_free_block_t **ready = hak_quarantine_ready(waiting), *block = ready[at];
   hak_fork_fence();
   ready[at] = ready[last];
   hak_fork_fence();
@@ -152,7 +152,7 @@ HAK_INLINE void *hak_quarantine_take(hak_quarantine_t *quarantine, uint32_t cls,
 /* Take a free block over: it waits, and another may be ready. */
 HAK_INLINE void hak_quarantine_put(hak_quarantine_t *quarantine, uint32_t kind, hak_free_block_t *block) {
   hak_waiting_t *waiting = &quarantine->waiting[kind];
-  block = hak_waiting_push(waiting, &quarantine->random, block);
+  block = hak_quarantine_push(waiting, &quarantine->random, block);
   if (!block) {
     return;
   }
@@ -160,5 +160,5 @@ HAK_INLINE void hak_quarantine_put(hak_quarantine_t *quarantine, uint32_t kind, 
     hak_quarantine_put_slow(quarantine, kind, block);
     return;
   }
-  hak_waiting_add_ready(waiting, block);
+  hak_quarantine_add_ready(waiting, block);
 }

@@ -127,7 +127,7 @@ HAK_INLINE void *sample_if_due(hak_heap_t *heap, void *block, uint32_t cls, size
 
 void *hak_batches_alloc(size_t bytes, size_t align, bool *zeroed) {
   (void)align, (void)zeroed;
-  if (HAK_UNLIKELY(hak_probes_changed())) {
+  if (HAK_UNLIKELY(hak_sampling_probes_changed())) {
     follow_tracer();
   }
   void *block = grant_all(bytes);
@@ -137,7 +137,7 @@ void *hak_batches_alloc(size_t bytes, size_t align, bool *zeroed) {
   uint64_t setting;
   uint32_t cls = hak_class_of(bytes);
   hak_heap_t *heap = hak_sample_catch_up(&setting);
-  if (heap && cls <= HAK_BATCH_LAST && hak_sample_takes(setting)) {
+  if (heap && cls <= HAK_BATCH_LAST && hak_sampling_takes(setting)) {
     /* Whether the next sample is among the bin's blocks; else grant_rest counts a batch after the refill. */
     bool among_them = hak_bin_blocks(heap, cls) > heap->info[cls].sample_left;
     if (heap->batch[cls - 1].head != HAK_NO_BLOCK || (among_them && count_before_sample(heap, cls))) {
@@ -166,7 +166,7 @@ static void ask_for_more(hak_heap_t *heap, uint32_t cls, uint32_t has) {
 
 /* The bin was refilled for one block: count the others. */
 static void grant_rest(hak_heap_t *heap, uint32_t cls) {
-  if (cls > HAK_BATCH_LAST || !hak_sample_takes(heap->sample_setting) || heap->batch[cls - 1].head != HAK_NO_BLOCK) {
+  if (cls > HAK_BATCH_LAST || !hak_sampling_takes(heap->sample_setting) || heap->batch[cls - 1].head != HAK_NO_BLOCK) {
     return;
   }
   uint32_t has = hak_bin_blocks(heap, cls);
@@ -178,8 +178,8 @@ static void grant_rest(hak_heap_t *heap, uint32_t cls) {
 
 void hak_batches_allocated(void *block, size_t bytes) {
   uint64_t setting;
-  uint32_t cls = hak_class_at(block);
-  if (HAK_UNLIKELY(hak_probes_changed())) {
+  uint32_t cls = hak_pagemap_class(block);
+  if (HAK_UNLIKELY(hak_sampling_probes_changed())) {
     follow_tracer();
   }
   if (hak_hard.on) { /* its bins stay empty, and its large blocks are no samples */
@@ -187,7 +187,7 @@ void hak_batches_allocated(void *block, size_t bytes) {
   }
   if (hak_class_is_run(cls) || cls == HAK_CLASS_HUGE) {
     hak_heap_t *heap = hak_sample_catch_up(&setting);
-    sample_if_due(heap, block, cls, bytes, hak_large_usable(block, cls), setting);
+    sample_if_due(heap, block, cls, bytes, hak_block_usable(block, cls), setting);
   } else {
     grant_rest(hak_heap, hak_class_of(bytes));
   }

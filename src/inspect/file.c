@@ -89,7 +89,7 @@ static void flush(hak_sink_t *sink, bool last) {
 }
 
 /* NOLINTNEXTLINE(readability-non-const-parameter): the sink writes there */
-hak_sink_t hak_sink_on(int fd, bool gzip, unsigned char buffer[HAK_SINK_BYTES]) {
+hak_sink_t hak_file_sink_on(int fd, bool gzip, unsigned char buffer[HAK_SINK_BYTES]) {
   hak_sink_t sink = {.fd = fd, .gzip = gzip, .buffer = buffer};
   if (gzip) {
     static const unsigned char header[GZIP_HEADER_BYTES] = {0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff};
@@ -99,7 +99,7 @@ hak_sink_t hak_sink_on(int fd, bool gzip, unsigned char buffer[HAK_SINK_BYTES]) 
   return sink;
 }
 
-void hak_sink_put(hak_sink_t *sink, const void *bytes, size_t count) {
+void hak_file_sink_put(hak_sink_t *sink, const void *bytes, size_t count) {
   const unsigned char *from = bytes;
   if (sink->gzip) {
     sink->crc = crc_of(sink->crc, from, count);
@@ -117,7 +117,7 @@ void hak_sink_put(hak_sink_t *sink, const void *bytes, size_t count) {
   }
 }
 
-int hak_sink_end(hak_sink_t *sink) {
+int hak_file_sink_end(hak_sink_t *sink) {
   flush(sink, true);
   if (sink->gzip) {
     unsigned char trailer[8];

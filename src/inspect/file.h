@@ -25,7 +25,7 @@ typedef struct hak_sink {
   unsigned char *buffer; /* HAK_SINK_BYTES */
 } hak_sink_t;
 
-hak_sink_t hak_sink_on(int fd, bool gzip, unsigned char buffer[HAK_SINK_BYTES]);
-void hak_sink_put(hak_sink_t *sink, const void *bytes, size_t count);
+hak_sink_t hak_file_sink_on(int fd, bool gzip, unsigned char buffer[HAK_SINK_BYTES]);
+void hak_file_sink_put(hak_sink_t *sink, const void *bytes, size_t count);
 /* Write the rest of the buffer. Returns 0, or the errno of the first error. The descriptor stays open. */
-int hak_sink_end(hak_sink_t *sink);
+int hak_file_sink_end(hak_sink_t *sink);

@@ -62,7 +62,7 @@ bool hak_guard_make_pool(size_t slots) {
     all[i].shut = shut;
     append(&all[i]);
   }
-  hak_set_class(base, bytes >> HAK_SLICE_SHIFT, HAK_CLASS_SAMPLED);
+  hak_pagemap_set_class(base, bytes >> HAK_SLICE_SHIFT, HAK_CLASS_SAMPLED);
   return true;
 }
 

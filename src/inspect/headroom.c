@@ -164,7 +164,7 @@ static bool group_near(size_t percent, uint64_t allocated) {
 
 bool hak_headroom_near(size_t percent, uint64_t allocated) {
   size_t limit = hak_option_slices(HAK_OPTION_MEMORY_LIMIT);
-  if (limit > 0 && hak_arena_used_slices() >= limit - limit / 100 * (100 - percent)) {
+  if (limit > 0 && hak_retain_used_slices() >= limit - limit / 100 * (100 - percent)) {
     return true;
   }
   return group_near(percent, allocated);

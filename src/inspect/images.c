@@ -100,7 +100,7 @@ const hak_mapping_t *hak_images_at(size_t i) {
 
 size_t hak_images_find(uintptr_t address) {
   size_t i = 0, count = hak_images_count();
-  while (i < count && !hak_mapping_holds(&hak_images->image[i], address)) {
+  while (i < count && !hak_module_holds(&hak_images->image[i], address)) {
     i++;
   }
   return i;

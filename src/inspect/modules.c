@@ -100,7 +100,7 @@ typedef struct search {
 
 static bool is_elsewhere(const hak_mapping_t *mapping, void *argument) {
   const search_t *search = argument;
-  bool around = hak_mapping_holds(mapping, search->address);
+  bool around = hak_module_holds(mapping, search->address);
   if (around) {
     *search->found = *mapping;
   }
@@ -128,8 +128,8 @@ static bool add_range(const hak_mapping_t *mapping, void *argument) {
   store(&table->start[count], mapping->start);
   store(&table->end[count], mapping->end);
   atomic_store_explicit(&table->count, count + 1, memory_order_relaxed);
-  bool mine = hak_mapping_holds(mapping, (uintptr_t)&hak_modules_look);
-  if (mine && !hak_mapping_holds(mapping, hak_auxiliary(AT_ENTRY))) {
+  bool mine = hak_module_holds(mapping, (uintptr_t)&hak_modules_look);
+  if (mine && !hak_module_holds(mapping, hak_auxiliary(AT_ENTRY))) {
     store(&code.mine_start, mapping->start);
     store(&code.mine_end, mapping->end);
   }

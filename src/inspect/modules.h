@@ -13,7 +13,7 @@ typedef struct hak_mapping {
   const char *name; /* empty: the mapping has no name */
 } hak_mapping_t;
 
-HAK_INLINE bool hak_mapping_holds(const hak_mapping_t *mapping, uintptr_t address) {
+HAK_INLINE bool hak_module_holds(const hak_mapping_t *mapping, uintptr_t address) {
   return address >= mapping->start && address < mapping->end;
 }
 

@@ -66,8 +66,8 @@ static void write_bytes(writer_t *writer, unsigned field, const void *bytes, siz
   message_t head = {0};
   put_varint(&head, field << 3 | WIRE_BYTES);
   put_varint(&head, length);
-  hak_sink_put(writer->sink, head.bytes, head.length);
-  hak_sink_put(writer->sink, bytes, length);
+  hak_file_sink_put(writer->sink, head.bytes, head.length);
+  hak_file_sink_put(writer->sink, bytes, length);
 }
 
 static void write_message(writer_t *writer, unsigned field, const message_t *message) {
@@ -77,7 +77,7 @@ static void write_message(writer_t *writer, unsigned field, const message_t *mes
 static void write_number(writer_t *writer, unsigned field, uint64_t value) {
   message_t message = {0};
   put_number(&message, field, value);
-  hak_sink_put(writer->sink, message.bytes, message.length);
+  hak_file_sink_put(writer->sink, message.bytes, message.length);
 }
 
 /* Returns the string's number. */
@@ -114,7 +114,7 @@ static void write_mapping(writer_t *writer, size_t i) {
 
 /* Write the location of a frame: the instruction before the return address, which lies in the caller's line. */
 static void write_location(writer_t *writer, size_t frame) {
-  uintptr_t address = hak_frame_pc(frame) - 1;
+  uintptr_t address = hak_site_frame_pc(frame) - 1;
   size_t image = hak_images_find(address);
   message_t location = {0};
   put_number(&location, LOCATION_ID, frame + 1);
@@ -148,7 +148,7 @@ static void write_sample(writer_t *writer, const uint32_t *frames, size_t count,
     put_varint(locations, (uint64_t)frames[i] + 1);
   }
   for (size_t i = 0; i < VALUES; i++) {
-    put_varint(numbers, hak_rounded(values[i]));
+    put_varint(numbers, hak_pprof_rounded(values[i]));
   }
   put_message(sample, SAMPLE_LOCATION, locations);
   put_message(sample, SAMPLE_VALUE, numbers);
@@ -177,7 +177,7 @@ static void write_head(writer_t *writer, const hak_profile_facts_t *facts) {
   hak_text_put(&text, "hakmem %zu; written: %s; samples taken: %zu, live: %zu, dropped: %zu", (size_t)HAKMEM_VERSION,
                facts->why, facts->taken, facts->live, facts->dropped);
   write_number(writer, PROFILE_COMMENT, write_string(writer, line));
-  size_t inherited = hak_rounded(hak_sites_inherited());
+  size_t inherited = hak_pprof_rounded(hak_sites_inherited());
   if (inherited > 0) {
     text = hak_text_on(line, sizeof line);
     hak_text_put(&text, "inherited over fork: %zu bytes of those in use", inherited);
@@ -194,7 +194,7 @@ void hak_pprof_write(hak_sink_t *sink, const hak_profile_facts_t *facts) {
   }
   writer_t writer = {sink, 0, parts};
   hak_site_t *latest = hak_site_next(NULL);
-  size_t frames = hak_frames_count();
+  size_t frames = hak_site_frames_count();
   write_head(&writer, facts);
   for (size_t i = 0; i < hak_images_count(); i++) {
     write_mapping(&writer, i);
@@ -207,7 +207,7 @@ void hak_pprof_write(hak_sink_t *sink, const hak_profile_facts_t *facts) {
     bool told = row < HAK_RESIDENT_ROWS;
     const double values[VALUES] = {0, 0, 0, 0, told ? facts->resident.row[row] : 0};
     write_row(&writer, row + 1, frame + 1, told ? hak_resident_names[row] : HAK_SITE_UNKNOWN);
-    if (hak_rounded(values[VALUES - 1]) > 0) {
+    if (hak_pprof_rounded(values[VALUES - 1]) > 0) {
       write_sample(&writer, &frame, 1, values);
     }
   }

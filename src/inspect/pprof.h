@@ -16,7 +16,7 @@ typedef struct hak_profile_facts {
 } hak_profile_facts_t;
 
 /* An estimated count, rounded for people. */
-HAK_INLINE uint64_t hak_rounded(double value) {
+HAK_INLINE uint64_t hak_pprof_rounded(double value) {
   return value > 0 ? (uint64_t)(value + 0.5) : 0;
 }
 

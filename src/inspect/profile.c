@@ -79,9 +79,9 @@ static int write_locked(const char *pattern, const char *why) {
     return -fd;
   }
   hak_profile_facts_t facts = gather(why);
-  hak_sink_t sink = hak_sink_on(fd, !ends_with(pattern, ".pb"), buffer);
+  hak_sink_t sink = hak_file_sink_on(fd, !ends_with(pattern, ".pb"), buffer);
   hak_pprof_write(&sink, &facts);
-  int error = hak_sink_end(&sink);
+  int error = hak_file_sink_end(&sink);
   hak_file_close(fd);
   return error;
 }

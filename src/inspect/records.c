@@ -218,14 +218,14 @@ static void *take_slices(size_t slices, size_t align) {
   char *base = hak_arena_take(slices, align, &zeroed);
   if (base) {
     atomic_fetch_add_explicit(&slices_held, slices, memory_order_relaxed);
-    hak_set_class(base, 1, HAK_CLASS_SAMPLED);
+    hak_pagemap_set_class(base, 1, HAK_CLASS_SAMPLED);
   }
   return base;
 }
 
 static void give_slices(void *base, size_t slices) {
   atomic_fetch_sub_explicit(&slices_held, slices, memory_order_relaxed);
-  hak_set_class(base, 1, HAK_CLASS_NONE);
+  hak_pagemap_set_class(base, 1, HAK_CLASS_NONE);
   hak_arena_give(base, slices);
 }
 
@@ -290,7 +290,7 @@ static uint32_t shift_for(uint32_t cls) {
   return shift < SHIFT_MIN ? SHIFT_MIN : shift;
 }
 
-hak_sample_t *hak_slot_take_and_lock(hak_sample_t *sample) {
+hak_sample_t *hak_record_take_slot_and_lock(hak_sample_t *sample) {
   uint32_t shift = shift_for(sample->cls);
   hak_sample_t *record = shift > SHIFT_MAX ? take_slices_for(sample) : take_slot(shift, sample);
   if (record && sample->home && !hak_is_marked_free(sample->block) && !hak_misuse_is_reported()) {
@@ -303,7 +303,7 @@ hak_sample_t *hak_slot_take_and_lock(hak_sample_t *sample) {
   return record;
 }
 
-bool hak_slot_give_locked(void *block, hak_slot_home_t *home) {
+bool hak_record_give_slot_locked(void *block, hak_slot_home_t *home) {
   if (!home) {
     return true;
   }
@@ -318,7 +318,7 @@ bool hak_slot_give_locked(void *block, hak_slot_home_t *home) {
   return false;
 }
 
-void hak_slot_give_slices(void *block, uint32_t cls, hak_slot_home_t *home) {
+void hak_record_give_slices(void *block, uint32_t cls, hak_slot_home_t *home) {
   if (!home) {
     give_slices(block, hak_slices_for(hak_class_sizes[cls]));
     return;
@@ -327,7 +327,7 @@ void hak_slot_give_slices(void *block, uint32_t cls, hak_slot_home_t *home) {
   put_home(home, NULL, 0);
 }
 
-void hak_slots_release(void) {
+void hak_records_release(void) {
   hak_slot_home_t *whole = NULL, *next;
   hak_lock(&hak_samples_lock);
   for (uint32_t i = 0; i < SIZES; i++) {
@@ -343,11 +343,11 @@ void hak_slots_release(void) {
   hak_unlock(&hak_samples_lock);
   for (; whole; whole = next) {
     next = whole->next;
-    hak_slot_give_slices(NULL, 0, whole);
+    hak_record_give_slices(NULL, 0, whole);
   }
 }
 
-hak_misuse_t hak_slot_why(const void *address) {
+hak_misuse_t hak_record_why(const void *address) {
   uintptr_t offset = (uintptr_t)address & (HAK_SLICE_BYTES - 1);
   hak_misuse_t why = offset == 0 ? HAK_MISUSE_DOUBLE_FREE : HAK_MISUSE_NOT_START;
   hak_lock(&hak_samples_lock);
@@ -365,11 +365,11 @@ hak_misuse_t hak_slot_why(const void *address) {
   return why;
 }
 
-size_t hak_slot_bytes(void) {
+size_t hak_record_bytes(void) {
   return atomic_load_explicit(&slices_held, memory_order_relaxed) << HAK_SLICE_SHIFT;
 }
 
-void hak_slot_check(void) {
+void hak_record_check_slots(void) {
   hak_lock(&hak_samples_lock);
   for (uint32_t i = 0; i < SIZES; i++) {
     const hak_slot_home_t *before = NULL;
@@ -381,7 +381,7 @@ void hak_slot_check(void) {
         HAK_VERIFY(!is_free || (slot < home->bump && hak_is_marked_free((void *)(home->base + (slot << home->shift)))));
       }
       HAK_VERIFY(home->shift == i + SHIFT_MIN && home->prev == before && home->count == set);
-      HAK_VERIFY(hak_class_at(home->base) == HAK_CLASS_SAMPLED && home->bump <= slots_in(home));
+      HAK_VERIFY(hak_pagemap_class(home->base) == HAK_CLASS_SAMPLED && home->bump <= slots_in(home));
       HAK_VERIFY(!before || has_some(before) || !has_some(home));
     }
     HAK_VERIFY(homes.last[i] == before);

@@ -62,15 +62,15 @@ typedef struct hak_slot_home {
 /* Take memory for the sample's class (< HAK_RUN_FIRST), aligned like its blocks, and a record. Sets sample->block and
  * ->home. The lock is held afterwards, so that one critical section notes the whole sample. NULL: no memory, and the
  * lock is not held. */
-hak_sample_t *hak_slot_take_and_lock(hak_sample_t *sample);
+hak_sample_t *hak_record_take_slot_and_lock(hak_sample_t *sample);
 /* Give back a sample's memory. True: the caller must give back the block's slices, without the lock. */
-bool hak_slot_give_locked(void *block, hak_slot_home_t *home);
-void hak_slot_give_slices(void *block, uint32_t cls, hak_slot_home_t *home);
+bool hak_record_give_slot_locked(void *block, hak_slot_home_t *home);
+void hak_record_give_slices(void *block, uint32_t cls, hak_slot_home_t *home);
 /* Give slices whose slots are all free back to the arena. */
-void hak_slots_release(void);
+void hak_records_release(void);
 
 /* Why no live sample begins at an address of class SAMPLED. */
-hak_misuse_t hak_slot_why(const void *address);
+hak_misuse_t hak_record_why(const void *address);
 
-size_t hak_slot_bytes(void);
-void hak_slot_check(void);
+size_t hak_record_bytes(void);
+void hak_record_check_slots(void);

@@ -32,7 +32,7 @@ static struct picture {
  * no chunk there, or the chunk is counted with the first one of its extent. */
 static bool view_chunk(char *base, hak_chunk_t *view) {
   hak_lock(&hak_arena.lock);
-  const hak_chunk_t *chunk = hak_chunk_at(base);
+  const hak_chunk_t *chunk = hak_pagemap_chunk(base);
   bool ok = chunk && chunk->state != HAK_CHUNK_SPARE && chunk->state != HAK_CHUNK_GONE && chunk->base == base;
   if (ok) {
     *view = *chunk;
@@ -46,7 +46,7 @@ static bool view_chunk(char *base, hak_chunk_t *view) {
 static uint32_t class_in_page(const char *page) {
   uint32_t cls = HAK_CLASS_NONE;
   for (const char *at = page; at < page + PAGE_LEAST && cls == HAK_CLASS_NONE; at += HAK_BLOCK_MIN) {
-    cls = hak_class_at(at);
+    cls = hak_pagemap_class(at);
   }
   return cls;
 }
@@ -57,10 +57,10 @@ static double *owner_of(const hak_chunk_t *view, size_t at) {
   if (view->free >> slice & 1) {
     return &picture->told.row[HAK_RESIDENT_RETAINED];
   }
-  uint32_t cls = hak_slice_class(view->base + at);
+  uint32_t cls = hak_pagemap_slice_class(view->base + at);
   cls = cls == HAK_CLASS_MIXED ? class_in_page(view->base + at) : cls;
   if (cls == HAK_CLASS_NONE && slice >= HAK_SLAB_SLICES && slice % HAK_SLAB_SLICES == 0) { /* a slab's fifth slice? */
-    uint32_t before = hak_slice_class(view->base + ((slice - HAK_SLAB_SLICES) << HAK_SLICE_SHIFT));
+    uint32_t before = hak_pagemap_slice_class(view->base + ((slice - HAK_SLAB_SLICES) << HAK_SLICE_SHIFT));
     cls = hak_slab_slices(before) > HAK_SLAB_SLICES ? before : cls;
   }
   if (cls == HAK_CLASS_SAMPLED) {
@@ -119,7 +119,7 @@ static void count_leaf(hak_leaf_t *leaf, uintptr_t first) {
   *row += (double)resident_bytes(leaf->pieces, sizeof *leaf - HAK_LEAF_TABLE_BYTES);
   for (size_t i = 0; i < HAK_LEAF_CHUNKS; i++) {
     char *base = (char *)(first + (i << HAK_CHUNK_SHIFT)); /* NOLINT(performance-no-int-to-ptr) */
-    if (hak_chunk_at(base)) {
+    if (hak_pagemap_chunk(base)) {
       count_chunk(base);
     }
   }
@@ -207,9 +207,9 @@ hak_resident_t hak_resident_look(void) {
   }
   count_all();
   hak_stats_read(&picture->stats);
-  hak_sample_each(add_weight, NULL);
+  hak_sampler_each(add_weight, NULL);
   take_out_cached();
-  hak_sample_each(share, NULL);
+  hak_sampler_each(share, NULL);
   double *unseen = &picture->told.row[HAK_RESIDENT_UNSEEN];
   *unseen = -picture->told.sites;
   for (uint32_t k = 0; k < KINDS; k++) {

@@ -41,8 +41,8 @@ static void put_into_force(void) {
       atomic_compare_exchange_strong(&hak_sample_request, &setting, setting ^ HAK_SAMPLE_GUARDS);
       continue;
     }
-    bool granting = hak_sample_takes(setting);
-    if (granting != hak_sample_takes(sampler.setting)) {
+    bool granting = hak_sampling_takes(setting);
+    if (granting != hak_sampling_takes(sampler.setting)) {
       lead_requests_locked(granting);
     }
     sampler.setting = setting;
@@ -89,7 +89,7 @@ void hak_sample_start_up(void) {
 
 void hak_sample_stop(void) {
   request(0);
-  hak_slots_release();
+  hak_records_release();
 }
 
 size_t hak_sample_rate(void) {
@@ -121,13 +121,13 @@ static chances_t chances_of(size_t bytes, uint64_t setting) {
 }
 
 static uint64_t random_bits(hak_heap_t *heap) {
-  return heap ? hak_random_next(&heap->sample_random)
-              : hak_random_mix(atomic_fetch_add(&sampler.random, HAK_RANDOM_STEP));
+  return heap ? hak_sampling_random_next(&heap->sample_random)
+              : hak_sampling_random_mix(atomic_fetch_add(&sampler.random, HAK_RANDOM_STEP));
 }
 
 /* Uniform in (0, 1). */
 static double random_unit(hak_heap_t *heap) {
-  return hak_random_unit(random_bits(heap));
+  return hak_sampling_random_unit(random_bits(heap));
 }
 
 /* Number of blocks of the class before the next sample. */
@@ -152,10 +152,10 @@ HAK_COLD static void catch_up(hak_heap_t *heap) {
   put_into_force();
   heap->sample_setting = atomic_load_explicit(&hak_sample_request, memory_order_relaxed);
   uint64_t seed = atomic_load(&sampler.seed);
-  heap->sample_random = seed ? hak_random_mix(atomic_fetch_add(&sampler.seed, 1)) : hak_os_random();
-  bool on = hak_sample_takes(heap->sample_setting);
+  heap->sample_random = seed ? hak_sampling_random_mix(atomic_fetch_add(&sampler.seed, 1)) : hak_os_random();
+  bool on = hak_sampling_takes(heap->sample_setting);
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
-    hak_touch(heap, c);
+    hak_bin_touch(heap, c);
     heap->info[c].sample_left = on ? draw(heap, c) : 0;
     if (!on && c <= HAK_BATCH_LAST) {
       hak_policy_drop_quota(heap, c);
@@ -219,7 +219,7 @@ HAK_INLINE void *sample(hak_heap_t *heap, void *block, uint32_t cls, size_t aske
     made.weight_bytes = hak_sampling_weight(bytes, hak_sample_mean_of(setting));
     made.site = site_here();
   }
-  hak_sample_t *record = made.block ? hak_record_new_and_lock() : hak_slot_take_and_lock(&made);
+  hak_sample_t *record = made.block ? hak_record_new_and_lock() : hak_record_take_slot_and_lock(&made);
   if (!record) {
     atomic_fetch_add_explicit(&hak_samples.dropped, profile, memory_order_relaxed);
     if (made.guard) {
@@ -228,7 +228,7 @@ HAK_INLINE void *sample(hak_heap_t *heap, void *block, uint32_t cls, size_t aske
     return NULL;
   }
   if (block) {
-    hak_set_class(block, 1, HAK_CLASS_SAMPLED);
+    hak_pagemap_set_class(block, 1, HAK_CLASS_SAMPLED);
   }
   *record = made;
   hak_record_put_locked(record);
@@ -244,6 +244,6 @@ HAK_INLINE void *sample(hak_heap_t *heap, void *block, uint32_t cls, size_t aske
 }
 
 void *hak_sample_if_due(hak_heap_t *heap, void *block, uint32_t cls, size_t asked, size_t bytes, uint64_t setting) {
-  bool due = hak_sample_takes(setting) && is_due(heap, cls, bytes, setting);
+  bool due = hak_sampling_takes(setting) && is_due(heap, cls, bytes, setting);
   return due ? sample(heap, block, cls, asked, bytes, setting) : NULL;
 }

@@ -30,7 +30,7 @@ HAK_INLINE uint64_t hak_sample_mean_of(uint64_t setting) {
 }
 
 /* Visit a copy of every live sample, without a lock. Some may be freed by then; one that stays live is visited once. */
-void hak_sample_each(void (*visit)(const hak_sample_t *sample, void *argument), void *argument);
+void hak_sampler_each(void (*visit)(const hak_sample_t *sample, void *argument), void *argument);
 
 typedef struct hak_sample_totals {
   _Atomic uint64_t taken;

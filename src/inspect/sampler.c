@@ -21,7 +21,7 @@ static void forget_locked(hak_sample_t *was) {
 _Noreturn static void refuse(const void *block, const char *function) {
   const hak_guard_slot_t *slot = hak_guard_slot_of(block);
   if (!slot) {
-    hak_misuse(function, hak_slot_why(block), block);
+    hak_misuse(function, hak_record_why(block), block);
   }
   hak_guard_explain(slot);
   bool freed = slot->block == block && slot->state == HAK_GUARD_FREED;
@@ -38,8 +38,8 @@ static void put_back(hak_sample_t *record, bool changed) {
   if (changed) {
     tell_freed(record);
   } else {
-    record->cls = hak_class_at(record->block); /* a run may have become a huge block of the same size */
-    hak_set_class(record->block, 1, HAK_CLASS_SAMPLED);
+    record->cls = hak_pagemap_class(record->block); /* a run may have become a huge block of the same size */
+    hak_pagemap_set_class(record->block, 1, HAK_CLASS_SAMPLED);
   }
   hak_lock(&hak_samples_lock);
   if (changed) {
@@ -59,7 +59,7 @@ static hak_sample_t *lift(const void *block) {
   }
   hak_unlock(&hak_samples_lock);
   if (record) {
-    hak_set_class(block, 1, record->cls);
+    hak_pagemap_set_class(block, 1, record->cls);
   }
   return record;
 }
@@ -78,14 +78,14 @@ static uint32_t free_sample(void *block) {
   was = *record;
   forget_locked(record);
   bool slot = was.cls < HAK_RUN_FIRST && !was.guard;
-  bool slices = slot && hak_slot_give_locked(block, was.home);
+  bool slices = slot && hak_record_give_slot_locked(block, was.home);
   hak_unlock(&hak_samples_lock);
   if (was.guard) {
     hak_guard_give(was.guard);
   } else if (slices) {
-    hak_slot_give_slices(block, was.cls, was.home);
+    hak_record_give_slices(block, was.cls, was.home);
   } else if (!slot) {
-    hak_set_class(block, 1, was.cls);
+    hak_pagemap_set_class(block, 1, was.cls);
     return was.cls;
   }
   return HAK_CLASS_NONE;
@@ -99,7 +99,7 @@ static size_t usable(const void *block, const char *function) {
   return copy.guard ? hak_guard_usable(copy.asked) : copy.bytes;
 }
 
-void hak_sample_each(void (*visit)(const hak_sample_t *sample, void *argument), void *argument) {
+void hak_sampler_each(void (*visit)(const hak_sample_t *sample, void *argument), void *argument) {
   hak_sample_t copy[HAK_RECORDS];
   for (hak_records_t *piece = atomic_load_explicit(&hak_records, memory_order_acquire); piece; piece = piece->next) {
     hak_lock(&hak_samples_lock);
@@ -146,7 +146,7 @@ static void fork_child(hak_heap_t *unused) {
 
 static void check(void) {
   hak_record_check();
-  hak_slot_check();
+  hak_record_check_slots();
 }
 
 const hak_hook_sampler_t hak_hook_sampler = {.part = {.start = start,

@@ -32,13 +32,13 @@ double hak_sampling_weight(size_t bytes, uint64_t mean) {
     return (double)bytes;
   }
   if (x > small) {
-    return (double)bytes / hak_one_minus_exp(x);
+    return (double)bytes / hak_sampling_one_minus_exp(x);
   }
   /* x / (1 - e^-x) = 1 + x / 2 + x^2 / 12 - x^4 / 720 + x^6 / 30240 - ... */
   return (double)mean * (1 + x / 2 + square * (1.0 / 12 + square * (-1.0 / 720 + square * (1.0 / 30240))));
 }
 
-double hak_one_minus_exp(double x) {
+double hak_sampling_one_minus_exp(double x) {
   enum { TERMS = 12, CERTAIN = 40 };
   const double small = 0.25;
   int halvings = 0;

@@ -55,11 +55,11 @@ static hak_frame_t *frame_at(size_t index) {
          index % HAK_FRAMES_PER_PIECE;
 }
 
-uintptr_t hak_frame_pc(size_t index) {
+uintptr_t hak_site_frame_pc(size_t index) {
   return frame_at(index)->pc;
 }
 
-size_t hak_frames_count(void) {
+size_t hak_site_frames_count(void) {
   return atomic_load_explicit(&hak_sites.frame_count, memory_order_acquire);
 }
 
@@ -128,7 +128,7 @@ static hak_frame_t *intern_locked(uintptr_t pc) {
   frame = frame_at(index);
   *frame = (hak_frame_t){pc, *bucket, (uint32_t)index};
   *bucket = frame;
-  atomic_store_explicit(&hak_sites.frame_count, index + 1, memory_order_release); /* pairs with hak_frames_count */
+  atomic_store_explicit(&hak_sites.frame_count, index + 1, memory_order_release); /* pairs with hak_site_frames_count */
   return frame;
 }
 

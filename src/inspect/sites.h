@@ -71,8 +71,8 @@ void hak_sites_fork_child_locked(void);
 /* Iterate over all sites, newest first; start with NULL. The site without a stack comes last. */
 hak_site_t *hak_site_next(const hak_site_t *after);
 /* Number of frames so far, each of which can be read. */
-size_t hak_frames_count(void);
-uintptr_t hak_frame_pc(size_t index);
+size_t hak_site_frames_count(void);
+uintptr_t hak_site_frame_pc(size_t index);
 
 /* Estimated bytes, over all sites. */
 double hak_sites_allocated(void);

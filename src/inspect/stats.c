@@ -29,13 +29,13 @@ static void add_to_totals(hak_slab_t *slab, void *context) {
   totals->free_blocks += count <= bump ? count : bump; /* a return in progress shows as a huge count */
 }
 
-void hak_slab_totals(hak_slab_totals_t totals[HAK_BIN_COUNT]) {
+void hak_stats_slabs(hak_slab_totals_t totals[HAK_BIN_COUNT]) {
   memset(totals, 0, HAK_BIN_COUNT * sizeof *totals);
   hak_arena_each_slab(add_to_totals, totals);
   totals[HAK_CLASS_NONE] = (hak_slab_totals_t){0, 0, 0};
 }
 
-void hak_heap_totals(hak_heap_totals_t totals[HAK_BIN_COUNT]) {
+void hak_stats_heaps(hak_heap_totals_t totals[HAK_BIN_COUNT]) {
   for (uint32_t c = 0; c < HAK_BIN_COUNT; c++) {
     size_t waiting = c < HAK_CLASS_COUNT ? hak_depot_count(c) + hak_framed_waiting(c) + hak_ended_blocks(c) : 0;
     totals[c] = (hak_heap_totals_t){.cached_blocks = waiting};
@@ -45,7 +45,7 @@ void hak_heap_totals(hak_heap_totals_t totals[HAK_BIN_COUNT]) {
     for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
       hak_bin_info_t *info = &heap->info[c];
       totals[c].cached_blocks += heap->filled ? hak_bin_blocks(heap, c) + hak_quarantine_blocks(heap, c) : 0;
-      totals[c].cached_blocks += heap->filled && c <= HAK_BATCH_LAST ? hak_batch_left(heap, c) : 0;
+      totals[c].cached_blocks += heap->filled && c <= HAK_BATCH_LAST ? hak_bin_batch_left(heap, c) : 0;
       totals[c].cached_blocks += atomic_load_explicit(&info->remote_count, memory_order_relaxed);
       totals[c].asked_bytes += atomic_load_explicit(&info->asked_bytes, memory_order_relaxed);
       totals[c].asked_count += atomic_load_explicit(&info->asked_count, memory_order_relaxed);
@@ -62,8 +62,8 @@ void hak_stats_read(hak_stats_t *stats) {
   hak_slab_totals_t *slabs = stats->slabs;
   const hak_heap_totals_t *heaps = stats->heaps;
   memset(stats, 0, sizeof *stats);
-  hak_heap_totals(stats->heaps);
-  hak_slab_totals(slabs);
+  hak_stats_heaps(stats->heaps);
+  hak_stats_slabs(slabs);
   for (int c = 1; c < HAK_CLASS_COUNT; c++) {
     hak_class_stats_t *class = &stats->classes[c];
     class->block_bytes = hak_class_sizes[c];
@@ -87,7 +87,7 @@ void hak_stats_read(hak_stats_t *stats) {
   stats->huge_blocks = atomic_load_explicit(&hak_huge_live, memory_order_relaxed);
   stats->huge_bytes = atomic_load_explicit(&hak_huge_live_bytes, memory_order_relaxed);
   stats->meta_bytes = hak_meta_bytes();
-  stats->threads = hak_caches_open();
+  stats->threads = hak_policy_caches_open();
   stats->arena = hak_arena_totals();
   size_t mapped = atomic_load_explicit(&hak_mapped_slices, memory_order_relaxed);
   stats->arena.used_slices += mapped;

@@ -6,17 +6,17 @@
 #include "threads/threads.h"
 
 /* Number of blocks of each class, by place. */
-typedef struct hak_slab_totals {
+typedef struct hak_stats_slabs {
   size_t slabs, bump_blocks, free_blocks; /* blocks ever handed out; the free ones among them, in slabs */
 } hak_slab_totals_t;
 /* Totals over all slabs, by class; exact while no thread returns blocks. */
-void hak_slab_totals(hak_slab_totals_t totals[HAK_BIN_COUNT]);
+void hak_stats_slabs(hak_slab_totals_t totals[HAK_BIN_COUNT]);
 
-typedef struct hak_heap_totals {
+typedef struct hak_stats_heaps {
   size_t cached_blocks, asked_bytes, asked_count;
 } hak_heap_totals_t;
 /* Over all caches and depots. */
-void hak_heap_totals(hak_heap_totals_t totals[HAK_BIN_COUNT]);
+void hak_stats_heaps(hak_heap_totals_t totals[HAK_BIN_COUNT]);
 
 typedef struct hak_class_stats {
   size_t block_bytes, slabs;

@@ -26,7 +26,7 @@ HAK_OWN(hak_own_free, hak_free);
  * beyond a small request. */
 HAK_NOINLINE static void *calloc_slow(size_t total) {
   bool zeroed;
-  void *block = hak_alloc_tell_zeroed(total, &zeroed);
+  void *block = hak_slow_alloc_zeroed(total, &zeroed);
   if (block && !zeroed) {
     hak_move_zero(block, total < HAK_BLOCK_MIN ? hak_malloc_usable_size(block) : total);
   }
@@ -36,10 +36,10 @@ HAK_NOINLINE static void *calloc_slow(size_t total) {
 void *hak_calloc(size_t count, size_t bytes) {
   size_t total;
   if (HAK_UNLIKELY(__builtin_mul_overflow(count, bytes, &total))) {
-    return hak_no_memory();
+    return hak_slow_no_memory();
   }
   if (HAK_LIKELY(total - 1 < HAK_SMALL_MAX)) {
-    void *block = hak_alloc_from(hak_heap, total);
+    void *block = hak_fast_alloc_from(hak_heap, total);
     return HAK_LIKELY(block != NULL) ? memset(block, 0, total < HAK_BLOCK_MIN ? HAK_BLOCK_MIN : total)
                                      : calloc_slow(total);
   }
@@ -70,7 +70,7 @@ static size_t aligned_size(size_t alignment, size_t bytes) {
 
 HAK_NOINLINE static void *alloc_aligned_slow(size_t alignment, size_t bytes) {
   if (hak_hard.on && alignment > HAK_BLOCK_MIN) {
-    return hak_alloc_any_aligned(bytes, alignment);
+    return hak_slow_alloc_any_aligned(bytes, alignment);
   }
   bool as_run = bytes > HAK_SMALL_MAX && bytes <= HAK_CACHED_MAX && alignment <= HAK_SLICE_BYTES;
   if (alignment <= HAK_BLOCK_MIN || as_run) {
@@ -83,17 +83,17 @@ HAK_NOINLINE static void *alloc_aligned_slow(size_t alignment, size_t bytes) {
     void *block = hak_fast_alloc(aligned_size(alignment, bytes));
     if (HAK_UNLIKELY(((uintptr_t)block & (alignment - 1)) != 0)) { /* low memory: it is of a larger class */
       hak_fast_free(block);
-      return hak_no_memory();
+      return hak_slow_no_memory();
     }
     return block;
   }
-  return hak_alloc_any_aligned(bytes, alignment);
+  return hak_slow_alloc_any_aligned(bytes, alignment);
 }
 
 /* `alignment` is a power of two. */
 HAK_INLINE void *alloc_aligned(size_t alignment, size_t bytes) {
   bool small = bytes - 1 < HAK_SLAB_BYTES / 2 && alignment <= HAK_SLAB_BYTES / 2;
-  void *block = HAK_LIKELY(small) ? hak_alloc_from(hak_heap, aligned_size(alignment, bytes)) : NULL;
+  void *block = HAK_LIKELY(small) ? hak_fast_alloc_from(hak_heap, aligned_size(alignment, bytes)) : NULL;
   return HAK_LIKELY(block != NULL) ? block : alloc_aligned_slow(alignment, bytes);
 }
 
@@ -132,7 +132,7 @@ void *hak_valloc(size_t bytes) {
 void *hak_pvalloc(size_t bytes) {
   size_t page = hak_os_page_bytes();
   if (bytes > PTRDIFF_MAX) {
-    return hak_no_memory();
+    return hak_slow_no_memory();
   }
   return alloc_aligned(page, hak_round_up(bytes ? bytes : 1, page));
 }
@@ -145,7 +145,7 @@ void hak_thread_flush(void) {
 
 void hak_check(void) {
   hak_heap_check();
-  hak_slab_check();
+  hak_sweep_check();
   hak_arena_check();
   hak_hook_sampler.check();
 }

@@ -5,52 +5,52 @@
 
 #include "threads/threads.h"
 
-HAK_COLD void *hak_alloc_slow(size_t bytes);
-HAK_COLD void hak_free_slow(void *block);
+HAK_COLD void *hak_slow_alloc(size_t bytes);
+HAK_COLD void hak_slow_free(void *block);
 /* The same, but they also serve small blocks of the hardened profile. */
-HAK_NOINLINE void *hak_alloc_any(size_t bytes);
-HAK_NOINLINE void hak_free_any(void *block);
+HAK_NOINLINE void *hak_slow_alloc_any(size_t bytes);
+HAK_NOINLINE void hak_slow_free_any(void *block);
 /* `align`: a power of two from HAK_BLOCK_MIN on. Without the profile, for blocks that need a run or more. */
-void *hak_alloc_any_aligned(size_t bytes, size_t align);
+void *hak_slow_alloc_any_aligned(size_t bytes, size_t align);
 /* For HAK_SMALL_MAX < bytes. */
-HAK_NOINLINE void *hak_alloc_large(size_t bytes);
+HAK_NOINLINE void *hak_slow_alloc_large(size_t bytes);
 /* As malloc. *zeroed: all of the block reads as zeros. */
-void *hak_alloc_tell_zeroed(size_t bytes, bool *zeroed);
+void *hak_slow_alloc_zeroed(size_t bytes, bool *zeroed);
 /* Sets errno to ENOMEM and returns NULL. */
-void *hak_no_memory(void);
+void *hak_slow_no_memory(void);
 
 /* The bin or batch that lies `words` words behind the first one. */
-HAK_INLINE hak_bin_t *hak_bin_behind(void *first, size_t words) {
+HAK_INLINE hak_bin_t *hak_fast_bin_behind(void *first, size_t words) {
   return (hak_bin_t *)(void *)((uintptr_t *)first + words);
 }
 
 /* Pop a block from the heap's bin or batch; bytes <= HAK_SMALL_MAX. NULL: use the slow path. */
-HAK_INLINE void *hak_alloc_from(hak_heap_t *heap, size_t bytes) {
-  return hak_bin_pop(heap, hak_bin_behind(heap->batch, hak_small_code(bytes)));
+HAK_INLINE void *hak_fast_alloc_from(hak_heap_t *heap, size_t bytes) {
+  return hak_bin_pop(heap, hak_fast_bin_behind(heap->batch, hak_small_code(bytes)));
 }
 
 HAK_INLINE void *hak_fast_alloc(size_t bytes) {
   if (HAK_UNLIKELY(bytes > HAK_SMALL_MAX)) {
-    return hak_alloc_large(bytes);
+    return hak_slow_alloc_large(bytes);
   }
-  void *block = hak_alloc_from(hak_heap, bytes);
-  return HAK_LIKELY(block != NULL) ? block : hak_alloc_slow(bytes);
+  void *block = hak_fast_alloc_from(hak_heap, bytes);
+  return HAK_LIKELY(block != NULL) ? block : hak_slow_alloc(bytes);
 }
 
 /* False: nothing was done; use the slow path. */
-HAK_INLINE bool hak_free_into(hak_heap_t *heap, void *pointer) {
+HAK_INLINE bool hak_fast_free_into(hak_heap_t *heap, void *pointer) {
   hak_free_block_t *block = pointer;
-  uintptr_t leaf = hak_leaf_of(block);
+  uintptr_t leaf = hak_pagemap_leaf(block);
   if (HAK_UNLIKELY(leaf == 0)) { /* includes NULL */
     return false;
   }
-  size_t code = atomic_load_explicit(hak_code_at(leaf, block), memory_order_relaxed);
-  hak_bin_t *bin = hak_bin_behind(heap->bin, code);
+  size_t code = atomic_load_explicit(hak_pagemap_code(leaf, block), memory_order_relaxed);
+  hak_bin_t *bin = hak_fast_bin_behind(heap->bin, code);
   return HAK_LIKELY(hak_is_block_start(block, bin->inverse, bin->limit) && hak_bin_push(heap, bin, block));
 }
 
 HAK_INLINE void hak_fast_free(void *pointer) {
-  if (HAK_UNLIKELY(!hak_free_into(hak_heap, pointer))) {
-    hak_free_slow(pointer);
+  if (HAK_UNLIKELY(!hak_fast_free_into(hak_heap, pointer))) {
+    hak_slow_free(pointer);
   }
 }

@@ -16,7 +16,7 @@
 typedef _Atomic(hak_owner_t *) copies_t;
 
 static bool owns(const void *block) {
-  return hak_class_at(block) != HAK_CLASS_NONE || hak_zero_size_owns(block) || hak_hook_hardened.owner(block);
+  return hak_pagemap_class(block) != HAK_CLASS_NONE || hak_zero_size_owns(block) || hak_hook_hardened.owner(block);
 }
 
 static hak_owner_t this_copy = {NULL, owns, hak_own_free, hak_own_realloc, hak_own_usable};
@@ -79,7 +79,7 @@ static bool libc_has(const hak_libc_chunk_t *chunk) {
 
 /* NULL: the block is not of libc's heap. Its words alone do not tell, since anybody may write them. */
 static const hak_owner_t *libc_owner(const void *block) {
-  const hak_chunk_t *chunk = hak_chunk_at(block);
+  const hak_chunk_t *chunk = hak_pagemap_chunk(block);
   hak_libc_chunk_t found = {0, 0};
   bool ours = chunk && chunk->state != HAK_CHUNK_GONE;
   if (!&hak_override_present || (!is_below_break(block) && (ours || !hak_libc_chunk_find(block, &found)))) {

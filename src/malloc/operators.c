@@ -163,7 +163,7 @@ static void *new_block(size_t alignment, size_t bytes, bool nothrow, const void 
 /* The function to which the name resolves. The compiler may turn a plain call into a call of this file's function. */
 #define LEAD(name) ((__typeof__(&(name)))(uintptr_t)form##name.bound)
 #define TRY_NEW \
-  void *block = HAK_LIKELY(bytes <= HAK_SMALL_MAX) ? hak_alloc_from(hak_heap_operators, bytes) : NULL; \
+  void *block = HAK_LIKELY(bytes <= HAK_SMALL_MAX) ? hak_fast_alloc_from(hak_heap_operators, bytes) : NULL; \
   if (HAK_LIKELY(block != NULL)) { \
     return block; \
   }
@@ -187,7 +187,7 @@ NEW_ALL(w, new_block(0, bytes, false, caller), new_block(alignment, bytes, false
 NEW_ALL(a, LEAD(_Znwm)(bytes), LEAD(_ZnwmSt11align_val_t)(bytes, alignment))
 
 #define TRY_DELETE \
-  if (HAK_LIKELY(hak_free_into(hak_heap_operators, block))) { \
+  if (HAK_LIKELY(hak_fast_free_into(hak_heap_operators, block))) { \
     return; \
   }
 #define DELETE(name, parameters, arguments, derived) \

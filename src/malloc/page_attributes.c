@@ -17,7 +17,7 @@ typedef struct part {
 
 /* The part that begins at `at` (aligned to a slice), with one bit for each of its pages inside the range. */
 static part_t part_of(uintptr_t at, uintptr_t first, uintptr_t last) {
-  part_t part = {.chunk = hak_chunk_at((void *)at), .bits = 1, .end = at + HAK_SLICE_BYTES};
+  part_t part = {.chunk = hak_pagemap_chunk((void *)at), .bits = 1, .end = at + HAK_SLICE_BYTES};
   if (!part.chunk) {
     return part;
   }
@@ -37,7 +37,7 @@ static part_t part_of(uintptr_t at, uintptr_t first, uintptr_t last) {
 
 void hak_page_attributes_note(const void *address, size_t bytes, hak_os_attribute_t how) {
   uintptr_t first = (uintptr_t)address & -((uintptr_t)1 << HAK_PAGE_SHIFT), last = (uintptr_t)address + bytes;
-  const hak_chunk_t *chunk = hak_chunk_at(address);
+  const hak_chunk_t *chunk = hak_pagemap_chunk(address);
   bool ours = chunk && chunk->state != HAK_CHUNK_GONE;
   if (ours || how == HAK_OS_UNFORKED || hak_hook_hardened.owner(address)) { /* the second may begin in a block's page */
     atomic_fetch_or_explicit(&hak_page_attributes_ways, how, memory_order_relaxed);
@@ -45,14 +45,14 @@ void hak_page_attributes_note(const void *address, size_t bytes, hak_os_attribut
   if (!ours) {
     return;
   }
-  uint64_t classes = hak_class_bit(HAK_CLASS_HUGE); /* a block that begins before the chunk is huge */
+  uint64_t classes = hak_heap_class_bit(HAK_CLASS_HUGE); /* a block that begins before the chunk is huge */
   uintptr_t at = first & -(uintptr_t)HAK_SLICE_BYTES;
-  while (hak_slice_class((void *)at) == HAK_CLASS_NONE && at % HAK_CHUNK_BYTES != 0) {
+  while (hak_pagemap_slice_class((void *)at) == HAK_CLASS_NONE && at % HAK_CHUNK_BYTES != 0) {
     at -= HAK_SLICE_BYTES;
   }
   for (part_t part; at < last && (part = part_of(at, first, last)).chunk; at = part.end) {
-    uint32_t cls = hak_slice_class((void *)at);
-    classes |= cls == HAK_CLASS_SAMPLED ? ~0ULL : hak_class_bit(cls); /* a sample may be of any class */
+    uint32_t cls = hak_pagemap_slice_class((void *)at);
+    classes |= cls == HAK_CLASS_SAMPLED ? ~0ULL : hak_heap_class_bit(cls); /* a sample may be of any class */
     atomic_fetch_or_explicit(part.word, part.bits, memory_order_relaxed);
   }
   hak_heap_force_slow(classes);
@@ -80,6 +80,6 @@ bool hak_page_attributes_restore(void *block, uint32_t cls, const char *function
     return true;
   }
   size_t usable =
-      cls == HAK_CLASS_SAMPLED ? hak_hook_sampler.part.usable(block, function) : hak_large_usable(block, cls);
+      cls == HAK_CLASS_SAMPLED ? hak_hook_sampler.part.usable(block, function) : hak_block_usable(block, cls);
   return hak_page_attributes_restore_range(block, (char *)block + usable);
 }

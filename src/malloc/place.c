@@ -12,13 +12,13 @@ static void write_offset(hak_text_t *text, size_t offset) {
 
 /* In a slice of the heap. */
 static void write_slice(hak_text_t *text, const void *address, uint32_t cls) {
-  size_t slice = hak_slice_of(address) % HAK_CHUNK_SLICES, offset = (uintptr_t)address % HAK_SLICE_BYTES;
+  size_t slice = hak_pagemap_slice(address) % HAK_CHUNK_SLICES, offset = (uintptr_t)address % HAK_SLICE_BYTES;
   if (cls != HAK_CLASS_NONE && cls < HAK_RUN_FIRST) {
     size_t bytes = hak_class_sizes[cls], in_slab = hak_slab_offset(address);
     hak_text_put(text, "block %zu of slab %zu, %zu bytes", in_slab / bytes, slice / HAK_SLAB_SLICES, bytes);
     write_offset(text, in_slab % bytes);
   } else if (hak_class_is_run(cls) || (cls == HAK_CLASS_HUGE && offset == 0)) {
-    hak_text_put(text, "a block of %zu bytes", hak_large_usable(address, cls));
+    hak_text_put(text, "a block of %zu bytes", hak_block_usable(address, cls));
     write_offset(text, offset);
   } else {
     hak_text_put(text, "slice %zu", slice);
@@ -31,8 +31,8 @@ static void write_place(hak_text_t *text, const void *address) {
   if (mapped > 0) {
     hak_text_put(text, "a block of %zu bytes", mapped);
     write_offset(text, offset);
-  } else if (hak_chunk_at(address)) {
-    write_slice(text, address, hak_class_at(address));
+  } else if (hak_pagemap_chunk(address)) {
+    write_slice(text, address, hak_pagemap_class(address));
   } else {
     hak_text_put(text, "outside the heap");
   }

@@ -136,7 +136,7 @@ static void in_parent(void) {
 
 static void in_child(void) {
   if (!is_alone && !holds_some) { /* else this thread is still in the middle of a change */
-    hak_arena_fork_child();
+    hak_purge_fork_child();
   }
   if (!is_alone) {
     hak_pagemap_fork_child();

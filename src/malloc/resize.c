@@ -19,7 +19,7 @@ static size_t checked_usable(const void *block, uint32_t cls, const char *functi
   if (HAK_UNLIKELY(asked != HAK_UNSEALED)) {
     return asked;
   }
-  if (!hak_is_start(block, cls)) {
+  if (!hak_pagemap_is_start(block, cls)) {
     hak_misuse(function, HAK_MISUSE_NOT_START, block);
   }
   if (cls == HAK_CLASS_HUGE) {
@@ -49,7 +49,7 @@ static bool fits(size_t usable, size_t bytes) {
  * allocate. */
 HAK_NOINLINE static void *resize_small(void *block, uint32_t cls, size_t bytes) {
   size_t usable = hak_class_sizes[cls];
-  if (HAK_UNLIKELY(!hak_is_start(block, cls) || hak_is_marked_free(block))) {
+  if (HAK_UNLIKELY(!hak_pagemap_is_start(block, cls) || hak_is_marked_free(block))) {
     checked_usable(block, cls, "realloc"); /* aborts, unless the tag is a stale copy */
   }
   if (fits(usable, bytes)) {
@@ -71,7 +71,7 @@ HAK_NOINLINE static void *resize_small(void *block, uint32_t cls, size_t bytes) 
 
 static void *copy_to_new(void *block, size_t usable, size_t bytes) {
   bool zeroed = false;
-  void *fresh = bytes > HAK_SMALL_MAX ? hak_alloc_tell_zeroed(bytes, &zeroed) : hak_fast_alloc(bytes);
+  void *fresh = bytes > HAK_SMALL_MAX ? hak_slow_alloc_zeroed(bytes, &zeroed) : hak_fast_alloc(bytes);
   size_t part = usable < bytes ? usable : bytes;
   if (fresh && part > HAK_SMALL_MAX) {
     hak_move_copy(fresh, block, part, zeroed);
@@ -109,7 +109,7 @@ static bool is_large(uint32_t cls) {
 }
 
 static size_t large_bytes(const void *block) {
-  return hak_large_usable(block, hak_class_at(block));
+  return hak_block_usable(block, hak_pagemap_class(block));
 }
 
 /* When a block shrinks within its class, the bytes behind the new size may be resident. Discard them if they are many.
@@ -118,14 +118,14 @@ static void discard_behind(void *block, size_t before, size_t bytes) {
   size_t after = large_bytes(block);
   if (after < before && after - bytes > bytes / (before >= HAK_RESIZE_DROPPED_FROM ? HAK_RESIZE_UNUSED_PART
                                                                                    : HAK_RESIZE_UNUSED_PART / 2)) {
-    hak_arena_discard_behind(block, bytes, after);
+    hak_huge_chunks_discard_behind(block, bytes, after);
   }
 }
 
 static void *resize(void *block, uint32_t cls, size_t bytes) {
   size_t usable = checked_usable(block, cls, "realloc");
   if (bytes > PTRDIFF_MAX) {
-    return hak_no_memory();
+    return hak_slow_no_memory();
   }
   int saved = errno;
   void *fresh = block;
@@ -135,7 +135,7 @@ static void *resize(void *block, uint32_t cls, size_t bytes) {
     fresh = copied ? copy_to_new(block, usable, bytes) : hak_huge_move(block, bytes);
   }
   if (!fresh && bytes > usable) {
-    return hak_no_memory();
+    return hak_slow_no_memory();
   }
   if (HAK_UNLIKELY(hak_sampling_is_on()) && !copied && is_large(cls) && large_bytes(fresh) != usable) {
     hak_hook_sampler.allocated(fresh, bytes); /* counts the block as freed and allocated again */
@@ -150,19 +150,19 @@ static void *resize(void *block, uint32_t cls, size_t bytes) {
 /* During the call, a run or huge block is no sample. It becomes one again if nothing changes. */
 static void *resize_sampled(void *block, size_t bytes) {
   struct hak_sample *sample = hak_hook_sampler.lift(block);
-  uint32_t cls = hak_class_at(block);
+  uint32_t cls = hak_pagemap_class(block);
   size_t before = sample ? large_bytes(block) : 0;
   void *fresh = resize(block, cls, bytes);
   if (sample) {
-    hak_hook_sampler.put_back(sample,
-                              fresh && (fresh != block || hak_class_at(block) != cls || large_bytes(block) != before));
+    hak_hook_sampler.put_back(
+        sample, fresh && (fresh != block || hak_pagemap_class(block) != cls || large_bytes(block) != before));
   }
   return fresh;
 }
 
 static void *resize_empty(void *block, size_t bytes) {
   hak_zero_size_check(block, "realloc");
-  void *fresh = bytes <= PTRDIFF_MAX ? hak_fast_alloc(bytes) : hak_no_memory();
+  void *fresh = bytes <= PTRDIFF_MAX ? hak_fast_alloc(bytes) : hak_slow_no_memory();
   if (fresh) {
     hak_zero_size_give(block, "realloc");
   }
@@ -186,7 +186,7 @@ HAK_NOINLINE static void *resize_other(void *block, uint32_t cls, size_t bytes) 
     return hak_foreign_owner(block, "realloc")->realloc(block, bytes);
   }
   if (hak_heap_forces_slow(cls) && !hak_page_attributes_restore(block, cls, "realloc")) {
-    return hak_no_memory();
+    return hak_slow_no_memory();
   }
   if (hak_hard.on && hak_hook_hardened.part.usable(block, "realloc") != HAK_UNSEALED) {
     return hak_hook_hardened.realloc(block, cls, bytes);
@@ -198,7 +198,7 @@ void *hak_realloc(void *block, size_t bytes) {
   if (!block) {
     return hak_fast_alloc(bytes);
   }
-  uint32_t cls = hak_class_at(block);
+  uint32_t cls = hak_pagemap_class(block);
   bool small = cls - 1 < HAK_RUN_FIRST - 1 && bytes - 1 < HAK_SMALL_MAX;
   return HAK_LIKELY(small && !hak_heap_forces_slow(cls)) ? resize_small(block, cls, bytes)
                                                          : resize_other(block, cls, bytes);
@@ -209,7 +209,7 @@ HAK_OWN(hak_own_realloc, hak_realloc);
 void *hak_reallocarray(void *block, size_t count, size_t bytes) {
   size_t total;
   if (__builtin_mul_overflow(count, bytes, &total)) {
-    return hak_no_memory();
+    return hak_slow_no_memory();
   }
   return hak_realloc(block, total);
 }
@@ -218,7 +218,7 @@ size_t hak_malloc_usable_size(const void *block) {
   if (!block) {
     return 0;
   }
-  uint32_t cls = hak_class_at(block);
+  uint32_t cls = hak_pagemap_class(block);
   if (cls == HAK_CLASS_NONE && hak_zero_size_owns(block)) {
     hak_zero_size_check(block, "malloc_usable_size");
     return 0;
@@ -235,7 +235,7 @@ void hak_free_sized(void *block, size_t bytes) {
     hak_hook_hardened.free_sized(block, bytes);
     return;
   }
-  if (HAK_DEBUG && block && hak_class_at(block) != HAK_CLASS_NONE && bytes > hak_malloc_usable_size(block)) {
+  if (HAK_DEBUG && block && hak_pagemap_class(block) != HAK_CLASS_NONE && bytes > hak_malloc_usable_size(block)) {
     hak_misuse("free_sized", HAK_MISUSE_WRONG_SIZE, block);
   }
   hak_fast_free(block);

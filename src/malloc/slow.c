@@ -91,14 +91,14 @@ static void *find(size_t bytes, size_t align, bool *zeroed) {
 
 bool hak_trim(size_t keep_bytes) {
   int saved = errno;
-  size_t used = hak_arena_used_slices();
+  size_t used = hak_retain_used_slices();
   hak_cache_request_flush();
   hak_heap_close_parked(UINT64_MAX);
   hak_heap_flush_mine("malloc_trim");
   hak_hook_hardened.trim();
   hak_depot_flush(false);
-  bool any = hak_arena_used_slices() < used; /* the flush itself may have given back pages */
-  any |= hak_slab_discard_all();
+  bool any = hak_retain_used_slices() < used; /* the flush itself may have given back pages */
+  any |= hak_sweep_all();
   any |= hak_purge_all(keep_bytes >> HAK_SLICE_SHIFT);
   errno = saved;
   return any;
@@ -115,8 +115,7 @@ static void *find_after_release(size_t bytes, size_t align, bool *zeroed) {
 static void *find_after_trim(size_t bytes, size_t align, bool *zeroed) {
   enum { ADDRESS_BITS = 47 };
   size_t held = (hak_arena_totals().mapped_slices << HAK_SLICE_SHIFT) + hak_hook_hardened.waiting_bytes();
-  if ((bytes | align) >> ADDRESS_BITS != 0 ||
-      !hak_arena_could_grow(align > HAK_BLOCK_MIN ? bytes + align : bytes, held)) {
+  if ((bytes | align) >> ADDRESS_BITS != 0 || !hak_grow_could(align > HAK_BLOCK_MIN ? bytes + align : bytes, held)) {
     return NULL;
   }
   void *block = hak_trim(0) ? find(bytes, align, zeroed) : NULL;
@@ -144,27 +143,27 @@ HAK_NOINLINE static void *alloc(size_t bytes, size_t align, bool *zeroed) {
   }
   if (HAK_UNLIKELY(!block)) {
     hak_hook_sampler.refused(bytes);
-    return hak_no_memory();
+    return hak_slow_no_memory();
   }
   errno = saved;
   return block;
 }
 
-void *hak_alloc_any(size_t bytes) {
+void *hak_slow_alloc_any(size_t bytes) {
   bool zeroed;
   return alloc(bytes, HAK_BLOCK_MIN, &zeroed);
 }
 
-void *hak_alloc_any_aligned(size_t bytes, size_t align) {
+void *hak_slow_alloc_any_aligned(size_t bytes, size_t align) {
   bool zeroed;
   return alloc(bytes, align, &zeroed);
 }
 
-HAK_COLD void *hak_alloc_slow(size_t bytes) {
-  return HAK_UNLIKELY(hak_hard.on) ? hak_hook_hardened.malloc(bytes) : hak_alloc_any(bytes);
+HAK_COLD void *hak_slow_alloc(size_t bytes) {
+  return HAK_UNLIKELY(hak_hard.on) ? hak_hook_hardened.malloc(bytes) : hak_slow_alloc_any(bytes);
 }
 
-void *hak_alloc_tell_zeroed(size_t bytes, bool *zeroed) {
+void *hak_slow_alloc_zeroed(size_t bytes, bool *zeroed) {
   if (bytes > HAK_SMALL_MAX && bytes <= HAK_CACHED_MAX && HAK_LIKELY(!hak_sampling_is_on())) {
     void *block = pop(hak_heap, hak_run_class_of(bytes));
     if (HAK_LIKELY(block != NULL)) {
@@ -175,12 +174,12 @@ void *hak_alloc_tell_zeroed(size_t bytes, bool *zeroed) {
   return alloc(bytes, HAK_BLOCK_MIN, zeroed);
 }
 
-HAK_NOINLINE void *hak_alloc_large(size_t bytes) {
+HAK_NOINLINE void *hak_slow_alloc_large(size_t bytes) {
   bool zeroed;
-  return hak_alloc_tell_zeroed(bytes, &zeroed);
+  return hak_slow_alloc_zeroed(bytes, &zeroed);
 }
 
-void *hak_no_memory(void) {
+void *hak_slow_no_memory(void) {
   errno = ENOMEM;
   return NULL;
 }
@@ -191,7 +190,7 @@ static void cached_free(uint32_t cls, hak_free_block_t *block) {
   if (hak_is_marked_free(block) && hak_heap_holds(block, cls)) {
     hak_misuse("free", HAK_MISUSE_DOUBLE_FREE, block);
   }
-  bool retires = heap && hak_slice_class(block) == HAK_CLASS_MIXED && hak_policy_retires(heap, cls);
+  bool retires = heap && hak_pagemap_slice_class(block) == HAK_CLASS_MIXED && hak_policy_retires(heap, cls);
   if (!heap || retires) {
     hak_cache_return_one(cls, block);
   } else if (!hak_bin_push(heap, &heap->bin[cls], block)) {
@@ -199,13 +198,13 @@ static void cached_free(uint32_t cls, hak_free_block_t *block) {
   }
 }
 
-void hak_free_any(void *block) {
+void hak_slow_free_any(void *block) {
   if (!block) {
     return;
   }
   int saved = errno;
-  uint32_t cls = hak_class_at(block);
-  if (hak_heap_forces_slow(hak_slice_class(block)) && !hak_page_attributes_restore(block, cls, "free")) {
+  uint32_t cls = hak_pagemap_class(block);
+  if (hak_heap_forces_slow(hak_pagemap_slice_class(block)) && !hak_page_attributes_restore(block, cls, "free")) {
     errno = saved;
     return; /* the block leaks, so no other thread gets it either */
   }
@@ -213,11 +212,11 @@ void hak_free_any(void *block) {
     errno = saved;
     return;
   }
-  if (cls != HAK_CLASS_NONE && !hak_is_start(block, cls)) {
+  if (cls != HAK_CLASS_NONE && !hak_pagemap_is_start(block, cls)) {
     hak_misuse("free", HAK_MISUSE_NOT_START, block);
   }
   if (cls == HAK_CLASS_HUGE) {
-    hak_cache_check_edges(block, cls);
+    hak_verify_edges(block, cls);
     hak_huge_free(block, "free");
     pass_by();
   } else if (cls != HAK_CLASS_NONE) {
@@ -230,10 +229,10 @@ void hak_free_any(void *block) {
   errno = saved;
 }
 
-HAK_COLD void hak_free_slow(void *block) {
+HAK_COLD void hak_slow_free(void *block) {
   if (HAK_UNLIKELY(hak_hard.on)) {
     hak_hook_hardened.free(block);
   } else {
-    hak_free_any(block);
+    hak_slow_free_any(block);
   }
 }

@@ -14,10 +14,10 @@
 static uintptr_t in_libc(const char *name) {
   static _Atomic uintptr_t libc;
   for (const struct link_map *library = _r_debug.r_map->l_next; library && !libc; library = library->l_next) {
-    bool is_libc = library->l_addr != 0 && hak_symbol_in(library->l_addr, "__libc_start_main") != 0;
+    bool is_libc = library->l_addr != 0 && hak_object_symbol(library->l_addr, "__libc_start_main") != 0;
     libc = is_libc ? library->l_addr : 0;
   }
-  return libc ? hak_symbol_in(libc, name) : 0;
+  return libc ? hak_object_symbol(libc, name) : 0;
 }
 
 static hak_find_symbol_t *dlsym_of_libc(void) {
@@ -72,7 +72,7 @@ static void *find(void *handle, size_t index) {
   }
   bool is_of_libc = found && (uintptr_t)found == of_libc[index];
   bool leads_here = is_of_libc && next(RTLD_DEFAULT, family[index]) != found; /* a late copy does not serve libc */
-  uintptr_t mine = leads_here ? hak_symbol_in((uintptr_t)own_start, family[index]) : 0;
+  uintptr_t mine = leads_here ? hak_object_symbol((uintptr_t)own_start, family[index]) : 0;
   return mine ? (void *)mine : found; /* NOLINT(performance-no-int-to-ptr) */
 }
 

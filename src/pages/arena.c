@@ -13,16 +13,16 @@ static void begin_run_locked(void *base, uint32_t cls) {
   if (hak_class_is_run(cls)) {
     runs[cls - HAK_RUN_FIRST]++;
   }
-  hak_set_class(base, 1, cls);
+  hak_pagemap_set_class(base, 1, cls);
 }
 
 static bool end_run_locked(void *base, uint32_t cls) {
-  bool is = hak_slice_class(base) == cls;
+  bool is = hak_pagemap_slice_class(base) == cls;
   if (HAK_LIKELY(is) && hak_class_is_run(cls)) {
     runs[cls - HAK_RUN_FIRST]--;
   }
   if (HAK_LIKELY(is)) {
-    hak_set_class(base, 1, HAK_CLASS_NONE);
+    hak_pagemap_set_class(base, 1, HAK_CLASS_NONE);
   }
   return is;
 }
@@ -30,7 +30,7 @@ static bool end_run_locked(void *base, uint32_t cls) {
 /* Take free slices without mapping more. They become a run if `cls` is a class. */
 static void *take_now(size_t slices, size_t align, uint32_t cls, bool need, bool *zeroed) {
   void *base = NULL;
-  bool stocked = hak_arena_lock_stocked();
+  bool stocked = hak_chunk_lock_stocked();
   if (!stocked) {
     hak_lock(&hak_arena.lock);
   }
@@ -59,13 +59,13 @@ static void *take(size_t slices, size_t align, uint32_t cls, bool *zeroed) {
   /* Slices to map if the system has no memory for a whole chunk. */
   size_t least = align <= HAK_SLAB_SLICES || align < slices ? slices : align;
   *zeroed = true;
-  if (!hak_limit_reserve(slices)) {
+  if (!hak_grow_reserve(slices)) {
     return NULL;
   }
   for (bool need = false; !base; need = true) {
     do {
       base = take_now(slices, align, cls, need, zeroed);
-    } while (!base && hak_arena_grow(1, HAK_CHUNK_BYTES, least, is_slab(slices, align)));
+    } while (!base && hak_grow(1, HAK_CHUNK_BYTES, least, is_slab(slices, align)));
     if (!base && !need) {
       hak_purge_all(0); /* descriptors, or another range, may need this memory */
     } else if (!base && (slices <= HAK_CHUNK_SLICES / 2 || !hak_unmap_clean(least))) {
@@ -73,9 +73,9 @@ static void *take(size_t slices, size_t align, uint32_t cls, bool *zeroed) {
     }
   }
   if (!base) {
-    hak_limit_unreserve(slices);
+    hak_grow_unreserve(slices);
   }
-  if (HAK_UNLIKELY(hak_arena_is_locked())) {
+  if (HAK_UNLIKELY(hak_retain_is_locked())) {
     hak_purge_after_free(0); /* of a new mapping, the part that exceeds the request */
   }
   return base;
@@ -94,12 +94,12 @@ void *hak_arena_take_run(uint32_t cls, size_t align, bool *zeroed) {
 }
 
 static uint32_t slice_in_chunk(const void *address) {
-  return (uint32_t)(hak_slice_of(address) & (HAK_CHUNK_SLICES - 1));
+  return (uint32_t)(hak_pagemap_slice(address) & (HAK_CHUNK_SLICES - 1));
 }
 
 /* True: a purging step is due. */
 static bool put_locked(void *base, size_t slices) {
-  hak_chunk_t *chunk = hak_chunk_at(base);
+  hak_chunk_t *chunk = hak_pagemap_chunk(base);
   uint32_t first = slice_in_chunk(base);
   HAK_ASSERT(chunk->state == HAK_CHUNK_SLICED && (chunk->free & hak_mask_of(first, slices)) == 0);
   hak_chunk_give_locked(chunk, first, slices);
@@ -142,9 +142,9 @@ void hak_arena_give(void *base, size_t slices) {
 
 bool hak_arena_extend(void *base, size_t slices, size_t more) {
   bool zeroed = true;
-  hak_chunk_t *chunk = hak_chunk_at(base);
+  hak_chunk_t *chunk = hak_pagemap_chunk(base);
   size_t first = slice_in_chunk(base) + slices;
-  if (first + more > HAK_CHUNK_SLICES || !hak_limit_reserve(more)) {
+  if (first + more > HAK_CHUNK_SLICES || !hak_grow_reserve(more)) {
     return false;
   }
   hak_mask_t mask = hak_mask_of(first, more);
@@ -153,7 +153,7 @@ bool hak_arena_extend(void *base, size_t slices, size_t more) {
   if (ok) {
     hak_chunk_take_locked(chunk, first, more, &zeroed);
   } else {
-    hak_arena_unreserve_locked(more);
+    hak_retain_unreserve_locked(more);
   }
   hak_unlock(&hak_arena.lock);
   return ok;

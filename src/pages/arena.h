@@ -35,23 +35,23 @@ bool hak_arena_extend(void *base, size_t slices, size_t more);
 
 /* Take `chunks` >= 1 whole chunks and the first `tail` slices of the next, aligned to `align` bytes (whole chunks). The
  * first descriptor is in state HUGE. `grows`: prefer a single mapping, which the kernel can lengthen. */
-void *hak_arena_take_chunks(size_t chunks, size_t tail, size_t align, bool grows, bool *zeroed);
+void *hak_huge_chunks_take(size_t chunks, size_t tail, size_t align, bool grows, bool *zeroed);
 /* Give back the whole chunks of such an extent. Its tail goes back through hak_arena_give. */
-void hak_arena_give_chunks(void *base);
+void hak_huge_chunks_give(void *base);
 /* Give back all but the first `keep` chunks and the `tail` slices of the next. If `keep` is 0, only slices of one chunk
  * remain, as from hak_arena_take, and the chunk gets a new descriptor. False: no memory for descriptors, and nothing
  * changed. */
-bool hak_arena_shrink_chunks(void *base, size_t keep, size_t tail);
+bool hak_huge_chunks_shrink(void *base, size_t keep, size_t tail);
 /* The reverse: the chunk of the tail becomes the last whole chunk of the block, or its only one. False: other blocks
  * use part of the chunk, or there is no memory; nothing changed. */
-bool hak_arena_unite_tail(void *base, size_t chunks, size_t tail);
+bool hak_huge_chunks_unite_tail(void *base, size_t chunks, size_t tail);
 /* Discard the pages behind the first `bytes` bytes of a block that shrank in place. Its class still includes them. */
-void hak_arena_discard_behind(void *block, size_t bytes, size_t usable);
+void hak_huge_chunks_discard_behind(void *block, size_t bytes, size_t usable);
 
 /* Lengthen such an extent to `chunks` chunks. It grows in place if the space behind is unmapped or, for a small extent,
  * free. Otherwise the kernel may move it, with its contents but without its tail. Returns its address; NULL: nothing
  * changed. */
-void *hak_arena_grow_chunks(void *base, size_t chunks, bool may_move);
+void *hak_move_grow(void *base, size_t chunks, bool may_move);
 
 /* As hak_is_zero, but faster for blocks of some KiB. */
 bool hak_move_is_zero(const void *at, size_t bytes);
@@ -70,39 +70,39 @@ bool hak_purge_after_free(size_t slices);
 bool hak_purge_all(size_t keep);
 
 /* Active threads call this now and then with the time. It ends windows of activity and purges the surplus in steps. */
-void hak_arena_tick(uint64_t now_ms);
+void hak_purge_tick(uint64_t now_ms);
 /* Whether a window has ended since the last call. */
-bool hak_arena_window_ended(void);
+bool hak_purge_window_ended(void);
 
 /* Whether the system would map a request of so many bytes if the heap returned `released` bytes. */
-bool hak_arena_could_grow(size_t bytes, size_t released);
+bool hak_grow_could(size_t bytes, size_t released);
 
 /* Why no block starts at an address. INVALID: not the heap's; DOUBLE_FREE: a block was freed there; NOT_START: inside a
  * block. */
 hak_misuse_t hak_arena_why(const void *address);
 
 /* Whether the system recently had no memory for a whole chunk. Callers that can do with less should ask for less. */
-bool hak_arena_is_low_on_memory(void);
+bool hak_mapping_is_low(void);
 
 /* Slices taken, without the lock: may be a moment old. */
-size_t hak_arena_used_slices(void);
+size_t hak_retain_used_slices(void);
 /* Whether use is below half of its peak in the last two windows. */
-bool hak_arena_has_fallen(void);
+bool hak_retain_has_fallen(void);
 hak_arena_totals_t hak_arena_totals(void);
 
 /* Start-up: find out whether the kernel offers mTHP pages of 16 to 128 KiB. It tests a page instead of reading the
  * setting: the files can be out of reach, and larger sizes matter too. It does so only at start-up, because a sandbox
  * may later kill the process for mincore. */
-void hak_arena_try_mthp(void);
+void hak_huge_pages_try_mthp(void);
 
 /* Prepare slices that were clean when taken. The caller is about to write a word in them every `every` bytes. `slices`
  * is 0 if they were not clean. If the caller will touch every page, and the slices begin a chunk of a large heap, one
  * huge page may back the chunk. */
-void hak_arena_fill(void *base, size_t slices, size_t every);
+void hak_huge_pages_fill(void *base, size_t slices, size_t every);
 
 /* Visit every slab descriptor of every sliced chunk, under the arena's lock. */
 void hak_arena_each_slab(void (*visit)(hak_slab_t *slab, void *context), void *context);
 
 void hak_arena_check(void);
 /* In the child of a fork: free again the memory that a thread of the parent was purging. */
-void hak_arena_fork_child(void);
+void hak_purge_fork_child(void);

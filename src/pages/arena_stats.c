@@ -8,7 +8,7 @@ static bool is_in_mixed_block(const char *address) {
   uint32_t cls = HAK_CLASS_NONE;
   const char *page = address - (uintptr_t)address % (1 << HAK_PAGE_SHIFT);
   for (const char *at = address - (uintptr_t)address % HAK_BLOCK_MIN; at >= page && !cls; at -= HAK_BLOCK_MIN) {
-    cls = hak_class_in_mixed(at);
+    cls = hak_pagemap_class_in_mixed(at);
     in = cls != HAK_CLASS_NONE && (size_t)(address - at) < hak_class_sizes[cls];
   }
   return in;
@@ -17,13 +17,13 @@ static bool is_in_mixed_block(const char *address) {
 hak_misuse_t hak_arena_why(const void *address) {
   hak_misuse_t why = HAK_MISUSE_INVALID;
   hak_lock(&hak_arena.lock);
-  const hak_chunk_t *chunk = hak_chunk_at(address);
+  const hak_chunk_t *chunk = hak_pagemap_chunk(address);
   if (chunk) {
-    hak_mask_t slice = (hak_mask_t)1 << (hak_slice_of(address) & (HAK_CHUNK_SLICES - 1));
+    hak_mask_t slice = (hak_mask_t)1 << (hak_pagemap_slice(address) & (HAK_CHUNK_SLICES - 1));
     bool freed = chunk->state == HAK_CHUNK_FREE || chunk->state == HAK_CHUNK_GONE || (chunk->free & slice);
     bool ours = chunk->state != HAK_CHUNK_SLICED || (chunk->present & slice);
     bool touched = chunk->state != HAK_CHUNK_SLICED || ((chunk->dirty | chunk->purged) & slice);
-    freed |= hak_slice_class(address) == HAK_CLASS_MIXED && (uintptr_t)address % HAK_BLOCK_MIN == 0 &&
+    freed |= hak_pagemap_slice_class(address) == HAK_CLASS_MIXED && (uintptr_t)address % HAK_BLOCK_MIN == 0 &&
              !is_in_mixed_block(address);
     why = !ours || !touched ? HAK_MISUSE_INVALID : freed ? HAK_MISUSE_DOUBLE_FREE : HAK_MISUSE_NOT_START;
   }
@@ -62,7 +62,8 @@ static size_t check_chunk(const hak_chunk_t *chunk) {
   HAK_VERIFY((chunk->zeros & ~(chunk->free | chunk->purging)) == 0);
   HAK_VERIFY((chunk->dirty_list != 0) == ((chunk->free & chunk->dirty) != 0));
   for (size_t i = 0; i < HAK_CHUNK_SLICES; i++) {
-    HAK_VERIFY(!(chunk->free >> i & 1) || hak_slice_class(chunk->base + (i << HAK_SLICE_SHIFT)) == HAK_CLASS_NONE);
+    HAK_VERIFY(!(chunk->free >> i & 1) ||
+               hak_pagemap_slice_class(chunk->base + (i << HAK_SLICE_SHIFT)) == HAK_CLASS_NONE);
   }
   return hak_mask_count(chunk->free & chunk->dirty);
 }

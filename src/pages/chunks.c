@@ -80,7 +80,8 @@ HAK_NOINLINE static void unslice_locked(hak_chunk_t *chunk) {
   hak_chunk_unlist_locked(chunk);
   hak_retain_fetch_locked(dirty > 0 ? HAK_CHUNK_SLICES - dirty : 0, 0);
   hak_extent_t extent = {chunk->base, 1, dirty > 0, ~chunk->dirty | chunk->zeros};
-  hak_set_chunk(chunk->base, 1, &hak_chunk_gone); /* once joined with both neighbours, it is no end of an extent */
+  hak_pagemap_set_chunk(chunk->base, 1,
+                        &hak_chunk_gone); /* once joined with both neighbours, it is no end of an extent */
   hak_chunk_spare_locked(chunk);
   hak_extent_put_locked(extent);
 }
@@ -105,7 +106,7 @@ void hak_chunk_take_locked(hak_chunk_t *chunk, size_t first, size_t slices, bool
   chunk->zeros &= ~mask;
   hak_arena.dirty_slices -= resident;
   hak_retain_fetch_locked(slices - resident, slices);
-  hak_arena_count_used_locked(slices, true);
+  hak_retain_count_used_locked(slices, true);
   chunk->free &= ~mask;
   chunk->free_slices = (uint8_t)(chunk->free_slices - slices);
   chunk->dirty |= mask;
@@ -120,7 +121,7 @@ void hak_chunk_take_locked(hak_chunk_t *chunk, size_t first, size_t slices, bool
 
 /* A give can lengthen only the run that it is part of. */
 void hak_chunk_give_locked(hak_chunk_t *chunk, size_t first, size_t slices) {
-  hak_arena_count_used_locked(slices, false);
+  hak_retain_count_used_locked(slices, false);
   hak_arena.dirty_slices += slices;
   chunk->free |= hak_mask_of(first, slices);
   chunk->tail = (uint8_t)(first < chunk->tail ? first : chunk->tail);

@@ -1,4 +1,4 @@
-/* Duty: placement: which slices and chunks are free, and which of them a request gets. descriptors.c has spare
+/* Duty: placement: which slices and chunks are free, and which of them a request gets. chunk_descriptors.c has spare
  * descriptors, extents.c free chunks, chunks.c the slices of SLICED chunks. No system call, except for descriptors.
  * Data: hak_placement and the chunks; lock: the arena's. Layers below: retain, mask, pagemap, meta. */
 #pragma once
@@ -38,7 +38,7 @@ extern hak_placement_t hak_placement;
 
 /* Take the lock, with enough descriptors for any one change of the lists. False: there is no memory for descriptors,
  * and the lock is not held. */
-bool hak_arena_lock_stocked(void);
+bool hak_chunk_lock_stocked(void);
 /* Use a spare descriptor for the chunk at `base`. */
 hak_chunk_t *hak_chunk_new_locked(char *base, hak_chunk_state_t state);
 void hak_chunk_spare_locked(hak_chunk_t *chunk);

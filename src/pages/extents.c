@@ -22,8 +22,8 @@ hak_extent_t hak_extent_cut_locked(hak_chunk_t *first) {
     hak_placement.extents_listed[extent.dirty] &= ~(1U << list);
   }
   *count_of(extent) -= extent.chunks * HAK_CHUNK_SLICES;
-  hak_set_chunk(first->base, 1, &hak_chunk_gone);
-  hak_set_chunk(last->base, 1, &hak_chunk_gone);
+  hak_pagemap_set_chunk(first->base, 1, &hak_chunk_gone);
+  hak_pagemap_set_chunk(last->base, 1, &hak_chunk_gone);
   if (last != first) {
     hak_chunk_spare_locked(last);
   }
@@ -33,7 +33,7 @@ hak_extent_t hak_extent_cut_locked(hak_chunk_t *first) {
 
 /* Absorb the extent that ends or begins at `there`, if it is of the same kind. */
 static void join_locked(hak_extent_t *extent, const char *there) {
-  hak_chunk_t *chunk = hak_chunk_at(there);
+  hak_chunk_t *chunk = hak_pagemap_chunk(there);
   if (chunk && chunk->state == HAK_CHUNK_FREE && (chunk->dirty != 0) == extent->dirty) {
     hak_extent_t other = hak_extent_cut_locked(chunk->base < chunk->mate->base ? chunk : chunk->mate);
     extent->base = other.base < extent->base ? other.base : extent->base;
@@ -57,8 +57,8 @@ void hak_extent_put_locked(hak_extent_t extent) {
   first->free = last->free = HAK_MASK_ALL;
   first->zeros = extent.chunks == 1 ? extent.zeros : 0;
   first->dirty = last->dirty = extent.dirty ? HAK_MASK_ALL : 0;
-  hak_set_chunk(first->base, 1, first);
-  hak_set_chunk(last->base, 1, last);
+  hak_pagemap_set_chunk(first->base, 1, first);
+  hak_pagemap_set_chunk(last->base, 1, last);
   uint32_t list = list_of(extent.chunks);
   first->next = hak_placement.extents[extent.dirty][list];
   if (first->next) {
@@ -71,7 +71,7 @@ void hak_extent_put_locked(hak_extent_t extent) {
 }
 
 hak_chunk_t *hak_extent_behind(const hak_chunk_t *first, size_t tail) {
-  hak_chunk_t *behind = hak_chunk_at(first->base + (first->chunks << HAK_CHUNK_SHIFT));
+  hak_chunk_t *behind = hak_pagemap_chunk(first->base + (first->chunks << HAK_CHUNK_SHIFT));
   hak_mask_t mask = hak_mask_of(0, tail);
   bool has = behind && behind->state == HAK_CHUNK_SLICED && !behind->for_slabs && (behind->free & mask) == mask;
   return has ? behind : NULL;
@@ -130,7 +130,7 @@ hak_chunk_t *hak_extent_slice_locked(hak_extent_t extent) {
   chunk->dirty = extent.dirty ? HAK_MASK_ALL : 0;
   chunk->zeros = extent.zeros;
   hak_arena.dirty_slices += extent.dirty ? HAK_CHUNK_SLICES : 0;
-  hak_set_chunk(chunk->base, 1, chunk);
+  hak_pagemap_set_chunk(chunk->base, 1, chunk);
   return chunk;
 }
 

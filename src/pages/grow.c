@@ -1,7 +1,7 @@
 /* More memory for a request: reserve it within the memory limit, map it, and fill it with free chunks. */
 #include "purge.h"
 
-bool hak_limit_reserve(size_t slices) {
+bool hak_grow_reserve(size_t slices) {
   size_t limit = hak_option_slices(HAK_OPTION_MEMORY_LIMIT);
   if (HAK_LIKELY(hak_option(HAK_OPTION_MEMORY_LIMIT) == 0)) {
     return true;
@@ -19,9 +19,9 @@ bool hak_limit_reserve(size_t slices) {
   }
 }
 
-void hak_limit_unreserve(size_t slices) {
+void hak_grow_unreserve(size_t slices) {
   hak_lock(&hak_arena.lock);
-  hak_arena_unreserve_locked(slices);
+  hak_retain_unreserve_locked(slices);
   hak_unlock(&hak_arena.lock);
 }
 
@@ -36,7 +36,7 @@ static bool fills_mappings(void) {
   return fills;
 }
 
-bool hak_arena_could_grow(size_t bytes, size_t released) {
+bool hak_grow_could(size_t bytes, size_t released) {
   size_t limit = hak_option_size(HAK_OPTION_MEMORY_LIMIT);
   if (bytes <= released || fills_mappings()) {
     return true;
@@ -49,7 +49,7 @@ bool hak_arena_could_grow(size_t bytes, size_t released) {
 /* List mapped chunks, of which `filled` hold resident memory; unlocks. */
 HAK_NOINLINE static void list_and_unlock(char *base, size_t chunks, size_t filled, bool locked) {
   hak_arena.locked = locked;
-  hak_map_count_locked(chunks * HAK_CHUNK_SLICES);
+  hak_mapping_count_locked(chunks * HAK_CHUNK_SLICES);
   size_t fresh = locked ? chunks : filled > 0 ? chunks - filled : 0; /* the extent is dirty as a whole */
   hak_retain_fetch_locked(filled * HAK_CHUNK_SLICES, 0);
   hak_retain_fetch_locked(fresh * HAK_CHUNK_SLICES, locked ? 0 : chunks * HAK_CHUNK_SLICES);
@@ -57,9 +57,9 @@ HAK_NOINLINE static void list_and_unlock(char *base, size_t chunks, size_t fille
   hak_unlock(&hak_arena.lock);
 }
 
-bool hak_arena_grow(size_t chunks, size_t align, size_t slices, bool special) {
+bool hak_grow(size_t chunks, size_t align, size_t slices, bool special) {
   size_t bytes = chunks << HAK_CHUNK_SHIFT;
-  char *base = hak_map(bytes, align, special && slices > 0);
+  char *base = hak_mapping_new(bytes, align, special && slices > 0);
   size_t filled = 0;
   bool locked = base && hak_os_is_locked(base + bytes - hak_os_page_bytes());
   bool fills = base && slices == 0 && !special && !locked && chunks <= HAK_FILLED_CHUNKS &&
@@ -68,12 +68,12 @@ bool hak_arena_grow(size_t chunks, size_t align, size_t slices, bool special) {
   if (fills && !hak_purge_into(base, chunks, &filled)) {
     return false;
   }
-  bool ok = hak_map_lock(base, bytes);
+  bool ok = hak_mapping_lock(base, bytes);
   if (slices > 0) {
     atomic_store_explicit(&hak_arena.low_memory, !ok, memory_order_relaxed);
   }
   if (!ok) {
-    return slices > 0 && hak_map_slices(slices);
+    return slices > 0 && hak_mapping_slices(slices);
   }
   list_and_unlock(base, chunks, filled, locked);
   return true;

@@ -13,7 +13,7 @@ static struct {
 
 static _Atomic bool mthp_tried;
 
-void hak_arena_try_mthp(void) {
+void hak_huge_pages_try_mthp(void) {
   size_t fault = 0;
   atomic_store_explicit(&mthp_tried, true, memory_order_relaxed);
   char *part = hak_os_map(NULL, MTHP_PART_BYTES);
@@ -31,13 +31,13 @@ void hak_arena_try_mthp(void) {
 static bool prefer_mthp(char *base) {
   char *from = base + ((uintptr_t)base >> HAK_CHUNK_SHIFT & 1 ? HAK_SLAB_BYTES : 0);
   if (!atomic_load_explicit(&mthp_tried, memory_order_relaxed) && hak_os_offers_mthp()) {
-    hak_arena_try_mthp();
+    hak_huge_pages_try_mthp();
   }
   return hak_arena.mthp && hak_os_set_huge(from, MTHP_PART_BYTES, true);
 }
 
 void hak_huge_pages_advise(char *base, size_t bytes, bool for_slabs) {
-  size_t mapped = hak_lock_read(&hak_arena.lock, &hak_arena.mapped_slices), used = hak_arena_used_slices();
+  size_t mapped = hak_lock_read(&hak_arena.lock, &hak_arena.mapped_slices), used = hak_retain_used_slices();
   int64_t option = hak_option(HAK_OPTION_HUGE_PAGES);
   bool mthp = for_slabs && mapped >= HAK_MTHP_FROM && mapped < HAK_SPLIT_BELOW && option == HAK_OPTION_AUTO;
   if (mthp && prefer_mthp(base)) {
@@ -61,13 +61,13 @@ static bool begins_chunk_locked(const hak_chunk_t *chunk, const char *base, size
 }
 
 HAK_NOINLINE static bool may_be_huge(const char *base, size_t slices) {
-  size_t used = hak_arena_used_slices();
+  size_t used = hak_retain_used_slices();
   if (used < HAK_FRONT_FROM || hak_arena.mthp || hak_option(HAK_OPTION_HUGE_PAGES) != HAK_OPTION_AUTO ||
       hak_os_huge_mode() == HAK_OS_HUGE_NEVER || hak_os_is_filtered()) {
     return false;
   }
   hak_lock(&hak_arena.lock);
-  bool begins = hak_arena.mapped_slices < HAK_SPLIT_BELOW && begins_chunk_locked(hak_chunk_at(base), base, slices);
+  bool begins = hak_arena.mapped_slices < HAK_SPLIT_BELOW && begins_chunk_locked(hak_pagemap_chunk(base), base, slices);
   bool waits = begins && budget.left > 0;
   budget.left -= waits;
   hak_unlock(&hak_arena.lock);
@@ -93,7 +93,7 @@ HAK_NOINLINE static void charge(uint64_t took_ms) {
 
 /* The advice holds for this chunk and this moment only. Otherwise khugepaged would later form huge pages, and make
  * purged memory resident again. */
-HAK_NOINLINE void hak_arena_fill(void *base, size_t slices, size_t every) {
+HAK_NOINLINE void hak_huge_pages_fill(void *base, size_t slices, size_t every) {
   if (slices > 0 && every <= hak_os_page_bytes() && may_be_huge(base, slices)) {
     char *chunk_base = (char *)base - ((uintptr_t)base & (HAK_CHUNK_BYTES - 1));
     uint64_t before = hak_os_now_ms();

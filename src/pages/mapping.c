@@ -5,7 +5,7 @@ enum { SCATTER_CHUNKS = 1024 }; /* the first chunk lies at random within this ra
 
 hak_address_space_t hak_mapping;
 
-void hak_map_count_locked(size_t slices) {
+void hak_mapping_count_locked(size_t slices) {
   hak_arena.mapped_slices += slices;
   hak_arena.mapped_ever += slices;
 }
@@ -42,7 +42,7 @@ static void choose_first_place(void) {
 
 /* Map unmapped places again, so that a program in a steady state stays within its address range. They are only hints:
  * the kernel decides whether they are still free. */
-void hak_map_remember_locked(char *base, size_t bytes) {
+void hak_mapping_remember_locked(char *base, size_t bytes) {
   hak_range_t *least = hak_mapping.unmapped;
   for (hak_range_t *place = hak_mapping.unmapped; place < hak_mapping.unmapped + HAK_UNMAPPED_RANGES; place++) {
     if (place->bytes && (place->base + place->bytes == base || base + bytes == place->base)) {
@@ -76,7 +76,7 @@ static char *recall_locked(size_t bytes, size_t align) {
     char *end = best->base + best->bytes, *behind = found + bytes;
     best->bytes = (size_t)(found - best->base);
     if (behind < end) {
-      hak_map_remember_locked(behind, (size_t)(end - behind));
+      hak_mapping_remember_locked(behind, (size_t)(end - behind));
     }
   }
   return found;
@@ -111,7 +111,7 @@ HAK_NOINLINE static void record_place(char *base, size_t bytes, const char *plac
   hak_unlock(&hak_arena.lock);
 }
 
-char *hak_map(size_t bytes, size_t align, bool for_slabs) {
+char *hak_mapping_new(size_t bytes, size_t align, bool for_slabs) {
   bool recalled;
   char *place = choose_place(bytes, align, &recalled), *base = hak_os_map_aligned(place, bytes, align);
   record_place(base, bytes, place, recalled);
@@ -121,8 +121,8 @@ char *hak_map(size_t bytes, size_t align, bool for_slabs) {
   return base;
 }
 
-bool hak_map_lock(char *base, size_t bytes) {
-  bool ok = base && hak_pagemap_cover(base, bytes) && hak_arena_lock_stocked();
+bool hak_mapping_lock(char *base, size_t bytes) {
+  bool ok = base && hak_pagemap_cover(base, bytes) && hak_chunk_lock_stocked();
   if (base && !ok) {
     hak_os_unmap_unused(base, bytes);
   }
@@ -132,11 +132,11 @@ bool hak_map_lock(char *base, size_t bytes) {
 /* Add slices of one chunk, which may have other slices already. */
 static void put_slices_locked(char *base, size_t slices) {
   char *chunk_base = base - ((uintptr_t)base & (HAK_CHUNK_BYTES - 1));
-  hak_chunk_t *chunk = hak_chunk_at(base);
+  hak_chunk_t *chunk = hak_pagemap_chunk(base);
   if (!chunk || chunk->state != HAK_CHUNK_SLICED) {
     chunk = hak_chunk_new_locked(chunk_base, HAK_CHUNK_SLICED);
     chunk->present = 0;
-    hak_set_chunk(chunk_base, 1, chunk);
+    hak_pagemap_set_chunk(chunk_base, 1, chunk);
   }
   hak_mask_t mask = hak_mask_of((size_t)(base - chunk_base) >> HAK_SLICE_SHIFT, slices);
   chunk->present |= mask;
@@ -144,11 +144,11 @@ static void put_slices_locked(char *base, size_t slices) {
   hak_chunk_list_locked(chunk);
 }
 
-bool hak_map_list_slices(char *base, size_t slices) {
-  if (!hak_map_lock(base, slices << HAK_SLICE_SHIFT)) {
+bool hak_mapping_list_slices(char *base, size_t slices) {
+  if (!hak_mapping_lock(base, slices << HAK_SLICE_SHIFT)) {
     return false;
   }
-  hak_map_count_locked(slices);
+  hak_mapping_count_locked(slices);
   put_slices_locked(base, slices);
   hak_unlock(&hak_arena.lock);
   return true;
@@ -156,7 +156,7 @@ bool hak_map_list_slices(char *base, size_t slices) {
 
 /* The system has no memory for a whole chunk, under a limit or because all mapped memory is locked. Map only what is
  * needed, within one chunk. Prefer the place above the last such range, since each further chunk costs descriptors. */
-bool hak_map_slices(size_t slices) {
+bool hak_mapping_slices(size_t slices) {
   size_t page = hak_os_page_bytes(), bytes = page > HAK_SLICE_BYTES ? page : HAK_SLICE_BYTES;
   while (bytes < slices << HAK_SLICE_SHIFT) {
     bytes *= 2;
@@ -165,13 +165,13 @@ bool hak_map_slices(size_t slices) {
   char *end = atomic_load_explicit(&hak_mapping.part_end, memory_order_relaxed);
   char *hint = end ? end + (-(uintptr_t)end & (align - 1)) : hak_os_find_gap(HAK_CHUNK_BYTES, HAK_CHUNK_BYTES);
   char *base = hak_os_map_aligned(hint, bytes, align);
-  if (!hak_map_list_slices(base, bytes >> HAK_SLICE_SHIFT)) {
+  if (!hak_mapping_list_slices(base, bytes >> HAK_SLICE_SHIFT)) {
     return false;
   }
   atomic_store_explicit(&hak_mapping.part_end, base + bytes, memory_order_relaxed);
   return true;
 }
 
-bool hak_arena_is_low_on_memory(void) {
+bool hak_mapping_is_low(void) {
   return atomic_load_explicit(&hak_arena.low_memory, memory_order_relaxed);
 }

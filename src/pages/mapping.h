@@ -25,18 +25,18 @@ typedef struct hak_address_space {
 extern hak_address_space_t hak_mapping;
 
 /* Remember an unmapped range as a place for later mappings. */
-void hak_map_remember_locked(char *base, size_t bytes);
+void hak_mapping_remember_locked(char *base, size_t bytes);
 /* Map memory, aligned to `align` bytes. NULL: there is none. */
-char *hak_map(size_t bytes, size_t align, bool for_slabs);
+char *hak_mapping_new(size_t bytes, size_t align, bool for_slabs);
 /* Take the lock, with the leaves and descriptors that listing a mapped range needs. False: the range was unmapped
  * again, or was never mapped (NULL). */
-bool hak_map_lock(char *base, size_t bytes);
-void hak_map_count_locked(size_t slices);
+bool hak_mapping_lock(char *base, size_t bytes);
+void hak_mapping_count_locked(size_t slices);
 /* List mapped slices of one chunk, which read as zeros. False: there is no memory for descriptors, and the slices are
  * unmapped. */
-bool hak_map_list_slices(char *base, size_t slices);
+bool hak_mapping_list_slices(char *base, size_t slices);
 /* Map and list at least `slices` slices within one chunk. False: no memory. */
-bool hak_map_slices(size_t slices);
+bool hak_mapping_slices(size_t slices);
 
 /* Choose the size of pages for a new mapping. */
 void hak_huge_pages_advise(char *base, size_t bytes, bool for_slabs);

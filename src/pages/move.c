@@ -107,10 +107,10 @@ static char *move(hak_chunk_t *huge, size_t chunks) {
   if (!cover_likely(wants)) {
     return NULL;
   }
-  hak_set_chunk(huge->base, huge->chunks, &hak_chunk_gone); /* before others can map something there */
+  hak_pagemap_set_chunk(huge->base, huge->chunks, &hak_chunk_gone); /* before others can map something there */
   char *found = hak_os_lengthen(huge->base, has, wants + HAK_CHUNK_BYTES, true);
   if (!found) {
-    hak_set_chunk(huge->base, huge->chunks, huge);
+    hak_pagemap_set_chunk(huge->base, huge->chunks, huge);
     return NULL;
   }
   found = align(found, has, wants);
@@ -123,27 +123,27 @@ static char *move(hak_chunk_t *huge, size_t chunks) {
 
 /* Join free chunks directly behind a small huge block to it. The caller has reserved them within the limit. */
 static bool join_behind(hak_chunk_t *huge, size_t more) {
-  if (huge->chunks + more > HAK_PATCHED_CHUNKS || !hak_arena_lock_stocked()) {
+  if (huge->chunks + more > HAK_PATCHED_CHUNKS || !hak_chunk_lock_stocked()) {
     return false;
   }
   char *end = huge->base + (huge->chunks << HAK_CHUNK_SHIFT);
-  hak_chunk_t *behind = hak_chunk_at(end);
+  hak_chunk_t *behind = hak_pagemap_chunk(end);
   bool free = behind && behind->state == HAK_CHUNK_FREE && behind->chunks >= more;
   if (free) {
     hak_extent_t part = hak_extent_take_locked(behind, 0, more);
     hak_retain_fetch_locked(part.dirty ? 0 : more * HAK_CHUNK_SLICES, more * HAK_CHUNK_SLICES);
     huge->chunks += more;
-    hak_set_chunk(end, more, huge);
-    hak_arena_count_used_locked(more * HAK_CHUNK_SLICES, true);
+    hak_pagemap_set_chunk(end, more, huge);
+    hak_retain_count_used_locked(more * HAK_CHUNK_SLICES, true);
   }
   hak_unlock(&hak_arena.lock);
   return free;
 }
 
-void *hak_arena_grow_chunks(void *base, size_t chunks, bool may_move) {
-  hak_chunk_t *huge = hak_chunk_at(base);
+void *hak_move_grow(void *base, size_t chunks, bool may_move) {
+  hak_chunk_t *huge = hak_pagemap_chunk(base);
   size_t more = (chunks - huge->chunks) * HAK_CHUNK_SLICES;
-  if (!hak_limit_reserve(more)) {
+  if (!hak_grow_reserve(more)) {
     return NULL;
   }
   if (!may_move && join_behind(huge, chunks - huge->chunks)) {
@@ -151,19 +151,19 @@ void *hak_arena_grow_chunks(void *base, size_t chunks, bool may_move) {
   }
   char *place = may_move ? move(huge, chunks) : lengthen(huge, chunks) ? base : NULL;
   if (!place) {
-    hak_limit_unreserve(more);
+    hak_grow_unreserve(more);
     return NULL;
   }
   hak_lock(&hak_arena.lock);
   if (place != base) {
-    hak_map_remember_locked(base, huge->chunks << HAK_CHUNK_SHIFT);
+    hak_mapping_remember_locked(base, huge->chunks << HAK_CHUNK_SHIFT);
   }
-  hak_map_count_locked(more);
+  hak_mapping_count_locked(more);
   hak_retain_fetch_locked(more, 0);
-  hak_arena_count_used_locked(more, true);
+  hak_retain_count_used_locked(more, true);
   huge->base = place;
   huge->chunks = chunks;
-  hak_set_chunk(place, chunks, huge);
+  hak_pagemap_set_chunk(place, chunks, huge);
   bool due = hak_retain_surplus_locked() > 0;
   hak_unlock(&hak_arena.lock);
   if (due) {

@@ -38,7 +38,7 @@ static hak_chunk_t *entry(_Atomic(hak_chunk_t *) *at) {
   return atomic_load_explicit(at, memory_order_relaxed);
 }
 
-hak_chunk_t *hak_chunk_at(const void *address) {
+hak_chunk_t *hak_pagemap_chunk(const void *address) {
   hak_leaf_t *leaf = leaf_at(leaf_index(address));
   _Atomic(hak_chunk_t *) *at = leaf ? &leaf->chunks[chunk_index(address)] : NULL;
   hak_chunk_t *chunk = leaf ? entry(at) : NULL;
@@ -53,8 +53,8 @@ hak_chunk_t *hak_chunk_at(const void *address) {
 
 /* A reader of statistics may meet a slab that another thread is releasing. Its descriptor is then that of another slab,
  * or has another one in the pointer's place; all of these stay mapped. */
-uint32_t hak_class_in_mixed(const void *address) {
-  const hak_slab_t *slab = hak_slab_at(address);
+uint32_t hak_pagemap_class_in_mixed(const void *address) {
+  const hak_slab_t *slab = hak_pagemap_slab(address);
   const hak_mixed_t *mixed = __atomic_load_n(&slab->mixed, __ATOMIC_ACQUIRE);
   uint32_t offset = hak_slab_offset(address);
   if (!mixed || offset % HAK_BLOCK_MIN != 0 || (uintptr_t)mixed->base != (uintptr_t)address - offset) {
@@ -82,7 +82,7 @@ static void set_in_span(hak_leaf_t *leaf, size_t first, size_t count, hak_chunk_
   }
 }
 
-void hak_set_chunk(const char *base, size_t chunks, hak_chunk_t *chunk) {
+void hak_pagemap_set_chunk(const char *base, size_t chunks, hak_chunk_t *chunk) {
   while (chunks > 0) {
     size_t first = chunk_index(base), rest = HAK_SPAN_CHUNKS - first % HAK_SPAN_CHUNKS;
     size_t count = chunks < rest ? chunks : rest;
@@ -239,7 +239,8 @@ bool hak_pagemap_cover(const char *base, size_t bytes) {
     }
     hak_leaf_t *leaf = leaf_at(index);
     const char *last = base + part - 1;
-    size_t first_code = hak_slice_of(base) - first_slice(index), codes = hak_slice_of(last) - hak_slice_of(base) + 1;
+    size_t first_code = hak_pagemap_slice(base) - first_slice(index),
+           codes = hak_pagemap_slice(last) - hak_pagemap_slice(base) + 1;
     size_t chunks = chunk_index(last) - chunk_index(base) + 1;
     if (!make_writable(leaf, first_code, codes) ||
         !make_writable(leaf, offsetof(hak_leaf_t, chunks) + chunk_index(base) * sizeof(void *),

@@ -40,47 +40,48 @@ typedef struct hak_leaf {
  * leaf. */
 extern _Atomic uintptr_t hak_leaves[HAK_LEAVES];
 
-HAK_INLINE uintptr_t hak_slice_of(const void *address) {
+HAK_INLINE uintptr_t hak_pagemap_slice(const void *address) {
   return (uintptr_t)address >> HAK_SLICE_SHIFT;
 }
 /* The address must lie in a leaf. */
-HAK_INLINE _Atomic uint8_t *hak_code_at(uintptr_t biased, const void *address) {
-  return (_Atomic uint8_t *)(biased + hak_slice_of(address)); /* NOLINT(performance-no-int-to-ptr) */
+HAK_INLINE _Atomic uint8_t *hak_pagemap_code(uintptr_t biased, const void *address) {
+  return (_Atomic uint8_t *)(biased + hak_pagemap_slice(address)); /* NOLINT(performance-no-int-to-ptr) */
 }
 /* Returns 0 if there is no leaf. */
-HAK_INLINE uintptr_t hak_leaf_of(const void *address) {
+HAK_INLINE uintptr_t hak_pagemap_leaf(const void *address) {
   uintptr_t index = (uintptr_t)address >> HAK_LEAF_SHIFT;
   return HAK_LIKELY(index < HAK_LEAVES) ? atomic_load_explicit(&hak_leaves[index], memory_order_relaxed) : 0;
 }
 /* The class of the slice at any address; HAK_CLASS_NONE if no block of the heap starts there. */
-HAK_INLINE uint32_t hak_slice_class(const void *address) {
-  uintptr_t leaf = hak_leaf_of(address);
-  return leaf ? hak_code_class(atomic_load_explicit(hak_code_at(leaf, address), memory_order_relaxed))
+HAK_INLINE uint32_t hak_pagemap_slice_class(const void *address) {
+  uintptr_t leaf = hak_pagemap_leaf(address);
+  return leaf ? hak_code_class(atomic_load_explicit(hak_pagemap_code(leaf, address), memory_order_relaxed))
               : (uint32_t)HAK_CLASS_NONE;
 }
 /* The class of the block of a mixed slab that starts at the address; HAK_CLASS_NONE: none does. */
-uint32_t hak_class_in_mixed(const void *address);
-/* The class of the block at any address. In slabs of one class, any address in a slab has it; see hak_is_start. */
-HAK_INLINE uint32_t hak_class_at(const void *address) {
-  uint32_t cls = hak_slice_class(address);
-  return HAK_LIKELY(cls != HAK_CLASS_MIXED) ? cls : hak_class_in_mixed(address);
+uint32_t hak_pagemap_class_in_mixed(const void *address);
+/* The class of the block at any address. In slabs of one class, any address in a slab has it; see hak_pagemap_is_start.
+ */
+HAK_INLINE uint32_t hak_pagemap_class(const void *address) {
+  uint32_t cls = hak_pagemap_slice_class(address);
+  return HAK_LIKELY(cls != HAK_CLASS_MIXED) ? cls : hak_pagemap_class_in_mixed(address);
 }
-/* Whether a block starts at the address, whose class hak_class_at found to be `cls`. */
-HAK_INLINE bool hak_is_start(const void *address, uint32_t cls) {
-  return hak_is_start_in_class(address, cls) || hak_slice_class(address) == HAK_CLASS_MIXED;
+/* Whether a block starts at the address, whose class hak_pagemap_class found to be `cls`. */
+HAK_INLINE bool hak_pagemap_is_start(const void *address, uint32_t cls) {
+  return hak_is_start_in_class(address, cls) || hak_pagemap_slice_class(address) == HAK_CLASS_MIXED;
 }
 
 /* Set the class of slices, which must belong to the heap. */
-HAK_INLINE void hak_set_class(const void *address, size_t slices, uint32_t cls) {
-  uintptr_t leaf = hak_leaf_of(address);
+HAK_INLINE void hak_pagemap_set_class(const void *address, size_t slices, uint32_t cls) {
+  uintptr_t leaf = hak_pagemap_leaf(address);
   for (size_t i = 0; i < slices; i++) {
-    atomic_store_explicit(hak_code_at(leaf, address) + i, hak_code_of(cls), memory_order_relaxed);
+    atomic_store_explicit(hak_pagemap_code(leaf, address) + i, hak_code_of(cls), memory_order_relaxed);
   }
 }
 /* Set the class to NONE. False: it was not `cls`. If two threads free the same block, one of them gets this answer. */
-HAK_INLINE bool hak_clear_class(const void *address, uint32_t cls) {
+HAK_INLINE bool hak_pagemap_clear_class(const void *address, uint32_t cls) {
   uint8_t expected = hak_code_of(cls);
-  return atomic_compare_exchange_strong_explicit(hak_code_at(hak_leaf_of(address), address), &expected, 0,
+  return atomic_compare_exchange_strong_explicit(hak_pagemap_code(hak_pagemap_leaf(address), address), &expected, 0,
                                                  memory_order_acq_rel, memory_order_relaxed);
 }
 
@@ -88,9 +89,9 @@ HAK_INLINE bool hak_clear_class(const void *address, uint32_t cls) {
 extern hak_chunk_t hak_chunk_gone;
 
 /* The chunk of any address. NULL: the heap never used the address. */
-hak_chunk_t *hak_chunk_at(const void *address);
+hak_chunk_t *hak_pagemap_chunk(const void *address);
 /* Set the entries of `chunks` chunks. Their leaves must exist. */
-void hak_set_chunk(const char *base, size_t chunks, hak_chunk_t *chunk);
+void hak_pagemap_set_chunk(const char *base, size_t chunks, hak_chunk_t *chunk);
 /* Make the leaves for a range. False: no memory. */
 bool hak_pagemap_cover(const char *base, size_t bytes);
 
@@ -101,9 +102,9 @@ bool hak_pagemap_stock(void);
  * a page. It is chosen before the first chunk. */
 extern uint32_t hak_first_slab;
 /* The slab that holds the address, which must be in a slab. */
-HAK_INLINE hak_slab_t *hak_slab_at(const void *address) {
+HAK_INLINE hak_slab_t *hak_pagemap_slab(const void *address) {
   uintptr_t place = ((uintptr_t)address >> HAK_SLAB_SHIFT) - hak_first_slab;
-  return &hak_chunk_at(address)->slabs->slab[place & (HAK_CHUNK_SLABS - 1)];
+  return &hak_pagemap_chunk(address)->slabs->slab[place & (HAK_CHUNK_SLABS - 1)];
 }
 
 /* In the child of a fork: reset pieces that another thread of the parent was making writable. */

@@ -188,7 +188,7 @@ static size_t finish_extent(hak_chunk_t *held, step_t *step) {
   }
   hak_lock(&hak_arena.lock);
   if (gone > 0) { /* another thread may use this range already */
-    hak_map_remember_locked(extent.base, gone << HAK_CHUNK_SHIFT);
+    hak_mapping_remember_locked(extent.base, gone << HAK_CHUNK_SHIFT);
   }
   spare_all_locked(held);
   if (gone < extent.chunks) { /* still mapped: free again */
@@ -263,7 +263,7 @@ bool hak_purge_after_free(size_t given) {
   return true;
 }
 
-void hak_arena_tick(uint64_t now_ms) {
+void hak_purge_tick(uint64_t now_ms) {
   hak_lock(&hak_arena.lock);
   if (hak_retain_tick_locked(now_ms)) {
     atomic_store_explicit(&window_ended, true, memory_order_relaxed);
@@ -276,7 +276,7 @@ void hak_arena_tick(uint64_t now_ms) {
   }
 }
 
-bool hak_arena_window_ended(void) {
+bool hak_purge_window_ended(void) {
   return atomic_load_explicit(&window_ended, memory_order_relaxed) &&
          atomic_exchange_explicit(&window_ended, false, memory_order_relaxed);
 }
@@ -297,7 +297,7 @@ bool hak_purge_all(size_t keep) {
   return all > 0;
 }
 
-void hak_arena_fork_child(void) {
+void hak_purge_fork_child(void) {
   hak_purging.forks++;
   hak_arena.reserved_slices = 0; /* the reservations belong to threads that do not exist here */
   while (hak_purging.chunks) {

@@ -29,9 +29,9 @@ extern size_t hak_huge_freed; /* number of huge blocks freed so far; lock: the a
 
 /* Reserve slices within the limit; purge free memory if that makes room. The reservation lasts until the caller uses
  * the slices or releases it. False: the limit has no room. */
-bool hak_limit_reserve(size_t slices);
-void hak_limit_unreserve(size_t slices);
+bool hak_grow_reserve(size_t slices);
+void hak_grow_unreserve(size_t slices);
 /* Map memory for `chunks` chunks, aligned to `align` bytes. If there is no memory even for one chunk, map at least
  * `slices` slices. `special`: if slices, they are for slabs and should get mTHP; if chunks, they become one fresh
  * mapping. False: no memory. */
-bool hak_arena_grow(size_t chunks, size_t align, size_t slices, bool special);
+bool hak_grow(size_t chunks, size_t align, size_t slices, bool special);

@@ -29,17 +29,17 @@ static size_t allowance_locked(const hak_retention_t *state) {
 }
 
 /* The count may be lower than `slices`: the limit was off at the time, or the process has forked since. */
-void hak_arena_unreserve_locked(size_t slices) {
+void hak_retain_unreserve_locked(size_t slices) {
   hak_arena.reserved_slices -= slices < hak_arena.reserved_slices ? slices : hak_arena.reserved_slices;
 }
 
 /* Free memory that demand takes during this window was not idle in it. */
-void hak_arena_count_used_locked(size_t slices, bool up) {
+void hak_retain_count_used_locked(size_t slices, bool up) {
   hak_retention_t *state = &hak_arena.retention;
   size_t used = atomic_load_explicit(&hak_arena.used_slices, memory_order_relaxed);
   used = up ? used + slices : used - slices;
   if (up) {
-    hak_arena_unreserve_locked(slices);
+    hak_retain_unreserve_locked(slices);
   }
   atomic_store_explicit(&hak_arena.used_slices, used, memory_order_relaxed);
   state->most_used[0] = larger(state->most_used[0], used);
@@ -47,7 +47,7 @@ void hak_arena_count_used_locked(size_t slices, bool up) {
   state->idle = smaller(state->idle, hak_arena.dirty_slices);
 }
 
-size_t hak_arena_used_slices(void) {
+size_t hak_retain_used_slices(void) {
   return atomic_load_explicit(&hak_arena.used_slices, memory_order_relaxed);
 }
 
@@ -144,7 +144,7 @@ bool hak_retain_tick_locked(uint64_t now_ms) {
   return ends;
 }
 
-bool hak_arena_has_fallen(void) {
+bool hak_retain_has_fallen(void) {
   hak_lock(&hak_arena.lock);
   bool fallen = hak_arena.used_slices < peak_locked(&hak_arena.retention) / HAK_FALLEN_PART;
   hak_unlock(&hak_arena.lock);

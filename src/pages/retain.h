@@ -36,13 +36,13 @@ typedef struct hak_arena {
 extern hak_arena_t hak_arena;
 
 /* Whether all mapped memory is resident at once. */
-HAK_INLINE bool hak_arena_is_locked(void) {
+HAK_INLINE bool hak_retain_is_locked(void) {
   return atomic_load_explicit(&hak_arena.locked, memory_order_relaxed);
 }
 
 /* Count slices as used (`up`), which ends their reservation, or as free. */
-void hak_arena_count_used_locked(size_t slices, bool up);
-void hak_arena_unreserve_locked(size_t slices);
+void hak_retain_count_used_locked(size_t slices, bool up);
+void hak_retain_unreserve_locked(size_t slices);
 
 /* Report that slices that were not resident are about to be used. Retention could have avoided this by keeping a run of
  * `row` slices. `row` 0: it could not. */

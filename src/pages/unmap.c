@@ -36,7 +36,7 @@ static bool unmap(char *base, hak_mask_t mask) {
     bool done = hak_os_unmap(row, bytes);
     all &= done;
     if (!done && hak_os_discard(row, bytes)) {
-      hak_map_list_slices(row, slices);
+      hak_mapping_list_slices(row, slices);
     }
   }
   return all;
@@ -45,7 +45,7 @@ static bool unmap(char *base, hak_mask_t mask) {
 bool hak_unmap_and_unlock(hak_chunk_t *chunk, hak_mask_t mask) {
   char *base = chunk->base;
   if (chunk->present == 0) { /* no slice of the chunk is left */
-    hak_set_chunk(base, 1, &hak_chunk_gone);
+    hak_pagemap_set_chunk(base, 1, &hak_chunk_gone);
     hak_chunk_spare_locked(chunk);
     atomic_store_explicit(&hak_mapping.part_end, base, memory_order_relaxed);
   }

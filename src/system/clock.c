@@ -18,7 +18,7 @@ static const char name[] = "__vdso_clock_gettime";
 
 static clock_function_t find(void) {
   uintptr_t base = hak_auxiliary(AT_SYSINFO_EHDR);
-  return base ? (clock_function_t)hak_symbol_in(base, name) : NULL; /* NOLINT(performance-no-int-to-ptr) */
+  return base ? (clock_function_t)hak_object_symbol(base, name) : NULL; /* NOLINT(performance-no-int-to-ptr) */
 }
 
 static int by_system_call(clockid_t clock, struct timespec *now) {

@@ -23,7 +23,7 @@ size_t hak_direct_read(const char *name, void *to, size_t bytes);
 unsigned long hak_auxiliary(unsigned long type);
 
 /* The address of a symbol that the ELF file mapped at `base` defines; 0: it defines none of the name. */
-uintptr_t hak_symbol_in(uintptr_t base, const char *name);
+uintptr_t hak_object_symbol(uintptr_t base, const char *name);
 
 /* As clock_gettime, by the vDSO where the kernel offers it. Returns 0, or -errno. */
 int hak_clock(clockid_t clock, struct timespec *now);

@@ -42,7 +42,7 @@ HAK_COLD void hak_misuse_met(const char *function, hak_misuse_t reason, const vo
   }
 }
 
-_Noreturn HAK_COLD void hak_verify_failed(const char *condition, const char *file, size_t line) {
+_Noreturn HAK_COLD void hak_misuse_verify_failed(const char *condition, const char *file, size_t line) {
   prepare();
   hak_text_say("hakmem: heap invariant violated: %s (%s:%zu)\n", condition, file, line);
   abort();

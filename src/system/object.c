@@ -64,7 +64,7 @@ static uint32_t count_symbols(const object_t *object) {
   return last > 0 ? last + 1 : 0;
 }
 
-uintptr_t hak_symbol_in(uintptr_t base, const char *name) {
+uintptr_t hak_object_symbol(uintptr_t base, const char *name) {
   object_t object = read_object(base);
   uint32_t count = object.symbols && object.strings ? count_symbols(&object) : 0;
   for (const Elf64_Sym *symbol = object.symbols; count > 0; symbol++, count--) {

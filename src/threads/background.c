@@ -8,9 +8,9 @@
 static _Atomic bool runs; /* also set if the thread could not start */
 
 void hak_background_tick(uint64_t now_ms) {
-  hak_arena_tick(now_ms);
-  if (hak_arena_window_ended()) {
-    hak_slab_decay();
+  hak_purge_tick(now_ms);
+  if (hak_purge_window_ended()) {
+    hak_sweep_decay();
     hak_depot_begin();
   }
 }
@@ -24,7 +24,7 @@ static void *work(void *unused) {
     int64_t half_ms = hak_option(HAK_OPTION_DECAY) / 2;
     hak_os_sleep_ms(half_ms > HAK_TICK_MIN_MS ? (uint64_t)half_ms : HAK_TICK_MIN_MS);
     hak_background_tick(hak_os_now_ms());
-    while (hak_slab_sweep_step()) {
+    while (hak_sweep_step()) {
     }
     while (hak_purge_step()) {
     }

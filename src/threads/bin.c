@@ -52,7 +52,7 @@ bool hak_bin_reserve(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
 
 size_t hak_bins_bytes(const hak_heap_t *heap) {
   size_t bytes = 0;
-  for (uint32_t c = hak_next_touched(heap, 0); c < HAK_CLASS_COUNT; c = hak_next_touched(heap, c)) {
+  for (uint32_t c = hak_bin_next_touched(heap, 0); c < HAK_CLASS_COUNT; c = hak_bin_next_touched(heap, c)) {
     bytes += (size_t)hak_bin_blocks(heap, c) * hak_class_sizes[c];
   }
   return bytes;

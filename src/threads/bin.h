@@ -118,13 +118,13 @@ _Static_assert(offsetof(hak_heap_t, quarantine) == offsetof(hak_heap_front_t, qu
 
 /* The next class after `cls` whose `info` was written; HAK_CLASS_COUNT: there is none. The other classes have no
  * blocks, and no pages of theirs need be read. */
-HAK_INLINE uint32_t hak_next_touched(const hak_heap_t *heap, uint32_t cls) {
+HAK_INLINE uint32_t hak_bin_next_touched(const hak_heap_t *heap, uint32_t cls) {
   uint64_t left = heap->touched >> cls >> 1;
   return left ? cls + 1 + (uint32_t)__builtin_ctzll(left) : (uint32_t)HAK_CLASS_COUNT;
 }
 _Static_assert(HAK_CLASS_COUNT <= 64, "a bit for each class");
 /* The store comes first, so that the first page fault is a write fault. */
-HAK_INLINE void hak_touch(hak_heap_t *heap, uint32_t cls) {
+HAK_INLINE void hak_bin_touch(hak_heap_t *heap, uint32_t cls) {
   if (HAK_UNLIKELY(!(heap->touched >> cls & 1))) {
     heap->touched |= (uint64_t)1 << cls;
     heap->info[cls].busy = false;
@@ -138,18 +138,18 @@ HAK_INLINE uint32_t hak_bin_capacity(const hak_bin_info_t *info) {
 
 /* Number of blocks between the `top` of a bin or batch and the start of its magazine. For another thread's heap, it may
  * be a moment old, or 0 during a change. */
-HAK_INLINE uint32_t hak_blocks_below(const _Atomic(hak_free_block_t **) *at, const hak_magazine_t *magazine) {
+HAK_INLINE uint32_t hak_bin_blocks_below(const _Atomic(hak_free_block_t **) *at, const hak_magazine_t *magazine) {
   hak_free_block_t **top = atomic_load_explicit(at, memory_order_relaxed);
   hak_free_block_t **slots = hak_magazine_slots(magazine);
   uintptr_t blocks = ((uintptr_t)(top + 1) - (uintptr_t)slots) / sizeof(void *);
   return blocks <= hak_magazine_size(magazine) ? (uint32_t)blocks : 0;
 }
 HAK_INLINE uint32_t hak_bin_blocks(const hak_heap_t *heap, uint32_t cls) {
-  return hak_blocks_below(&heap->bin[cls].top, &heap->info[cls].magazine);
+  return hak_bin_blocks_below(&heap->bin[cls].top, &heap->info[cls].magazine);
 }
 /* Number of blocks of a batch that were not handed out. */
-HAK_INLINE uint32_t hak_batch_left(const hak_heap_t *heap, uint32_t cls) {
-  return hak_blocks_below(&heap->batch[cls - 1].top, &heap->info[cls].batch_magazine);
+HAK_INLINE uint32_t hak_bin_batch_left(const hak_heap_t *heap, uint32_t cls) {
+  return hak_bin_blocks_below(&heap->batch[cls - 1].top, &heap->info[cls].batch_magazine);
 }
 
 HAK_INLINE hak_free_block_t **hak_bin_slots(const hak_heap_t *heap, uint32_t cls) {

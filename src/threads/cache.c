@@ -19,7 +19,7 @@ static void drop_current(hak_bin_info_t *info) {
 
 /* Whether other threads may want blocks that leave the bin. */
 static bool passes_on(const hak_heap_t *heap, uint32_t cls) {
-  return hak_caches_open() > 1 && hak_policy_passes_on(heap, cls);
+  return hak_policy_caches_open() > 1 && hak_policy_passes_on(heap, cls);
 }
 
 /* Put blocks into the depot for other threads, and return those that find no room. */
@@ -27,7 +27,7 @@ static void pass_on(const hak_heap_t *heap, uint32_t cls, hak_free_block_t *cons
   if (passes_on(heap, cls)) {
     count = hak_depot_put(cls, blocks, count);
   }
-  hak_class_return(blocks, count, cls, "free");
+  hak_run_return(blocks, count, cls, "free");
 }
 
 /* Pass the newest blocks on, except `keep` of the oldest. */
@@ -49,7 +49,7 @@ void hak_cache_return_batch(hak_heap_t *heap, uint32_t cls, const char *function
     return;
   }
   hak_batch_t *batch = &heap->batch[cls - 1];
-  uint32_t count = batch->head != HAK_NO_BLOCK ? hak_batch_left(heap, cls) : 0;
+  uint32_t count = batch->head != HAK_NO_BLOCK ? hak_bin_batch_left(heap, cls) : 0;
   hak_free_block_t **slots = hak_magazine_slots(&heap->info[cls].batch_magazine);
   if (count > 0) {
     slots[count] = batch->head;
@@ -57,7 +57,7 @@ void hak_cache_return_batch(hak_heap_t *heap, uint32_t cls, const char *function
     hak_fork_fence();
     batch->head = HAK_NO_BLOCK;
     heap->info[cls].sample_left += count;
-    hak_class_return(slots + 1, count, cls, function);
+    hak_run_return(slots + 1, count, cls, function);
   }
 }
 
@@ -66,17 +66,17 @@ static void flush_class(hak_heap_t *heap, uint32_t cls, const char *function) {
   uint32_t count = hak_bin_settle(heap, cls);
   if (count > 0) {
     hak_bin_lower(heap, cls, 0);
-    hak_class_return(hak_bin_slots(heap, cls) + 1, count, cls, function);
+    hak_run_return(hak_bin_slots(heap, cls) + 1, count, cls, function);
   }
   if (info->remote_count > 0) {
-    hak_class_return(hak_bin_slots(heap, cls) + 1, cut_remote(info), cls, function);
+    hak_run_return(hak_bin_slots(heap, cls) + 1, cut_remote(info), cls, function);
   }
   hak_cache_return_batch(heap, cls, function);
   drop_current(info);
 }
 
 void hak_cache_flush(hak_heap_t *heap, const char *function) {
-  for (uint32_t c = hak_next_touched(heap, 0); c < HAK_CLASS_COUNT; c = hak_next_touched(heap, c)) {
+  for (uint32_t c = hak_bin_next_touched(heap, 0); c < HAK_CLASS_COUNT; c = hak_bin_next_touched(heap, c)) {
     flush_class(heap, c, function);
   }
   hak_mixed_leave(&heap->mixed);
@@ -98,14 +98,14 @@ static void drop_magazines(hak_heap_t *heap, uint32_t cls) {
 void hak_cache_close(hak_heap_t *heap, const char *function) {
   hak_cache_flush(heap, function);
   hak_hook_hardened.close(heap, function);
-  for (uint32_t c = hak_next_touched(heap, 0); c < HAK_CLASS_COUNT; c = hak_next_touched(heap, c)) {
+  for (uint32_t c = hak_bin_next_touched(heap, 0); c < HAK_CLASS_COUNT; c = hak_bin_next_touched(heap, c)) {
     drop_magazines(heap, c);
   }
   hak_policy_close(heap);
 }
 
 void hak_cache_drop_currents(hak_heap_t *heap) {
-  for (uint32_t c = hak_next_touched(heap, 0); c < HAK_CLASS_COUNT; c = hak_next_touched(heap, c)) {
+  for (uint32_t c = hak_bin_next_touched(heap, 0); c < HAK_CLASS_COUNT; c = hak_bin_next_touched(heap, c)) {
     drop_current(&heap->info[c]);
   }
 }
@@ -127,7 +127,7 @@ static void return_oldest(hak_heap_t *heap, uint32_t cls, uint32_t count) {
   hak_free_block_t **slots = hak_bin_slots(heap, cls);
   uint32_t blocks = hak_bin_settle(heap, cls), capacity = hak_bin_capacity(info);
   hak_bin_lower(heap, cls, 0);
-  hak_class_return(slots + 1, count, cls, "free");
+  hak_run_return(slots + 1, count, cls, "free");
   hak_copy_words(slots + 1, slots + 1 + count, blocks - count);
   hak_bin_raise(heap, cls, blocks - count);
   info->overflowed += count;
@@ -155,7 +155,7 @@ static void note_state(hak_heap_t *heap, uint32_t cls) {
 
 /* Return every class that the thread did not touch since the last scavenge, and the unused half of the others. */
 static void return_idle(hak_heap_t *heap) {
-  for (uint32_t c = hak_next_touched(heap, 0); c < HAK_CLASS_COUNT; c = hak_next_touched(heap, c)) {
+  for (uint32_t c = hak_bin_next_touched(heap, 0); c < HAK_CLASS_COUNT; c = hak_bin_next_touched(heap, c)) {
     hak_bin_info_t *info = &heap->info[c];
     uint32_t count = hak_bin_blocks(heap, c) + info->remote_count;
     if (!info->busy && info->idle_head == heap->bin[c].head && info->idle_count == count) {
@@ -194,11 +194,11 @@ void hak_cache_look_around(hak_heap_t *heap) {
   hak_purge_step();
   bool due = is_due(heap);
   if (++heap->events % HAK_EVENTS_PER_CHECK == 0 || due) {
-    heap->heap_shrinks = hak_arena_has_fallen();
+    heap->heap_shrinks = hak_retain_has_fallen();
     if (heap->heap_shrinks) {
       hak_depot_flush(true);
     }
-    hak_slab_sweep_step();
+    hak_sweep_step();
     if (due) {
       scavenge(heap);
     }
@@ -209,7 +209,7 @@ void hak_cache_look_around(hak_heap_t *heap) {
 static void open_bin(hak_heap_t *heap, uint32_t cls) {
   hak_bin_info_t *info = &heap->info[cls];
   if (info->buffers_remote) {
-    hak_class_return(hak_bin_slots(heap, cls) + 1, cut_remote(info), cls, "free");
+    hak_run_return(hak_bin_slots(heap, cls) + 1, cut_remote(info), cls, "free");
     info->buffers_remote = false;
     hak_bin_set_end(heap, cls);
   }
@@ -223,7 +223,7 @@ static uint32_t fetch(hak_bin_info_t *info, uint32_t cls, hak_free_block_t **blo
       break;
     }
     /* with several threads, whole cache lines: no two threads then write to one line */
-    count = hak_slab_take(info->current, blocks, want, hak_caches_open() > 1);
+    count = hak_slab_take(info->current, blocks, want, hak_policy_caches_open() > 1);
     if (count == 0 || !hak_policy_keeps_current(info, cls)) {
       drop_current(info);
     }
@@ -233,7 +233,7 @@ static uint32_t fetch(hak_bin_info_t *info, uint32_t cls, hak_free_block_t **blo
 
 /* A run that was freed twice may be back in the arena. NULL: the block is damaged. */
 static void *checked(hak_free_block_t *block, uint32_t cls) {
-  if (HAK_UNLIKELY(!hak_is_marked_free(block) || hak_class_at(block) != cls)) {
+  if (HAK_UNLIKELY(!hak_is_marked_free(block) || hak_pagemap_class(block) != cls)) {
     hak_freed_damaged("malloc", block);
     return NULL;
   }
@@ -266,7 +266,7 @@ void hak_cache_stock(hak_heap_t *heap, uint32_t cls, uint32_t want) {
 static void *refill_young(hak_heap_t *heap, uint32_t cls) {
   hak_bin_info_t *info = &heap->info[cls];
   bool young = hak_policy_is_young(info, cls) && !hak_policy_is_off(info);
-  bool other = !young || hak_slab_is_listed(cls) || hak_depot_count(cls) > 0;
+  bool other = !young || hak_sweep_is_listed(cls) || hak_depot_count(cls) > 0;
   hak_free_block_t *block = other ? NULL : hak_mixed_take(&heap->mixed, cls);
   if (!block) {
     return NULL;
@@ -281,7 +281,7 @@ static void *refill_young(hak_heap_t *heap, uint32_t cls) {
 void *hak_cache_refill(hak_heap_t *heap, uint32_t cls, size_t bytes, bool *zeroed) {
   hak_bin_info_t *info = &heap->info[cls];
   *zeroed = false;
-  hak_touch(heap, cls);
+  hak_bin_touch(heap, cls);
   atomic_store_explicit(&info->asked_bytes, info->asked_bytes + bytes, memory_order_relaxed);
   atomic_store_explicit(&info->asked_count, info->asked_count + 1, memory_order_relaxed);
   info->busy = true;
@@ -363,13 +363,13 @@ static bool make_room_by_policy(hak_heap_t *heap, uint32_t cls) {
 
 void hak_cache_overflow(hak_heap_t *heap, uint32_t cls, hak_free_block_t *block) {
   hak_bin_info_t *info = &heap->info[cls];
-  hak_touch(heap, cls);
+  hak_bin_touch(heap, cls);
   if (hak_bin_capacity(info) == 0 &&
       info->remote_count == 0) { /* only the first of several blocks pays for these checks */
     if (!hak_class_is_run(cls)) {
-      hak_slab_expect_out(block, "free");
+      hak_verify_slab_expect_out(block, "free");
     }
-    hak_cache_check_edges(block, cls);
+    hak_verify_edges(block, cls);
   }
   if (info->buffers_remote && put_remote(heap, cls, block)) {
     return;

@@ -142,7 +142,7 @@ uint32_t hak_depot_take(uint32_t cls, hak_free_block_t **blocks, uint32_t want) 
 static void flush_class(uint32_t cls) {
   hak_free_block_t *batch[BATCH];
   for (uint32_t count; (count = hak_depot_take(cls, batch, BATCH)) > 0;) {
-    hak_class_return(batch, count, cls, "free");
+    hak_run_return(batch, count, cls, "free");
   }
   set_taken(cls, false);
 }

@@ -69,7 +69,7 @@ static void set_busy_locked(hak_heap_t *heap, bool busy) {
   heap->busy = busy;
   heap->filled |= busy;
   heaps.busy += busy ? 1 : (size_t)-1;
-  hak_cache_set_open(heaps.busy);
+  hak_policy_set_open(heaps.busy);
 }
 
 static void put_idle(hak_heap_t *heap) {
@@ -85,12 +85,12 @@ static void put_idle(hak_heap_t *heap) {
  * a first refill for each class. */
 static bool may_park(const hak_heap_t *heap) {
   bool counted = false; /* other threads need its share of the sampler quota */
-  for (uint32_t c = hak_next_touched(heap, 0); c < HAK_CLASS_COUNT; c = hak_next_touched(heap, c)) {
+  for (uint32_t c = hak_bin_next_touched(heap, 0); c < HAK_CLASS_COUNT; c = hak_bin_next_touched(heap, c)) {
     counted |= heap->info[c].batch_magazine.size > 0;
   }
   /* after a fall in use, a few cached blocks could keep otherwise empty slabs */
   return !counted && !hak_hard.on && heap->parked_bytes <= HAK_PARKED_BYTES / HAK_PARKED_HEAPS &&
-         !hak_arena_has_fallen();
+         !hak_retain_has_fallen();
 }
 
 /* False: the heap holds too much or a damaged block. While it is verified, its blocks do not look free, so no child of
@@ -104,7 +104,7 @@ static bool park(hak_heap_t *heap) {
   hak_cache_drop_currents(heap);
   hak_lock(&hak_heaps_lock);
   bool room = heaps.parked_bytes + heap->parked_bytes <= HAK_PARKED_BYTES;
-  const hak_free_block_t *damaged = room ? hak_cache_find_damaged(heap) : NULL;
+  const hak_free_block_t *damaged = room ? hak_verify_find_damaged(heap) : NULL;
   if (room && !damaged) {
     give_up();
     heaps.parked_bytes += heap->parked_bytes;
@@ -114,7 +114,7 @@ static bool park(hak_heap_t *heap) {
   }
   hak_unlock(&hak_heaps_lock);
   if (damaged) {
-    hak_cache_damaged(damaged, "free");
+    hak_verify_damaged(damaged, "free");
   }
   return room && !damaged;
 }
@@ -270,18 +270,18 @@ void hak_heap_flush_mine(const char *function) {
 
 void hak_heap_verify_mine(const char *function) {
   if (has_heap()) {
-    hak_cache_verify(hak_heap, function);
+    hak_verify_cache(hak_heap, function);
   } else {
     hak_depot_verify(function);
   }
 }
 
 bool hak_heap_holds(const void *block, uint32_t cls) {
-  bool held = (!hak_class_is_run(cls) && hak_slab_holds(block)) || hak_depot_holds(block, cls);
+  bool held = (!hak_class_is_run(cls) && hak_verify_slab_holds(block)) || hak_depot_holds(block, cls);
   if (!held) {
     hak_lock(&hak_heaps_lock);
     for (const hak_heap_t *heap = hak_heaps_all; heap && !held; heap = heap->next) {
-      held = hak_cache_holds(heap, cls, block);
+      held = hak_verify_cache_holds(heap, cls, block);
     }
     hak_unlock(&hak_heaps_lock);
   }
@@ -303,7 +303,7 @@ void hak_heap_check(void) {
   hak_lock(&hak_heaps_lock);
   for (hak_heap_t *heap = hak_heaps_all; heap; heap = heap->next) {
     if (heap->filled && !hak_heap_is_orphan(heap)) {
-      hak_cache_check(heap);
+      hak_verify_check(heap);
     }
   }
   hak_unlock(&hak_heaps_lock);

@@ -37,12 +37,13 @@ bool hak_heap_holds(const void *block, uint32_t cls);
  * first heap exists. */
 void hak_heap_force_slow(uint64_t classes);
 extern _Atomic uint64_t hak_heap_forced_slow;
-HAK_INLINE uint64_t hak_class_bit(uint32_t cls) {
+HAK_INLINE uint64_t hak_heap_class_bit(uint32_t cls) {
   return cls == HAK_CLASS_NONE ? 0 : 1ULL << ((cls < HAK_CLASS_HUGE ? cls : (uint32_t)HAK_CLASS_HUGE) - 1);
 }
 _Static_assert(HAK_CLASS_HUGE <= 64, "a bit for each class");
 HAK_INLINE bool hak_heap_forces_slow(uint32_t cls) {
-  return HAK_UNLIKELY((atomic_load_explicit(&hak_heap_forced_slow, memory_order_relaxed) & hak_class_bit(cls)) != 0);
+  return HAK_UNLIKELY((atomic_load_explicit(&hak_heap_forced_slow, memory_order_relaxed) & hak_heap_class_bit(cls)) !=
+                      0);
 }
 
 /* Start-up: identify all threads by their system numbers from here on, including the calling one. */

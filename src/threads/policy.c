@@ -10,11 +10,11 @@ enum { BATCH_BYTES = HAK_DEPOT_BYTES / HAK_LEAST_PART };
 
 static _Atomic size_t caches_open, quotas_bytes, budgets_bytes; /* of all threads */
 
-void hak_cache_set_open(size_t caches) {
+void hak_policy_set_open(size_t caches) {
   atomic_store_explicit(&caches_open, caches, memory_order_relaxed);
 }
 
-size_t hak_caches_open(void) {
+size_t hak_policy_caches_open(void) {
   size_t open = atomic_load_explicit(&caches_open, memory_order_relaxed);
   return open ? open : 1;
 }
@@ -25,7 +25,7 @@ static uint32_t blocks_within(size_t bytes, uint32_t cls, uint32_t low, uint32_t
 }
 
 size_t hak_policy_share(size_t bytes) {
-  size_t share = bytes * HAK_FEW_THREADS / hak_caches_open(), least = bytes / HAK_LEAST_PART;
+  size_t share = bytes * HAK_FEW_THREADS / hak_policy_caches_open(), least = bytes / HAK_LEAST_PART;
   return share < least ? least : share < bytes ? share : bytes;
 }
 
@@ -39,7 +39,7 @@ static size_t *budget_of(hak_heap_t *heap, uint32_t cls) {
 
 void hak_policy_set_capacity(hak_heap_t *heap, uint32_t cls, uint32_t capacity) {
   hak_bin_info_t *info = &heap->info[cls];
-  hak_touch(heap, cls);
+  hak_bin_touch(heap, cls);
   size_t change = ((size_t)capacity - hak_bin_capacity(info)) * hak_class_sizes[cls]; /* may be below 0 */
   atomic_store_explicit(&info->capacity, capacity, memory_order_relaxed);
   hak_bin_set_end(heap, cls);
@@ -99,7 +99,7 @@ void hak_policy_drop_quota(hak_heap_t *heap, uint32_t cls) {
 }
 
 void hak_policy_close(hak_heap_t *heap) {
-  for (uint32_t c = hak_next_touched(heap, 0); c < HAK_CLASS_COUNT; c = hak_next_touched(heap, c)) {
+  for (uint32_t c = hak_bin_next_touched(heap, 0); c < HAK_CLASS_COUNT; c = hak_bin_next_touched(heap, c)) {
     forget_quota(&heap->info[c], c);
   }
   atomic_fetch_sub_explicit(&budgets_bytes, heap->budget_bytes + heap->large_budget_bytes, memory_order_relaxed);
@@ -126,7 +126,7 @@ bool hak_policy_retires(hak_heap_t *heap, uint32_t cls) {
     ++*frees;
     return false;
   }
-  hak_touch(heap, cls);
+  hak_bin_touch(heap, cls);
   heap->info[cls].mixed_bytes = HAK_MIXED_BYTES;
   return true;
 }
@@ -162,8 +162,8 @@ static bool at_limit(void) {
  * counted, each cache would justify the next one. The thread counts its own bins every few events; `others` is a bound
  * for the bins of other threads, which may sleep. */
 static size_t in_use(hak_heap_t *heap, size_t others) {
-  size_t used = hak_arena_used_slices() << HAK_SLICE_SHIFT, cached = heap->cached_bytes + others;
-  return used > cached ? (used - cached) / hak_caches_open() : 0;
+  size_t used = hak_retain_used_slices() << HAK_SLICE_SHIFT, cached = heap->cached_bytes + others;
+  return used > cached ? (used - cached) / hak_policy_caches_open() : 0;
 }
 
 /* Whether the budgets have room for `blocks` more blocks. The first block of a class always has room, since without it
@@ -171,8 +171,8 @@ static size_t in_use(hak_heap_t *heap, size_t others) {
 static bool may_grow(hak_heap_t *heap, uint32_t cls, uint32_t blocks) {
   bool first = !hak_class_is_run(cls) && hak_bin_capacity(&heap->info[cls]) + blocks == 1;
   size_t bytes = (size_t)blocks * hak_class_sizes[cls], kept = *budget_of(heap, cls) + bytes;
-  size_t least =
-      is_large(cls) ? hak_option_size(HAK_OPTION_RETAIN) / hak_caches_open() : hak_policy_share(HAK_BUDGET_BYTES);
+  size_t least = is_large(cls) ? hak_option_size(HAK_OPTION_RETAIN) / hak_policy_caches_open()
+                               : hak_policy_share(HAK_BUDGET_BYTES);
   size_t others = all_budgets_bytes() - heap->budget_bytes - heap->large_budget_bytes;
   if (first || kept <= least) {
     return true;

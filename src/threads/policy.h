@@ -7,8 +7,8 @@
 
 /* Number of caches that belong to a thread. The owner of their list reports it; the second function returns at
  * least 1. */
-void hak_cache_set_open(size_t caches);
-size_t hak_caches_open(void);
+void hak_policy_set_open(size_t caches);
+size_t hak_policy_caches_open(void);
 
 /* A thread's part of a "shared" bound: all of it while there are few threads. */
 size_t hak_policy_share(size_t bytes);

@@ -5,18 +5,18 @@
 
 #include <string.h>
 
-bool hak_slab_holds(const void *block) {
-  hak_slab_t *slab = hak_slab_at(block);
+bool hak_verify_slab_holds(const void *block) {
+  hak_slab_t *slab = hak_pagemap_slab(block);
   uint32_t index = hak_block_index(block, slab->inverse);
   return atomic_load_explicit(&slab->bits[index / 64], memory_order_relaxed) >> index % 64 & 1;
 }
 
-void hak_slab_expect_out(const void *block, const char *function) {
-  const hak_slab_t *slab = hak_slab_at(block);
+void hak_verify_slab_expect_out(const void *block, const char *function) {
+  const hak_slab_t *slab = hak_pagemap_slab(block);
   if (hak_block_index(block, slab->inverse) >= hak_slab_bump(slab)) {
     hak_misuse(function, HAK_MISUSE_INVALID, block);
   }
-  if (hak_slab_holds(block)) {
+  if (hak_verify_slab_holds(block)) {
     hak_misuse(function, HAK_MISUSE_DOUBLE_FREE, block);
   }
 }
@@ -30,7 +30,7 @@ static const hak_free_block_t *verify_some(hak_free_block_t *const *blocks, uint
                                            const hak_free_block_t *but) {
   (void)but;
   for (uint32_t i = 0; i < count; i++) {
-    if (!hak_is_marked_free(blocks[i]) || (!hak_class_is_run(cls) && hak_slab_holds(blocks[i]))) {
+    if (!hak_is_marked_free(blocks[i]) || (!hak_class_is_run(cls) && hak_verify_slab_holds(blocks[i]))) {
       return blocks[i];
     }
     hak_mark_taken(blocks[i]);
@@ -62,24 +62,24 @@ static const hak_free_block_t *visit_stack(visit_t visit, const hak_magazine_t *
 
 static const hak_free_block_t *visit_all(const hak_heap_t *heap, visit_t visit, const hak_free_block_t *but) {
   const hak_free_block_t *found = NULL;
-  for (uint32_t c = hak_next_touched(heap, 0); c < HAK_CLASS_COUNT && !found; c = hak_next_touched(heap, c)) {
+  for (uint32_t c = hak_bin_next_touched(heap, 0); c < HAK_CLASS_COUNT && !found; c = hak_bin_next_touched(heap, c)) {
     const hak_bin_info_t *info = &heap->info[c];
     found = visit_stack(visit, &info->magazine, hak_bin_blocks(heap, c), heap->bin[c].head, c, but);
     found = found ? found : visit(hak_magazine_slots(&info->magazine) + 1, info->remote_count, c, but);
     if (!found && c <= HAK_BATCH_LAST) {
-      found = visit_stack(visit, &info->batch_magazine, hak_batch_left(heap, c), heap->batch[c - 1].head, c, but);
+      found = visit_stack(visit, &info->batch_magazine, hak_bin_batch_left(heap, c), heap->batch[c - 1].head, c, but);
     }
   }
   return found;
 }
 
-const hak_free_block_t *hak_cache_find_damaged(const hak_heap_t *heap) {
+const hak_free_block_t *hak_verify_find_damaged(const hak_heap_t *heap) {
   const hak_free_block_t *found = visit_all(heap, verify_some, NULL);
   visit_all(heap, verified_some, found);
   return found;
 }
 
-void hak_cache_damaged(const hak_free_block_t *block, const char *function) {
+void hak_verify_damaged(const hak_free_block_t *block, const char *function) {
   if (hak_is_marked_free(block)) { /* it is in a slab, too */
     hak_misuse_met(function, HAK_MISUSE_DOUBLE_FREE, block);
   }
@@ -133,12 +133,12 @@ static bool find_damaged_few(const hak_heap_t *heap, uint32_t c, const hak_free_
   if (!add_stack(&few, &info->magazine, hak_bin_blocks(heap, c), heap->bin[c].head) ||
       !add_few(&few, hak_magazine_slots(&info->magazine) + 1, info->remote_count) ||
       (c <= HAK_BATCH_LAST &&
-       !add_stack(&few, &info->batch_magazine, hak_batch_left(heap, c), heap->batch[c - 1].head))) {
+       !add_stack(&few, &info->batch_magazine, hak_bin_batch_left(heap, c), heap->batch[c - 1].head))) {
     return false;
   }
   for (uint32_t i = 0; i < few.count && !*found; i++) {
     const hak_free_block_t *block = few.block[i];
-    bool in_slab = !hak_class_is_run(c) && hak_slab_holds(block);
+    bool in_slab = !hak_class_is_run(c) && hak_verify_slab_holds(block);
     *found = !hak_is_marked_free(block) || in_slab || is_twice(&few, i) ? block : NULL;
   }
   return true;
@@ -147,17 +147,18 @@ static bool find_damaged_few(const hak_heap_t *heap, uint32_t c, const hak_free_
 /* False: some class has too many blocks, or there may be blocks in the depot. */
 static bool verify_few(const hak_heap_t *heap, const hak_free_block_t **found) {
   bool few = !hak_depot_is_used();
-  for (uint32_t c = hak_next_touched(heap, 0); c < HAK_CLASS_COUNT && few && !*found; c = hak_next_touched(heap, c)) {
+  for (uint32_t c = hak_bin_next_touched(heap, 0); c < HAK_CLASS_COUNT && few && !*found;
+       c = hak_bin_next_touched(heap, c)) {
     few = find_damaged_few(heap, c, found);
   }
   return few;
 }
 
-void hak_cache_verify(const hak_heap_t *heap, const char *function) {
+void hak_verify_cache(const hak_heap_t *heap, const char *function) {
   const hak_free_block_t *in_few = NULL;
   if (verify_few(heap, &in_few)) {
     if (in_few) {
-      hak_cache_damaged(in_few, function);
+      hak_verify_damaged(in_few, function);
     }
     return;
   }
@@ -167,15 +168,15 @@ void hak_cache_verify(const hak_heap_t *heap, const char *function) {
   }
   visit_all(heap, verified_some, found);
   if (found) {
-    hak_cache_damaged(found, function);
+    hak_verify_damaged(found, function);
   }
 }
 
 /* It checks only while no other thread takes blocks. If a thread began during the check, the bytes found may belong to
  * a block of it, and count for nothing. */
-void hak_cache_check_edges(const void *block, uint32_t cls) {
+void hak_verify_edges(const void *block, uint32_t cls) {
   hak_misuse_t reason;
-  if (hak_caches_open() == 1 && hak_edges_find_damage(block, cls, &reason) && hak_caches_open() == 1) {
+  if (hak_policy_caches_open() == 1 && hak_edges_find_damage(block, cls, &reason) && hak_policy_caches_open() == 1) {
     hak_misuse_met("free", reason, block);
   }
 }
@@ -201,26 +202,26 @@ static bool magazine_holds(const hak_magazine_t *magazine, uint32_t (*count_of)(
   return held;
 }
 
-bool hak_cache_holds(const hak_heap_t *heap, uint32_t cls, const void *wanted) {
+bool hak_verify_cache_holds(const hak_heap_t *heap, uint32_t cls, const void *wanted) {
   const hak_bin_info_t *info = &heap->info[cls];
   bool batch_magazine =
-      cls <= HAK_BATCH_LAST &&
-      (heap->batch[cls - 1].head == wanted || magazine_holds(&info->batch_magazine, hak_batch_left, heap, cls, wanted));
+      cls <= HAK_BATCH_LAST && (heap->batch[cls - 1].head == wanted ||
+                                magazine_holds(&info->batch_magazine, hak_bin_batch_left, heap, cls, wanted));
   return batch_magazine || heap->bin[cls].head == wanted ||
          magazine_holds(&info->magazine, hak_bin_blocks, heap, cls, wanted) ||
          magazine_holds(&info->magazine, remote_slots, heap, cls, wanted);
 }
 
-void hak_cache_check(hak_heap_t *heap) {
+void hak_verify_check(hak_heap_t *heap) {
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
     hak_bin_info_t *info = &heap->info[c];
     uint32_t count = heap->bin[c].head != HAK_NO_BLOCK ? hak_bin_blocks(heap, c) : 0;
     HAK_VERIFY(count == hak_bin_blocks(heap, c) && (!info->buffers_remote || count == 0));
     for (uint32_t i = 1; i <= count; i++) {
       const hak_free_block_t *block = i < count ? hak_magazine_slots(&info->magazine)[i] : heap->bin[c].head;
-      HAK_VERIFY(hak_class_at(block) == c && hak_is_start(block, c));
+      HAK_VERIFY(hak_pagemap_class(block) == c && hak_pagemap_is_start(block, c));
     }
     HAK_VERIFY(!info->current || (atomic_load(&info->current->control) & HAK_SLAB_CURRENT));
   }
-  hak_cache_verify(heap, "hak_check");
+  hak_verify_cache(heap, "hak_check");
 }

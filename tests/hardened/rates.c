@@ -1,6 +1,6 @@
 /* How often each mechanism that depends on chance stops a misuse: rates MECHANISM TRIALS
- * results/security.md states the probability. The number of successes must lie in the range that the binomial distribution
- * of that probability misses only once in a hundred million times. */
+ * results/security.md states the probability. The number of successes must lie in the range that the binomial
+ * distribution of that probability misses only once in a hundred million times. */
 #include <errno.h>
 #include <malloc.h>
 #include <math.h>

@@ -14,7 +14,7 @@ __attribute__((constructor(200))) static void sampler_on(void) {
 /* Replaces the function of served.c, which checks for the shared library. */
 void check_served(void) {
   void *block = malloc(1);
-  CHECK(hak_class_at(block) != HAK_CLASS_NONE);
+  CHECK(hak_pagemap_class(block) != HAK_CLASS_NONE);
   free(block);
 }
 

@@ -55,7 +55,7 @@ static void describe(const void *address, char *text, size_t capacity) {
 void world_make(void) {
   uintptr_t at = (uintptr_t)explore_memory(2 * (size_t)HAK_CHUNK_BYTES);
   memory = (char *)hak_round_up(at, HAK_CHUNK_BYTES);
-  hak_leaves[(uintptr_t)memory >> HAK_LEAF_SHIFT] = (uintptr_t)codes - hak_slice_of(memory);
+  hak_leaves[(uintptr_t)memory >> HAK_LEAF_SHIFT] = (uintptr_t)codes - hak_pagemap_slice(memory);
   explore_describe = describe;
 }
 
@@ -97,7 +97,7 @@ bool world_has(const void *block) {
 }
 
 uint32_t world_class(const void *block) {
-  return hak_class_at(memory + place_of(block) * HAK_SLAB_BYTES);
+  return hak_pagemap_class(memory + place_of(block) * HAK_SLAB_BYTES);
 }
 
 /* While no thread owns a slab, no access to its blocks is allowed, and no write to its descriptor. */
@@ -140,7 +140,7 @@ static void arena_step(void) {
   explore_point(STEP_WRITE, &arena_lock);
 }
 
-void hak_arena_fill(void *base, size_t slices, size_t every) {
+void hak_huge_pages_fill(void *base, size_t slices, size_t every) {
   EXPECT(base && slices == 0 && every >= HAK_BLOCK_MIN);
 }
 
@@ -173,7 +173,7 @@ void hak_mixed_check(const hak_slab_t *slab) {
   EXPECT(!slab);
 }
 
-uint32_t hak_class_in_mixed(const void *address) {
+uint32_t hak_pagemap_class_in_mixed(const void *address) {
   EXPECT(!address);
   return HAK_CLASS_NONE;
 }
@@ -200,7 +200,7 @@ bool hak_arena_put(void *base, size_t slices) {
   if (place >= WORLD_SLABS || !taken[place]) {
     explore_fail("slab %zu is given back twice", place);
   }
-  if (slices != slab->slices || hak_class_at(base) != HAK_CLASS_NONE || slab->cls != HAK_CLASS_NONE) {
+  if (slices != slab->slices || hak_pagemap_class(base) != HAK_CLASS_NONE || slab->cls != HAK_CLASS_NONE) {
     explore_fail("slab %zu is given back and still has a class, or in part", place);
   }
   for (size_t grain = 0; grain < GRAINS; grain++) {
@@ -219,11 +219,11 @@ bool hak_purge_after_free(size_t slices) {
   explore_fail("%zu slices are due, and none were", slices);
 }
 
-bool hak_arena_is_low_on_memory(void) {
+bool hak_mapping_is_low(void) {
   return false;
 }
 
-hak_chunk_t *hak_chunk_at(const void *address) {
+hak_chunk_t *hak_pagemap_chunk(const void *address) {
   EXPECT(place_of(address) < WORLD_SLABS);
   return &chunk;
 }
@@ -234,7 +234,7 @@ void hak_arena_each_slab(void (*visit)(hak_slab_t *slab, void *context), void *c
   }
 }
 
-size_t hak_arena_used_slices(void) {
+size_t hak_retain_used_slices(void) {
   return world_used() * HAK_SLAB_SLICES;
 }
 
@@ -276,7 +276,7 @@ bool hak_misuse_is_reported(void) {
   return false;
 }
 
-_Noreturn void hak_verify_failed(const char *condition, const char *file, size_t line) {
+_Noreturn void hak_misuse_verify_failed(const char *condition, const char *file, size_t line) {
   explore_fail("%s:%zu: not so: %s", file, line, condition);
 }
 
@@ -287,7 +287,7 @@ static size_t check_list(uint32_t cls) {
     const hak_slab_t *before = NULL;
     for (const hak_slab_t *slab = class->list[list].first; slab; before = slab, slab = slab->next) {
       EXPECT(slab->prev == before && slab->cls == cls && (slab->control & HAK_SLAB_LISTED) && slab->list == list);
-      EXPECT(taken[slab - descriptors.slab] && hak_class_at(slab->base) == cls);
+      EXPECT(taken[slab - descriptors.slab] && hak_pagemap_class(slab->base) == cls);
       EXPECT(++listed <= WORLD_SLABS);
     }
     EXPECT(class->list[list].last == before);
@@ -306,12 +306,12 @@ void world_check(size_t current, bool counts) {
     uint32_t bump = slab->bump, count = bits_set(slab);
     bool is_listed = slab->control & HAK_SLAB_LISTED, is_current = slab->control & HAK_SLAB_CURRENT;
     if (!taken[place] || slab->cls == HAK_CLASS_NONE) {
-      EXPECT(hak_class_at(memory + place * HAK_SLAB_BYTES) == HAK_CLASS_NONE && (!taken[place] || !counts));
+      EXPECT(hak_pagemap_class(memory + place * HAK_SLAB_BYTES) == HAK_CLASS_NONE && (!taken[place] || !counts));
       continue;
     }
-    bool unfinished =
-        !counts && is_current && hak_class_at(slab->base) == HAK_CLASS_NONE; /* the slab is lost, but harms nothing */
-    EXPECT(unfinished || hak_class_at(slab->base) == slab->cls);
+    bool unfinished = !counts && is_current &&
+                      hak_pagemap_class(slab->base) == HAK_CLASS_NONE; /* the slab is lost, but harms nothing */
+    EXPECT(unfinished || hak_pagemap_class(slab->base) == slab->cls);
     EXPECT(bump <= slab->blocks && !(is_listed && is_current));
     marked_listed += is_listed;
     marked_current += is_current;

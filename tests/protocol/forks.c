@@ -100,7 +100,7 @@ static void sweeping(void) {
   holder_drop(&holders[0]);
 }
 static void sweep(void) {
-  hak_slab_discard_sparse();
+  hak_sweep_sparse();
 }
 static void in_parent(void) {
   everything_out(hak_class_of(QUARTER), 1, 2, 1);

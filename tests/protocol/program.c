@@ -54,7 +54,7 @@ void holder_give(Holder *holder, uint32_t count) {
     blocks[i] = let_go(holder, &cls);
     hak_mark_free(blocks[i]);
   }
-  hak_slab_return(blocks, count, cls, "free");
+  hak_sweep_return(blocks, count, cls, "free");
 }
 
 bool holder_take_one(Holder *holder, uint32_t cls) {
@@ -68,7 +68,7 @@ bool holder_take_one(Holder *holder, uint32_t cls) {
 void holder_give_one(Holder *holder) {
   uint32_t cls;
   hak_free_block_t *block = let_go(holder, &cls);
-  hak_slab_return_one(block, cls, "free");
+  hak_sweep_return_one(block, cls, "free");
 }
 
 void holder_hand(Holder *from, Holder *to, uint32_t count) {

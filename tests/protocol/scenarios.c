@@ -125,7 +125,7 @@ static void eighth_sparse(void) {
   holder_drop(&holders[0]);
 }
 static void sweep(void) {
-  hak_slab_discard_sparse();
+  hak_sweep_sparse();
 }
 /* Two blocks are in use, and one of them comes back. */
 static void eighth_nearly_sparse(void) {

@@ -91,7 +91,7 @@ static void *change(void *unused) {
   (void)unused;
   for (int i = 0; i < CHANGES || atomic_load(&busy) > 0; i++) {
     CHECK(hak_sample_start(means[i % 4]));
-    hak_sample_each(look, &seen);
+    hak_sampler_each(look, &seen);
     static char text[1 << 16];
     (void)hak_stats_json(text, sizeof text);
     if (i % 3 == 0) {

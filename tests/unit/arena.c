@@ -20,7 +20,7 @@ static void a_chunk_is_filled_before_the_next(void) {
   char *below = base - HAK_CHUNK_BYTES;
   CHECK(slices_take(CHUNK - 1) == below && slices_take(2) == below - HAK_CHUNK_BYTES);
   CHECK(slices_take(1) == slice_of(below, CHUNK - 1)); /* a run of one slice fits best */
-  CHECK(hak_arena_used_slices() == 2 * CHUNK + 2);
+  CHECK(hak_retain_used_slices() == 2 * CHUNK + 2);
   slices_add_up();
 }
 
@@ -107,7 +107,7 @@ static void the_chunk_of_a_huge_block_is_filled_last(void) {
   retain_everything();
   slices_begin_here();
   char *first = slices_take(CHUNK), *second = slices_take(CHUNK);
-  hak_arena_give_chunks(chunks_take(CHUNKS + 1, 0));
+  hak_huge_chunks_give(chunks_take(CHUNKS + 1, 0));
   char *huge = chunks_take(CHUNKS, TAIL), *tail = chunk_of(huge, CHUNKS);
   hak_arena_give(first, TAIL);
   CHECK(slices_take(4) == first);
@@ -185,7 +185,7 @@ static void part_of_a_row_can_be_given(void) {
   hak_arena_give(slice_of(base, 5), 3);
   hak_arena_give(slice_of(base, 8), 2);
   hak_arena_give(slice_of(base, 2), 3);
-  CHECK(hak_arena_used_slices() == CHUNK - 8 && dirty_slices() == 8);
+  CHECK(hak_retain_used_slices() == CHUNK - 8 && dirty_slices() == 8);
   CHECK(slices_take(8) == slice_of(base, 2));
   slices_add_up();
 }
@@ -196,7 +196,7 @@ static void an_empty_chunk_is_whole_again(void) {
   slices_begin_here();
   char *base = slices_take(CHUNK);
   for (size_t i = 0; i < CHUNK; i++) {
-    CHECK(hak_chunk_at(base)->state == HAK_CHUNK_SLICED);
+    CHECK(hak_pagemap_chunk(base)->state == HAK_CHUNK_SLICED);
     hak_arena_give(slice_of(base, i * 37 % CHUNK), 1);
   }
   CHECK(is_only_extent(true, base, 1));
@@ -211,12 +211,12 @@ static void a_row_grows_where_slices_are_free(void) {
   hak_arena_give(behind, 1);
   CHECK(hak_arena_extend(base, 4, 1) && hak_arena_extend(base, 5, 0));
   CHECK(hak_arena_extend(base, 5, CHUNK - 5));
-  CHECK(hak_arena_used_slices() == CHUNK && hak_arena_totals().mapped_slices == CHUNK);
+  CHECK(hak_retain_used_slices() == CHUNK && hak_arena_totals().mapped_slices == CHUNK);
   CHECK(!hak_arena_extend(base, CHUNK, 1)); /* a run never extends into another chunk */
   CHECK(!hak_arena_extend(base, 4, CHUNK - 3) && !hak_arena_extend(base, 4, SIZE_MAX / 2));
   hak_arena_give(slice_of(base, 10), CHUNK - 10);
   CHECK(!hak_arena_extend(base, 9, 2) && hak_arena_extend(base, 10, 2));
-  CHECK(hak_arena_used_slices() == 12);
+  CHECK(hak_retain_used_slices() == 12);
   slices_add_up();
 }
 
@@ -233,14 +233,14 @@ static void addresses_are_known(void) {
   CHECK(hak_purge_all(0) && hak_arena_why(slice_of(base, 2)) == HAK_MISUSE_DOUBLE_FREE);
   hak_arena_give(base, 1);
   hak_arena_give(slice_of(base, 3), 1);
-  CHECK(hak_chunk_at(base)->state == HAK_CHUNK_FREE && hak_arena_why(base) == HAK_MISUSE_DOUBLE_FREE);
-  CHECK(hak_purge_all(0) && hak_chunk_at(base)->state == HAK_CHUNK_GONE);
+  CHECK(hak_pagemap_chunk(base)->state == HAK_CHUNK_FREE && hak_arena_why(base) == HAK_MISUSE_DOUBLE_FREE);
+  CHECK(hak_purge_all(0) && hak_pagemap_chunk(base)->state == HAK_CHUNK_GONE);
   CHECK(hak_arena_why(base) == HAK_MISUSE_DOUBLE_FREE);
   char *huge = chunks_take(3, 5);
   CHECK(hak_arena_why(huge) == HAK_MISUSE_NOT_START && hak_arena_why(chunk_of(huge, 3) - 1) == HAK_MISUSE_NOT_START);
   CHECK(hak_arena_why(chunk_of(huge, 3)) == HAK_MISUSE_NOT_START);
   CHECK(hak_arena_why(slice_of(chunk_of(huge, 3), 5)) == HAK_MISUSE_INVALID);
-  hak_arena_give_chunks(huge);
+  hak_huge_chunks_give(huge);
   CHECK(hak_arena_why(huge) == HAK_MISUSE_DOUBLE_FREE &&
         hak_arena_why(chunk_of(huge, 3) - 1) == HAK_MISUSE_DOUBLE_FREE);
 }
@@ -253,7 +253,7 @@ static void totals_add_up(void) {
   CHECK(totals.used_slices == 2 * CHUNK && totals.mapped_slices == 3 * CHUNK);
   CHECK(totals.dirty_slices >= 5 && totals.dirty_slices <= CHUNK);
   CHECK(totals.mapped_ever == 3 * CHUNK && totals.unmapped_ever == 0);
-  hak_arena_give_chunks(huge);
+  hak_huge_chunks_give(huge);
   CHECK(hak_purge_all(0));
   totals = hak_arena_totals();
   CHECK(totals.used_slices == 0 && totals.dirty_slices == 0);
@@ -264,7 +264,7 @@ static void totals_add_up(void) {
 static size_t slabs_seen;
 
 static void see_slab(hak_slab_t *slab, void *context) {
-  const hak_slabs_t *slabs = hak_chunk_at(context)->slabs;
+  const hak_slabs_t *slabs = hak_pagemap_chunk(context)->slabs;
   slabs_seen += slab >= slabs->slab && slab < slabs->slab + HAK_CHUNK_SLABS;
 }
 
@@ -275,7 +275,7 @@ static void every_slab_is_visited(void) {
   CHECK(slabs_seen == HAK_CHUNK_SLABS);
   hak_arena_each_slab(see_slab, second);
   CHECK(slabs_seen == 2 * (size_t)HAK_CHUNK_SLABS);
-  hak_arena_give_chunks(huge);
+  hak_huge_chunks_give(huge);
   hak_arena_give(first, CHUNK);
   slabs_seen = 0;
   hak_arena_each_slab(see_slab, second);

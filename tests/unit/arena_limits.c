@@ -21,7 +21,7 @@ static void the_first_slice_can_be_tried_again(void) {
     CHECK(failures < 30);
     system_refuse(SYSTEM_MMAP, failures, SYSTEM_ALL);
     done = slices_take(1) != NULL;
-    CHECK(done || hak_arena_used_slices() == 0);
+    CHECK(done || hak_retain_used_slices() == 0);
     slices_add_up();
     system_allow();
   }
@@ -53,7 +53,7 @@ static void without_memory_there_is_what_is_mapped(void) {
   CHECK(slices_take(6) == NULL && slices_take(CHUNK) == NULL && chunks_take(1, 0) == NULL);
   CHECK(!hak_arena_extend(base, CHUNK - 5, 6) && hak_arena_extend(base, CHUNK - 5, 2));
   CHECK(slices_take(3) == slice_of(base, CHUNK - 3) && slices_take(1) == NULL);
-  CHECK(hak_arena_used_slices() == CHUNK);
+  CHECK(hak_retain_used_slices() == CHUNK);
   hak_arena_give(slice_of(base, 7), 3);
   CHECK(slices_take(3) == slice_of(base, 7));
   hak_arena_give(base, CHUNK);
@@ -67,16 +67,16 @@ static void without_memory_there_is_what_is_mapped(void) {
  * other requests. */
 static void less_than_a_chunk_will_do(void) {
   refuse_chunks();
-  CHECK(!hak_arena_is_low_on_memory());
+  CHECK(!hak_mapping_is_low());
   for (size_t slices = 1; slices <= CHUNK / 2; slices++) {
     size_t before = hak_arena_totals().mapped_slices;
-    CHECK(slices_take(slices) != NULL && hak_arena_is_low_on_memory());
+    CHECK(slices_take(slices) != NULL && hak_mapping_is_low());
     CHECK(hak_arena_totals().mapped_slices < before + 2 * slices);
     slices_add_up();
   }
   CHECK(slices_take(CHUNK) == NULL && chunks_take(1, 0) == NULL);
   system_allow();
-  CHECK(slices_take(CHUNK) != NULL && !hak_arena_is_low_on_memory());
+  CHECK(slices_take(CHUNK) != NULL && !hak_mapping_is_low());
   slices_add_up();
 }
 
@@ -112,7 +112,7 @@ static void a_chunk_may_be_mapped_in_part(void) {
   retain_everything();
   refuse_chunks();
   char *base = slices_take(3);
-  hak_chunk_t *chunk = hak_chunk_at(base);
+  hak_chunk_t *chunk = hak_pagemap_chunk(base);
   CHECK(hak_mask_count(chunk->present) == 4 && hak_arena_totals().mapped_slices == 4);
   size_t first = slice_number(base);
   for (size_t i = 0; i < HAK_CHUNK_SLICES; i++) {
@@ -127,11 +127,11 @@ static void a_chunk_may_be_mapped_in_part(void) {
   CHECK(hak_purge_all(0) && dirty_slices() == 0 && hak_arena_totals().mapped_slices == 4);
   system_allow();
   refuse_chunks();
-  CHECK(all_zero(base, (size_t)4 << HAK_SLICE_SHIFT) && hak_chunk_at(base)->state == HAK_CHUNK_SLICED);
+  CHECK(all_zero(base, (size_t)4 << HAK_SLICE_SHIFT) && hak_pagemap_chunk(base)->state == HAK_CHUNK_SLICED);
   CHECK(slices_take(4) == base);
   hak_arena_give(base, 4);
   CHECK(hak_purge_all(0) && dirty_slices() == 0 && hak_arena_totals().mapped_slices == 0);
-  CHECK(hak_chunk_at(base)->state == HAK_CHUNK_GONE);
+  CHECK(hak_pagemap_chunk(base)->state == HAK_CHUNK_GONE);
   CHECK(slices_take(4) != NULL && hak_arena_totals().mapped_slices == 4);
   slices_add_up();
 }
@@ -146,7 +146,7 @@ static void parts_become_a_whole(void) {
   for (size_t i = 0; i < PARTS; i++) {
     base[i] = slices_take(PART);
     CHECK(base[i] != NULL);
-    whole += hak_chunk_at(base[i])->present == HAK_MASK_ALL;
+    whole += hak_pagemap_chunk(base[i])->present == HAK_MASK_ALL;
   }
   CHECK(whole > 0 && hak_arena_totals().mapped_slices == PART * PARTS);
   slices_add_up();
@@ -160,7 +160,7 @@ static void parts_become_a_whole(void) {
 }
 
 static void make_descriptors(void) {
-  CHECK(hak_arena_lock_stocked());
+  CHECK(hak_chunk_lock_stocked());
   hak_unlock(&hak_arena.lock);
 }
 
@@ -200,7 +200,7 @@ static void a_limit_is_kept(void) {
   CHECK(!hak_arena_extend(slice_of(base, 8), 2, 1));
   hak_arena_give(base, 8);
   CHECK(hak_arena_extend(slice_of(base, 8), 2, 3) && !hak_arena_extend(slice_of(base, 8), 5, 6));
-  CHECK(hak_arena_extend(slice_of(base, 8), 5, 5) && hak_arena_used_slices() == 10);
+  CHECK(hak_arena_extend(slice_of(base, 8), 5, 5) && hak_retain_used_slices() == 10);
   slices_add_up();
   limit_slices(2 * CHUNK + 20);
   CHECK(!chunks_take(2, 11) && chunks_take(2, 10) && !slices_take(1));
@@ -222,7 +222,7 @@ static void a_limit_holds_while_another_thread_maps(void) {
   limit_slices(CHUNK);
   system_during(SYSTEM_MMAP, take_what_is_left);
   CHECK(slices_take(CHUNK - 5) != NULL && system_was_during());
-  CHECK(hak_arena_used_slices() == CHUNK && slices_take(1) == NULL);
+  CHECK(hak_retain_used_slices() == CHUNK && slices_take(1) == NULL);
   slices_add_up();
   limit_slices(3 * CHUNK);
   for (int i = 0; i < 3; i++) {
@@ -243,13 +243,13 @@ static void what_is_kept_counts_against_the_limit(void) {
   char *base = slices_take(12);
   hak_arena_give(slice_of(base, 2), 10);
   CHECK(dirty_slices() == 10);
-  CHECK(slices_take(10) == slice_of(base, 2) && hak_arena_used_slices() == 12);
+  CHECK(slices_take(10) == slice_of(base, 2) && hak_retain_used_slices() == 12);
   hak_arena_give(slice_of(base, 2), 10);
   system_refuse(SYSTEM_MADVISE, 0, SYSTEM_ALL);
   CHECK(slices_take(5) == NULL && !hak_arena_extend(base, 2, 5) && dirty_slices() == 10);
   system_allow();
   CHECK(slices_take(5) != NULL);
-  CHECK(hak_arena_used_slices() + dirty_slices() <= 12);
+  CHECK(hak_retain_used_slices() + dirty_slices() <= 12);
   slices_add_up();
 }
 
@@ -258,7 +258,7 @@ static void chunks_that_cannot_be_unmapped_are_emptied(void) {
   bool zeroed;
   retain_everything();
   char *base = chunks_take(2, 0);
-  hak_arena_give_chunks(base);
+  hak_huge_chunks_give(base);
   system_refuse(SYSTEM_MUNMAP, 0, SYSTEM_ALL);
   hak_os_read_counts(&before);
   CHECK(hak_purge_all(0));
@@ -274,7 +274,7 @@ static void what_cannot_be_given_back_stays(void) {
   slices_begin_here();
   char *base = slices_take(CHUNK), *chunks = chunks_take(1, 0);
   hak_arena_give(slice_of(base, 4), 9);
-  hak_arena_give_chunks(chunks);
+  hak_huge_chunks_give(chunks);
   system_refuse(SYSTEM_MADVISE, 0, SYSTEM_ALL);
   system_refuse(SYSTEM_MUNMAP, 0, SYSTEM_ALL);
   CHECK(!hak_purge_all(0) && dirty_slices() == CHUNK + 9);
@@ -284,7 +284,7 @@ static void what_cannot_be_given_back_stays(void) {
   system_refuse(SYSTEM_MADVISE, 0, 1);
   hak_arena_give(slice_of(base, 20), 1);
   CHECK(hak_purge_all(0)); /* gives back the chunk, slice 20, and last slices 4 to 12 */
-  CHECK(dirty_slices() == 0 && hak_chunk_at(chunks)->state == HAK_CHUNK_GONE);
+  CHECK(dirty_slices() == 0 && hak_pagemap_chunk(chunks)->state == HAK_CHUNK_GONE);
   slices_add_up();
 }
 
@@ -303,8 +303,8 @@ static void what_is_stuck_is_left_alone_for_a_while(void) {
   hak_os_read_counts(&after);
   CHECK(after.madvise == before.madvise && dirty_slices() == 80);
   system_allow();
-  hak_arena_tick(1000000);
-  hak_arena_tick(1001000);
+  hak_purge_tick(1000000);
+  hak_purge_tick(1001000);
   hak_arena_give(slice_of(base, 100), 1);
   CHECK(dirty_slices() == 0);
   slices_add_up();
@@ -318,51 +318,51 @@ static void damage_dirty_count(void) {
 
 static void damage_class_map(void) {
   slices_begin_here();
-  hak_set_class(slice_of(slices_take(1), 5), 1, 1); /* damages the class of a free slice */
+  hak_pagemap_set_class(slice_of(slices_take(1), 5), 1, 1); /* damages the class of a free slice */
   hak_arena_check();
 }
 
 static void damage_free_mask(void) {
   slices_begin_here();
-  hak_chunk_at(slices_take(1))->free &= ~hak_mask_of(100, 1);
+  hak_pagemap_chunk(slices_take(1))->free &= ~hak_mask_of(100, 1);
   hak_arena_check();
 }
 
 static void damage_free_count(void) {
   slices_begin_here();
-  hak_chunk_at(slices_take(1))->free_slices--;
+  hak_pagemap_chunk(slices_take(1))->free_slices--;
   hak_arena_check();
 }
 
 static void damage_run(void) {
   slices_begin_here();
-  hak_chunk_at(slices_take(1))->run = CHUNK - 2;
+  hak_pagemap_chunk(slices_take(1))->run = CHUNK - 2;
   hak_arena_check();
 }
 
 static void damage_present_mask(void) {
   slices_begin_here();
-  hak_chunk_at(slices_take(1))->present &= ~hak_mask_of(100, 1);
+  hak_pagemap_chunk(slices_take(1))->present &= ~hak_mask_of(100, 1);
   hak_arena_check();
 }
 
 static void damage_dirty_mask(void) {
   slices_begin_here();
-  hak_chunk_at(slices_take(1))->dirty |= hak_mask_of(100, 1);
+  hak_pagemap_chunk(slices_take(1))->dirty |= hak_mask_of(100, 1);
   hak_arena_check();
 }
 
 static void damage_purging(void) {
   slices_begin_here();
-  hak_chunk_at(slices_take(1))->purging |= hak_mask_of(100, 1);
+  hak_pagemap_chunk(slices_take(1))->purging |= hak_mask_of(100, 1);
   hak_arena_check();
 }
 
 static void damage_extent(void) {
   retain_everything();
   char *base = chunks_take(3, 0);
-  hak_arena_give_chunks(base);
-  hak_chunk_at(base)->chunks = 4;
+  hak_huge_chunks_give(base);
+  hak_pagemap_chunk(base)->chunks = 4;
   hak_arena_check();
 }
 

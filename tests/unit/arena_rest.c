@@ -30,7 +30,7 @@ static void what_half_a_chunk_leaves_is_used(void) {
     count++;
   }
   CHECK(count * (HALF + 1) > LEFT - LEFT / 8);
-  CHECK(hak_arena_used_slices() == count * (HALF + 1));
+  CHECK(hak_retain_used_slices() == count * (HALF + 1));
   slices_add_up();
   for (size_t i = 0; i < count; i++) {
     check_block(block[i], HALF + 1);
@@ -48,7 +48,7 @@ static void what_half_a_chunk_leaves_is_used(void) {
     hak_arena_give(block[i], HALF + 1);
   }
   hak_purge_all(0);
-  CHECK(hak_arena_used_slices() == 0 && hak_arena_totals().dirty_slices == 0);
+  CHECK(hak_retain_used_slices() == 0 && hak_arena_totals().dirty_slices == 0);
   slices_add_up();
   CHECK(slices_take(CHUNK) != NULL && chunks_take(2, 0) != NULL);
 }
@@ -67,7 +67,7 @@ static void what_a_tail_leaves_is_used(void) {
     chunks_give(block[i], 1);
   }
   slices_add_up();
-  CHECK(hak_arena_used_slices() == 0);
+  CHECK(hak_retain_used_slices() == 0);
 }
 
 /* If the kernel refuses to unmap slices, they stay, and the mapping is not tried again. Nor is it if there are too few
@@ -108,8 +108,8 @@ static void nothing_is_left_of_what_is_clean(void) {
   char *part = hak_os_map_aligned(NULL, HAK_CHUNK_BYTES, HAK_CHUNK_BYTES);
   limit_mapped();
   CHECK(part != NULL && hak_os_unmap(part + HAK_CHUNK_BYTES / 2, HAK_CHUNK_BYTES / 2));
-  CHECK(hak_map_list_slices(part, HALF) && hak_chunk_at(part)->state == HAK_CHUNK_SLICED);
-  CHECK(hak_unmap_clean(HALF) && hak_chunk_at(part)->state == HAK_CHUNK_GONE);
+  CHECK(hak_mapping_list_slices(part, HALF) && hak_pagemap_chunk(part)->state == HAK_CHUNK_SLICED);
+  CHECK(hak_unmap_clean(HALF) && hak_pagemap_chunk(part)->state == HAK_CHUNK_GONE);
   slices_add_up();
 }
 

@@ -37,7 +37,7 @@ static void take(Held *held, Prng *prng) {
     held->base = hak_arena_take(held->slices, 1, &zeroed);
   } else {
     *held = (Held){NULL, 1 + prng_below(prng, 3), prng_below(prng, CHUNK)};
-    held->base = hak_arena_take_chunks(held->chunks, held->slices, 1, false, &zeroed);
+    held->base = hak_huge_chunks_take(held->chunks, held->slices, 1, false, &zeroed);
   }
   CHECK(held->base != NULL);
   mark(held);
@@ -47,7 +47,7 @@ static void change(Held *held, Prng *prng) {
   if (held->chunks > 1) {
     char *end = chunk_of(held->base, held->chunks);
     size_t tail = 1 + prng_below(prng, CHUNK - 1), old = held->slices;
-    CHECK(hak_arena_shrink_chunks(held->base, 1, tail));
+    CHECK(hak_huge_chunks_shrink(held->base, 1, tail));
     *held = (Held){held->base, 1, tail};
     if (old > 0) {
       hak_arena_give(end, old);
@@ -88,7 +88,7 @@ static void *work(void *unused) {
     }
     if (i % 64 == 0) {
       (void)hak_purge_all(prng_below(&prng, CHUNK));
-      hak_arena_tick(i * 1000);
+      hak_purge_tick(i * 1000);
       (void)hak_arena_why(one);
     }
   }
@@ -110,7 +110,7 @@ static void run_threads(void *(*body)(void *)) {
     CHECK(pthread_join(threads[i], NULL) == 0);
   }
   slices_add_up();
-  CHECK(hak_arena_used_slices() == 0);
+  CHECK(hak_retain_used_slices() == 0);
 }
 
 static void threads_share_the_arena(void) {
@@ -130,10 +130,10 @@ static void *shrink_at_once(void *unused) {
   (void)unused;
   bool zeroed;
   for (int i = 0; i < 30; i++) {
-    char *base = hak_arena_take_chunks(2, 0, 1, false, &zeroed);
+    char *base = hak_huge_chunks_take(2, 0, 1, false, &zeroed);
     CHECK(base != NULL);
     pthread_barrier_wait(&barrier);
-    CHECK(hak_arena_shrink_chunks(base, 1, 1));
+    CHECK(hak_huge_chunks_shrink(base, 1, 1));
     pthread_barrier_wait(&barrier);
     chunks_give(base, 1);
   }

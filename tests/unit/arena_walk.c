@@ -77,7 +77,7 @@ static void take_chunks(Range *range) {
   bool zeroed;
   size_t align = (size_t)HAK_CHUNK_BYTES << prng_below(&prng, 3);
   size_t chunks = 1 + prng_below(&prng, 5), tail = prng_below(&prng, 2) ? prng_below(&prng, CHUNK) : 0;
-  char *base = hak_arena_take_chunks(chunks, tail, align, false, &zeroed);
+  char *base = hak_huge_chunks_take(chunks, tail, align, false, &zeroed);
   CHECK(base || scarce);
   if (base) {
     CHECK((uintptr_t)base % align == 0);
@@ -124,7 +124,7 @@ static void shrink(Range *range) {
     size_t keep = 1 + prng_below(&prng, (uint32_t)range->chunks - 1), tail = prng_below(&prng, CHUNK);
     size_t old_tail = range->slices;
     char *end = chunk_of(range->base, range->chunks);
-    if (hak_arena_shrink_chunks(range->base, keep, tail)) {
+    if (hak_huge_chunks_shrink(range->base, keep, tail)) {
       used -= slices_in(range);
       range->chunks = keep;
       range->slices = tail;
@@ -142,7 +142,7 @@ static void shrink(Range *range) {
 static void grow(Range *range) {
   if (range->chunks > 0 && range->slices == 0 && range->chunks < 12) {
     size_t chunks = range->chunks + 1 + prng_below(&prng, 3), had = slices_in(range);
-    char *base = hak_arena_grow_chunks(range->base, chunks, prng_below(&prng, 2));
+    char *base = hak_move_grow(range->base, chunks, prng_below(&prng, 2));
     if (base) {
       range->base = base;
       range->chunks = chunks;
@@ -208,9 +208,9 @@ static void obey(void) {
 static void pass_time(uint64_t ms) {
   law.now_ms += ms;
   law.active_ms += ms < law.window_ms / 2 ? ms : law.window_ms / 2;
-  hak_arena_tick(law.now_ms);
+  hak_purge_tick(law.now_ms);
   follow(false);
-  CHECK(hak_arena_window_ended() == (law.active_ms >= law.window_ms));
+  CHECK(hak_purge_window_ended() == (law.active_ms >= law.window_ms));
   if (law.active_ms >= law.window_ms) {
     law.active_ms = 0;
     law.peak[1] = law.peak[0];
@@ -278,15 +278,15 @@ static void give_all(void) {
   }
   (void)hak_purge_all(0);
   slices_add_up();
-  CHECK(used == 0 && hak_arena_used_slices() == 0 && dirty_slices() == 0);
+  CHECK(used == 0 && hak_retain_used_slices() == 0 && dirty_slices() == 0);
 }
 
 static void walk(void) {
-  hak_arena_tick(law.now_ms); /* the first one after a long pause */
+  hak_purge_tick(law.now_ms); /* the first one after a long pause */
   law.active_ms = law.now_ms < law.window_ms / 2 ? law.now_ms : law.window_ms / 2;
   for (size_t i = 0; i < STEPS; i++) {
     step();
-    CHECK(hak_arena_used_slices() == used);
+    CHECK(hak_retain_used_slices() == used);
     follow(false);
     obey();
     if (i % 16 == 0) {

@@ -22,7 +22,7 @@ static inline void bins_open(hak_heap_t *heap) {
   }
   hak_cache_open(heap);
   for (uint32_t cls = 1; cls < HAK_RUN_FIRST; cls++) { /* no class is young: its blocks come from slabs of its own */
-    hak_touch(heap, cls);
+    hak_bin_touch(heap, cls);
     heap->info[cls].mixed_bytes = HAK_SLAB_BYTES;
   }
 }

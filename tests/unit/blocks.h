@@ -28,7 +28,7 @@ static inline void blocks_give(void *const *from, uint32_t count) {
     hak_mark_free(given[i]);
   }
   if (count > 0) {
-    hak_slab_return(given, count, hak_slab_at(given[0])->cls, "test");
+    hak_sweep_return(given, count, hak_pagemap_slab(given[0])->cls, "test");
   }
 }
 

@@ -14,17 +14,17 @@ enum { BYTES = 1024, BLOCKS = 4000 };
 
 static void nothing_is_left(void) {
   bins_return(&mine, &other);
-  hak_cache_check(&mine);
-  hak_slab_check();
+  hak_verify_check(&mine);
+  hak_sweep_check();
   hak_arena_check();
-  CHECK(hak_arena_used_slices() == 0);
+  CHECK(hak_retain_used_slices() == 0);
 }
 
 static void a_new_cache_is_empty(void) {
   open_both();
-  CHECK(hak_caches_open() == 1); /* at least */
-  hak_cache_set_open(2);
-  CHECK(hak_caches_open() == 2);
+  CHECK(hak_policy_caches_open() == 1); /* at least */
+  hak_policy_set_open(2);
+  CHECK(hak_policy_caches_open() == 2);
   for (uint32_t cls = 1; cls < HAK_CLASS_COUNT; cls++) {
     hak_bin_info_t *info = &mine.info[cls];
     CHECK(bins_empty(&mine, cls) && !info->current && info->remote_count == 0 && info->magazine.size == 0);
@@ -33,20 +33,20 @@ static void a_new_cache_is_empty(void) {
     CHECK(bins_capacity(&mine, cls) == 0 && bins_room(&mine, cls) == 0); /* until a block is freed */
     CHECK(!info->buffers_remote || hak_class_sizes[cls] <= HAK_CACHE_LINE);
   }
-  CHECK(hak_arena_used_slices() == 0);
-  hak_cache_check(&mine);
+  CHECK(hak_retain_used_slices() == 0);
+  hak_verify_check(&mine);
 }
 
 static void blocks_come_from_the_current_slab(void) {
   const uint32_t cls = hak_class_of(BYTES);
   open_both();
   alloc_many(&mine, BYTES, 500);
-  hak_cache_check(&mine);
+  hak_verify_check(&mine);
   CHECK(mine.info[cls].current != NULL);
   CHECK(mine.info[cls].asked_count > 0);
   CHECK(mine.info[cls].asked_bytes == mine.info[cls].asked_count * BYTES);
   free_many(&mine, 500);
-  hak_cache_check(&mine);
+  hak_verify_check(&mine);
   hak_cache_flush(&mine, "test");
   CHECK(bins_empty(&mine, cls) && !mine.info[cls].current);
   nothing_is_left();
@@ -75,7 +75,7 @@ static void a_few_blocks_keep_no_slab(void) {
   blocks[0] = bins_alloc(&mine, BYTES);
   CHECK(!mine.info[cls].current);
   blocks[1] = bins_alloc(&other, BYTES);
-  CHECK(hak_slab_at(blocks[0]) == hak_slab_at(blocks[1]));
+  CHECK(hak_pagemap_slab(blocks[0]) == hak_pagemap_slab(blocks[1]));
 }
 
 static void without_memory_there_is_no_block(void) {
@@ -87,7 +87,7 @@ static void without_memory_there_is_no_block(void) {
   system_allow();
   CHECK(hak_cache_refill(&mine, hak_class_of(BYTES), BYTES, &zeroed) != NULL && !zeroed);
   CHECK(hak_cache_refill(&mine, hak_class_of(200000), 200000, &zeroed) != NULL && zeroed);
-  hak_cache_check(&mine);
+  hak_verify_check(&mine);
 }
 
 /* Fills a bin with eight blocks; a ninth is in use. Returns the class. */
@@ -110,14 +110,14 @@ static void overflow_returns_the_newest(void) {
   const uint32_t cls = fill_a_bin();
   CHECK(bins_blocks(&mine, cls, left, 8) == 8 && left[0] == blocks[7] && bins_room(&mine, cls) == 0);
   bins_free(&mine, blocks[8]);
-  hak_cache_check(&mine);
+  hak_verify_check(&mine);
   uint32_t count = bins_blocks(&mine, cls, left, 8);
   CHECK(count > 1 && count < 8 && left[0] == blocks[8]);
   for (uint32_t i = 1; i < count; i++) {
     CHECK(left[i] == blocks[count - 1 - i]);
   }
   for (uint32_t i = count - 1; i < 8; i++) {
-    CHECK(hak_slab_holds(blocks[i]));
+    CHECK(hak_verify_slab_holds(blocks[i]));
   }
 }
 
@@ -140,7 +140,7 @@ static void a_flush_returns_everything(void) {
   nothing_is_left();
   void *block = bins_alloc(&mine, BYTES);
   bins_free(&mine, block);
-  hak_cache_check(&mine);
+  hak_verify_check(&mine);
 }
 
 /* A thread flushes at its next refill or overflow if another one asks for it. */
@@ -154,7 +154,7 @@ static void a_flush_can_be_requested(void) {
   CHECK(!bins_empty(&mine, cls));
   void *large = bins_alloc(&mine, HAK_SMALL_MAX);
   CHECK(bins_empty(&mine, cls) && !mine.info[cls].current);
-  hak_cache_check(&mine);
+  hak_verify_check(&mine);
   bins_free(&mine, large);
 }
 
@@ -163,7 +163,7 @@ static void a_flush_can_be_requested(void) {
 static void closed_bins_pass_on_what_others_made(void) {
   const uint32_t cls = hak_class_of(32);
   open_both();
-  hak_cache_set_open(2);
+  hak_policy_set_open(2);
   CHECK(mine.info[cls].buffers_remote);
   alloc_many(&other, 32, BLOCKS);
   uint32_t most = 0;
@@ -173,7 +173,7 @@ static void closed_bins_pass_on_what_others_made(void) {
     most = most > mine.info[cls].remote_count ? most : mine.info[cls].remote_count;
   }
   CHECK(most > 0 && most < BLOCKS / 4 && !mine.info[cls].buffers_remote);
-  hak_cache_check(&mine);
+  hak_verify_check(&mine);
   CHECK(hak_depot_count(cls) > 0);
   nothing_is_left();
 }
@@ -182,7 +182,7 @@ static void closed_bins_pass_on_what_others_made(void) {
 static void a_lone_thread_passes_nothing_on(void) {
   const uint32_t cls = hak_class_of(32);
   open_both();
-  hak_cache_set_open(1);
+  hak_policy_set_open(1);
   alloc_many(&other, 32, BLOCKS);
   for (size_t i = 0; i < BLOCKS; i++) {
     bins_free(&mine, blocks[i]);
@@ -195,16 +195,16 @@ static void a_lone_thread_passes_nothing_on(void) {
 static void what_is_passed_on_is_taken_up(void) {
   enum { ROUNDS = 50, BATCH = 500 };
   open_both();
-  hak_cache_set_open(2);
+  hak_policy_set_open(2);
   alloc_many(&other, BYTES, BATCH);
-  size_t used = hak_arena_used_slices();
+  size_t used = hak_retain_used_slices();
   for (int round = 0; round < ROUNDS; round++) {
     free_many(&mine, BATCH);
     alloc_many(&other, BYTES, BATCH);
-    hak_cache_check(&mine);
-    hak_cache_check(&other);
+    hak_verify_check(&mine);
+    hak_verify_check(&other);
   }
-  CHECK(hak_arena_used_slices() <= used + 4 * HAK_SLAB_SLICES);
+  CHECK(hak_retain_used_slices() <= used + 4 * HAK_SLAB_SLICES);
   free_many(&mine, BATCH);
   CHECK(hak_depot_count(hak_class_of(BYTES)) > 0);
   nothing_is_left();
@@ -222,7 +222,7 @@ static void a_closed_bin_opens_at_the_first_block(void) {
   CHECK(!mine.info[cls].buffers_remote && mine.info[cls].remote_count == 0);
   bins_free(&mine, block);
   CHECK(mine.bin[cls].head == block);
-  hak_cache_check(&mine);
+  hak_verify_check(&mine);
   nothing_is_left();
 }
 
@@ -243,10 +243,10 @@ static void verification_changes_nothing(void) {
   alloc_many(&mine, BYTES, BLOCKS);
   free_many(&mine, BLOCKS);
   bins_free(&other, bins_alloc(&mine, 32)); /* counts in `remote_count` */
-  hak_cache_verify(&mine, "test");
-  hak_cache_verify(&other, "test");
-  hak_cache_check(&mine);
-  hak_cache_check(&other);
+  hak_verify_cache(&mine, "test");
+  hak_verify_cache(&other, "test");
+  hak_verify_check(&mine);
+  hak_verify_check(&other);
   alloc_many(&mine, BYTES, BLOCKS);
   free_many(&mine, BLOCKS);
   nothing_is_left();
@@ -266,14 +266,14 @@ static void an_orphan_returns_what_it_has(void) {
   hak_cache_close(&mine, NULL);
   CHECK(bins_empty(&mine, cls) && !mine.info[cls].current && mine.info[cls].magazine.size == 0);
   CHECK(mine.info[hak_class_of(32)].remote_count == 0);
-  size_t back = hak_slab_holds(small) ? 1 : 0;
+  size_t back = hak_verify_slab_holds(small) ? 1 : 0;
   for (size_t i = 0; i < 10; i++) {
-    back += hak_slab_holds(blocks[i]) ? 1 : 0;
+    back += hak_verify_slab_holds(blocks[i]) ? 1 : 0;
   }
   CHECK(back == 10);
   hak_cache_open(&mine);
   CHECK(bins_alloc(&mine, BYTES) != NULL);
-  hak_slab_check();
+  hak_sweep_check();
 }
 
 /* After a fall in use, freed blocks stay neither in the depot nor in the bin of the thread that freed them. */
@@ -281,7 +281,7 @@ static void a_heap_that_fell_is_in_no_cache(void) {
   enum { MANY = 6000 };
   const uint32_t cls = hak_class_of(BYTES);
   open_both();
-  hak_cache_set_open(2);
+  hak_policy_set_open(2);
   bins_free(&other, bins_alloc(&mine, BYTES));
   CHECK(bins_length(&mine, cls) == 0);
   alloc_many(&mine, 3 * BYTES / 2, 20); /* takes the other blocks of the refill, too */
@@ -292,7 +292,7 @@ static void a_heap_that_fell_is_in_no_cache(void) {
   for (size_t i = MANY / 2; i < MANY; i++) {
     bins_free(&mine, blocks[i]);
   }
-  CHECK(hak_arena_has_fallen() && hak_depot_count(cls) == 0 && bins_length(&mine, cls) <= 1);
+  CHECK(hak_retain_has_fallen() && hak_depot_count(cls) == 0 && bins_length(&mine, cls) <= 1);
   nothing_is_left();
 }
 

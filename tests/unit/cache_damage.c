@@ -81,10 +81,10 @@ static void end_with_what_is_there_twice(void) {
 }
 
 static void verify_what_is_there_twice(void) {
-  hak_cache_verify(&mine, "test");
+  hak_verify_cache(&mine, "test");
   make_room();
   bins_free(&mine, blocks[4]);
-  hak_cache_verify(&mine, "some_function");
+  hak_verify_cache(&mine, "some_function");
 }
 
 static void verify_one_of_many_twice(void) {
@@ -100,15 +100,15 @@ static void verify_one_of_many_twice(void) {
     bins_free(&mine, many[i]);
   }
   CHECK(bins_length(&mine, cls) > MANY / 2);
-  hak_cache_verify(&mine, "test");
+  hak_verify_cache(&mine, "test");
   bins_free(&mine, blocks[4]);
-  hak_cache_verify(&mine, "some_function");
+  hak_verify_cache(&mine, "some_function");
 }
 
 /* The block is freed again after it was passed on. */
 static void verify_what_is_between_threads_too(void) {
   CHECK(hak_depot_put(hak_class_of(BYTES), (hak_free_block_t *const *)(void *)&blocks[5], 1) == 0);
-  hak_cache_verify(&mine, "some_function");
+  hak_verify_cache(&mine, "some_function");
 }
 
 static void overflow_with_what_is_there_twice(void) {
@@ -142,26 +142,26 @@ static void take_what_another_thread_freed(void) {
 /* The block is also in its slab. The copy in the bin is noticed when it is taken, or by the check. */
 static void verify_what_lies_in_its_slab(void) {
   hak_free_block_t *again = blocks[5];
-  hak_slab_return_one(again, hak_class_of(BYTES), "test");
-  hak_cache_verify(&mine, "some_function");
+  hak_sweep_return_one(again, hak_class_of(BYTES), "test");
+  hak_verify_cache(&mine, "some_function");
 }
 
 static void verify_over_damage(void) {
   memset(blocks[2], 'x', sizeof(hak_free_block_t));
-  hak_cache_verify(&mine, "some_function");
+  hak_verify_cache(&mine, "some_function");
 }
 
 static void verify_over_damaged_newest(void) {
   memset(blocks[7], 'x', sizeof(hak_free_block_t));
-  hak_cache_verify(&mine, "some_function");
+  hak_verify_cache(&mine, "some_function");
 }
 
 static void *small[3];
 
 static void verify_over_damaged_outgoing(void) {
-  hak_cache_verify(&mine, "test");
+  hak_verify_cache(&mine, "test");
   memset(small[1], 'x', sizeof(hak_free_block_t));
-  hak_cache_verify(&mine, "some_function");
+  hak_verify_cache(&mine, "some_function");
 }
 
 static void flush_outgoing_twice(void) {
@@ -175,13 +175,13 @@ static void flush_outgoing_twice(void) {
 static char *lone;
 
 static void free_what_lies_in_its_slab(void) {
-  hak_slab_return_one(lone, hak_class_of(500), "test");
+  hak_sweep_return_one(lone, hak_class_of(500), "test");
   hak_mark_taken((hak_free_block_t *)(void *)lone);
   free_again(&mine, lone);
 }
 
 static char *never_handed_out(void) {
-  const hak_slab_t *slab = hak_slab_at(lone);
+  const hak_slab_t *slab = hak_pagemap_slab(lone);
   CHECK(hak_slab_bump(slab) < slab->blocks);
   return slab->base + (size_t)hak_slab_bump(slab) * slab->block_bytes;
 }
@@ -230,17 +230,17 @@ static void check_over_wrong_count(void) {
   atomic_store(&bin->top, bin->top + 1);
   hak_magazine_slots(&mine.info[hak_class_of(BYTES)].magazine)[8] = blocks[7];
   bin->head = (hak_free_block_t *)(void *)((char *)blocks[7] + HAK_BLOCK_MIN);
-  hak_cache_check(&mine);
+  hak_verify_check(&mine);
 }
 
 static void check_over_blocks_in_a_closed_bin(void) {
   mine.info[hak_class_of(BYTES)].buffers_remote = true;
-  hak_cache_check(&mine);
+  hak_verify_check(&mine);
 }
 
 static void check_over_damage(void) {
   ((hak_free_block_t *)blocks[2])->tag++;
-  hak_cache_check(&mine);
+  hak_verify_check(&mine);
 }
 
 static void damage_is_noticed(void) {

@@ -40,7 +40,7 @@ static uint64_t state(void) {
 }
 
 static size_t counted_now(void) {
-  return hak_bin_blocks(&mine, cls) + hak_batch_left(&mine, cls) + mine.info[cls].remote_count;
+  return hak_bin_blocks(&mine, cls) + hak_bin_batch_left(&mine, cls) + mine.info[cls].remote_count;
 }
 
 static void visit(unsigned step) {
@@ -53,7 +53,7 @@ static void begin(size_t size, hak_heap_t *from, size_t count) {
   cls = hak_class_of(size);
   most = SIZE_MAX;
   open_both();
-  hak_cache_set_open(2);
+  hak_policy_set_open(2);
   for (size_t i = 0; i < count; i++) {
     blocks[i] = bins_alloc(from, bytes);
     live[i] = true;
@@ -110,7 +110,7 @@ static void growth(void) {
 static void overflow_to(size_t caches) {
   set_variable("HAKMEM_CACHE_C5=8");
   begin(BYTES, &mine, 20);
-  hak_cache_set_open(caches);
+  hak_policy_set_open(caches);
   for (size_t i = 0; i < 8; i++) {
     give(i);
   }
@@ -175,15 +175,15 @@ static void grants_of(uint32_t left) {
   for (size_t i = 0; i < 6; i++) {
     give(i);
   }
-  CHECK(bins_length(&mine, cls) >= 5 && hak_batch_left(&mine, cls) == 0);
+  CHECK(bins_length(&mine, cls) >= 5 && hak_bin_batch_left(&mine, cls) == 0);
   mine.info[cls].sample_left = left;
   mine.info[cls].batch_least = 1;
   most = counted_now();
   stepped_malloc(0, 5);
-  CHECK(hak_batch_left(&mine, cls) > 0);
+  CHECK(hak_bin_batch_left(&mine, cls) > 0);
   stepped_malloc(1, 3);
   stepped(act_flush, NULL, 3);
-  CHECK(hak_batch_left(&mine, cls) == 0);
+  CHECK(hak_bin_batch_left(&mine, cls) == 0);
   hak_sample_stop();
 }
 

@@ -42,7 +42,7 @@ static void idle_bins_are_returned(void) {
   }
   CHECK(bins_empty(&mine, cls) && !mine.info[cls].current);
   CHECK(bins_capacity(&mine, cls) < grown);
-  hak_cache_check(&mine);
+  hak_verify_check(&mine);
 }
 
 /* Idle classes of a thread take room from those that it uses, until it has scavenged twice. */
@@ -63,7 +63,7 @@ static void an_idle_class_makes_room(void) {
     CHECK(bins_empty(&mine, small) == (look > 1) && (bins_capacity(&mine, cls) >= 100) == (look > 1));
     system_advance_clock_ms(LOOK_MS);
   }
-  hak_cache_check(&mine);
+  hak_verify_check(&mine);
 }
 
 /* In a bin in use, the blocks below its lowest level are not needed. Each scavenge returns half of them. They come
@@ -86,7 +86,7 @@ static void what_a_used_bin_does_not_need_is_returned(void) {
     }
     system_advance_clock_ms(250);
     hak_cache_scavenge_if_due(&mine);
-    hak_cache_check(&mine);
+    hak_verify_check(&mine);
     bins_budgets_add_up(&mine);
     uint32_t has = bins_length(&mine, cls);
     CHECK(look == 0 || has == (had - had / 2 > FEW ? had - had / 2 : had));
@@ -115,7 +115,7 @@ static void idle_memory_decays(void) {
     make_events(1000);
   }
   CHECK(hak_arena_totals().dirty_slices == 0);
-  CHECK(hak_arena_used_slices() == HAK_SLAB_SLICES);
+  CHECK(hak_retain_used_slices() == HAK_SLAB_SLICES);
   hak_arena_check();
 }
 
@@ -129,7 +129,7 @@ static void idle_memory_decays_beside_a_quiet_thread(void) {
   set_number("RETAIN", (int64_t)1 << 39);
   open_both();
   CHECK(bins_alloc(&mine, 4096) != NULL);
-  hak_arena_give_chunks(hak_arena_take_chunks(CHUNKS, 0, 1, false, &zeroed));
+  hak_huge_chunks_give(hak_huge_chunks_take(CHUNKS, 0, 1, false, &zeroed));
   for (int look = 0; look < LOOKS; look++) {
     size_t before = hak_arena_totals().dirty_slices;
     system_advance_clock_ms(SCAVENGE_MS);

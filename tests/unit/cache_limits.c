@@ -15,7 +15,7 @@ static void pass_through(hak_heap_t *from, hak_heap_t *to, size_t bytes, size_t 
   for (size_t i = 0; i < count; i++) {
     blocks[i] = bins_alloc(from, bytes);
   }
-  size_t used_bytes = hak_arena_used_slices() << HAK_SLICE_SHIFT;
+  size_t used_bytes = hak_retain_used_slices() << HAK_SLICE_SHIFT;
   peak_bytes = peak_bytes > used_bytes ? peak_bytes : used_bytes;
   for (size_t i = 0; i < count; i++) {
     bins_free(to, blocks[i]);
@@ -26,7 +26,7 @@ static void pass_through(hak_heap_t *from, hak_heap_t *to, size_t bytes, size_t 
 static void use_steadily(hak_heap_t *heap, size_t bytes, size_t count, int rounds) {
   while (rounds-- > 0) {
     pass_through(heap, heap, bytes, count);
-    hak_cache_check(heap);
+    hak_verify_check(heap);
   }
 }
 
@@ -77,7 +77,7 @@ static void caches_do_not_feed_each_other(void) {
     use_steadily(&mine, hak_class_sizes[cls], DEMAND_BYTES / hak_class_sizes[cls], 4);
     most += DEMAND_BYTES;
   }
-  size_t kept = hak_arena_used_slices() << HAK_SLICE_SHIFT;
+  size_t kept = hak_retain_used_slices() << HAK_SLICE_SHIFT;
   CHECK(kept <= most / 2); /* otherwise it would keep all of it */
 }
 
@@ -108,7 +108,7 @@ static void limits_shrink_where_nothing_is_allocated(void) {
   use_steadily(&mine, BYTES, demand, 10);
   uint32_t grown = bins_capacity(&mine, cls);
   pass_through(&other, &mine, BYTES, BLOCKS);
-  hak_cache_check(&mine);
+  hak_verify_check(&mine);
   bins_budgets_add_up(&mine);
   uint32_t least = bins_capacity(&mine, cls);
   CHECK(least < grown && least >= 1);
@@ -128,7 +128,7 @@ static void a_fixed_capacity_stays(void) {
     pass_through(&other, &mine, BYTES, 500);
     CHECK(bins_capacity(&mine, cls) == 3 && bins_length(&mine, cls) <= 3);
   }
-  hak_cache_check(&mine);
+  hak_verify_check(&mine);
   bins_budgets_add_up(&mine);
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) {
     CHECK(mine.info[c].fixed == (hak_class_bands[c] == 5));
@@ -149,8 +149,8 @@ static void capacity_zero_caches_nothing(void) {
   holds_nothing(&mine, hak_class_of(BYTES));
   holds_nothing(&mine, hak_class_of(32));
   bins_return(&mine, &other);
-  CHECK(hak_arena_used_slices() == 0);
-  hak_cache_check(&mine);
+  CHECK(hak_retain_used_slices() == 0);
+  hak_verify_check(&mine);
 }
 
 static void without_caches_nothing_is_cached(void) {
@@ -163,7 +163,7 @@ static void without_caches_nothing_is_cached(void) {
     pass_through(&mine, &mine, hak_class_sizes[cls], 20);
     holds_nothing(&mine, cls);
   }
-  CHECK(hak_arena_used_slices() == 0);
+  CHECK(hak_retain_used_slices() == 0);
 }
 
 /* The process may end in a signal handler, while a bin is about to be shortened. */
@@ -177,12 +177,12 @@ static void a_bin_may_have_more_than_its_capacity(void) {
   CHECK(length >= MANY);
   hak_policy_set_capacity(&mine, cls, MANY / 2);
   CHECK(bins_length(&mine, cls) == length && bins_room(&mine, cls) == 0);
-  hak_cache_verify(&mine, "test");
-  hak_cache_check(&mine);
+  hak_verify_cache(&mine, "test");
+  hak_verify_check(&mine);
   bins_free(&mine, bins_alloc(&mine, BYTES_EACH)); /* fits, since the malloc made room */
   bins_free(&mine, bins_alloc(&other, BYTES_EACH));
   CHECK(bins_length(&mine, cls) <= MANY / 2);
-  hak_cache_check(&mine);
+  hak_verify_check(&mine);
 }
 
 int main(void) {

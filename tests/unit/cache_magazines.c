@@ -37,7 +37,7 @@ static void a_bin_grows(void) {
     last = size;
   }
   CHECK(sizes > 3 && bins_length(&mine, cls) == MANY && last < 2 * MANY + 16);
-  hak_cache_check(&mine);
+  hak_verify_check(&mine);
   for (size_t i = MANY; i-- > 0;) {
     CHECK(bins_alloc(&mine, BYTES) == blocks[i]);
   }
@@ -54,7 +54,7 @@ static void a_bin_that_cannot_grow_overflows(void) {
   use_up_memory();
   for (size_t i = 0; i < 1000; i++) {
     bins_free(&mine, blocks[i]);
-    hak_cache_check(&mine);
+    hak_verify_check(&mine);
   }
   CHECK(bins_length(&mine, cls) <= mine.info[cls].magazine.size && bins_length(&mine, cls) < 1000);
   for (size_t i = 0; i < 1000; i++) {
@@ -66,7 +66,7 @@ static void a_bin_that_cannot_grow_overflows(void) {
   }
   CHECK(bins_length(&mine, cls) >= 1000);
   bins_return(&mine, &other);
-  CHECK(hak_arena_used_slices() == 0);
+  CHECK(hak_retain_used_slices() == 0);
 }
 
 /* Without memory for a remote-free buffer, other threads' blocks do not wait in the bin. */
@@ -80,10 +80,10 @@ static void a_closed_bin_without_memory_keeps_nothing(void) {
     bins_free(&mine, blocks[i]);
   }
   CHECK(mine.info[hak_class_of(32)].remote_count == 0 && bins_length(&mine, hak_class_of(32)) <= 500);
-  hak_cache_check(&mine);
+  hak_verify_check(&mine);
   system_allow();
   bins_return(&mine, &other);
-  CHECK(hak_arena_used_slices() == 0);
+  CHECK(hak_retain_used_slices() == 0);
 }
 
 /* A bin ends at the greatest magazine, however large its capacity is. */
@@ -103,7 +103,7 @@ static void a_bin_ends_where_magazines_end(void) {
     CHECK(hak_bin_blocks(&mine, cls) <= HAK_MAGAZINE_MAX);
   }
   CHECK(hak_bin_blocks(&mine, cls) > HAK_MAGAZINE_MAX / 4);
-  hak_cache_check(&mine);
+  hak_verify_check(&mine);
   hak_cache_close(&mine, "test");
   CHECK(mine.info[cls].magazine.size == 0);
 }

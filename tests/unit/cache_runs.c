@@ -26,23 +26,23 @@ static void a_run_that_is_wanted_again_stays(void) {
   for (uint32_t cls = HAK_RUN_FIRST; cls < HAK_CLASS_COUNT; cls++) {
     size_t bytes = hak_class_sizes[cls];
     open_both();
-    hak_cache_set_open(1);
+    hak_policy_set_open(1);
     bins_free(&mine, bins_alloc(&mine, bytes));
     CHECK(bytes <= BINS_UNEARNED_BLOCK || (bins_empty(&mine, cls) && hak_arena_runs(cls) == 0));
     void *block = bins_alloc(&mine, bytes);
-    CHECK(hak_class_at(block) == cls && hak_arena_runs(cls) == 1);
+    CHECK(hak_pagemap_class(block) == cls && hak_arena_runs(cls) == 1);
     bins_free(&mine, block);
-    CHECK(mine.bin[cls].head == block && hak_class_at(block) == cls);
-    size_t used = hak_arena_used_slices();
+    CHECK(mine.bin[cls].head == block && hak_pagemap_class(block) == cls);
+    size_t used = hak_retain_used_slices();
     for (int i = 0; i < 100; i++) {
       CHECK(bins_alloc(&mine, bytes - (size_t)i) == block);
-      CHECK(hak_arena_used_slices() == used && hak_arena_runs(cls) == 1);
+      CHECK(hak_retain_used_slices() == used && hak_arena_runs(cls) == 1);
       bins_free(&mine, block);
     }
-    hak_cache_check(&mine);
+    hak_verify_check(&mine);
     bins_return(&mine, &other);
-    CHECK(bins_empty(&mine, cls) && hak_arena_runs(cls) == 0 && hak_class_at(block) == HAK_CLASS_NONE);
-    CHECK(hak_arena_used_slices() == 0);
+    CHECK(bins_empty(&mine, cls) && hak_arena_runs(cls) == 0 && hak_pagemap_class(block) == HAK_CLASS_NONE);
+    CHECK(hak_retain_used_slices() == 0);
   }
   hak_arena_check();
 }
@@ -54,12 +54,12 @@ static void capacity_follows_use(void) {
   for (int round = 0; round < 30; round++) {
     alloc_many(&mine, BYTES, 20);
     free_many(&mine, 20);
-    hak_cache_check(&mine);
+    hak_verify_check(&mine);
   }
   CHECK(bins_capacity(&mine, cls) >= 8);
   size_t kept = bins_length(&mine, cls);
   CHECK(kept >= 4 && kept <= bins_capacity(&mine, cls));
-  CHECK(hak_arena_used_slices() == kept * slices_of(cls));
+  CHECK(hak_retain_used_slices() == kept * slices_of(cls));
 }
 
 /* In a process with one thread, the runs go back to the arena. */
@@ -68,8 +68,8 @@ static void what_others_made_goes_back(void) {
   open_both();
   alloc_many(&other, BYTES, BLOCKS);
   free_many(&mine, BLOCKS);
-  hak_cache_check(&mine);
-  CHECK(bins_length(&mine, cls) == 0 && hak_arena_runs(cls) == 0 && hak_arena_used_slices() == 0);
+  hak_verify_check(&mine);
+  CHECK(bins_length(&mine, cls) == 0 && hak_arena_runs(cls) == 0 && hak_retain_used_slices() == 0);
   CHECK(!mine.info[cls].buffers_remote && mine.info[cls].remote_count == 0);
 }
 
@@ -78,7 +78,7 @@ static void what_others_made_goes_back(void) {
 static void another_thread_gets_what_was_returned(void) {
   const uint32_t cls = hak_class_of(BYTES);
   open_both();
-  hak_cache_set_open(2);
+  hak_policy_set_open(2);
   alloc_many(&other, BYTES, 4);
   free_many(&mine, 4);
   CHECK(bins_length(&mine, cls) + hak_depot_count(cls) == 4 && hak_depot_count(cls) > 0 && hak_arena_runs(cls) == 4);
@@ -99,7 +99,7 @@ static void a_class_without_a_cache_has_no_depot(void) {
   const uint32_t cls = hak_class_of(BYTES);
   set_variable("HAKMEM_CACHE_CLASS_MAX=64K");
   open_both();
-  hak_cache_set_open(2);
+  hak_policy_set_open(2);
   alloc_many(&other, BYTES, 4);
   free_many(&mine, 4);
   CHECK(hak_depot_count(cls) == 0 && hak_arena_runs(cls) == 0);
@@ -115,7 +115,7 @@ static void no_more_is_kept_than_the_option_says(void) {
       CHECK(bins_length(&mine, cls) * hak_class_sizes[cls] <= 256 << 10);
     }
   }
-  hak_cache_check(&mine);
+  hak_verify_check(&mine);
 }
 
 /* A thread uses all sizes in turn, a few blocks of each, and then frees all. It keeps what the arena would retain, and
@@ -129,9 +129,9 @@ static void many_classes_keep_little(void) {
       free_many(&mine, AT_A_TIME);
     }
   }
-  CHECK(hak_arena_used_slices() << HAK_SLICE_SHIFT <=
+  CHECK(hak_retain_used_slices() << HAK_SLICE_SHIFT <=
         hak_option_size(HAK_OPTION_RETAIN) + AT_A_TIME / 2 * HAK_CACHED_MAX);
-  hak_cache_check(&mine);
+  hak_verify_check(&mine);
 }
 
 static void without_caches_nothing_is_kept(void) {
@@ -140,7 +140,7 @@ static void without_caches_nothing_is_kept(void) {
   for (int round = 0; round < 10; round++) {
     alloc_many(&mine, BYTES, 10);
     free_many(&mine, 10);
-    CHECK(hak_arena_used_slices() == 0);
+    CHECK(hak_retain_used_slices() == 0);
   }
 }
 
@@ -190,7 +190,7 @@ static void alloc_over_damage(void) {
 
 static void verify_over_damage(void) {
   memset(blocks[1], 'x', sizeof(hak_free_block_t));
-  hak_cache_verify(&mine, "some_function");
+  hak_verify_cache(&mine, "some_function");
 }
 
 static void take_below_damage(void) {

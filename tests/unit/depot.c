@@ -128,7 +128,7 @@ static void there_is_room_in_every_class(void) {
 
 static size_t free_in_slabs(void) {
   hak_slab_totals_t totals[HAK_BIN_COUNT];
-  hak_slab_totals(totals);
+  hak_stats_slabs(totals);
   return totals[cls].free_blocks;
 }
 
@@ -155,7 +155,7 @@ static void nothing_stays_that_nobody_takes(void) {
   (void)fill(); /* more than is returned at a time */
   hak_depot_flush(false);
   CHECK(waiting() == 0);
-  hak_slab_check();
+  hak_sweep_check();
 }
 
 static void without_memory_all_is_the_callers(void) {
@@ -288,7 +288,7 @@ static void verify_handed_out(void) {
 
 static void flush_what_lies_in_a_slab(void) {
   put_all(0, 10);
-  hak_slab_return_one(blocks[5], cls, "test");
+  hak_sweep_return_one(blocks[5], cls, "test");
   hak_depot_flush(false);
 }
 

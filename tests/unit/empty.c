@@ -51,7 +51,7 @@ static void one_range_serves(void) {
 
 static void they_are_no_blocks_of_the_heap(void) {
   char *block = hak_zero_size_take(), *first = block;
-  CHECK((uintptr_t)block % HAK_BLOCK_MIN == 0 && hak_class_at(block) == HAK_CLASS_NONE);
+  CHECK((uintptr_t)block % HAK_BLOCK_MIN == 0 && hak_pagemap_class(block) == HAK_CLASS_NONE);
   while (hak_zero_size_owns(first - HAK_BLOCK_MIN)) {
     first -= HAK_BLOCK_MIN;
   }

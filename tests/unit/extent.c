@@ -9,18 +9,18 @@ static void all_chunks_lead_to_the_first(void) {
   bool zeroed;
   char *base = chunks_take_aligned(5, 9, 1, &zeroed);
   CHECK(zeroed);
-  hak_chunk_t *huge = hak_chunk_at(base);
+  hak_chunk_t *huge = hak_pagemap_chunk(base);
   CHECK(huge->base == base && huge->chunks == 5);
   for (size_t i = 0; i < 5; i++) {
-    CHECK(hak_chunk_at(chunk_of(base, i)) == huge);
+    CHECK(hak_pagemap_chunk(chunk_of(base, i)) == huge);
   }
-  hak_chunk_t *rest = hak_chunk_at(chunk_of(base, 5));
+  hak_chunk_t *rest = hak_pagemap_chunk(chunk_of(base, 5));
   CHECK(rest != huge && rest->state == HAK_CHUNK_SLICED && rest->free == ~hak_mask_of(0, 9));
-  CHECK(hak_arena_used_slices() == 5 * CHUNK + 9);
+  CHECK(hak_retain_used_slices() == 5 * CHUNK + 9);
   CHECK(slices_take(CHUNK - 9) == slice_of(chunk_of(base, 5), 9)); /* other blocks use the rest */
   slices_add_up();
   chunks_give(base, 9);
-  CHECK(hak_arena_used_slices() == CHUNK - 9);
+  CHECK(hak_retain_used_slices() == CHUNK - 9);
   slices_add_up();
 }
 
@@ -34,8 +34,8 @@ static void a_tail_goes_beside_others(void) {
   char *base = chunks_take(2, TAIL), *end = chunk_of(base, 2);
   CHECK(slices_take(CHUNK - TAIL) == slice_of(end, TAIL));
   chunks_give(base, TAIL);
-  CHECK(chunks_take_aligned(2, LESS, 1, &zeroed) == base && !zeroed && hak_chunk_at(base)->chunks == 2);
-  CHECK(hak_chunk_at(end)->tail == LESS && dirty_slices() == TAIL - LESS);
+  CHECK(chunks_take_aligned(2, LESS, 1, &zeroed) == base && !zeroed && hak_pagemap_chunk(base)->chunks == 2);
+  CHECK(hak_pagemap_chunk(end)->tail == LESS && dirty_slices() == TAIL - LESS);
   slices_add_up();
   chunks_give(base, LESS);
   CHECK(chunks_take(1, TAIL) == chunk_of(base, 1)); /* at the extent's end */
@@ -89,7 +89,7 @@ static void neighbours_join(void) {
   }
   CHECK(base[0] == chunk_of(base[1], 1) && base[1] == chunk_of(base[2], 3));
   for (size_t i = 0; i < 3; i++) {
-    hak_arena_give_chunks(base[order[i]]);
+    hak_huge_chunks_give(base[order[i]]);
     slices_add_up();
   }
   CHECK(is_only_extent(true, base[2], 6) && dirty_slices() == 6 * CHUNK);
@@ -111,11 +111,11 @@ static void only_equals_join(void) {
   slices_begin_here();
   char *clean = chunks_take(2, 0);
   system_refuse(SYSTEM_MUNMAP, 0, SYSTEM_ALL);
-  hak_arena_give_chunks(clean);
+  hak_huge_chunks_give(clean);
   CHECK(hak_purge_all(0) && is_only_extent(false, clean, 2)); /* it could not be unmapped, so it was discarded */
   char *dirty = chunks_take(3, 0);
   CHECK(dirty == clean - 3 * (size_t)HAK_CHUNK_BYTES);
-  hak_arena_give_chunks(dirty);
+  hak_huge_chunks_give(dirty);
   CHECK(is_only_extent(false, clean, 2) && is_only_extent(true, dirty, 3));
   slices_add_up();
   CHECK(chunks_take_aligned(2, 0, 1, &zeroed) == dirty && !zeroed); /* resident ones first */
@@ -129,13 +129,13 @@ static void what_is_left_of_an_extent_stays_listed(void) {
   retain_everything();
   slices_begin_here();
   char *base = chunks_take(9, 0);
-  hak_arena_give_chunks(base);
+  hak_huge_chunks_give(base);
   CHECK(chunks_take_aligned(2, 0, 1, &zeroed) == base && !zeroed && is_only_extent(true, chunk_of(base, 2), 7));
   CHECK(slices_take(1) == chunk_of(base, 2) && is_only_extent(true, chunk_of(base, 3), 6));
   CHECK(chunks_take(5, CHUNK - 1) == chunk_of(base, 3));
   size_t chunks;
   CHECK(extents_listed(true, &chunks) == 0);
-  hak_arena_give_chunks(base);
+  hak_huge_chunks_give(base);
   CHECK(is_only_extent(true, base, 2));
   slices_add_up();
   CHECK(hak_arena_totals().mapped_slices == 9 * CHUNK);
@@ -148,14 +148,14 @@ static void both_rests_of_an_extent_stay(void) {
   retain_everything();
   char *base = chunks_take_aligned(16, 0, (size_t)32 << 20, &zeroed);
   char *first = chunks_take(1, 0);
-  hak_arena_give_chunks(base);
+  hak_huge_chunks_give(base);
   CHECK(chunks_take(1, 0) == base);
   CHECK(chunks_take_aligned(2, 0, (size_t)8 << 20, &zeroed) == chunk_of(base, 4));
   CHECK(extents_listed(true, &chunks) == 2 && chunks == 13);
-  CHECK(hak_chunk_at(chunk_of(base, 1))->chunks == 3 && hak_chunk_at(chunk_of(base, 6))->chunks == 10);
+  CHECK(hak_pagemap_chunk(chunk_of(base, 1))->chunks == 3 && hak_pagemap_chunk(chunk_of(base, 6))->chunks == 10);
   slices_add_up();
-  hak_arena_give_chunks(chunk_of(base, 4));
-  hak_arena_give_chunks(first);
+  hak_huge_chunks_give(chunk_of(base, 4));
+  hak_huge_chunks_give(first);
   slices_add_up();
 }
 
@@ -169,7 +169,7 @@ static void the_shortest_that_fits_is_taken(void) {
     between[i] = chunks_take(1, 0);
   }
   for (size_t i = 0; i < 4; i++) {
-    hak_arena_give_chunks(base[i]);
+    hak_huge_chunks_give(base[i]);
   }
   CHECK(chunks_take(5, 0) == base[1] && chunks_take(5, 0) == base[3] && chunks_take(5, 0) == base[0]);
   CHECK(chunks_take(5, 0) < between[3]);
@@ -180,21 +180,21 @@ static void an_extent_shrinks_where_it_is(void) {
   retain_everything();
   slices_begin_here();
   char *base = chunks_take(6, 0);
-  CHECK(hak_arena_shrink_chunks(base, 4, 10));
-  CHECK(hak_arena_used_slices() == 4 * CHUNK + 10 && dirty_slices() == 2 * CHUNK - 10);
-  CHECK(hak_chunk_at(base)->chunks == 4 && hak_chunk_at(chunk_of(base, 3)) == hak_chunk_at(base));
-  CHECK(hak_chunk_at(chunk_of(base, 4))->state == HAK_CHUNK_SLICED);
+  CHECK(hak_huge_chunks_shrink(base, 4, 10));
+  CHECK(hak_retain_used_slices() == 4 * CHUNK + 10 && dirty_slices() == 2 * CHUNK - 10);
+  CHECK(hak_pagemap_chunk(base)->chunks == 4 && hak_pagemap_chunk(chunk_of(base, 3)) == hak_pagemap_chunk(base));
+  CHECK(hak_pagemap_chunk(chunk_of(base, 4))->state == HAK_CHUNK_SLICED);
   CHECK(is_only_extent(true, chunk_of(base, 5), 1));
   slices_add_up();
   hak_arena_give(chunk_of(base, 4), 10);
   CHECK(is_only_extent(true, chunk_of(base, 4), 2));
-  CHECK(hak_arena_shrink_chunks(base, 1, 0) && is_only_extent(true, chunk_of(base, 1), 5));
-  CHECK(hak_arena_used_slices() == CHUNK);
+  CHECK(hak_huge_chunks_shrink(base, 1, 0) && is_only_extent(true, chunk_of(base, 1), 5));
+  CHECK(hak_retain_used_slices() == CHUNK);
   slices_add_up();
   for (size_t i = 0; i < HAK_CHUNK_BYTES; i += 4096) {
     CHECK(base[i] == 1);
   }
-  hak_arena_give_chunks(base);
+  hak_huge_chunks_give(base);
   CHECK(is_only_extent(true, base, 6));
 }
 
@@ -203,8 +203,8 @@ static void an_extent_shrinks_by_slices(void) {
   retain_everything();
   slices_begin_here();
   char *base = chunks_take(2, 0);
-  CHECK(hak_arena_shrink_chunks(base, 1, CHUNK - 3));
-  CHECK(hak_arena_used_slices() == 2 * CHUNK - 3 && dirty_slices() == 3);
+  CHECK(hak_huge_chunks_shrink(base, 1, CHUNK - 3));
+  CHECK(hak_retain_used_slices() == 2 * CHUNK - 3 && dirty_slices() == 3);
   size_t chunks;
   CHECK(extents_listed(true, &chunks) == 0);
   CHECK(slices_take(3) == slice_of(chunk_of(base, 1), CHUNK - 3));
@@ -225,12 +225,12 @@ static void without_descriptors_nothing_changes(void) {
   char *base = chunks_take(6, 0);
   system_refuse(SYSTEM_MMAP, 0, SYSTEM_ALL);
   use_up_descriptors();
-  CHECK(!hak_arena_shrink_chunks(base, 4, 10));
-  CHECK(hak_arena_used_slices() == 6 * CHUNK && hak_chunk_at(base)->chunks == 6 && dirty_slices() == 0);
-  CHECK(chunks_take(1, 0) == NULL && slices_take(1) == NULL && hak_arena_used_slices() == 6 * CHUNK);
+  CHECK(!hak_huge_chunks_shrink(base, 4, 10));
+  CHECK(hak_retain_used_slices() == 6 * CHUNK && hak_pagemap_chunk(base)->chunks == 6 && dirty_slices() == 0);
+  CHECK(chunks_take(1, 0) == NULL && slices_take(1) == NULL && hak_retain_used_slices() == 6 * CHUNK);
   slices_add_up();
   system_allow();
-  CHECK(hak_arena_shrink_chunks(base, 4, 10) && chunks_take(1, 0) != NULL);
+  CHECK(hak_huge_chunks_shrink(base, 4, 10) && chunks_take(1, 0) != NULL);
   slices_add_up();
 }
 
@@ -239,14 +239,14 @@ static void without_memory_there_is_no_extent(void) {
   static const size_t many[] = {(size_t)1 << 26, (size_t)1 << 31, (size_t)1 << 32, (size_t)1 << 42};
   char *base = chunks_take(2, 0);
   for (size_t i = 0; i < sizeof many / sizeof many[0]; i++) {
-    CHECK(hak_arena_take_chunks(many[i], 0, 1, false, &zeroed) == NULL);
-    CHECK(hak_arena_take_chunks(many[i] - 1, CHUNK - 1, 1, false, &zeroed) == NULL);
-    CHECK(hak_arena_take_chunks(1, 0, (size_t)1 << (48 + i * 4), false, &zeroed) == NULL);
+    CHECK(hak_huge_chunks_take(many[i], 0, 1, false, &zeroed) == NULL);
+    CHECK(hak_huge_chunks_take(many[i] - 1, CHUNK - 1, 1, false, &zeroed) == NULL);
+    CHECK(hak_huge_chunks_take(1, 0, (size_t)1 << (48 + i * 4), false, &zeroed) == NULL);
   }
-  CHECK(hak_arena_used_slices() == 2 * CHUNK);
+  CHECK(hak_retain_used_slices() == 2 * CHUNK);
   slices_add_up();
   system_refuse(SYSTEM_MMAP, 0, SYSTEM_ALL);
-  CHECK(chunks_take(1, 0) == NULL && hak_arena_used_slices() == 2 * CHUNK);
+  CHECK(chunks_take(1, 0) == NULL && hak_retain_used_slices() == 2 * CHUNK);
   system_allow();
   CHECK(chunks_take(1, 0) != NULL && base != NULL);
   slices_add_up();
@@ -256,7 +256,7 @@ static void without_memory_there_is_no_extent(void) {
 static void what_is_kept_is_given_for_what_is_asked(void) {
   retain_everything();
   char *base = chunks_take(1, 0);
-  hak_arena_give_chunks(base);
+  hak_huge_chunks_give(base);
   CHECK(dirty_slices() == CHUNK);
   system_refuse(SYSTEM_MMAP, 0, 1);
   CHECK(chunks_take(2, 0) != NULL);
@@ -312,7 +312,7 @@ static void calls_grow_with_what_is_mapped_alone(void) {
   retain_everything();
   CHECK(slices_take(1) != NULL);
   char *base = chunks_take(20, 0);
-  hak_arena_give_chunks(base);
+  hak_huge_chunks_give(base);
   hak_os_read_counts(&before);
   for (size_t i = 0; i < 200; i++) {
     base = chunks_take(1 + i % 19, i % CHUNK);

@@ -29,11 +29,11 @@ static size_t file_bytes(void) {
 static void write_in_pieces(bool gzip, size_t bytes, size_t piece) {
   int fd = hak_file_create(name);
   CHECK(fd >= 0);
-  hak_sink_t sink = hak_sink_on(fd, gzip, buffer);
+  hak_sink_t sink = hak_file_sink_on(fd, gzip, buffer);
   for (size_t at = 0; at < bytes; at += piece) {
-    hak_sink_put(&sink, given + at, piece < bytes - at ? piece : bytes - at);
+    hak_file_sink_put(&sink, given + at, piece < bytes - at ? piece : bytes - at);
   }
-  CHECK(hak_sink_end(&sink) == 0);
+  CHECK(hak_file_sink_end(&sink) == 0);
   hak_file_close(fd);
 }
 
@@ -107,10 +107,10 @@ static void the_checksum_is_that_of_the_standard(void) {
 
 static void an_interrupted_write_goes_on(void) {
   int fd = hak_file_create(name);
-  hak_sink_t sink = hak_sink_on(fd, false, buffer);
+  hak_sink_t sink = hak_file_sink_on(fd, false, buffer);
   system_refuse(SYSTEM_WRITE, 0, 3);
-  hak_sink_put(&sink, given, 1000);
-  CHECK(hak_sink_end(&sink) == 0);
+  hak_file_sink_put(&sink, given, 1000);
+  CHECK(hak_file_sink_end(&sink) == 0);
   system_allow();
   hak_file_close(fd);
   CHECK(file_bytes() == 1000);
@@ -119,11 +119,11 @@ static void an_interrupted_write_goes_on(void) {
 static void the_first_error_is_told(void) {
   int fd = hak_file_create("/dev/full");
   CHECK(fd >= 0);
-  hak_sink_t sink = hak_sink_on(fd, true, buffer);
+  hak_sink_t sink = hak_file_sink_on(fd, true, buffer);
   for (int i = 0; i < 10; i++) {
-    hak_sink_put(&sink, given, BYTES_MOST);
+    hak_file_sink_put(&sink, given, BYTES_MOST);
   }
-  CHECK(hak_sink_end(&sink) == ENOSPC);
+  CHECK(hak_file_sink_end(&sink) == ENOSPC);
   hak_file_close(fd);
   CHECK(hak_file_create("/no/such/folder/file") == -ENOENT && hak_file_open("/no/such/file") == -ENOENT);
   CHECK(hak_file_read(-1, found, 10) == 0 && !hak_file_read_at(-1, found, 10, 0));

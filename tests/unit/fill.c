@@ -13,8 +13,8 @@ static void begin(void) {
   CHECK(slices_take(CHUNK));
   char *two = chunks_take(2, 0);
   CHECK(slices_take(CHUNK));
-  hak_arena_give_chunks(three);
-  hak_arena_give_chunks(two);
+  hak_huge_chunks_give(three);
+  hak_huge_chunks_give(two);
   CHECK(dirty_slices() == 5 * CHUNK);
 }
 

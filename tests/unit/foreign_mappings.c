@@ -46,7 +46,7 @@ static bool is_theirs(const char *at, size_t bytes) {
 static void theirs_are_unharmed(void) {
   for (size_t i = 0; i < mappings; i++) {
     CHECK(pattern_holds(theirs[i].at, theirs[i].bytes, theirs[i].bytes, i));
-    CHECK(hak_class_at(theirs[i].at) == HAK_CLASS_NONE);
+    CHECK(hak_pagemap_class(theirs[i].at) == HAK_CLASS_NONE);
   }
   hak_arena_check();
 }
@@ -54,7 +54,7 @@ static void theirs_are_unharmed(void) {
 /* Takes whole chunks, and writes to them. */
 static char *take(size_t chunks) {
   bool zeroed;
-  char *at = hak_arena_take_chunks(chunks, 0, HAK_CHUNK_BYTES, false, &zeroed);
+  char *at = hak_huge_chunks_take(chunks, 0, HAK_CHUNK_BYTES, false, &zeroed);
   CHECK(at != NULL && zeroed && !is_theirs(at, chunks << HAK_CHUNK_SHIFT));
   memset(at, 1, chunks << HAK_CHUNK_SHIFT);
   return at;
@@ -108,7 +108,7 @@ static void nothing_of_theirs_is_given_back(void) {
     }
   }
   for (size_t i = 0; i < CHUNKS_MAX; i++) {
-    hak_arena_give_chunks(ours[i]);
+    hak_huge_chunks_give(ours[i]);
   }
   (void)hak_purge_all(0);
   CHECK(hak_arena_totals().dirty_slices == 0 && hak_arena_totals().used_slices == 0);
@@ -121,7 +121,7 @@ static void what_was_ours_may_be_theirs(void) {
   set_number("RETAIN", 0);
   set_number("RETAIN_MAX", 0);
   char *ours = take(8);
-  hak_arena_give_chunks(ours);
+  hak_huge_chunks_give(ours);
   (void)hak_purge_all(0);
   CHECK(hak_arena_totals().mapped_slices == 0 && hak_arena_why(ours) == HAK_MISUSE_DOUBLE_FREE);
   for (size_t i = 0; i < 8; i += 2) {

@@ -69,7 +69,7 @@ static inline uint64_t hash_of(uint64_t hash, const void *object, size_t object_
 static inline uint64_t hash_of_slabs(uint64_t hash) {
   const hak_slab_t *last = NULL;
   for (size_t i = 0; i < BLOCKS; i++) {
-    const hak_slab_t *slab = blocks[i] ? hak_slab_at(blocks[i]) : NULL;
+    const hak_slab_t *slab = blocks[i] ? hak_pagemap_slab(blocks[i]) : NULL;
     if (slab && slab != last) {
       hash = hash_of(hash, slab, sizeof *slab);
     }
@@ -122,7 +122,7 @@ static inline void stepped(void (*act)(void *argument), void *argument, unsigned
   CHECK(!holds_a_lock());
   steps_run(act, argument, visit);
   CHECK(forks >= forks_least || !STEPS_SUPPORTED);
-  hak_cache_check(&mine);
+  hak_verify_check(&mine);
 }
 
 /* The program allocates or frees the block with that number. */

@@ -29,7 +29,7 @@ static void blocks_lie_at_an_end_of_their_page(void) {
   for (size_t i = 1; i <= 4000; i++) {
     size_t bytes = i * 37 % (page + 1);
     unsigned char *block = hak_malloc(bytes);
-    CHECK(is_guarded(block) && hak_class_at(block) == HAK_CLASS_SAMPLED && (uintptr_t)block % 16 == 0);
+    CHECK(is_guarded(block) && hak_pagemap_class(block) == HAK_CLASS_SAMPLED && (uintptr_t)block % 16 == 0);
     CHECK(hak_malloc_usable_size(block) == (bytes < 16 ? 16 : bytes));
     bool at_start = begins_its_page(block), at_end = (uintptr_t)(block + bytes + 15) / 16 * 16 % page == 0;
     CHECK(at_start || at_end);
@@ -87,7 +87,7 @@ static void realloc_moves_them(void) {
   hak_free(block);
   size_t seen = 0;
   block = hak_malloc(50);
-  hak_sample_each(count_one, &seen);
+  hak_sampler_each(count_one, &seen);
   CHECK(seen == 0 && hak_records_live() == 1);
   hak_free(block);
 }

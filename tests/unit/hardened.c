@@ -33,7 +33,7 @@ static void write_behind_a_slab(void) {
 
 static void a_guard_lies_behind_a_slab(void) {
   char *block = hak_malloc(BYTES);
-  const hak_slab_t *slab = hak_slab_at(block);
+  const hak_slab_t *slab = hak_pagemap_slab(block);
   CHECK(slab->guarded);
   victim = slab->base + ((size_t)slab->slices << HAK_SLICE_SHIFT);
   dies_by(write_behind_a_slab, SIGSEGV);
@@ -45,18 +45,18 @@ static void a_guard_lies_behind_a_slab(void) {
 /* Empty slabs keep their class until memory is short. Then their slices serve as a large block. */
 static void guards_go_with_their_slabs(void) {
   static void *blocks[BLOCKS];
-  size_t used = hak_arena_used_slices();
+  size_t used = hak_retain_used_slices();
   for (int i = 0; i < BLOCKS; i++) {
     CHECK((blocks[i] = hak_malloc(BYTES)) != NULL);
   }
-  CHECK(hak_arena_used_slices() > used);
+  CHECK(hak_retain_used_slices() > used);
   for (int i = 0; i < BLOCKS; i++) {
     hak_free(blocks[i]);
   }
   hak_trim(0);
-  CHECK(hak_arena_used_slices() > used + HAK_SLAB_SLICES + 1);
+  CHECK(hak_retain_used_slices() > used + HAK_SLAB_SLICES + 1);
   hak_check();
-  CHECK(hak_slab_release_empty() && hak_arena_used_slices() <= used + HAK_SLAB_SLICES + 1);
+  CHECK(hak_sweep_release_empty() && hak_retain_used_slices() <= used + HAK_SLAB_SLICES + 1);
   bool zeroed;
   for (int i = 0; i < 10; i++) {
     char *slices = hak_arena_take(HAK_CHUNK_SLICES / 4, 1, &zeroed);
@@ -73,7 +73,7 @@ static void types_without_pointers_have_slabs_of_their_own(void) {
       bool before = hak_hardened_type(i % 2);
       blocks[i % 2][i / 2] = hak_malloc(BYTES);
       CHECK(hak_hardened_type(before) == (i % 2 == 1));
-      CHECK(hak_slab_at(blocks[i % 2][i / 2])->data == (i % 2 == 1));
+      CHECK(hak_pagemap_slab(blocks[i % 2][i / 2])->data == (i % 2 == 1));
     }
     for (int i = 0; i < BLOCKS; i++) { /* whatever the thread allocates for */
       bool before = hak_hardened_type(i % 3 == 0);

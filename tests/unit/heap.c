@@ -22,7 +22,7 @@
 static size_t cached_blocks(void) {
   hak_heap_totals_t totals[HAK_BIN_COUNT];
   size_t blocks = 0;
-  hak_heap_totals(totals);
+  hak_stats_heaps(totals);
   for (int cls = 1; cls < HAK_CLASS_COUNT; cls++) {
     blocks += totals[cls].cached_blocks;
   }
@@ -49,12 +49,12 @@ static void run_thread(void *(*body)(void *), void *argument) {
 
 static void a_heap_is_used_again(void) {
   hak_heap_t *first, *second;
-  size_t open = hak_caches_open();
+  size_t open = hak_policy_caches_open();
   run_thread(use_a_heap, &first);
   run_thread(use_a_heap, &second);
-  CHECK(first == second && !first->busy && hak_caches_open() == open);
+  CHECK(first == second && !first->busy && hak_policy_caches_open() == open);
   hak_heap_check();
-  hak_slab_check();
+  hak_sweep_check();
 }
 
 static void *note_key(void *key) {
@@ -188,7 +188,7 @@ static void an_ending_thread_can_still_allocate(void) {
   CHECK(pthread_key_create(&first, NULL) == 0 && pthread_key_create(&late_key, allocate_late) == 0);
   run_thread(end_late, NULL);
   hak_heap_check();
-  hak_slab_check();
+  hak_sweep_check();
 }
 
 static void without_memory_there_is_no_heap(void) {
@@ -204,7 +204,7 @@ static void without_memory_there_is_no_heap(void) {
   CHECK(block != NULL && hak_heap == HAK_HEAP_NONE);
   system_refuse(SYSTEM_MMAP, 0, SYSTEM_ALL);
   hak_free(block);
-  CHECK(hak_arena_used_slices() <= HAK_SLAB_SLICES);
+  CHECK(hak_retain_used_slices() <= HAK_SLAB_SLICES);
   system_allow();
   CHECK(hak_heap_mine() != NULL);
 }
@@ -218,7 +218,7 @@ static void totals_count_what_is_cached(void) {
   for (int i = 0; i < 5; i++) {
     hak_free(blocks[i]);
   }
-  hak_heap_totals(totals);
+  hak_stats_heaps(totals);
   const uint32_t cls = hak_class_of(900);
   size_t listed = hak_bin_blocks(hak_heap, cls);
   size_t between = hak_depot_count(cls);
@@ -249,7 +249,7 @@ static void a_free_block_is_found_wherever_it_lies(void) {
   hak_free(mine);
   hak_mark_free(passed);
   CHECK(hak_depot_put(cls, &passed, 1) == 0);
-  hak_slab_return_one(back, cls, "test");
+  hak_sweep_return_one(back, cls, "test");
   CHECK(hak_heap_holds(mine, cls) && hak_heap_holds(theirs, cls));
   CHECK(hak_heap_holds(passed, cls) && hak_heap_holds(back, cls));
   CHECK(!hak_heap_holds(live, cls));
@@ -301,10 +301,10 @@ static void the_child_adopts(void) {
   CHECK(hak_heap != other.heap && hak_heap->busy && hak_heap_is_orphan(other.heap));
   CHECK(other.cached == other.heap->bin[hak_class_of(500)].head);
   CHECK(hak_heap_adopt_orphan() && !hak_heap_adopt_orphan());
-  CHECK(!other.heap->busy && !hak_heap_is_orphan(other.heap) && hak_caches_open() == 1);
+  CHECK(!other.heap->busy && !hak_heap_is_orphan(other.heap) && hak_policy_caches_open() == 1);
   hak_heap_flush_mine("test");
   hak_depot_flush(false);
-  CHECK(cached_blocks() == 0 && hak_arena_used_slices() == 0);
+  CHECK(cached_blocks() == 0 && hak_retain_used_slices() == 0);
   hak_check();
   CHECK(hak_malloc(500) != NULL);
 }
@@ -325,7 +325,7 @@ static void a_child_adopts_the_heaps_of_others(void) {
   CHECK(!hak_heap_adopt_orphan());
   CHECK(pthread_create(&thread, NULL, hold_blocks, NULL) == 0);
   wait_for_stage(1);
-  CHECK(other.heap->busy && hak_caches_open() == 2);
+  CHECK(other.heap->busy && hak_policy_caches_open() == 2);
   other.cached = other.heap->bin[hak_class_of(500)].head;
   child_succeeds(the_child_adopts);
   child_succeeds(the_child_adopts_in_passing);

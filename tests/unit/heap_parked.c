@@ -17,7 +17,7 @@ enum { BYTES = 1000, FEW = 50, MANY_BYTES = 30000, MAX_THREADS = 64, PARKED_MOST
 static size_t cached_bytes(void) {
   hak_heap_totals_t totals[HAK_BIN_COUNT];
   size_t bytes = 0;
-  hak_heap_totals(totals);
+  hak_stats_heaps(totals);
   for (int cls = 1; cls < HAK_CLASS_COUNT; cls++) {
     bytes += totals[cls].cached_blocks * hak_class_sizes[cls];
   }
@@ -66,9 +66,9 @@ static void *take_over(void *unused) {
 }
 
 static void park_one(void) {
-  size_t open = hak_caches_open();
+  size_t open = hak_policy_caches_open();
   run_thread(keep_few);
-  CHECK(!ended->busy && hak_caches_open() == open && hak_bins_bytes(ended) > 0);
+  CHECK(!ended->busy && hak_policy_caches_open() == open && hak_bins_bytes(ended) > 0);
   CHECK(hak_heap_holds(newest, hak_class_of(BYTES)));
   hak_check();
 }

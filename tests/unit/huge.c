@@ -18,7 +18,7 @@ static void blocks_are_aligned_and_counted(void) {
   for (size_t i = 0; i < blocks; i++) {
     CHECK(pattern_holds(block[i], sizes[i], sizes[i], sizes[i]));
     hak_huge_free(block[i], "test");
-    CHECK(hak_class_at(block[i]) == HAK_CLASS_NONE);
+    CHECK(hak_pagemap_class(block[i]) == HAK_CLASS_NONE);
   }
   nothing_is_left();
 }
@@ -28,7 +28,7 @@ static void no_more_slices_are_used_than_needed(void) {
   static const size_t sizes[] = {MIB + 1, 2 * MIB, 2 * MIB + 1, 3 * MIB, 4 * MIB, 4 * MIB + 1, 7 * MIB + 77};
   for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
     char *block = alloc(sizes[i]);
-    CHECK(hak_arena_used_slices() == hak_slices_for(sizes[i]));
+    CHECK(hak_retain_used_slices() == hak_slices_for(sizes[i]));
     hak_huge_free(block, "test");
   }
   nothing_is_left();
@@ -39,10 +39,10 @@ static void an_aligned_block_may_be_small(void) {
   static const size_t sizes[] = {0, 1, 5000, 100000, 2 * MIB - 1};
   for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
     char *block = alloc_aligned(sizes[i], 4 * MIB);
-    CHECK(hak_huge_usable(block) > 0 && hak_arena_used_slices() == CHUNK);
+    CHECK(hak_huge_usable(block) > 0 && hak_retain_used_slices() == CHUNK);
     CHECK(hak_huge_resize(block, MIB + 5) && hak_huge_usable(block) >= MIB + 5);
-    CHECK(hak_arena_used_slices() == (sizes[i] > MIB + 5 ? hak_slices_for(MIB + 5) : CHUNK));
-    CHECK(hak_huge_resize(block, 2 * MIB) && hak_arena_used_slices() == CHUNK);
+    CHECK(hak_retain_used_slices() == (sizes[i] > MIB + 5 ? hak_slices_for(MIB + 5) : CHUNK));
+    CHECK(hak_huge_resize(block, 2 * MIB) && hak_retain_used_slices() == CHUNK);
     hak_huge_free(block, "test");
   }
   nothing_is_left();
@@ -76,14 +76,14 @@ static void a_block_shrinks_where_it_is(void) {
   slices_begin_here();
   char *block = alloc(20 * MIB + 12345);
   for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-    CHECK(hak_huge_resize(block, sizes[i]) && hak_class_at(block) == HAK_CLASS_HUGE);
-    CHECK(hak_arena_used_slices() == hak_slices_for(sizes[i]));
+    CHECK(hak_huge_resize(block, sizes[i]) && hak_pagemap_class(block) == HAK_CLASS_HUGE);
+    CHECK(hak_retain_used_slices() == hak_slices_for(sizes[i]));
     CHECK(hak_huge_live == 1 && hak_huge_live_bytes == hak_huge_usable(block));
     CHECK(hak_huge_usable(block) >= sizes[i] && hak_huge_usable(block) - sizes[i] < hak_os_page_bytes());
     CHECK(pattern_holds(block, sizes[i], 20 * MIB + 12345, 20 * MIB + 12345));
     slices_add_up();
   }
-  CHECK(hak_huge_resize(block, MIB + 1) && hak_arena_used_slices() == hak_slices_for(MIB + 1));
+  CHECK(hak_huge_resize(block, MIB + 1) && hak_retain_used_slices() == hak_slices_for(MIB + 1));
   hak_huge_free(block, "test");
   nothing_is_left();
 }
@@ -92,9 +92,9 @@ static void a_block_in_one_chunk_changes_there(void) {
   slices_begin_here();
   char *block = alloc(MIB + 1);
   CHECK(hak_huge_resize(block, MIB + HAK_SLICE_BYTES)); /* within its last slice */
-  CHECK(hak_arena_used_slices() == 65 && hak_huge_resize(block, 2 * MIB) && hak_arena_used_slices() == CHUNK);
+  CHECK(hak_retain_used_slices() == 65 && hak_huge_resize(block, 2 * MIB) && hak_retain_used_slices() == CHUNK);
   CHECK(pattern_holds(block, MIB + 1, MIB + 1, MIB + 1));
-  CHECK(hak_huge_resize(block, 3 * MIB / 2) && hak_arena_used_slices() == 96);
+  CHECK(hak_huge_resize(block, 3 * MIB / 2) && hak_retain_used_slices() == 96);
   char *behind = slices_take(1);
   CHECK(behind == slice_of(block, 96) && !hak_huge_resize(block, 3 * MIB / 2 + 1));
   CHECK(hak_huge_usable(block) == 3 * MIB / 2);
@@ -106,14 +106,14 @@ static void a_block_in_one_chunk_changes_there(void) {
 static void a_tail_grows_and_shrinks(void) {
   slices_begin_here();
   char *block = alloc(4 * MIB + 1);
-  CHECK(hak_huge_resize(block, 6 * MIB - HAK_SLICE_BYTES) && hak_arena_used_slices() == 3 * CHUNK - 1);
-  CHECK(hak_huge_resize(block, 6 * MIB) && hak_arena_used_slices() == 3 * CHUNK); /* its tail's chunk is its own */
-  CHECK(hak_huge_resize(block, 4 * MIB + 3 * HAK_SLICE_BYTES) && hak_arena_used_slices() == 2 * CHUNK + 3);
+  CHECK(hak_huge_resize(block, 6 * MIB - HAK_SLICE_BYTES) && hak_retain_used_slices() == 3 * CHUNK - 1);
+  CHECK(hak_huge_resize(block, 6 * MIB) && hak_retain_used_slices() == 3 * CHUNK); /* its tail's chunk is its own */
+  CHECK(hak_huge_resize(block, 4 * MIB + 3 * HAK_SLICE_BYTES) && hak_retain_used_slices() == 2 * CHUNK + 3);
   char *behind = slices_take(1);
   CHECK(behind == slice_of(chunk_of(block, 2), 3) && !hak_huge_resize(block, 4 * MIB + 3 * HAK_SLICE_BYTES + 1));
   char *beside = alloc(MIB + 1); /* begins in the chunk of the tail */
   CHECK(beside == behind + HAK_SLICE_BYTES && hak_huge_usable(block) == 4 * MIB + 3 * (size_t)HAK_SLICE_BYTES);
-  CHECK(hak_huge_resize(block, 4 * MIB) && hak_arena_used_slices() == 2 * CHUNK + 66);
+  CHECK(hak_huge_resize(block, 4 * MIB) && hak_retain_used_slices() == 2 * CHUNK + 66);
   CHECK(!hak_huge_resize(block, 4 * MIB + 1)); /* there is no tail to grow */
   CHECK(pattern_holds(block, 4 * MIB, 4 * MIB + 1, 4 * MIB + 1) && pattern_holds(beside, MIB + 1, MIB + 1, MIB + 1));
   hak_arena_give(behind, 1);

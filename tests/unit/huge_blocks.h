@@ -16,7 +16,7 @@
 static inline char *alloc_aligned(size_t bytes, size_t align) {
   bool zeroed;
   char *block = hak_huge_alloc(bytes, align, &zeroed);
-  CHECK(block != NULL && hak_class_at(block) == HAK_CLASS_HUGE && (uintptr_t)block % align == 0);
+  CHECK(block != NULL && hak_pagemap_class(block) == HAK_CLASS_HUGE && (uintptr_t)block % align == 0);
   CHECK((uintptr_t)block % HAK_SLICE_BYTES == 0);
   CHECK(hak_huge_usable(block) >= bytes && hak_huge_usable(block) <= hak_round_up(bytes + !bytes, hak_os_page_bytes()));
   CHECK(!zeroed || all_zero(block, hak_huge_usable(block)));
@@ -29,6 +29,6 @@ static inline char *alloc(size_t bytes) {
 }
 
 static inline void nothing_is_left(void) {
-  CHECK(hak_huge_live == 0 && hak_huge_live_bytes == 0 && hak_arena_used_slices() == 0);
+  CHECK(hak_huge_live == 0 && hak_huge_live_bytes == 0 && hak_retain_used_slices() == 0);
   slices_add_up();
 }

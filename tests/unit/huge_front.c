@@ -27,13 +27,13 @@ static char *slab_take(void) {
   bool zeroed;
   char *slab = hak_arena_take(SLAB, SLAB, &zeroed);
   CHECK(slab != NULL);
-  hak_arena_fill(slab, zeroed ? SLAB : 0, block_bytes);
-  CHECK(!zeroed || hak_arena_used_slices() > READ_CHUNKS * CHUNK || all_zero(slab, SLAB << HAK_SLICE_SHIFT));
+  hak_huge_pages_fill(slab, zeroed ? SLAB : 0, block_bytes);
+  CHECK(!zeroed || hak_retain_used_slices() > READ_CHUNKS * CHUNK || all_zero(slab, SLAB << HAK_SLICE_SHIFT));
   return slab;
 }
 
 static void fill_until(size_t used) {
-  while (hak_arena_used_slices() < used) {
+  while (hak_retain_used_slices() < used) {
     slab_take();
   }
 }
@@ -53,7 +53,7 @@ static void begin_large(void) {
 /* Fills so many chunks. Returns the number for which a huge page was requested; no advice must remain. */
 static size_t asked_in(size_t chunks) {
   size_t asked = system_advices(MADV_HUGEPAGE), ended = system_advices(MADV_NOHUGEPAGE);
-  fill_until(hak_arena_used_slices() + chunks * CHUNK);
+  fill_until(hak_retain_used_slices() + chunks * CHUNK);
   asked = system_advices(MADV_HUGEPAGE) - asked;
   CHECK(system_advices(MADV_NOHUGEPAGE) - ended == asked);
   return asked;
@@ -101,7 +101,7 @@ static void a_chunk_that_was_begun_does_without(void) {
   begin_large();
   CHECK(slices_take(SLAB) != NULL);
   size_t asked = system_advices(MADV_HUGEPAGE);
-  fill_until(hak_arena_used_slices() + CHUNK / 2);
+  fill_until(hak_retain_used_slices() + CHUNK / 2);
   CHECK(system_advices(MADV_HUGEPAGE) == asked);
 }
 
@@ -131,7 +131,7 @@ static void a_refusal_is_for_one_chunk(void) {
   begin_large();
   system_refuse(SYSTEM_MADVISE, 0, 1);
   size_t asked = system_advices(MADV_HUGEPAGE);
-  fill_until(hak_arena_used_slices() + CHUNK);
+  fill_until(hak_retain_used_slices() + CHUNK);
   CHECK(system_advices(MADV_HUGEPAGE) == asked + 1);
   system_allow();
   CHECK(asked_in(3) == 3);

@@ -3,11 +3,12 @@
 
 static char *move(char *block, size_t from, size_t to) {
   char *moved = hak_huge_move(block, to);
-  CHECK(moved != NULL && hak_class_at(moved) == HAK_CLASS_HUGE && (uintptr_t)moved % HAK_CHUNK_BYTES == 0);
-  CHECK(moved == block || (hak_class_at(block) == HAK_CLASS_NONE && hak_arena_why(block) == HAK_MISUSE_DOUBLE_FREE));
+  CHECK(moved != NULL && hak_pagemap_class(moved) == HAK_CLASS_HUGE && (uintptr_t)moved % HAK_CHUNK_BYTES == 0);
+  CHECK(moved == block ||
+        (hak_pagemap_class(block) == HAK_CLASS_NONE && hak_arena_why(block) == HAK_MISUSE_DOUBLE_FREE));
   CHECK(hak_huge_usable(moved) >= to && hak_huge_live == 1);
   CHECK(hak_huge_live_bytes == hak_huge_usable(moved));
-  CHECK(hak_arena_used_slices() == hak_round_up(hak_slices_for(to), CHUNK));
+  CHECK(hak_retain_used_slices() == hak_round_up(hak_slices_for(to), CHUNK));
   CHECK(pattern_holds(moved, from, from, from));
   pattern_fill(moved, to, to);
   slices_add_up();
@@ -59,7 +60,7 @@ static void a_move_may_end_anywhere(void) {
 static void a_block_grows_where_nothing_is_behind_it(void) {
   slices_begin_here();
   char *block = alloc(10 * MIB);
-  CHECK(hak_huge_resize(block, 17 * MIB) && hak_arena_used_slices() == 9 * CHUNK && all_zero(block + 10 * MIB, MIB));
+  CHECK(hak_huge_resize(block, 17 * MIB) && hak_retain_used_slices() == 9 * CHUNK && all_zero(block + 10 * MIB, MIB));
   slices_add_up();
   CHECK(hak_huge_resize(block, 18 * MIB) && hak_os_map_at(block + 20 * MIB, MIB) == HAK_OS_MAPPED);
   CHECK(hak_huge_resize(block, 20 * MIB) && !hak_huge_resize(block, 20 * MIB + 1));
@@ -72,8 +73,8 @@ static void a_block_grows_where_nothing_is_behind_it(void) {
 /* A request within its last page takes nothing from a block that had room to grow. */
 static void a_block_keeps_its_room(void) {
   char *block = move(alloc(2 * MIB), 2 * MIB, 3 * MIB);
-  CHECK(hak_huge_resize(block, 3 * MIB - 1) && hak_arena_used_slices() == 2 * CHUNK);
-  CHECK(hak_huge_resize(block, 4 * MIB) && hak_arena_used_slices() == 2 * CHUNK);
+  CHECK(hak_huge_resize(block, 3 * MIB - 1) && hak_retain_used_slices() == 2 * CHUNK);
+  CHECK(hak_huge_resize(block, 4 * MIB) && hak_retain_used_slices() == 2 * CHUNK);
   hak_huge_free(block, "test");
   nothing_is_left();
 }
@@ -91,14 +92,14 @@ static void a_block_grows_into_what_is_free(void) {
   size_t before = mapped();
   for (size_t bytes = 6 * MIB; bytes <= 16 * MIB; bytes += 2 * MIB) {
     CHECK(hak_huge_resize(block, bytes - 7) && hak_huge_usable(block) == bytes);
-    CHECK(hak_arena_used_slices() == hak_slices_for(bytes) && pattern_holds(block, 4 * MIB, 16 * MIB, 16 * MIB));
+    CHECK(hak_retain_used_slices() == hak_slices_for(bytes) && pattern_holds(block, 4 * MIB, 16 * MIB, 16 * MIB));
     slices_add_up();
   }
   CHECK(mapped() == before);
   hak_huge_free(block, "test");
   block = alloc(20 * MIB);
   CHECK(hak_huge_resize(block, 16 * MIB) && !hak_huge_resize(block, 18 * MIB));
-  CHECK(hak_arena_used_slices() == 8 * CHUNK);
+  CHECK(hak_retain_used_slices() == 8 * CHUNK);
   hak_huge_free(block, "test");
   nothing_is_left();
 }
@@ -136,7 +137,7 @@ static void what_another_thread_maps_there_is_its_own(void) {
   system_during(SYSTEM_MUNMAP, take_at_the_next_call);
   block = hak_huge_move(block, 6 * MIB);
   CHECK(system_was_during() && block != left && taken == left && behind != NULL);
-  CHECK(hak_class_at(taken) == HAK_CLASS_HUGE && hak_huge_usable(taken) == 4 * MIB && taken[4 * MIB - 1] == 3);
+  CHECK(hak_pagemap_class(taken) == HAK_CLASS_HUGE && hak_huge_usable(taken) == 4 * MIB && taken[4 * MIB - 1] == 3);
   CHECK(hak_huge_usable(block) == 6 * MIB && pattern_holds(block, 4 * MIB, 4 * MIB, 4 * MIB));
   slices_add_up();
   hak_huge_free(block, "test");
@@ -240,7 +241,7 @@ static void without_memory_a_block_stays(void) {
   CHECK(!hak_huge_move(block, 4 * MIB + 1) && !hak_huge_resize(block, 4 * MIB + 1));
   CHECK(!hak_huge_alloc(2 * MIB + 1, 1, &zeroed));
   CHECK(pattern_holds(block, 2 * MIB, 2 * MIB, 2 * MIB) && hak_huge_usable(block) == 2 * MIB);
-  CHECK(hak_huge_live == 1 && hak_arena_used_slices() == CHUNK);
+  CHECK(hak_huge_live == 1 && hak_retain_used_slices() == CHUNK);
   hak_huge_free(block, "test");
   nothing_is_left();
 }

@@ -80,8 +80,8 @@ static void stale_slots_are_no_places(void) {
   CHECK(hak_bin_blocks(hak_heap, cls) == before + 3);
   CHECK(allocate(BYTES) == c && allocate(BYTES) == b);
   hak_free(d); /* b is still in the slot that d will get when another block is freed */
-  CHECK(hak_cache_holds(hak_heap, cls, a) && hak_cache_holds(hak_heap, cls, d));
-  CHECK(!hak_cache_holds(hak_heap, cls, b) && !hak_cache_holds(hak_heap, cls, c));
+  CHECK(hak_verify_cache_holds(hak_heap, cls, a) && hak_verify_cache_holds(hak_heap, cls, d));
+  CHECK(!hak_verify_cache_holds(hak_heap, cls, b) && !hak_verify_cache_holds(hak_heap, cls, c));
   CHECK(hak_malloc_usable_size(like_free(b)) >= BYTES && hak_malloc_usable_size(like_free(c)) >= BYTES);
 }
 
@@ -99,8 +99,8 @@ static void stale_slots_of_others_blocks_are_no_places(void) {
   }
   CHECK(hak_heap->info[cls].buffers_remote && hak_heap->info[cls].remote_count > 0);
   for (size_t i = 0; i < SOME; i++) {
-    bool waits = hak_cache_holds(hak_heap, cls, blocks[i]);
-    CHECK(waits != (hak_slab_holds(blocks[i]) || hak_depot_holds(blocks[i], cls)));
+    bool waits = hak_verify_cache_holds(hak_heap, cls, blocks[i]);
+    CHECK(waits != (hak_verify_slab_holds(blocks[i]) || hak_depot_holds(blocks[i], cls)));
     CHECK(waits == (i >= SOME - hak_heap->info[cls].remote_count));
   }
 }
@@ -116,7 +116,7 @@ static void stale_slots_of_grants_are_no_places(void) {
       blocks[i] = allocate(BYTES);
     }
     for (size_t i = 0; i < SOME; i++) {
-      CHECK(!hak_cache_holds(hak_heap, cls, blocks[i]));
+      CHECK(!hak_verify_cache_holds(hak_heap, cls, blocks[i]));
       CHECK(hak_malloc_usable_size(like_free(blocks[i])) >= BYTES);
     }
     for (size_t i = 0; i < SOME; i++) {
@@ -192,7 +192,7 @@ static void a_magazine_that_goes_is_no_trap(void) {
   swapping = true;
   CHECK(pthread_create(&thread, NULL, swap_magazines, NULL) == 0);
   while (swapping) {
-    CHECK(!hak_cache_holds(&swapped, cls, block));
+    CHECK(!hak_verify_cache_holds(&swapped, cls, block));
   }
   CHECK(pthread_join(thread, NULL) == 0);
   hak_free(block);

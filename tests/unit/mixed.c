@@ -15,17 +15,17 @@
 enum { PAGE = 4096, CLASSES = HAK_CLASS_2048, MANY = 600 };
 
 static bool is_mixed(const void *block) {
-  return hak_slice_class(block) == HAK_CLASS_MIXED;
+  return hak_pagemap_slice_class(block) == HAK_CLASS_MIXED;
 }
 
 static void check_all(void) {
   hak_check();
-  hak_slab_check();
+  hak_sweep_check();
 }
 
 static void nothing_is_left(void) {
   hak_heap_flush_mine("test");
-  CHECK(hak_arena_used_slices() == 0);
+  CHECK(hak_retain_used_slices() == 0);
   check_all();
 }
 
@@ -37,9 +37,10 @@ static void first_blocks_share_pages(void) {
     size_t size = hak_class_sizes[cls];
     blocks[cls] = hak_malloc(size);
     memset(blocks[cls], (int)cls, size);
-    CHECK(is_mixed(blocks[cls]) && hak_class_at(blocks[cls]) == cls && hak_malloc_usable_size(blocks[cls]) == size);
+    CHECK(is_mixed(blocks[cls]) && hak_pagemap_class(blocks[cls]) == cls &&
+          hak_malloc_usable_size(blocks[cls]) == size);
     CHECK((uintptr_t)blocks[cls] % (size & -size) == 0);
-    CHECK(hak_class_at(blocks[cls] + 16) != cls || size == 16);
+    CHECK(hak_pagemap_class(blocks[cls] + 16) != cls || size == 16);
     uintptr_t page = (uintptr_t)blocks[cls] / PAGE;
     bool known = false;
     for (size_t i = 0; i < count; i++) {

@@ -46,7 +46,7 @@ static void begin(size_t pages) {
   retain_everything();
   system_set_fault_pages(pages);
   slices_begin_here();
-  hak_arena_try_mthp();
+  hak_huge_pages_try_mthp();
   grow(SMALL_CHUNKS);
 }
 
@@ -59,7 +59,7 @@ static void begin_medium(void) {
 static void small_programs_are_not_asked_about(void) {
   retain_everything();
   system_set_fault_pages(slab_pages);
-  hak_arena_try_mthp();
+  hak_huge_pages_try_mthp();
   for (size_t i = 0; i < SMALL_CHUNKS; i++) {
     CHECK(chunk_brings(0, 1));
   }
@@ -163,13 +163,13 @@ static void a_large_heap_gets_none(void) {
 static void slabs_lie_apart(void) {
   begin_medium();
   char *slab = slab_take(), *run = slices_take(SLAB - 1);
-  const hak_chunk_t *slabs = hak_chunk_at(slab), *runs = hak_chunk_at(run);
+  const hak_chunk_t *slabs = hak_pagemap_chunk(slab), *runs = hak_pagemap_chunk(run);
   CHECK(slabs != runs && slabs->for_slabs && !runs->for_slabs);
-  CHECK(hak_chunk_at(slab_take()) == slabs && hak_chunk_at(slices_take(1)) == runs);
-  CHECK(hak_chunk_at(slices_take(SLAB)) == runs); /* a run as long as a slab is not aligned like one */
+  CHECK(hak_pagemap_chunk(slab_take()) == slabs && hak_pagemap_chunk(slices_take(1)) == runs);
+  CHECK(hak_pagemap_chunk(slices_take(SLAB)) == runs); /* a run as long as a slab is not aligned like one */
   hak_arena_give(slab, SLAB);
   CHECK(slices_take(1) == slab && slices_take(SLAB - 1) == slice_of(slab, 1));
-  CHECK(hak_chunk_at(slices_take(SLAB - 1)) == runs);
+  CHECK(hak_pagemap_chunk(slices_take(SLAB - 1)) == runs);
   slices_add_up();
 }
 
@@ -189,9 +189,9 @@ static void both_kinds_go_back(void) {
 static void an_empty_chunk_is_of_no_kind(void) {
   begin_medium();
   char *slab = grow(1);
-  CHECK(hak_chunk_at(slab)->for_slabs);
+  CHECK(hak_pagemap_chunk(slab)->for_slabs);
   hak_arena_give(slab, SLAB);
-  CHECK(hak_chunk_at(slab)->state == HAK_CHUNK_FREE && !hak_chunk_at(slab)->for_slabs);
+  CHECK(hak_pagemap_chunk(slab)->state == HAK_CHUNK_FREE && !hak_pagemap_chunk(slab)->for_slabs);
 }
 
 /* Without memory for another chunk, free slices of either kind are used. */
@@ -199,7 +199,7 @@ static void in_need_they_share(void) {
   begin_medium();
   slab_take();
   slices_take(1);
-  size_t free = hak_arena_totals().mapped_slices - hak_arena_used_slices();
+  size_t free = hak_arena_totals().mapped_slices - hak_retain_used_slices();
   system_refuse(SYSTEM_MMAP, 0, SYSTEM_ALL);
   for (; free > 0; free--) {
     CHECK(slices_take(1) != NULL);

@@ -23,7 +23,8 @@ static char *border(void) {
 }
 
 static bool is_unknown(const char *address) {
-  return hak_leaf_of(address) == 0 && hak_class_at(address) == HAK_CLASS_NONE && hak_chunk_at(address) == NULL;
+  return hak_pagemap_leaf(address) == 0 && hak_pagemap_class(address) == HAK_CLASS_NONE &&
+         hak_pagemap_chunk(address) == NULL;
 }
 
 static void nothing_is_known_at_first(void) {
@@ -36,10 +37,10 @@ static void nothing_is_known_at_first(void) {
 
 static void only_what_is_covered_is_known(void) {
   CHECK(hak_pagemap_cover(border(), (size_t)2 * HAK_CHUNK_BYTES));
-  CHECK(hak_leaf_of(border()) != 0 && hak_leaf_of(border() + HAK_CHUNK_BYTES) != 0);
-  CHECK(hak_leaf_of(border()) != hak_leaf_of(border() + HAK_CHUNK_BYTES));
+  CHECK(hak_pagemap_leaf(border()) != 0 && hak_pagemap_leaf(border() + HAK_CHUNK_BYTES) != 0);
+  CHECK(hak_pagemap_leaf(border()) != hak_pagemap_leaf(border() + HAK_CHUNK_BYTES));
   CHECK(is_unknown(border() - LEAF_BYTES) && is_unknown(border() + HAK_CHUNK_BYTES + LEAF_BYTES));
-  CHECK(hak_class_at(border()) == HAK_CLASS_NONE && hak_chunk_at(border()) == NULL);
+  CHECK(hak_pagemap_class(border()) == HAK_CLASS_NONE && hak_pagemap_chunk(border()) == NULL);
 }
 
 /* A range that ends at the end of a leaf needs no second leaf. */
@@ -50,52 +51,53 @@ static void a_leaf_is_made_once(void) {
   hak_os_read_counts(&after);
   CHECK(after.mmap == before.mmap + 1);
   CHECK(is_unknown(border() + HAK_CHUNK_BYTES));
-  uintptr_t leaf = hak_leaf_of(border());
+  uintptr_t leaf = hak_pagemap_leaf(border());
   CHECK(hak_pagemap_cover(border() - 7 * (size_t)HAK_CHUNK_BYTES, (size_t)8 * HAK_CHUNK_BYTES));
   hak_os_read_counts(&after);
-  CHECK(after.mmap == before.mmap + 1 && hak_leaf_of(border()) == leaf);
+  CHECK(after.mmap == before.mmap + 1 && hak_pagemap_leaf(border()) == leaf);
 }
 
 static void classes_are_those_that_were_set(void) {
   CHECK(hak_pagemap_cover(border(), (size_t)2 * HAK_CHUNK_BYTES));
   for (uint32_t cls = 1; cls <= HAK_CLASS_SAMPLED; cls++) {
     char *slice = border() + ((size_t)cls << HAK_SLICE_SHIFT);
-    hak_set_class(slice, 1, cls);
-    CHECK(hak_class_at(slice) == cls && hak_class_at(slice + HAK_SLICE_BYTES - 1) == cls);
-    CHECK(hak_class_at(slice - 1) == (cls > 1 ? cls - 1 : HAK_CLASS_NONE));
-    CHECK(hak_class_at(slice + HAK_SLICE_BYTES) == HAK_CLASS_NONE);
-    uint32_t code = *hak_code_at(hak_leaf_of(slice), slice);
+    hak_pagemap_set_class(slice, 1, cls);
+    CHECK(hak_pagemap_class(slice) == cls && hak_pagemap_class(slice + HAK_SLICE_BYTES - 1) == cls);
+    CHECK(hak_pagemap_class(slice - 1) == (cls > 1 ? cls - 1 : HAK_CLASS_NONE));
+    CHECK(hak_pagemap_class(slice + HAK_SLICE_BYTES) == HAK_CLASS_NONE);
+    uint32_t code = *hak_pagemap_code(hak_pagemap_leaf(slice), slice);
     CHECK(code == hak_code_of(cls) && hak_code_class(code) == cls);
     CHECK((code == cls * HAK_BIN_WORDS) == (cls < HAK_CLASS_HUGE)); /* the code leads to a bin */
   }
   char *last = place(5 * LEAF_BYTES) - HAK_SLICE_BYTES;
-  hak_set_class(last, 1, 3);
-  CHECK(hak_class_at(last) == 3 && hak_class_at(last + HAK_SLICE_BYTES) == HAK_CLASS_NONE);
-  hak_set_class(last + HAK_SLICE_BYTES, 4, 9);
+  hak_pagemap_set_class(last, 1, 3);
+  CHECK(hak_pagemap_class(last) == 3 && hak_pagemap_class(last + HAK_SLICE_BYTES) == HAK_CLASS_NONE);
+  hak_pagemap_set_class(last + HAK_SLICE_BYTES, 4, 9);
   for (size_t i = 0; i < 4; i++) {
-    CHECK(hak_class_at(last + HAK_SLICE_BYTES + (i << HAK_SLICE_SHIFT)) == 9);
+    CHECK(hak_pagemap_class(last + HAK_SLICE_BYTES + (i << HAK_SLICE_SHIFT)) == 9);
   }
-  CHECK(hak_class_at(last + 5 * (size_t)HAK_SLICE_BYTES) == HAK_CLASS_NONE && hak_class_at(last) == 3);
+  CHECK(hak_pagemap_class(last + 5 * (size_t)HAK_SLICE_BYTES) == HAK_CLASS_NONE && hak_pagemap_class(last) == 3);
 }
 
 static void a_class_is_cleared_once(void) {
   CHECK(hak_pagemap_cover(border(), HAK_CHUNK_BYTES));
-  hak_set_class(border(), 2, 7);
-  CHECK(!hak_clear_class(border(), 8) && hak_class_at(border()) == 7);
-  CHECK(hak_clear_class(border(), 7) && hak_class_at(border()) == HAK_CLASS_NONE);
-  CHECK(!hak_clear_class(border(), 7));
-  CHECK(hak_class_at(border() + HAK_SLICE_BYTES) == 7);
+  hak_pagemap_set_class(border(), 2, 7);
+  CHECK(!hak_pagemap_clear_class(border(), 8) && hak_pagemap_class(border()) == 7);
+  CHECK(hak_pagemap_clear_class(border(), 7) && hak_pagemap_class(border()) == HAK_CLASS_NONE);
+  CHECK(!hak_pagemap_clear_class(border(), 7));
+  CHECK(hak_pagemap_class(border() + HAK_SLICE_BYTES) == 7);
 }
 
 static void chunks_are_those_that_were_set(void) {
   hak_chunk_t chunk = {.state = HAK_CHUNK_HUGE};
   CHECK(hak_pagemap_cover(border() - HAK_CHUNK_BYTES, (size_t)4 * HAK_CHUNK_BYTES));
-  hak_set_chunk(border(), 2, &chunk); /* in two leaves */
-  CHECK(hak_chunk_at(border()) == &chunk && hak_chunk_at(border() + 2 * (size_t)HAK_CHUNK_BYTES - 1) == &chunk);
-  CHECK(!hak_chunk_at(border() + HAK_LEAVES * LEAF_BYTES)); /* no possible address */
-  CHECK(!hak_chunk_at(border() - 1) && !hak_chunk_at(border() + 2 * (size_t)HAK_CHUNK_BYTES));
-  hak_set_chunk(border() + HAK_CHUNK_BYTES, 1, NULL);
-  CHECK(hak_chunk_at(border()) == &chunk && !hak_chunk_at(border() + HAK_CHUNK_BYTES));
+  hak_pagemap_set_chunk(border(), 2, &chunk); /* in two leaves */
+  CHECK(hak_pagemap_chunk(border()) == &chunk &&
+        hak_pagemap_chunk(border() + 2 * (size_t)HAK_CHUNK_BYTES - 1) == &chunk);
+  CHECK(!hak_pagemap_chunk(border() + HAK_LEAVES * LEAF_BYTES)); /* no possible address */
+  CHECK(!hak_pagemap_chunk(border() - 1) && !hak_pagemap_chunk(border() + 2 * (size_t)HAK_CHUNK_BYTES));
+  hak_pagemap_set_chunk(border() + HAK_CHUNK_BYTES, 1, NULL);
+  CHECK(hak_pagemap_chunk(border()) == &chunk && !hak_pagemap_chunk(border() + HAK_CHUNK_BYTES));
 }
 
 /* One entry may stand for a whole span. Every lookup must return the chunk that was set last, however the span is split
@@ -125,10 +127,10 @@ static void a_span_is_told_once_and_cut(void) {
       {0, HAK_SPAN_CHUNKS, &hak_chunk_gone},
   };
   for (size_t step = 0; step < sizeof steps / sizeof *steps; step++) {
-    hak_set_chunk(base + (steps[step].first << HAK_CHUNK_SHIFT), steps[step].count, steps[step].chunk);
+    hak_pagemap_set_chunk(base + (steps[step].first << HAK_CHUNK_SHIFT), steps[step].count, steps[step].chunk);
     for (size_t i = 0; i < CHUNKS; i++) {
       wanted[i] = i >= steps[step].first && i < steps[step].first + steps[step].count ? steps[step].chunk : wanted[i];
-      CHECK(hak_chunk_at(base + (i << HAK_CHUNK_SHIFT)) == wanted[i]);
+      CHECK(hak_pagemap_chunk(base + (i << HAK_CHUNK_SHIFT)) == wanted[i]);
     }
   }
 }
@@ -137,10 +139,10 @@ static void a_slab_has_its_descriptor(void) {
   static hak_slabs_t slabs;
   hak_chunk_t chunk = {.state = HAK_CHUNK_SLICED, .slabs = &slabs};
   CHECK(hak_pagemap_cover(border(), HAK_CHUNK_BYTES));
-  hak_set_chunk(border(), 1, &chunk);
+  hak_pagemap_set_chunk(border(), 1, &chunk);
   for (size_t i = 0; i < HAK_CHUNK_SLABS; i++) {
-    CHECK(hak_slab_at(border() + (i << HAK_SLAB_SHIFT)) == &slabs.slab[i]);
-    CHECK(hak_slab_at(border() + ((i + 1) << HAK_SLAB_SHIFT) - 1) == &slabs.slab[i]);
+    CHECK(hak_pagemap_slab(border() + (i << HAK_SLAB_SHIFT)) == &slabs.slab[i]);
+    CHECK(hak_pagemap_slab(border() + ((i + 1) << HAK_SLAB_SHIFT) - 1) == &slabs.slab[i]);
   }
 }
 
@@ -153,10 +155,10 @@ static void all_chunks_come_in_a_row(void) {
     char *base = place(leaves[i] * LEAF_BYTES + numbers[i] * HAK_CHUNK_BYTES);
     chunks[i] = (hak_chunk_t){.state = HAK_CHUNK_SLICED, .base = base};
     CHECK(hak_pagemap_cover(base, HAK_CHUNK_BYTES));
-    hak_set_chunk(base, 1, &chunks[i]);
+    hak_pagemap_set_chunk(base, 1, &chunks[i]);
   }
-  hak_set_chunk(place(9 * LEAF_BYTES + 5 * (uintptr_t)HAK_CHUNK_BYTES), 3, &huge);
-  hak_set_chunk(place(70 * LEAF_BYTES), 2, &gone);
+  hak_pagemap_set_chunk(place(9 * LEAF_BYTES + 5 * (uintptr_t)HAK_CHUNK_BYTES), 3, &huge);
+  hak_pagemap_set_chunk(place(70 * LEAF_BYTES), 2, &gone);
   uint32_t seen = 0;
   for (hak_chunk_t *chunk = NULL; (chunk = hak_pagemap_next_sliced(chunk));) {
     CHECK(chunk >= chunks && chunk < chunks + CHUNKS && !(seen >> (chunk - chunks) & 1));
@@ -175,7 +177,7 @@ static long page_faults(void) {
 static void a_walk_touches_no_empty_span(void) {
   hak_chunk_t chunk = {.state = HAK_CHUNK_SLICED, .base = border()};
   CHECK(hak_pagemap_cover(border(), HAK_CHUNK_BYTES));
-  hak_set_chunk(border(), 1, &chunk);
+  hak_pagemap_set_chunk(border(), 1, &chunk);
   long before = page_faults();
   CHECK(hak_pagemap_next_sliced(NULL) == &chunk && hak_pagemap_next_sliced(&chunk) == NULL);
   CHECK(page_faults() - before < 12);
@@ -206,8 +208,8 @@ static void a_leaf_for_a_huge_range_is_made_in_one_call(void) {
   for (size_t leaf = 4; leaf <= 8; leaf += 4) { /* the end of the leaf, which is writable only in the first one */
     char *last = place((leaf + 1) * LEAF_BYTES - HAK_CHUNK_BYTES);
     CHECK(hak_pagemap_cover(last, HAK_CHUNK_BYTES));
-    hak_set_class(last, 1, 7);
-    CHECK(hak_class_at(last) == 7 && hak_class_at(place(leaf * LEAF_BYTES)) == HAK_CLASS_NONE);
+    hak_pagemap_set_class(last, 1, 7);
+    CHECK(hak_pagemap_class(last) == 7 && hak_pagemap_class(place(leaf * LEAF_BYTES)) == HAK_CLASS_NONE);
   }
   hak_os_read_counts(&after);
   CHECK(after.mprotect == refused.mprotect + 2);
@@ -223,18 +225,18 @@ static void tables_are_made_writable_piece_by_piece(void) {
   CHECK(hak_pagemap_cover(border(), HAK_CHUNK_BYTES));
   hak_os_read_counts(&after);
   CHECK(after.mmap == before.mmap + 1 && after.mprotect == before.mprotect + 3);
-  hak_set_class(last, 1, 5);
+  hak_pagemap_set_class(last, 1, 5);
   char *first = border() + HAK_CHUNK_BYTES - LEAF_BYTES;
-  CHECK(hak_class_at(first) == HAK_CLASS_NONE);
+  CHECK(hak_pagemap_class(first) == HAK_CLASS_NONE);
   system_refuse(SYSTEM_MPROTECT, 0, SYSTEM_ALL);
   system_refuse(SYSTEM_MMAP, 0, 1);
-  CHECK(!hak_pagemap_cover(first, HAK_CHUNK_BYTES) && hak_class_at(first) == HAK_CLASS_NONE);
-  CHECK(hak_pagemap_cover(first, HAK_CHUNK_BYTES) && hak_class_at(first) == HAK_CLASS_NONE);
-  hak_set_class(first, 3, 6);
-  CHECK(hak_class_at(first) == 6 && hak_class_at(last) == 5);
+  CHECK(!hak_pagemap_cover(first, HAK_CHUNK_BYTES) && hak_pagemap_class(first) == HAK_CLASS_NONE);
+  CHECK(hak_pagemap_cover(first, HAK_CHUNK_BYTES) && hak_pagemap_class(first) == HAK_CLASS_NONE);
+  hak_pagemap_set_class(first, 3, 6);
+  CHECK(hak_pagemap_class(first) == 6 && hak_pagemap_class(last) == 5);
   CHECK(hak_pagemap_cover(border(), (size_t)2 * HAK_CHUNK_BYTES)); /* a whole leaf anew */
-  hak_set_class(border() + HAK_CHUNK_BYTES, 1, 7);
-  CHECK(hak_class_at(last) == 5 && hak_class_at(border() + HAK_CHUNK_BYTES) == 7);
+  hak_pagemap_set_class(border() + HAK_CHUNK_BYTES, 1, 7);
+  CHECK(hak_pagemap_class(last) == 5 && hak_pagemap_class(border() + HAK_CHUNK_BYTES) == 7);
 }
 
 static char *claimed;
@@ -244,8 +246,8 @@ static void cover_in_the_child(void) {
   alarm(10);
   hak_pagemap_fork_child();
   CHECK(hak_pagemap_cover(claimed, HAK_CHUNK_BYTES));
-  hak_set_class(claimed, 1, 9);
-  CHECK(hak_class_at(claimed) == 9);
+  hak_pagemap_set_class(claimed, 1, 9);
+  CHECK(hak_pagemap_class(claimed) == 9);
 }
 
 static void fork_in_the_middle(void) {
@@ -255,11 +257,11 @@ static void fork_in_the_middle(void) {
 static void a_fork_meets_half_made_pieces(void) {
   CHECK(hak_pagemap_cover(place(20 * LEAF_BYTES), HAK_CHUNK_BYTES)); /* all tables of the first leaf are writable */
   CHECK(hak_pagemap_cover(border(), HAK_CHUNK_BYTES));
-  hak_set_class(border(), 1, 5);
+  hak_pagemap_set_class(border(), 1, 5);
   claimed = border() + HAK_CHUNK_BYTES - LEAF_BYTES;
   system_during(SYSTEM_MPROTECT, fork_in_the_middle);
   CHECK(hak_pagemap_cover(claimed, HAK_CHUNK_BYTES));
-  CHECK(system_was_during() && hak_class_at(claimed) == HAK_CLASS_NONE && hak_class_at(border()) == 5);
+  CHECK(system_was_during() && hak_pagemap_class(claimed) == HAK_CLASS_NONE && hak_pagemap_class(border()) == 5);
 }
 
 static void cover_first_codes(void) {
@@ -272,8 +274,8 @@ static void another_thread_makes_the_leaf_meanwhile(void) {
   system_during(SYSTEM_MMAP, cover_first_codes);
   CHECK(hak_pagemap_cover(border(), HAK_CHUNK_BYTES));
   CHECK(system_was_during());
-  hak_set_class(border(), 1, 5);
-  CHECK(hak_class_at(border()) == 5);
+  hak_pagemap_set_class(border(), 1, 5);
+  CHECK(hak_pagemap_class(border()) == 5);
 }
 
 /* Every piece, and every chunk pointer. */
@@ -281,9 +283,9 @@ static void all_of_a_leaf_can_be_covered(void) {
   static hak_chunk_t chunk;
   char *base = place(5 * LEAF_BYTES);
   CHECK(hak_pagemap_cover(base, LEAF_BYTES) && is_unknown(base + LEAF_BYTES) && is_unknown(base - 1));
-  hak_set_class(base, HAK_LEAF_SLICES, 1);
-  hak_set_chunk(base, HAK_LEAF_CHUNKS, &chunk);
-  CHECK(hak_class_at(base + LEAF_BYTES - 1) == 1 && hak_chunk_at(base + LEAF_BYTES - 1) == &chunk);
+  hak_pagemap_set_class(base, HAK_LEAF_SLICES, 1);
+  hak_pagemap_set_chunk(base, HAK_LEAF_CHUNKS, &chunk);
+  CHECK(hak_pagemap_class(base + LEAF_BYTES - 1) == 1 && hak_pagemap_chunk(base + LEAF_BYTES - 1) == &chunk);
   CHECK(is_unknown(base + LEAF_BYTES) && is_unknown(base - 1));
 }
 
@@ -302,8 +304,8 @@ static void *cover_all(void *number) {
   for (uintptr_t leaf = 0; leaf < LEAVES; leaf++) {
     CHECK(hak_pagemap_cover(place((100 + leaf) * LEAF_BYTES), HAK_CHUNK_BYTES));
     char *mine = place((100 + leaf) * LEAF_BYTES + (uintptr_t) * (int *)number * HAK_SLICE_BYTES);
-    CHECK(hak_class_at(mine) == HAK_CLASS_NONE);
-    hak_set_class(mine, 1, 1 + (uint32_t) * (int *)number);
+    CHECK(hak_pagemap_class(mine) == HAK_CLASS_NONE);
+    hak_pagemap_set_class(mine, 1, 1 + (uint32_t) * (int *)number);
   }
   return NULL;
 }
@@ -326,7 +328,7 @@ static void threads_make_leaves_at_once(void) {
   CHECK(after.mmap - before.mmap == LEAVES + after.munmap - before.munmap);
   for (uintptr_t leaf = 0; leaf < LEAVES; leaf++) {
     for (uint32_t i = 0; i < THREADS; i++) {
-      CHECK(hak_class_at(place((100 + leaf) * LEAF_BYTES + i * (uintptr_t)HAK_SLICE_BYTES)) == 1 + i);
+      CHECK(hak_pagemap_class(place((100 + leaf) * LEAF_BYTES + i * (uintptr_t)HAK_SLICE_BYTES)) == 1 + i);
     }
   }
 }
@@ -335,7 +337,7 @@ static uintptr_t made_meanwhile;
 
 static void make_it_first(void) {
   CHECK(hak_pagemap_cover(border(), HAK_CHUNK_BYTES));
-  made_meanwhile = hak_leaf_of(border());
+  made_meanwhile = hak_pagemap_leaf(border());
 }
 
 static void the_first_leaf_stays(void) {
@@ -344,7 +346,7 @@ static void the_first_leaf_stays(void) {
   system_during(SYSTEM_MMAP, make_it_first);
   CHECK(hak_pagemap_cover(border(), HAK_CHUNK_BYTES));
   hak_os_read_counts(&after);
-  CHECK(system_was_during() && hak_leaf_of(border()) == made_meanwhile && made_meanwhile != 0);
+  CHECK(system_was_during() && hak_pagemap_leaf(border()) == made_meanwhile && made_meanwhile != 0);
   CHECK(after.mmap == before.mmap + 2 && after.munmap == before.munmap + 1);
 }
 

@@ -167,7 +167,7 @@ static void among_many_it_is_less(void) {
   } cases[] = {{16, 128}, {32, 64}, {64, 32}, {1000, 16}};
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     (void)open_one(BYTES);
-    hak_cache_set_open(cases[i].threads);
+    hak_policy_set_open(cases[i].threads);
     for (uint32_t cls = 1; cls < HAK_CLASS_COUNT; cls++) {
       (void)overflow(cls);
     }
@@ -234,7 +234,7 @@ static uint32_t gathers(uint32_t cls) {
  * no thread takes the blocks, it keeps almost nothing. */
 static void who_only_frees_gathers_batches(void) {
   const uint32_t cls = open_one(BYTES), other = hak_class_of(2 * BYTES), run = hak_class_of(100000);
-  hak_cache_set_open(4);
+  hak_policy_set_open(4);
   CHECK(gathers(cls) == BATCH_BYTES / BYTES && gathers(other) == BATCH_BYTES / (2 * BYTES) && gathers(run) == 0);
   heap.heap_shrinks = true;
   hak_free_block_t *block = hak_freed_take_one(cls);
@@ -250,9 +250,9 @@ static void who_only_frees_gathers_batches(void) {
 /* The more threads there are, the less each one may hold of every class. */
 static void batches_are_small_where_there_are_many_threads(void) {
   const uint32_t cls = open_one(BYTES);
-  hak_cache_set_open(32);
+  hak_policy_set_open(32);
   CHECK(gathers(cls) == BATCH_BYTES / BYTES / 2);
-  hak_cache_set_open(1000);
+  hak_policy_set_open(1000);
   CHECK(gathers(cls) == BATCH_BYTES / BYTES / 8);
   bins_budgets_add_up(&heap);
 }
@@ -262,7 +262,7 @@ static void all_batches_of_a_thread_share_a_budget(void) {
   for (size_t threads = 8; threads <= 512; threads *= 8) {
     const size_t most = threads <= 16 ? 1 << 20 : threads <= 128 ? (16 << 20) / threads : 128 << 10;
     (void)open_one(BYTES);
-    hak_cache_set_open(threads);
+    hak_policy_set_open(threads);
     for (uint32_t c = 1; c < HAK_RUN_FIRST; c++) {
       (void)gathers(c);
     }

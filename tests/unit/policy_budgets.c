@@ -56,7 +56,7 @@ static void what_is_earned_has_limits(void) {
   CHECK(capacity(cls) == 64);
   set_variable("HAKMEM_CACHE_CLASS_MAX=64M");
   hak_cache_open(&heap);
-  hak_cache_set_open(1);
+  hak_policy_set_open(1);
   for (uint32_t c = 1; c < HAK_CLASS_COUNT; c++) { /* with nothing in use, the least budget is the bound */
     heap.info[c].overflowed = 1 << 20;
     for (int round = 0; round < 5000; round++) {
@@ -78,7 +78,7 @@ static void many_threads_share_the_least_budget(void) {
   for (size_t threads = 1; threads <= 4096; threads *= 2) {
     const size_t most = threads <= 16 ? 1 << 20 : threads <= 128 ? (16 << 20) / threads : 128 << 10;
     const uint32_t cls = open_one(BYTES);
-    hak_cache_set_open(threads);
+    hak_policy_set_open(threads);
     want_much(cls);
     CHECK(heap.budget_bytes <= most && heap.budget_bytes > most - 16 * BYTES);
     hak_policy_close(&heap);
@@ -88,7 +88,7 @@ static void many_threads_share_the_least_budget(void) {
 /* For the smallest blocks, the option alone would allow more. */
 static void no_cache_holds_more_than_a_magazine(void) {
   const uint32_t cls = open_one(16);
-  hak_cache_set_open(1);
+  hak_policy_set_open(1);
   use_mib(64);
   heap.info[cls].overflowed = 1 << 20;
   for (int i = 0; i < 3 * HAK_MAGAZINE_MAX / 64; i++) {
@@ -102,13 +102,13 @@ static void caches_share_the_budget(void) {
   const uint32_t large = open_one(40 << 10), small = hak_class_of(4096);
   CHECK(large == HAK_RUN_FIRST - 1);
   use_mib(128);
-  hak_cache_set_open(2 * (128 << 20) / (80 << 10) + 1);
+  hak_policy_set_open(2 * (128 << 20) / (80 << 10) + 1);
   want(large, 2);
   CHECK(capacity(large) == 1); /* each thread's share of 256 MiB is less than two blocks */
-  hak_cache_set_open(2 * (128 << 20) / (80 << 10) - 1);
+  hak_policy_set_open(2 * (128 << 20) / (80 << 10) - 1);
   want(large, 2);
   CHECK(capacity(large) == 2);
-  hak_cache_set_open(2 * 32);
+  hak_policy_set_open(2 * 32);
   want_much(small);
   CHECK(heap.budget_bytes <= 4 << 20 && capacity(small) > 1000);
   bins_budgets_add_up(&heap);
@@ -119,7 +119,7 @@ static void no_cache_pays_for_another(void) {
   static hak_heap_t other;
   const uint32_t cls = open_one(BYTES);
   bins_open(&other);
-  hak_cache_set_open(1);
+  hak_policy_set_open(1);
   use_mib(16);
   hak_policy_set_capacity(&other, cls, (16 << 20) / BYTES);
   want_much(cls);
@@ -134,15 +134,15 @@ static void no_cache_pays_for_another(void) {
 static void runs_share_half_of_the_budget(void) {
   const uint32_t run = open_one(HAK_CACHED_MAX), large = hak_class_of(40 << 10);
   use_mib(128);
-  hak_cache_set_open(32); /* 2 MiB */
+  hak_policy_set_open(32); /* 2 MiB */
   want(large, 10);
   CHECK(capacity(large) == 10);
   want(run, 10);
   CHECK(capacity(run) == 1);
-  hak_cache_set_open(16);
+  hak_policy_set_open(16);
   want(run, 10);
   CHECK(capacity(run) == 3);
-  hak_cache_set_open(1000);
+  hak_policy_set_open(1000);
   want(HAK_RUN_FIRST, 10);
   CHECK(capacity(HAK_RUN_FIRST) == 0);
   bins_budgets_add_up(&heap);
@@ -153,7 +153,7 @@ static void of_runs_a_thread_keeps_a_little(void) {
   for (size_t threads = 1; threads <= 64; threads *= 2) {
     const size_t most = (8 << 20) / threads;
     (void)open_one(BYTES);
-    hak_cache_set_open(threads);
+    hak_policy_set_open(threads);
     for (uint32_t c = HAK_RUN_FIRST; c < HAK_CLASS_COUNT; c++) {
       want(c, 10);
     }
@@ -181,7 +181,7 @@ static void what_an_ended_thread_had_counts_no_more(void) {
 static void of_thousands_of_threads_none_keeps_a_run(void) {
   for (uint32_t c = HAK_RUN_FIRST; c < HAK_CLASS_COUNT; c++) {
     (void)open_one(BYTES);
-    hak_cache_set_open(1000);
+    hak_policy_set_open(1000);
     want(c, 10);
     CHECK(run_bytes() == 0);
     hak_policy_close(&heap);

@@ -17,7 +17,7 @@ static void begin(size_t threads) {
   open_both();
   hak_heap = &mine;
   CHECK(hak_hard.on && hak_quarantine_open(&mine) && hak_quarantine_open(&other));
-  hak_cache_set_open(threads);
+  hak_policy_set_open(threads);
 }
 
 static void use(hak_heap_t *heap, size_t count) {

@@ -33,7 +33,7 @@ static void with_no_target_all_goes(void) {
   CHECK(dirty_slices() == 0 && all_zero(slice_of(base, 3), HAK_SLICE_BYTES));
   hak_arena_give(base, 3);
   hak_arena_give(slice_of(base, 4), CHUNK - 4);
-  CHECK(dirty_slices() == 0 && hak_arena_used_slices() == 0 && hak_arena_totals().mapped_slices == 0);
+  CHECK(dirty_slices() == 0 && hak_retain_used_slices() == 0 && hak_arena_totals().mapped_slices == 0);
   chunks_give(chunks_take(20, 7), 7);
   CHECK(dirty_slices() == 0 && hak_arena_totals().mapped_slices == 0);
   slices_add_up();
@@ -42,11 +42,11 @@ static void with_no_target_all_goes(void) {
 static void purging_keeps_what_it_is_told(void) {
   set_policy((Policy){.retain = 1000});
   char *base = chunks_take(4, 0);
-  hak_arena_give_chunks(base);
+  hak_huge_chunks_give(base);
   CHECK(!hak_purge_all(4 * CHUNK) && dirty_slices() == 4 * CHUNK);
   CHECK(hak_purge_all(2 * CHUNK) && dirty_slices() == 2 * CHUNK);
   CHECK(!hak_purge_all(2 * CHUNK) && is_only_extent(true, base, 2)); /* the end of the extent was purged */
-  CHECK(hak_chunk_at(chunk_of(base, 2))->state == HAK_CHUNK_GONE);
+  CHECK(hak_pagemap_chunk(chunk_of(base, 2))->state == HAK_CHUNK_GONE);
   CHECK(hak_purge_all(0) && dirty_slices() == 0 && !hak_purge_all(0));
   CHECK(hak_arena_totals().mapped_slices == 0 && hak_arena_totals().unmapped_ever == 4 * CHUNK);
   slices_add_up();
@@ -79,7 +79,7 @@ static void whole_chunks_go_first(void) {
   hak_arena_give(slice_of(base, 1), 60);
   hak_arena_give(whole, CHUNK);
   CHECK(hak_purge_all(60) && dirty_slices() == 60);
-  CHECK(hak_chunk_at(whole)->state == HAK_CHUNK_GONE);
+  CHECK(hak_pagemap_chunk(whole)->state == HAK_CHUNK_GONE);
 }
 
 /* The emptiest chunk is purged first, since it may become whole. */
@@ -96,7 +96,7 @@ static void the_emptiest_chunk_goes_first(void) {
 static void what_goes_goes_in_steps(void) {
   set_policy((Policy){.retain = 100000});
   char *base = chunks_take(12, 0), *other = slices_take(CHUNK);
-  hak_arena_give_chunks(base);
+  hak_huge_chunks_give(base);
   set_policy((Policy){0});
   size_t dirty = dirty_slices();
   for (size_t given = 0; dirty > 0; given++) {
@@ -113,7 +113,7 @@ static void what_goes_goes_in_steps(void) {
 static void a_large_give_goes_at_once(void) {
   set_policy((Policy){.retain = 100});
   char *base = chunks_take(60, 0);
-  hak_arena_give_chunks(base);
+  hak_huge_chunks_give(base);
   CHECK(dirty_slices() <= 100 && hak_arena_totals().mapped_slices <= CHUNK);
 }
 
@@ -124,7 +124,7 @@ static void chunks_go_without_spare_descriptors(void) {
   while (hak_placement.spare_slabs_count > 0) {
     CHECK(slices_take(CHUNK));
   }
-  hak_arena_give_chunks(base);
+  hak_huge_chunks_give(base);
   CHECK(dirty_slices() == 0 && hak_arena_totals().unmapped_ever == 8 * CHUNK);
   slices_add_up();
 }
@@ -136,7 +136,7 @@ static void look_in_the_middle(void) {
   hak_arena_totals_t totals = hak_arena_totals();
   CHECK(totals.used_slices == CHUNK - 4 && totals.dirty_slices == 0 && totals.mapped_slices == CHUNK);
   CHECK(!hak_arena_extend(place, 3, 1) && hak_arena_why(slice_of(place, 3)) == HAK_MISUSE_NOT_START);
-  CHECK(hak_chunk_at(place)->purging == hak_mask_of(3, 4) && hak_chunk_at(place)->free == 0);
+  CHECK(hak_pagemap_chunk(place)->purging == hak_mask_of(3, 4) && hak_pagemap_chunk(place)->free == 0);
   char *elsewhere = slices_take(4);
   CHECK(elsewhere < place || elsewhere >= chunk_of(place, 1));
   hak_arena_give(slice_of(place, 10), 2); /* in the same chunk */
@@ -159,7 +159,7 @@ static void purging_slices_are_out_of_reach(void) {
 static void give_all_others(void) {
   hak_arena_give(place, 3);
   hak_arena_give(slice_of(place, 7), CHUNK - 7);
-  CHECK(hak_chunk_at(place)->state == HAK_CHUNK_SLICED); /* not yet whole */
+  CHECK(hak_pagemap_chunk(place)->state == HAK_CHUNK_SLICED); /* not yet whole */
 }
 
 static void a_chunk_is_whole_after_purging(void) {
@@ -169,7 +169,7 @@ static void a_chunk_is_whole_after_purging(void) {
   system_during(SYSTEM_MADVISE, give_all_others);
   CHECK(hak_purge_all(4 * CHUNK - 1) == false && !system_was_during());
   CHECK(hak_purge_all(3) && system_was_during() && hak_purge_all(0));
-  CHECK(hak_chunk_at(place)->state == HAK_CHUNK_GONE && dirty_slices() == 0 && hak_arena_used_slices() == 0);
+  CHECK(hak_pagemap_chunk(place)->state == HAK_CHUNK_GONE && dirty_slices() == 0 && hak_retain_used_slices() == 0);
   slices_add_up();
 }
 
@@ -181,10 +181,10 @@ static void take_another(void) {
 static void a_purging_extent_is_out_of_reach(void) {
   set_policy((Policy){.retain = 1000});
   place = chunks_take(3, 0);
-  hak_arena_give_chunks(place);
+  hak_huge_chunks_give(place);
   system_during(SYSTEM_MUNMAP, take_another);
   CHECK(hak_purge_all(0) && system_was_during());
-  CHECK(hak_chunk_at(place)->state == HAK_CHUNK_GONE && hak_arena_used_slices() == 3 * CHUNK);
+  CHECK(hak_pagemap_chunk(place)->state == HAK_CHUNK_GONE && hak_retain_used_slices() == 3 * CHUNK);
   slices_add_up();
 }
 
@@ -205,7 +205,7 @@ static void a_purging_extent_keeps_its_descriptors(void) {
     CHECK(slices_take(CHUNK)); /* a chunk between the extents, so that they do not join */
   }
   for (size_t i = 0; i < 4; i++) {
-    hak_arena_give_chunks(base[i]);
+    hak_huge_chunks_give(base[i]);
   }
   system_during(SYSTEM_MUNMAP, take_descriptors);
   system_refuse(SYSTEM_MUNMAP, 0, SYSTEM_ALL);
@@ -254,7 +254,7 @@ static void a_fork_ends_the_purging_of_an_extent(void) {
   static const size_t dirty[] = {2 * CHUNK, 0};
   set_policy((Policy){.retain = 1000});
   for (size_t i = 0; i < 2; i++) {
-    hak_arena_give_chunks(chunks_take(2, 0));
+    hak_huge_chunks_give(chunks_take(2, 0));
     dirty_in_child = dirty[i];
     system_during(calls[i], fork_beside_an_extent);
     CHECK(hak_purge_all(0) && system_was_during() && dirty_slices() == 0);
@@ -268,7 +268,7 @@ static void fork_and_go_on(void) {
   forked = fork();
   CHECK(forked >= 0);
   if (forked == 0) {
-    hak_arena_fork_child();
+    hak_purge_fork_child();
     CHECK(slices_take(4) == slice_of(place, 3));
   }
 }
@@ -284,7 +284,7 @@ static void purging_may_be_over_when_its_thread_goes_on(void) {
   hak_purge_all(0);
   if (forked == 0) {
     slices_add_up();
-    _exit(hak_arena_used_slices() == CHUNK ? 0 : 1);
+    _exit(hak_retain_used_slices() == CHUNK ? 0 : 1);
   }
   CHECK(waitpid(forked, &status, 0) == forked && status == 0);
   slices_add_up();

@@ -20,16 +20,16 @@ static void up_to_retain_all_of_it_stays(void) {
   set_policy((Policy){.retain = 3 * CHUNK, .most = NO_MOST});
   char *block[4] = {chunks_reserve(1, 0), chunks_reserve(1, 0), chunks_reserve(1, 0), chunks_reserve(1, 0)};
   for (size_t i = 0; i < 3; i++) {
-    hak_arena_give_chunks(block[i]);
+    hak_huge_chunks_give(block[i]);
   }
   CHECK(dirty_slices() == 3 * CHUNK && purged() == 0);
-  hak_arena_give_chunks(block[3]);
+  hak_huge_chunks_give(block[3]);
   CHECK(dirty_slices() <= 3 * CHUNK && purged() > 0);
 }
 
 static void a_large_fall_leaves_just_what_may_stay(void) {
   set_policy((Policy){.retain = 10 * CHUNK, .most = NO_MOST});
-  hak_arena_give_chunks(chunks_reserve(20, 0));
+  hak_huge_chunks_give(chunks_reserve(20, 0));
   CHECK(dirty_slices() == 10 * CHUNK);
 }
 
@@ -39,27 +39,27 @@ static void a_pause_is_half_a_window_at_most(void) {
   set_policy(law);
   draw_twice(10);
   pass_windows(1);
-  (void)hak_arena_window_ended();
+  (void)hak_purge_window_ended();
   size_t gone = purged();
   pass_ms((uint64_t)1000 * WINDOW_MS);
-  CHECK(!hak_arena_window_ended() && purged() == gone && dirty_slices() > 8 * CHUNK);
+  CHECK(!hak_purge_window_ended() && purged() == gone && dirty_slices() > 8 * CHUNK);
   pass_ms(WINDOW_MS / 2 - 1);
-  CHECK(!hak_arena_window_ended());
+  CHECK(!hak_purge_window_ended());
   pass_ms(1);
-  CHECK(hak_arena_window_ended() && !hak_arena_window_ended());
+  CHECK(hak_purge_window_ended() && !hak_purge_window_ended());
 }
 
 /* The clock value of one thread may be older than that of another. */
 static void time_does_not_run_backwards(void) {
   set_policy(law);
-  hak_arena_tick(now_ms + WINDOW_MS / 2);
-  hak_arena_tick(0);
-  hak_arena_tick(now_ms + WINDOW_MS / 2);
-  CHECK(!hak_arena_window_ended());
-  hak_arena_tick(now_ms + WINDOW_MS - 1);
-  CHECK(!hak_arena_window_ended());
-  hak_arena_tick(now_ms + WINDOW_MS);
-  CHECK(hak_arena_window_ended());
+  hak_purge_tick(now_ms + WINDOW_MS / 2);
+  hak_purge_tick(0);
+  hak_purge_tick(now_ms + WINDOW_MS / 2);
+  CHECK(!hak_purge_window_ended());
+  hak_purge_tick(now_ms + WINDOW_MS - 1);
+  CHECK(!hak_purge_window_ended());
+  hak_purge_tick(now_ms + WINDOW_MS);
+  CHECK(hak_purge_window_ended());
 }
 
 /* Windows end for any length, even an odd one, or 0. */
@@ -71,7 +71,7 @@ static void every_window_ends(void) {
     for (size_t tick = 0; tick < 3; tick++) {
       pass_ms(lengths[i]);
     }
-    CHECK(hak_arena_window_ended());
+    CHECK(hak_purge_window_ended());
   }
 }
 
@@ -95,11 +95,11 @@ static void what_stays_is_bound_by_the_recent_peak(void) {
   CHECK(dirty_slices() == (size_t)BLOCKS * SLICES);
   for (size_t i = 0; i < BLOCKS + 16; i++) {
     slices_reserve(CHUNK);
-    peak = hak_arena_used_slices() > peak ? hak_arena_used_slices() : peak;
+    peak = hak_retain_used_slices() > peak ? hak_retain_used_slices() : peak;
     for (size_t visit = 0; visit < 2; visit++) {
       pass_ms(1);
     }
-    CHECK(hak_arena_used_slices() + dirty_slices() <= peak + peak / 2 || dirty_slices() <= LITTLE);
+    CHECK(hak_retain_used_slices() + dirty_slices() <= peak + peak / 2 || dirty_slices() <= LITTLE);
   }
   CHECK(purged() > 0);
 }
@@ -108,13 +108,13 @@ static void what_stays_is_bound_by_the_recent_peak(void) {
 static void a_peak_counts_for_two_windows(void) {
   set_policy((Policy){.most = NO_MOST});
   char *base = chunks_reserve(10, 0);
-  CHECK(!hak_arena_has_fallen());
-  CHECK(hak_arena_shrink_chunks(base, 5, 0) && !hak_arena_has_fallen());
-  CHECK(hak_arena_shrink_chunks(base, 4, 0) && hak_arena_has_fallen());
+  CHECK(!hak_retain_has_fallen());
+  CHECK(hak_huge_chunks_shrink(base, 5, 0) && !hak_retain_has_fallen());
+  CHECK(hak_huge_chunks_shrink(base, 4, 0) && hak_retain_has_fallen());
   pass_windows(1);
-  CHECK(hak_arena_has_fallen());
+  CHECK(hak_retain_has_fallen());
   pass_windows(1);
-  CHECK(!hak_arena_has_fallen());
+  CHECK(!hak_retain_has_fallen());
 }
 
 /* The allowance never exceeds what the peak permits, so it need not be reduced later when the peak falls. */
@@ -124,7 +124,7 @@ static void what_is_learned_is_bound_by_the_peak(void) {
   for (size_t round = 0; round < 20; round++) {
     char *next = chunks_reserve(2, 0);
     (void)hak_purge_all(0);
-    hak_arena_give_chunks(next);
+    hak_huge_chunks_give(next);
     CHECK(hak_arena.retention.balance <= (int64_t)(10 * CHUNK + 10 * CHUNK / 2));
     set_number("RETAIN_MAX", 0); /* so that the memory is purged, and fetched again */
     hak_purge_step();
@@ -132,7 +132,7 @@ static void what_is_learned_is_bound_by_the_peak(void) {
     set_number("RETAIN_MAX", INT64_MAX);
   }
   CHECK(hak_arena.retention.balance == (int64_t)(10 * CHUNK + 10 * CHUNK / 2));
-  hak_arena_give_chunks(low);
+  hak_huge_chunks_give(low);
 }
 
 static void retain_max_is_a_ceiling(void) {
@@ -162,7 +162,7 @@ static void the_warm_pool_stays(void) {
 static void a_surplus_goes_in_steps(void) {
   set_policy((Policy){.retain = 100000, .most = NO_MOST});
   char *other = slices_take(CHUNK);
-  hak_arena_give_chunks(chunks_reserve(40, 0));
+  hak_huge_chunks_give(chunks_reserve(40, 0));
   set_policy((Policy){.retain = 10 * CHUNK, .most = NO_MOST});
   size_t before = dirty_slices();
   for (size_t visits = 0; dirty_slices() > 10 * CHUNK; visits++) {

@@ -20,11 +20,11 @@ static void what_is_idle_for_a_window_goes_in_the_next(void) {
 /* When demand comes back, the part that is still resident no longer counts as idle, and RETAIN allows it to stay. */
 static void what_demand_draws_is_idle_no_more(void) {
   set_policy((Policy){.retain = 40 * CHUNK, .most = NO_MOST});
-  hak_arena_give_chunks(chunks_reserve(10, 0));
+  hak_huge_chunks_give(chunks_reserve(10, 0));
   pass_windows(2);
   size_t left = dirty_slices(), gone = purged();
   CHECK(left > 0 && left % CHUNK == 0 && gone > 0);
-  hak_arena_give_chunks(chunks_reserve(left / CHUNK, 0));
+  hak_huge_chunks_give(chunks_reserve(left / CHUNK, 0));
   hak_purge_step();
   CHECK(dirty_slices() == left && purged() == gone);
 }
@@ -35,7 +35,7 @@ static void the_part_that_demand_draws_stays(void) {
   draw_twice(40);
   size_t gone = 0;
   for (size_t round = 0; round < 8; round++) {
-    hak_arena_give_chunks(chunks_reserve(30, 0));
+    hak_huge_chunks_give(chunks_reserve(30, 0));
     pass_windows(1);
     gone = round == 3 ? purged() : gone;
   }
@@ -46,26 +46,26 @@ static void the_part_that_demand_draws_stays(void) {
  * full. */
 static void an_allowance_does_not_sink_below_nothing(void) {
   set_policy((Policy){.retain = 60 * CHUNK, .most = NO_MOST});
-  hak_arena_give_chunks(chunks_reserve(60, 0));
+  hak_huge_chunks_give(chunks_reserve(60, 0));
   set_number("RETAIN", 0);
   pass_windows(2);
   for (size_t visits = 0; visits < 40; visits++) {
     hak_purge_step();
   }
   CHECK(dirty_slices() == 0 && target() == 0);
-  hak_arena_give_chunks(chunks_reserve(2, 0)); /* the last step */
+  hak_huge_chunks_give(chunks_reserve(2, 0)); /* the last step */
   CHECK(dirty_slices() == 2 * CHUNK);
 }
 
 /* Memory kept by RETAIN must serve demand, too. The idle part is given back, and so is the next fall, at once. */
 static void retain_is_idle_like_the_rest(void) {
   set_policy((Policy){.retain = 4 * CHUNK, .most = NO_MOST});
-  hak_arena_give_chunks(chunks_reserve(2, 0));
+  hak_huge_chunks_give(chunks_reserve(2, 0));
   pass_windows(3);
   CHECK(dirty_slices() == 0 && target() == 2 * CHUNK);
   char *large = chunks_reserve(8, 0), *again = chunks_reserve(2, 0); /* fetches purged memory */
-  hak_arena_give_chunks(large);
-  hak_arena_give_chunks(again);
+  hak_huge_chunks_give(large);
+  hak_huge_chunks_give(again);
   CHECK(target() == 4 * CHUNK && dirty_slices() <= 4 * CHUNK);
 }
 

@@ -21,7 +21,7 @@ static void what_is_fetched_again_soon_stays_from_then_on(void) {
 static void only_purged_memory_is_regretted(size_t windows) {
   set_policy(law);
   char *rest = chunks_reserve(4, 0), *more = chunks_reserve(9, 0);
-  hak_arena_give_chunks(rest);
+  hak_huge_chunks_give(rest);
   size_t gone = purged();
   CHECK(gone > 0 && gone <= 4 * CHUNK);
   pass_windows(windows);
@@ -29,7 +29,7 @@ static void only_purged_memory_is_regretted(size_t windows) {
   CHECK(drawn() == (int64_t)gone);
   chunks_reserve(4, 0);
   CHECK(drawn() == (int64_t)gone);
-  hak_arena_give_chunks(more);
+  hak_huge_chunks_give(more);
 }
 
 static void in_the_same_window(void) {
@@ -45,11 +45,11 @@ static void in_the_next_window(void) {
 static void a_row_too_short_is_not_regretted(void) {
   char *block[20];
   set_policy(law);
-  hak_arena_give_chunks(chunks_reserve(9, 0));
+  hak_huge_chunks_give(chunks_reserve(9, 0));
   pass_windows(3);
   for (size_t i = 0; i < 20; i++) {
     block[i] = chunks_reserve(5, 0);
-    CHECK(hak_arena_shrink_chunks(block[i], 3, 0));
+    CHECK(hak_huge_chunks_shrink(block[i], 3, 0));
     CHECK(dirty_slices() <= LITTLE && drawn() == 0);
   }
   chunks_reserve(2, 0);
@@ -59,27 +59,27 @@ static void a_row_too_short_is_not_regretted(void) {
 /* If memory purged in one window is fetched only in the second window after it, this is no regret. */
 static void a_regret_comes_within_two_windows(void) {
   set_policy(law);
-  hak_arena_give_chunks(chunks_reserve(4, 0));
+  hak_huge_chunks_give(chunks_reserve(4, 0));
   pass_windows(1);
-  hak_arena_give_chunks(chunks_reserve(4, 0));
+  hak_huge_chunks_give(chunks_reserve(4, 0));
   CHECK(dirty_slices() == 4 * CHUNK);
 }
 
 static void a_later_one_is_none(void) {
   set_policy(law);
-  hak_arena_give_chunks(chunks_reserve(4, 0));
+  hak_huge_chunks_give(chunks_reserve(4, 0));
   pass_windows(2);
-  hak_arena_give_chunks(chunks_reserve(4, 0));
+  hak_huge_chunks_give(chunks_reserve(4, 0));
   CHECK(dirty_slices() <= LITTLE);
 }
 
 /* The same if a recent purge of runs of that length was regretted. */
 static void a_later_one_is_none_beside_a_recent_one(void) {
   set_policy(law);
-  hak_arena_give_chunks(chunks_reserve(4, 0));
+  hak_huge_chunks_give(chunks_reserve(4, 0));
   pass_windows(3);
   size_t before = purged();
-  hak_arena_give_chunks(chunks_reserve(1, 0));
+  hak_huge_chunks_give(chunks_reserve(1, 0));
   size_t gone = purged() - before;
   for (size_t i = 0; i < 4; i++) {
     chunks_reserve(1, 0);
@@ -103,9 +103,9 @@ static void a_regret_does_not_prolong_later_ones(void) {
 static void old_regrets_are_spent_first(void) {
   set_policy(law);
   char *older = chunks_reserve(10, 0), *younger = chunks_reserve(8, 0);
-  hak_arena_give_chunks(older);
+  hak_huge_chunks_give(older);
   pass_windows(1);
-  hak_arena_give_chunks(younger);
+  hak_huge_chunks_give(younger);
   size_t young = hak_arena.retention.ghosts[0];
   CHECK(young >= 8 * CHUNK - LITTLE);
   chunks_reserve(8, 0);
@@ -120,13 +120,13 @@ static void old_regrets_are_spent_first(void) {
 static void a_slow_rise_is_regretted_to_its_end(void) {
   char *block[40];
   set_policy(law);
-  hak_arena_give_chunks(chunks_reserve(40, 0));
+  hak_huge_chunks_give(chunks_reserve(40, 0));
   for (size_t i = 0; i < 40; i++) {
     block[i] = chunks_reserve(1, 0);
     pass_ms(WINDOW_MS / 4);
   }
   for (size_t i = 0; i < 40; i++) {
-    hak_arena_give_chunks(block[i]);
+    hak_huge_chunks_give(block[i]);
   }
   CHECK(dirty_slices() > 38 * CHUNK);
 }
@@ -135,7 +135,7 @@ static void a_slow_rise_is_regretted_to_its_end(void) {
 static void a_trim_teaches_nothing(void) {
   set_policy((Policy){.retain = 4 * CHUNK, .most = NO_MOST});
   for (size_t round = 0; round < 3; round++) {
-    hak_arena_give_chunks(chunks_reserve(4, 0));
+    hak_huge_chunks_give(chunks_reserve(4, 0));
     CHECK(dirty_slices() == 4 * CHUNK && hak_purge_all(0) && target() == 4 * CHUNK);
     pass_windows(round);
     CHECK(target() == 4 * CHUNK); /* purged memory is not idle */
@@ -147,7 +147,7 @@ static void a_trim_teaches_nothing(void) {
 /* The same after a regretted purge of runs of that length. */
 static void a_trim_after_a_purge_teaches_nothing(void) {
   set_policy((Policy){.retain = 4 * CHUNK, .most = NO_MOST});
-  hak_arena_give_chunks(chunks_reserve(9, 0));
+  hak_huge_chunks_give(chunks_reserve(9, 0));
   size_t gone = purged();
   CHECK(gone > 0 && hak_purge_all(0) && purged() == 9 * CHUNK);
   for (size_t i = 0; i < 9; i++) {
@@ -160,13 +160,13 @@ static void neither_does_the_memory_limit(void) {
   set_policy((Policy){.retain = 4 * CHUNK, .most = NO_MOST});
   set_number("MEMORY_LIMIT", (uint64_t)8 << HAK_CHUNK_SHIFT);
   for (int round = 0; round < 3; round++) {
-    hak_arena_give_chunks(chunks_reserve(4, 0));
+    hak_huge_chunks_give(chunks_reserve(4, 0));
     size_t gone = purged();
     char *large = chunks_reserve(8, 0);
     CHECK(purged() == gone + 4 * CHUNK && target() == 4 * CHUNK);
-    CHECK(hak_arena_shrink_chunks(large, 4, 0));
+    CHECK(hak_huge_chunks_shrink(large, 4, 0));
     (void)hak_purge_all(0);
-    hak_arena_give_chunks(large);
+    hak_huge_chunks_give(large);
     (void)hak_purge_all(0);
   }
 }
@@ -178,7 +178,7 @@ static void a_refused_purge_teaches_nothing(void) {
   system_refuse(SYSTEM_MADVISE, 0, SYSTEM_ALL);
   system_refuse(SYSTEM_MUNMAP, 0, SYSTEM_ALL);
   hak_arena_give(base, CHUNK - 1);
-  hak_arena_give_chunks(large);
+  hak_huge_chunks_give(large);
   CHECK(purged() == 0 && dirty_slices() == 3 * CHUNK - 1);
   system_allow();
   for (size_t i = 0; i < 8; i++) { /* even runs as short as the refused one */
@@ -192,10 +192,10 @@ static void a_refused_purge_teaches_nothing(void) {
 static void a_block_that_goes_by_turns_teaches_nothing(void) {
   set_policy((Policy){.retain = CHUNK, .most = NO_MOST});
   for (size_t i = 0; i < 255; i++) {
-    hak_arena_give_chunks(chunks_reserve(1, 0));
+    hak_huge_chunks_give(chunks_reserve(1, 0));
   }
   CHECK(purged() == 0 && dirty_slices() == CHUNK);
-  hak_arena_give_chunks(chunks_reserve(1, 0));
+  hak_huge_chunks_give(chunks_reserve(1, 0));
   CHECK(purged() == CHUNK && dirty_slices() == 0);
   chunks_reserve(1, 0);
   CHECK(target() == CHUNK);
@@ -210,10 +210,10 @@ static void the_fresh_part_of_an_extent_is_demand(void) {
     apart[i] = chunks_reserve(1, 0);
     chunks_reserve(1, 0); /* a chunk between them */
   }
-  hak_arena_give_chunks(chunks_reserve(20, 0));
+  hak_huge_chunks_give(chunks_reserve(20, 0));
   (void)hak_purge_all(0);
   for (size_t i = 0; i < 3; i++) {
-    hak_arena_give_chunks(apart[i]);
+    hak_huge_chunks_give(apart[i]);
   }
   CHECK(dirty_slices() == 3 * CHUNK && target() == 3 * CHUNK);
   size_t before = fetched() - purged();
@@ -227,9 +227,9 @@ static void the_fresh_part_of_an_extent_is_demand(void) {
 static void a_block_that_grows_regrets_nothing(void) {
   set_policy(law);
   bool zeroed;
-  char *base = hak_arena_take_chunks(9, 0, 1, true, &zeroed);
-  hak_arena_give_chunks(chunks_reserve(20, 0));
-  CHECK(base != NULL && hak_arena_grow_chunks(base, 15, true) != NULL && target() == LITTLE);
+  char *base = hak_huge_chunks_take(9, 0, 1, true, &zeroed);
+  hak_huge_chunks_give(chunks_reserve(20, 0));
+  CHECK(base != NULL && hak_move_grow(base, 15, true) != NULL && target() == LITTLE);
   slices_add_up();
 }
 

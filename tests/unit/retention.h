@@ -16,7 +16,7 @@ static uint64_t now_ms = (uint64_t)100 * WINDOW_MS;
 
 static inline void pass_ms(uint64_t ms) {
   now_ms += ms;
-  hak_arena_tick(now_ms);
+  hak_purge_tick(now_ms);
 }
 
 /* Activity without a request for memory. A window that begins at a tick ends TICKS ticks later. */
@@ -27,7 +27,7 @@ static inline void pass_windows(size_t count) {
 }
 
 static inline void begin_window(void) {
-  while (!hak_arena_window_ended()) {
+  while (!hak_purge_window_ended()) {
     pass_ms(WINDOW_MS / TICKS);
   }
 }
@@ -73,7 +73,7 @@ static inline uint64_t give_back_calls(void) {
 /* Takes chunks without writing to them, so that no page becomes resident. */
 static inline char *chunks_reserve(size_t chunks, size_t tail) {
   bool zeroed;
-  char *base = hak_arena_take_chunks(chunks, tail, 1, false, &zeroed);
+  char *base = hak_huge_chunks_take(chunks, tail, 1, false, &zeroed);
   CHECK(base != NULL);
   return base;
 }
@@ -91,7 +91,7 @@ static const Policy law = {.retain = LITTLE, .most = NO_MOST};
 /* Takes and frees `chunks` twice. The second time fetches what was purged after the first. */
 static inline void draw_twice(size_t chunks) {
   for (int round = 0; round < 2; round++) {
-    hak_arena_give_chunks(chunks_reserve(chunks, 0));
+    hak_huge_chunks_give(chunks_reserve(chunks, 0));
   }
 }
 

@@ -12,7 +12,7 @@ enum { FIRST = HAK_RUN_FIRST, LAST = HAK_CLASS_COUNT - 1 };
 static char *take(uint32_t cls) {
   bool zeroed;
   char *block = hak_run_take(cls, 1, &zeroed);
-  CHECK(block != NULL && hak_class_at(block) == cls);
+  CHECK(block != NULL && hak_pagemap_class(block) == cls);
   CHECK(hak_is_block_start(block, hak_class_inverses[cls], hak_class_limits[cls]));
   CHECK(!zeroed || all_zero(block, hak_class_sizes[cls]));
   pattern_fill(block, hak_class_sizes[cls], cls);
@@ -37,7 +37,7 @@ static void only_the_first_slice_has_the_class(void) {
   for (uint32_t cls = FIRST; cls <= LAST; cls++) {
     blocks[cls] = take(cls);
     for (size_t i = 1; i < hak_class_sizes[cls] / HAK_SLICE_BYTES; i++) {
-      CHECK(hak_class_at(slice_of(blocks[cls], i)) == HAK_CLASS_NONE);
+      CHECK(hak_pagemap_class(slice_of(blocks[cls], i)) == HAK_CLASS_NONE);
     }
     CHECK(hak_arena_runs(cls) == 1);
   }
@@ -45,9 +45,9 @@ static void only_the_first_slice_has_the_class(void) {
   for (uint32_t cls = FIRST; cls <= LAST; cls++) {
     CHECK(holds(blocks[cls], cls));
     hak_run_give(blocks[cls], cls, "test");
-    CHECK(hak_class_at(blocks[cls]) == HAK_CLASS_NONE && hak_arena_runs(cls) == 0);
+    CHECK(hak_pagemap_class(blocks[cls]) == HAK_CLASS_NONE && hak_arena_runs(cls) == 0);
   }
-  CHECK(hak_arena_used_slices() == 0);
+  CHECK(hak_retain_used_slices() == 0);
   slices_add_up();
 }
 
@@ -75,8 +75,8 @@ static void a_run_shrinks_where_it_is(void) {
   slices_begin_here();
   char *block = take(LAST);
   for (uint32_t cls = LAST - 1; cls >= FIRST; cls--) {
-    CHECK(hak_run_resize(block, cls + 1, cls) && hak_class_at(block) == cls);
-    CHECK(hak_arena_used_slices() == hak_class_sizes[cls] / HAK_SLICE_BYTES);
+    CHECK(hak_run_resize(block, cls + 1, cls) && hak_pagemap_class(block) == cls);
+    CHECK(hak_retain_used_slices() == hak_class_sizes[cls] / HAK_SLICE_BYTES);
     CHECK(hak_arena_runs(cls) == 1 && out_in_all() == 1);
     CHECK(pattern_holds(block, hak_class_sizes[cls], hak_class_sizes[LAST], LAST));
   }
@@ -87,16 +87,16 @@ static void a_run_grows_where_slices_are_free(void) {
   slices_begin_here();
   char *block = take(FIRST), *behind = take(FIRST);
   CHECK(behind == block + hak_class_sizes[FIRST]);
-  CHECK(!hak_run_resize(block, FIRST, FIRST + 1) && hak_class_at(block) == FIRST && hak_arena_runs(FIRST) == 2);
+  CHECK(!hak_run_resize(block, FIRST, FIRST + 1) && hak_pagemap_class(block) == FIRST && hak_arena_runs(FIRST) == 2);
   CHECK(hak_run_resize(block, FIRST, FIRST) && holds(block, FIRST) && holds(behind, FIRST));
   hak_run_give(behind, FIRST, "test");
   for (uint32_t cls = FIRST; cls < LAST; cls++) {
-    CHECK(hak_run_resize(block, cls, cls + 1) && hak_class_at(block) == cls + 1 && hak_arena_runs(cls + 1) == 1);
+    CHECK(hak_run_resize(block, cls, cls + 1) && hak_pagemap_class(block) == cls + 1 && hak_arena_runs(cls + 1) == 1);
     CHECK(holds(block, FIRST) && out_in_all() == 1);
     pattern_fill(block, hak_class_sizes[cls + 1], cls);
     pattern_fill(block, hak_class_sizes[FIRST], FIRST);
   }
-  CHECK(hak_arena_used_slices() == CHUNK / 2);
+  CHECK(hak_retain_used_slices() == CHUNK / 2);
   hak_run_give(block, LAST, "test");
   slices_add_up();
 }
@@ -112,12 +112,12 @@ static void take_some(void) {
 
 static void several_are_returned(void) {
   take_some();
-  hak_class_return(blocks, LENGTH, FIRST + 2, "test");
-  CHECK(out_in_all() == 0 && hak_arena_used_slices() == 0);
+  hak_run_return(blocks, LENGTH, FIRST + 2, "test");
+  CHECK(out_in_all() == 0 && hak_retain_used_slices() == 0);
   for (size_t i = 0; i < LENGTH; i++) {
-    CHECK(hak_class_at(blocks[i]) == HAK_CLASS_NONE);
+    CHECK(hak_pagemap_class(blocks[i]) == HAK_CLASS_NONE);
   }
-  hak_class_return(blocks, 0, FIRST, "test");
+  hak_run_return(blocks, 0, FIRST, "test");
   slices_add_up();
 }
 
@@ -136,12 +136,12 @@ static void a_stale_mark_is_not_handed_out(void) {
 
 static void return_twice(void) {
   hak_free_block_t *const twice[] = {blocks[0], blocks[1], blocks[0]};
-  hak_class_return(twice, 3, FIRST + 2, "some_function");
+  hak_run_return(twice, 3, FIRST + 2, "some_function");
 }
 
 static void return_what_was_given(void) {
   hak_run_give(blocks[1], FIRST + 2, "test");
-  hak_class_return(blocks, LENGTH, FIRST + 2, "some_function");
+  hak_run_return(blocks, LENGTH, FIRST + 2, "some_function");
 }
 
 static void give_twice(void) {
@@ -168,13 +168,14 @@ static void without_memory_there_is_no_run(void) {
   char *block = take(FIRST);
   set_number("MEMORY_LIMIT", hak_class_sizes[FIRST] + 2 * HAK_SLICE_BYTES);
   CHECK(hak_run_take(FIRST, 1, &zeroed) == NULL && !hak_run_resize(block, FIRST, LAST));
-  CHECK(hak_class_at(block) == FIRST && hak_arena_runs(FIRST) == 1 && hak_arena_runs(LAST) == 0 && holds(block, FIRST));
+  CHECK(hak_pagemap_class(block) == FIRST && hak_arena_runs(FIRST) == 1 && hak_arena_runs(LAST) == 0 &&
+        holds(block, FIRST));
   CHECK(hak_run_resize(block, FIRST, FIRST + 2));
   CHECK(!hak_run_resize(block, FIRST + 2, FIRST + 3));
   set_number("MEMORY_LIMIT", 0);
   hak_run_give(take(LAST), LAST, "test");
   hak_run_give(block, FIRST + 2, "test");
-  CHECK(hak_arena_used_slices() == 0 && out_in_all() == 0);
+  CHECK(hak_retain_used_slices() == 0 && out_in_all() == 0);
 }
 
 int main(void) {

@@ -35,8 +35,8 @@ static void chances_are_right(void) {
     }
     CHECK(hak_sampling_probability(bytes, 1) == 1 && hak_sampling_weight(bytes, 1) == (double)bytes);
   }
-  CHECK(hak_random_unit(0) > 0 && hak_random_unit(UINT64_MAX) < 1);
-  CHECK(hak_random_unit(0) + hak_random_unit(UINT64_MAX) == 1);
+  CHECK(hak_sampling_random_unit(0) > 0 && hak_sampling_random_unit(UINT64_MAX) < 1);
+  CHECK(hak_sampling_random_unit(0) + hak_sampling_random_unit(UINT64_MAX) == 1);
 }
 
 static void table_leads_to_bins(void) {
@@ -71,7 +71,7 @@ static void the_request_word_is_obeyed(void) {
   hak_free(hak_malloc(HAK_SMALL_MAX + 1)); /* takes the slow path */
   CHECK(hak_small_code(1) == 0);
   void *block = hak_malloc(100);
-  CHECK(hak_class_at(block) == HAK_CLASS_SAMPLED);
+  CHECK(hak_pagemap_class(block) == HAK_CLASS_SAMPLED);
   hak_sample_request = (uint64_t)2 << HAK_SAMPLE_MEAN_BITS;
   hak_free(hak_malloc(100));
   table_leads_to_bins();
@@ -111,14 +111,14 @@ static void every_size_can_be_sampled(void) {
     double bytes = 0;
     for (size_t i = 0; i < SIZES; i++) {
       blocks[i] = hak_malloc(sizes[i]);
-      CHECK(hak_class_at(blocks[i]) == HAK_CLASS_SAMPLED && hak_malloc_usable_size(blocks[i]) == usable[i]);
+      CHECK(hak_pagemap_class(blocks[i]) == HAK_CLASS_SAMPLED && hak_malloc_usable_size(blocks[i]) == usable[i]);
       memset(blocks[i], (int)i, usable[i]);
       bytes += (double)usable[i];
     }
     Seen seen = {0, 0, 0};
-    hak_sample_each(see, &seen);
+    hak_sampler_each(see, &seen);
     CHECK(seen.samples == SIZES && seen.bytes == bytes && seen.weight == bytes);
-    CHECK(hak_records_live() == SIZES && hak_slot_bytes() > 0);
+    CHECK(hak_records_live() == SIZES && hak_record_bytes() > 0);
     hak_check();
     for (size_t i = 0; i < SIZES; i++) {
       CHECK(blocks[i][0] == i && memcmp(blocks[i], blocks[i] + 1, usable[i] - 1) == 0);
@@ -126,16 +126,16 @@ static void every_size_can_be_sampled(void) {
       CHECK(errno == 0);
     }
     seen.samples = 0;
-    hak_sample_each(see, &seen);
+    hak_sampler_each(see, &seen);
     CHECK(hak_records_live() == 0 && seen.samples == 0);
     hak_check();
   }
   CHECK(hak_samples.taken == 3 * SIZES && hak_samples.dropped == 0);
   hak_sample_stop();
-  CHECK(hak_slot_bytes() == 0);
+  CHECK(hak_record_bytes() == 0);
   hak_thread_flush();
   (void)hak_trim(0);
-  CHECK(hak_arena_used_slices() == 0);
+  CHECK(hak_retain_used_slices() == 0);
 }
 
 /* Samples fill more than one slice of slots, more than one piece of records, and make the table grow. They are freed in
@@ -147,7 +147,7 @@ static void many_are_sampled(void) {
   for (int round = 0; round < 2; round++) {
     for (size_t i = 0; i < MANY; i++) {
       blocks[i] = hak_malloc(1 + i % 3000);
-      CHECK(hak_class_at(blocks[i]) == HAK_CLASS_SAMPLED);
+      CHECK(hak_pagemap_class(blocks[i]) == HAK_CLASS_SAMPLED);
     }
     hak_check();
     CHECK(hak_records_live() == MANY);
@@ -158,10 +158,10 @@ static void many_are_sampled(void) {
       }
     }
     CHECK(hak_records_live() == 0);
-    CHECK(hak_slot_bytes() <= (size_t)7 * HAK_SLICE_BYTES); /* one slice of each slot size is kept */
+    CHECK(hak_record_bytes() <= (size_t)7 * HAK_SLICE_BYTES); /* one slice of each slot size is kept */
   }
   hak_sample_stop();
-  CHECK(hak_slot_bytes() == 0);
+  CHECK(hak_record_bytes() == 0);
 }
 
 static void statistics_count_them(void) {
@@ -194,17 +194,17 @@ static void what_is_granted_is_cached(void) {
   hak_sample_seed(1);
   CHECK(hak_sample_start(RARE));
   void *first = hak_malloc(100), *second = hak_malloc(100);
-  uint32_t left = hak_batch_left(hak_heap, hak_class_of(100)), to_go = hak_heap->info[cls].sample_left;
+  uint32_t left = hak_bin_batch_left(hak_heap, hak_class_of(100)), to_go = hak_heap->info[cls].sample_left;
   CHECK(left > 0);
-  hak_heap_totals(totals);
+  hak_stats_heaps(totals);
   CHECK(totals[cls].cached_blocks >= left);
   hak_check();
   hak_free(second);
   CHECK(hak_malloc(100) != second); /* the freed block lies in the bin, and malloc takes from the batch */
   hak_thread_flush();
-  CHECK(hak_batch_left(hak_heap, hak_class_of(100)) == 0 && grant_of(100)->head == HAK_NO_BLOCK);
+  CHECK(hak_bin_batch_left(hak_heap, hak_class_of(100)) == 0 && grant_of(100)->head == HAK_NO_BLOCK);
   CHECK(hak_heap->info[cls].sample_left == to_go + left - 1); /* blocks that were not handed out do not count */
-  hak_heap_totals(totals);
+  hak_stats_heaps(totals);
   CHECK(totals[cls].cached_blocks == 0);
   hak_free(first);
   hak_sample_stop();
@@ -225,7 +225,7 @@ static void grants_end_at_the_sample(void) {
       CHECK(hak_samples.taken == taken);
     }
     void *block = hak_malloc(64);
-    CHECK(hak_class_at(block) == HAK_CLASS_SAMPLED && hak_samples.taken == taken + 1);
+    CHECK(hak_pagemap_class(block) == HAK_CLASS_SAMPLED && hak_samples.taken == taken + 1);
     hak_free(block);
     hak_thread_flush();
   }
@@ -246,7 +246,7 @@ static void lent_memory_comes_back(void) {
   hak_sample_stop();
   hak_free(hak_malloc(1 << 20)); /* takes the slow path */
   CHECK(hak_heap->info[cls].sampler_quota == 0 && bins_capacity(hak_heap, cls) == capacity);
-  CHECK(hak_batch_left(hak_heap, hak_class_of(200)) == 0);
+  CHECK(hak_bin_batch_left(hak_heap, hak_class_of(200)) == 0);
   bins_budgets_add_up(hak_heap);
   for (int i = 0; i < 1000; i++) {
     hak_free(hak_malloc(200));
@@ -257,7 +257,7 @@ static void lent_memory_comes_back(void) {
 static void *use_and_end(void *block) {
   *(void **)block = hak_malloc(100);
   hak_free(hak_malloc(100));
-  CHECK(hak_batch_left(hak_heap, hak_class_of(100)) > 0);
+  CHECK(hak_bin_batch_left(hak_heap, hak_class_of(100)) > 0);
   return NULL;
 }
 
@@ -267,7 +267,7 @@ static void a_thread_ends_with_a_grant(void) {
   void *block;
   CHECK(hak_sample_start(RARE));
   CHECK(pthread_create(&thread, NULL, use_and_end, &block) == 0 && pthread_join(thread, NULL) == 0);
-  hak_heap_totals(totals);
+  hak_stats_heaps(totals);
   CHECK(totals[hak_class_of(100)].cached_blocks == 0);
   hak_free(block);
   hak_sample_stop();
@@ -283,12 +283,12 @@ static void realloc_of_samples(void) {
   uint64_t taken = hak_samples.taken;
   CHECK(hak_realloc(block, 112) == block && hak_realloc(block, 60) == block && hak_samples.taken == taken);
   char *moved = hak_realloc(block, 5000);
-  CHECK(moved != block && moved[99] == 7 && hak_class_at(moved) == HAK_CLASS_SAMPLED);
+  CHECK(moved != block && moved[99] == 7 && hak_pagemap_class(moved) == HAK_CLASS_SAMPLED);
   CHECK(hak_samples.taken == taken + 1 && hak_records_live() == 1);
   size_t to[] = {60000, 65536, 100000, 90000, 900000, 2 << 20, 9 << 20, 3 << 20, 1200000, 50000, 10};
   for (size_t i = 0; i < sizeof to / sizeof *to; i++) {
     moved = hak_realloc(moved, to[i]);
-    CHECK(moved && hak_class_at(moved) == HAK_CLASS_SAMPLED && hak_records_live() == 1);
+    CHECK(moved && hak_pagemap_class(moved) == HAK_CLASS_SAMPLED && hak_records_live() == 1);
     CHECK(memcmp(moved, "\7\7\7\7\7\7\7\7\7\7", 10) == 0 && hak_malloc_usable_size(moved) >= to[i]);
     hak_check();
   }
@@ -306,7 +306,7 @@ static void a_failed_realloc_keeps_the_sample(void) {
     system_refuse(SYSTEM_MMAP, 0, SYSTEM_ALL);
     CHECK(hak_realloc(blocks[i], 300 << 20) == NULL && errno == ENOMEM);
     system_allow();
-    CHECK(hak_class_at(blocks[i]) == HAK_CLASS_SAMPLED && hak_malloc_usable_size(blocks[i]) == usable);
+    CHECK(hak_pagemap_class(blocks[i]) == HAK_CLASS_SAMPLED && hak_malloc_usable_size(blocks[i]) == usable);
     CHECK(hak_realloc(blocks[i], usable) == blocks[i]); /* nothing changes */
   }
   CHECK(hak_records_live() == 3 && hak_samples.taken == taken);
@@ -322,7 +322,8 @@ static void growth_in_place_counts(void) {
   void *run = hak_malloc(50000), *huge = hak_malloc(2 << 20);
   CHECK(hak_sample_start(ALL));
   void *grown = hak_realloc(run, 70000), *larger = hak_realloc(huge, (2 << 20) + 50000);
-  CHECK(grown && larger && hak_class_at(grown) == HAK_CLASS_SAMPLED && hak_class_at(larger) == HAK_CLASS_SAMPLED);
+  CHECK(grown && larger && hak_pagemap_class(grown) == HAK_CLASS_SAMPLED &&
+        hak_pagemap_class(larger) == HAK_CLASS_SAMPLED);
   CHECK(hak_records_live() == 2);
   hak_free(grown);
   hak_free(larger);
@@ -347,7 +348,7 @@ static void without_memory_a_sample_is_dropped(void) {
     hak_free(blocks[--count]);
   }
   void *block = hak_malloc(1000);
-  CHECK(hak_class_at(block) == HAK_CLASS_SAMPLED);
+  CHECK(hak_pagemap_class(block) == HAK_CLASS_SAMPLED);
   hak_free(block);
   hak_sample_stop();
   hak_check();

@@ -23,7 +23,7 @@ static uint32_t fill_a_bin(void) {
   for (int i = 0; i < BLOCKS; i++) {
     hak_free(blocks[i]);
   }
-  while (hak_batch_left(hak_heap, cls) > 0) {
+  while (hak_bin_batch_left(hak_heap, cls) > 0) {
     CHECK(hak_malloc(BYTES));
   }
   CHECK(bins_length(hak_heap, cls) > BLOCKS / 4);
@@ -40,17 +40,17 @@ static void batches(uint32_t left) {
   for (uint32_t i = 0; i < batch_magazine; i++) {
     CHECK(hak_malloc(BYTES) == before[i]);
     CHECK(hak_heap->info[cls].sample_left == left - batch_magazine &&
-          hak_batch_left(hak_heap, cls) == batch_magazine - 1 - i);
+          hak_bin_batch_left(hak_heap, cls) == batch_magazine - 1 - i);
     CHECK(hak_bin_blocks(hak_heap, cls) == listed - batch_magazine);
     for (uint32_t k = 0; k < listed && i % 64 == 0; k++) {
-      CHECK(hak_cache_holds(hak_heap, cls, before[k]) == (k > i));
+      CHECK(hak_verify_cache_holds(hak_heap, cls, before[k]) == (k > i));
     }
     hak_check();
   }
   CHECK(hak_samples.taken == taken);
   if (batch_magazine == left) {
     void *sample = hak_malloc(BYTES);
-    CHECK(hak_class_at(sample) == HAK_CLASS_SAMPLED);
+    CHECK(hak_pagemap_class(sample) == HAK_CLASS_SAMPLED);
     hak_free(sample);
   }
   for (uint32_t i = 0; i < batch_magazine; i++) {

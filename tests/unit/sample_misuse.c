@@ -20,7 +20,7 @@ static char *sampled(size_t bytes) {
   CHECK(hak_sample_start(ALL));
   blocks[0] = hak_malloc(bytes);
   blocks[1] = hak_malloc(bytes); /* so that the slice stays */
-  CHECK(hak_class_at(blocks[0]) == HAK_CLASS_SAMPLED);
+  CHECK(hak_pagemap_class(blocks[0]) == HAK_CLASS_SAMPLED);
   return blocks[0];
 }
 

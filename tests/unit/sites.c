@@ -54,13 +54,13 @@ static void a_stack_has_one_site(void) {
     hak_site_t *site = hak_site_of(pcs, depth);
     CHECK(site->frame_count == depth && site == hak_site_of(pcs, depth) && site == hak_site_known(pcs, depth));
     for (size_t frame = 0; frame < depth; frame++) {
-      CHECK(hak_frame_pc(site->frame[frame]) == pcs[frame]);
+      CHECK(hak_site_frame_pc(site->frame[frame]) == pcs[frame]);
     }
   }
   CHECK(count_sites() == STACKS + 1); /* includes the site without a stack */
-  for (size_t i = 0; i < hak_frames_count(); i++) {
+  for (size_t i = 0; i < hak_site_frames_count(); i++) {
     for (size_t j = 0; j < i; j++) {
-      CHECK(hak_frame_pc(i) != hak_frame_pc(j));
+      CHECK(hak_site_frame_pc(i) != hak_site_frame_pc(j));
     }
   }
 }
@@ -181,7 +181,7 @@ static void *add_many(void *argument) {
     }
     if (i % 64 == 0) {
       for (hak_site_t *each = NULL; (each = hak_site_next(each));) {
-        CHECK(each->frame_count == 0 || hak_frame_pc(each->frame[each->frame_count - 1]) != 0);
+        CHECK(each->frame_count == 0 || hak_site_frame_pc(each->frame[each->frame_count - 1]) != 0);
         CHECK(hak_site_counts(each).in_use_bytes >= 0);
       }
     }

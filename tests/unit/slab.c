@@ -38,7 +38,7 @@ static void every_block_is_handed_out_once(void) {
   for (uint32_t cls = 1; cls < HAK_RUN_FIRST; cls++) {
     hak_slab_t *slab = acquire(cls);
     uint32_t taken = 0, want = 1;
-    CHECK(hak_class_at(slab->base) == cls && hak_class_at(slab->base + HAK_SLAB_BYTES) == HAK_CLASS_NONE);
+    CHECK(hak_pagemap_class(slab->base) == cls && hak_pagemap_class(slab->base + HAK_SLAB_BYTES) == HAK_CLASS_NONE);
     CHECK(slab->blocks == ((uint32_t)slab->slices << HAK_SLICE_SHIFT) / hak_class_sizes[cls]);
     for (uint32_t count; (count = blocks_take(slab, blocks + taken, want)) > 0; want = want * 2 + 1) {
       taken += count;
@@ -48,13 +48,13 @@ static void every_block_is_handed_out_once(void) {
     for (uint32_t i = 0; i < taken; i++) { /* new blocks come in ascending order */
       CHECK((char *)blocks[i] == slab->base + (size_t)i * hak_class_sizes[cls]);
     }
-    hak_slab_check();
+    hak_sweep_check();
     hak_slab_drop(slab);
     CHECK(control_of(slab) == 0 && slab->cls == cls); /* detached */
     blocks_give(blocks, taken);
-    CHECK(slab->cls == HAK_CLASS_NONE && hak_class_at(slab->base) == HAK_CLASS_NONE);
-    CHECK(hak_arena_used_slices() == 0);
-    hak_slab_check();
+    CHECK(slab->cls == HAK_CLASS_NONE && hak_pagemap_class(slab->base) == HAK_CLASS_NONE);
+    CHECK(hak_retain_used_slices() == 0);
+    hak_sweep_check();
   }
 }
 
@@ -65,7 +65,7 @@ static void lines_are_not_shared(void) {
     uint32_t bytes = hak_class_sizes[cls], group = bytes == 32 ? 2 : 4, count, new = 0;
     hak_slab_t *slab = acquire(cls);
     CHECK(hak_slab_take(slab, taken, 10 * group + 1, true) == 10 * group);
-    hak_slab_return(taken + 1, 2 * group - 1, cls, "test"); /* all blocks of two groups except one */
+    hak_sweep_return(taken + 1, 2 * group - 1, cls, "test"); /* all blocks of two groups except one */
     CHECK(hak_slab_take(slab, taken, group + 1, true) == group &&
           hak_block_index(taken[0], slab->inverse) / group == 8);
     while ((count = hak_slab_take(slab, taken, 3 * group, true)) > 0 && slab->bump > 10 * group + new) {
@@ -81,7 +81,7 @@ static void lines_are_not_shared(void) {
 static void an_untouched_slab_goes_at_once(void) {
   hak_slab_t *slab = acquire(5);
   hak_slab_drop(slab);
-  CHECK(slab->cls == HAK_CLASS_NONE && hak_arena_used_slices() == 0);
+  CHECK(slab->cls == HAK_CLASS_NONE && hak_retain_used_slices() == 0);
 }
 
 static void what_returns_can_be_taken_again(void) {
@@ -104,10 +104,10 @@ static void what_returns_can_be_taken_again(void) {
     }
     CHECK(back == n && count_of(slab) == 0);
   }
-  hak_slab_check();
+  hak_sweep_check();
   hak_slab_drop(slab);
   blocks_give(blocks, taken);
-  CHECK(hak_arena_used_slices() == 0);
+  CHECK(hak_retain_used_slices() == 0);
 }
 
 static void the_slab_that_waited_longest_is_next(void) {
@@ -127,25 +127,25 @@ static void the_slab_that_waited_longest_is_next(void) {
     CHECK(control_of(slabs[i]) & HAK_SLAB_LISTED);
   }
   blocks_give(held[SLABS - 1] + 1, 1);
-  hak_slab_check();
+  hak_sweep_check();
   blocks_give(held[1] + 1, count - 1); /* leaves the middle of the list */
   CHECK(slabs[1]->cls == HAK_CLASS_NONE);
-  hak_slab_check();
+  hak_sweep_check();
   CHECK(acquire(cls) == slabs[3] && acquire(cls) == slabs[2] && acquire(cls) == slabs[0]);
   hak_slab_drop(slabs[2]);
   hak_slab_drop(slabs[3]);
   CHECK(acquire(cls) == slabs[2]);
-  hak_slab_check();
+  hak_sweep_check();
 }
 
 static void a_slab_in_use_is_not_released(void) {
   hak_slab_t *slab = acquire(20);
   uint32_t taken = take_all(slab, blocks);
   blocks_give(blocks, taken);
-  CHECK(slab->cls == 20 && count_of(slab) == taken && hak_arena_used_slices() == HAK_SLAB_SLICES);
+  CHECK(slab->cls == 20 && count_of(slab) == taken && hak_retain_used_slices() == HAK_SLAB_SLICES);
   CHECK(!(control_of(slab) & HAK_SLAB_LISTED));
   hak_slab_drop(slab);
-  CHECK(slab->cls == HAK_CLASS_NONE && hak_arena_used_slices() == 0);
+  CHECK(slab->cls == HAK_CLASS_NONE && hak_retain_used_slices() == 0);
 }
 
 /* Returns more blocks, words and slabs than are gathered at a time, in random order. */
@@ -165,13 +165,13 @@ static void one_return_goes_to_many_slabs(void) {
     blocks[at] = block;
   }
   blocks_give(blocks, taken / 2);
-  hak_slab_check();
+  hak_sweep_check();
   hak_slab_totals_t totals[HAK_BIN_COUNT];
-  hak_slab_totals(totals);
+  hak_stats_slabs(totals);
   CHECK(totals[1].slabs == SLABS && totals[1].bump_blocks == taken && totals[1].free_blocks == taken / 2);
   blocks_give(blocks + taken / 2, taken - taken / 2);
-  hak_slab_totals(totals);
-  CHECK(totals[1].slabs == 0 && totals[1].bump_blocks == 0 && hak_arena_used_slices() == 0);
+  hak_stats_slabs(totals);
+  CHECK(totals[1].slabs == 0 && totals[1].bump_blocks == 0 && hak_retain_used_slices() == 0);
 }
 
 /* Chunks of huge blocks and free ones have no slabs. */
@@ -179,13 +179,13 @@ static void totals_pass_over_other_chunks(void) {
   bool zeroed;
   hak_slab_totals_t totals[HAK_BIN_COUNT];
   CHECK(hak_freed_take_one(1) != NULL);
-  CHECK(hak_arena_take_chunks(3, 5, HAK_CHUNK_BYTES, false, &zeroed) != NULL);
-  void *given = hak_arena_take_chunks(2, 0, HAK_CHUNK_BYTES, false, &zeroed);
+  CHECK(hak_huge_chunks_take(3, 5, HAK_CHUNK_BYTES, false, &zeroed) != NULL);
+  void *given = hak_huge_chunks_take(2, 0, HAK_CHUNK_BYTES, false, &zeroed);
   CHECK(given != NULL);
-  hak_arena_give_chunks(given);
-  hak_slab_totals(totals);
+  hak_huge_chunks_give(given);
+  hak_stats_slabs(totals);
   CHECK(totals[1].slabs == 1 && totals[1].bump_blocks == 1 && totals[1].free_blocks == 0);
-  hak_slab_check();
+  hak_sweep_check();
 }
 
 /* A slab may reuse memory of another class, with old words in it. */
@@ -207,19 +207,19 @@ static void one_block_at_a_time(void) {
   const uint32_t cls = hak_class_of(2048);
   for (uint32_t i = 0; i < MOST; i++) {
     blocks[i] = hak_freed_take_one(cls);
-    CHECK(blocks[i] != NULL && hak_class_at(blocks[i]) == cls);
+    CHECK(blocks[i] != NULL && hak_pagemap_class(blocks[i]) == cls);
     CHECK(hak_is_marked_taken(blocks[i]) && !hak_is_marked_free(blocks[i]));
     memset(blocks[i], 1, 2048);
   }
-  CHECK(hak_arena_used_slices() == 3 * HAK_SLAB_SLICES);
-  hak_slab_return_one(blocks[0], cls, "test");
+  CHECK(hak_retain_used_slices() == 3 * HAK_SLAB_SLICES);
+  hak_sweep_return_one(blocks[0], cls, "test");
   CHECK(hak_is_marked_free(blocks[0]));
   CHECK(hak_freed_take_one(cls) == blocks[0]);
   for (uint32_t i = 0; i < MOST; i++) {
-    hak_slab_return_one(blocks[i], cls, "test");
+    hak_sweep_return_one(blocks[i], cls, "test");
   }
-  CHECK(hak_arena_used_slices() == 0);
-  hak_slab_check();
+  CHECK(hak_retain_used_slices() == 0);
+  hak_sweep_check();
 }
 
 static void without_memory_there_is_no_slab(void) {
@@ -231,8 +231,8 @@ static void without_memory_there_is_no_slab(void) {
 }
 
 static void nothing_is_returned(void) {
-  hak_slab_return(NULL, 0, 20, "test");
-  CHECK(hak_arena_used_slices() == 0);
+  hak_sweep_return(NULL, 0, 20, "test");
+  CHECK(hak_retain_used_slices() == 0);
 }
 
 /* A return neither reads nor writes the block, whatever its owner wrote to it. */
@@ -242,11 +242,11 @@ static void a_return_touches_no_block(void) {
   for (uint32_t i = 0; i < taken; i++) {
     pattern_fill(blocks[i], bytes, i);
   }
-  hak_slab_return((hak_free_block_t *const *)(void *)blocks, taken, 20, "test");
+  hak_sweep_return((hak_free_block_t *const *)(void *)blocks, taken, 20, "test");
   for (uint32_t i = 0; i < taken; i++) {
     CHECK(pattern_holds(blocks[i], bytes, bytes, i));
   }
-  hak_slab_check();
+  hak_sweep_check();
 }
 
 /* Leaves only single slices free. One of them begins where a slab can begin. */
@@ -255,7 +255,7 @@ static char *leave_single_slices(void) {
   bool zeroed;
   for (size_t i = 0; i < HAK_CHUNK_SLICES; i++) {
     slices[i] = hak_arena_take(1, 1, &zeroed);
-    CHECK(slices[i] != NULL && hak_chunk_at(slices[i]) == hak_chunk_at(slices[0]));
+    CHECK(slices[i] != NULL && hak_pagemap_chunk(slices[i]) == hak_pagemap_chunk(slices[0]));
   }
   for (size_t i = 0; i < HAK_CHUNK_SLICES; i++) {
     if (((uintptr_t)slices[i] & (4 * HAK_SLAB_BYTES - 1)) == 3 * HAK_SLICE_BYTES) {
@@ -272,7 +272,7 @@ static char *leave_single_slices(void) {
 static void a_slab_may_be_one_slice(void) {
   retain_everything();
   char *slice = leave_single_slices();
-  size_t used = hak_arena_used_slices();
+  size_t used = hak_retain_used_slices();
   CHECK(hak_slab_acquire(hak_class_of(HAK_SMALL_MAX)) == NULL);
   for (uint32_t cls = 1; hak_class_sizes[cls] <= HAK_SLICE_BYTES; cls++) {
     if (HAK_SLICE_BYTES % hak_class_sizes[cls] != 0) {
@@ -280,17 +280,17 @@ static void a_slab_may_be_one_slice(void) {
       continue;
     }
     hak_slab_t *slab = acquire(cls);
-    CHECK(slab->base == slice && hak_arena_used_slices() == used + 1 && hak_slab_acquire(cls) == NULL);
-    CHECK(hak_class_at(slice) == cls && hak_class_at(slice + HAK_SLICE_BYTES) == HAK_CLASS_NONE);
+    CHECK(slab->base == slice && hak_retain_used_slices() == used + 1 && hak_slab_acquire(cls) == NULL);
+    CHECK(hak_pagemap_class(slice) == cls && hak_pagemap_class(slice + HAK_SLICE_BYTES) == HAK_CLASS_NONE);
     uint32_t taken = take_all(slab, blocks);
     CHECK(taken == HAK_SLICE_BYTES / hak_class_sizes[cls] && slab->blocks == taken);
     for (uint32_t i = 0; i < taken; i++) {
       CHECK((char *)blocks[i] + hak_class_sizes[cls] <= slice + HAK_SLICE_BYTES);
     }
-    hak_slab_check();
+    hak_sweep_check();
     hak_slab_drop(slab);
     blocks_give(blocks, taken);
-    CHECK(hak_class_at(slice) == HAK_CLASS_NONE && hak_arena_used_slices() == used);
+    CHECK(hak_pagemap_class(slice) == HAK_CLASS_NONE && hak_retain_used_slices() == used);
   }
   hak_arena_check();
 }

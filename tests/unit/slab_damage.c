@@ -21,11 +21,11 @@ static hak_free_block_t *block[BLOCKS]; /* the first 32 were handed out; FREE is
 
 static void return_three(hak_free_block_t *first, hak_free_block_t *second, hak_free_block_t *third) {
   hak_free_block_t *const some[] = {first, second, third};
-  hak_slab_return(some, 3, slab->cls, "test");
+  hak_sweep_return(some, 3, slab->cls, "test");
 }
 
 static void return_alone_twice(void) {
-  hak_slab_return_one(block[FREE], slab->cls, "test");
+  hak_sweep_return_one(block[FREE], slab->cls, "test");
 }
 
 static void return_among_others_twice(void) {
@@ -46,7 +46,7 @@ static void put_back_twice(void) {
 }
 
 static void return_alone_what_was_never_out(void) {
-  hak_slab_return_one(block[BLOCKS - 1], slab->cls, "test");
+  hak_sweep_return_one(block[BLOCKS - 1], slab->cls, "test");
 }
 
 static void return_among_others_what_was_never_out(void) {
@@ -58,18 +58,18 @@ static void return_to_another_class(void) {
   uint32_t cls = slab->cls;
   for (size_t i = 0; i < BLOCKS / 2; i++) {
     if (i != FREE) {
-      hak_slab_return_one(block[i], cls, "test");
+      hak_sweep_return_one(block[i], cls, "test");
     }
   }
   hak_slab_drop(slab);
   CHECK(hak_slab_acquire(cls + 1) == slab);
-  hak_slab_return((hak_free_block_t *const[]){block[OUT]}, 1, cls, "test");
+  hak_sweep_return((hak_free_block_t *const[]){block[OUT]}, 1, cls, "test");
 }
 
 static void return_alone_to_no_slab(void) {
   uint32_t cls = slab->cls;
   slab->cls = HAK_CLASS_NONE;
-  hak_slab_return_one(block[OUT], cls, "test");
+  hak_sweep_return_one(block[OUT], cls, "test");
 }
 
 /* Takes blocks one by one, as some paths do. */
@@ -133,7 +133,7 @@ static void take_new_from_old_memory(void) {
 static void return_all_but(size_t first, size_t second) {
   for (size_t i = 0; i < BLOCKS / 2; i++) {
     if (i != first && i != second) {
-      hak_slab_return_one(block[i], slab->cls, "test");
+      hak_sweep_return_one(block[i], slab->cls, "test");
     }
   }
 }
@@ -146,7 +146,7 @@ static void take_zeros_of_another_slab(void) {
   hak_slab_drop(slab);
   CHECK(slab->cls == HAK_CLASS_NONE && hak_slab_acquire(cls) == slab);
   take(BLOCKS / 2);
-  hak_slab_return_one(block[FREE], slab->cls, "test");
+  hak_sweep_return_one(block[FREE], slab->cls, "test");
   take_zeros();
 }
 
@@ -157,14 +157,14 @@ static void a_wrong_count_gives_nothing_back(void) {
   return_all_but(FREE, OUT);
   CHECK(hak_slab_is_whole(slab)); /* by its count only */
   hak_slab_drop(slab);
-  CHECK(slab->cls == cls && hak_class_at(block[OUT]) == cls);
+  CHECK(slab->cls == cls && hak_pagemap_class(block[OUT]) == cls);
 }
 
 /* The block is marked as taken, so that a bin that also holds it notices. */
 static void alone_it_is_marked(void) {
   hak_free_block_t *taken = hak_freed_take_one(slab->cls);
   CHECK(taken != NULL && hak_is_marked_taken(taken));
-  hak_slab_return_one(taken, slab->cls, "test");
+  hak_sweep_return_one(taken, slab->cls, "test");
   CHECK(hak_freed_take_one(slab->cls) == taken && hak_is_marked_taken(taken));
 }
 
@@ -172,40 +172,40 @@ static void alone_it_is_marked(void) {
 static void a_return_in_flight_counts_as_free(void) {
   hak_slab_totals_t totals[HAK_BIN_COUNT];
   atomic_fetch_sub(&slab->control, 2 * one_block);
-  hak_slab_totals(totals);
+  hak_stats_slabs(totals);
   CHECK(totals[slab->cls].free_blocks == totals[slab->cls].bump_blocks);
 }
 
 static void damage_count(void) {
   atomic_fetch_add(&slab->control, one_block);
-  hak_slab_check();
+  hak_sweep_check();
 }
 
 static void damage_bits(void) {
   atomic_fetch_or(&slab->bits[0], 1ULL << 40); /* not handed out */
-  hak_slab_check();
+  hak_sweep_check();
 }
 
 static void damage_bump(void) {
   slab->bump = slab->blocks + 1;
-  hak_slab_check();
+  hak_sweep_check();
 }
 
 static void damage_flags(void) {
   atomic_fetch_or(&slab->control, (uint32_t)HAK_SLAB_LISTED);
-  hak_slab_check();
+  hak_sweep_check();
 }
 
 static void damage_class(void) {
   slab->cls++;
-  hak_slab_check();
+  hak_sweep_check();
 }
 
 static void damage_list(void) {
   uint32_t cls = slab->cls;
   hak_slab_drop(slab);
   hak_slab_classes[cls].list[HAK_SLABS_DENSE].last = NULL;
-  hak_slab_check();
+  hak_sweep_check();
 }
 
 static void set_up(void) {
@@ -217,8 +217,8 @@ static void set_up(void) {
   }
   void *taken[BLOCKS / 2];
   CHECK(blocks_take(slab, taken, BLOCKS / 2) == BLOCKS / 2 && taken[0] == block[0]);
-  hak_slab_return_one(block[FREE], slab->cls, "test");
-  hak_slab_check();
+  hak_sweep_return_one(block[FREE], slab->cls, "test");
+  hak_sweep_check();
 }
 
 int main(void) {

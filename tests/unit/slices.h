@@ -32,7 +32,7 @@ static inline char *chunk_of(char *base, size_t chunks) {
 }
 
 static inline size_t slice_number(const char *address) {
-  return hak_slice_of(address) % HAK_CHUNK_SLICES;
+  return hak_pagemap_slice(address) % HAK_CHUNK_SLICES;
 }
 
 /* Takes slices and writes to them, so that they are really dirty. */
@@ -52,11 +52,11 @@ static inline char *slices_take(size_t slices) {
 }
 
 static inline char *chunks_take_aligned(size_t chunks, size_t tail, size_t align, bool *zeroed) {
-  char *base = hak_arena_take_chunks(chunks, tail, align, false, zeroed);
+  char *base = hak_huge_chunks_take(chunks, tail, align, false, zeroed);
   if (base) {
     size_t slices = chunks * HAK_CHUNK_SLICES + tail;
     CHECK((uintptr_t)base % HAK_CHUNK_BYTES == 0 && (uintptr_t)base % align == 0);
-    CHECK(hak_chunk_at(base)->state == HAK_CHUNK_HUGE);
+    CHECK(hak_pagemap_chunk(base)->state == HAK_CHUNK_HUGE);
     CHECK(!*zeroed || all_zero(base, slices << HAK_SLICE_SHIFT));
     memset(base, 1, slices << HAK_SLICE_SHIFT);
   }
@@ -70,9 +70,9 @@ static inline char *chunks_take(size_t chunks, size_t tail) {
 
 static inline void chunks_give(char *base, size_t tail) {
   if (tail > 0) {
-    hak_arena_give(chunk_of(base, hak_chunk_at(base)->chunks), tail);
+    hak_arena_give(chunk_of(base, hak_pagemap_chunk(base)->chunks), tail);
   }
-  hak_arena_give_chunks(base);
+  hak_huge_chunks_give(base);
 }
 
 static inline size_t dirty_slices(void) {
@@ -88,8 +88,8 @@ static inline size_t extents_listed(bool dirty, size_t *chunks) {
     const hak_chunk_t *before = NULL;
     for (const hak_chunk_t *first = hak_placement.extents[dirty][list]; first; before = first, first = first->next) {
       CHECK(first->state == HAK_CHUNK_FREE && first->prev == before && (first->dirty != 0) == dirty);
-      CHECK(first->chunks >> list == 1 && hak_chunk_at(first->base) == first);
-      CHECK(hak_chunk_at(first->mate->base) == first->mate && first->mate->mate == first);
+      CHECK(first->chunks >> list == 1 && hak_pagemap_chunk(first->base) == first);
+      CHECK(hak_pagemap_chunk(first->mate->base) == first->mate && first->mate->mate == first);
       CHECK(first->mate->base == first->base + ((first->chunks - 1) << HAK_CHUNK_SHIFT));
       extents++;
       *chunks += first->chunks;
@@ -100,7 +100,7 @@ static inline size_t extents_listed(bool dirty, size_t *chunks) {
 
 static inline bool is_only_extent(bool dirty, const char *base, size_t chunks) {
   size_t all;
-  const hak_chunk_t *first = hak_chunk_at(base);
+  const hak_chunk_t *first = hak_pagemap_chunk(base);
   return extents_listed(dirty, &all) == 1 && all == chunks && first && first->state == HAK_CHUNK_FREE &&
          first->base == base && first->chunks == chunks;
 }
@@ -117,7 +117,7 @@ static inline void slices_add_up(void) {
     dirty += hak_mask_count(chunk->free & chunk->dirty);
   }
   hak_arena_totals_t totals = hak_arena_totals();
-  CHECK(totals.used_slices == hak_arena_used_slices() && hak_arena.reserved_slices == 0);
+  CHECK(totals.used_slices == hak_retain_used_slices() && hak_arena.reserved_slices == 0);
   CHECK(totals.mapped_slices == totals.used_slices + free + (clean_chunks + dirty_chunks) * HAK_CHUNK_SLICES);
   CHECK(totals.dirty_slices == dirty + dirty_chunks * HAK_CHUNK_SLICES);
   CHECK(totals.mapped_ever - totals.unmapped_ever == totals.mapped_slices);
@@ -135,7 +135,7 @@ static inline void slices_fork(void (*act)(void)) {
 /* The first actions of such a child. */
 static inline void slices_in_child(void) {
   hak_lock_passes = true;
-  hak_arena_fork_child();
+  hak_purge_fork_child();
   hak_lock_passes = false;
   hak_lock_after_fork(&hak_arena.lock, true);
   slices_add_up();

@@ -24,7 +24,7 @@ static void sums_hold(void) {
   hak_slab_totals_t slabs[HAK_BIN_COUNT];
   size_t live_bytes = 0, cached_bytes = 0, free_bytes = 0, rounding_bytes = 0, used_slices = 0;
   hak_stats_read(&stats);
-  hak_slab_totals(slabs);
+  hak_stats_slabs(slabs);
   for (uint32_t cls = 1; cls < HAK_CLASS_COUNT; cls++) {
     const hak_class_stats_t *class = &stats.classes[cls];
     CHECK(class->block_bytes == hak_class_sizes[cls] && class->slabs == slabs[cls].slabs);

@@ -51,11 +51,11 @@ static void contents_are_unharmed(uint32_t out) {
 static void sparse_slabs_give_pages_back(void) {
   hak_slab_t *slab = slab_with(2, BLOCKS);
   CHECK(resident_pages(slab->base, HAK_SLAB_BYTES) == HAK_SLAB_BYTES / page);
-  CHECK(hak_slab_discard_sparse());
+  CHECK(hak_sweep_sparse());
   CHECK(resident_pages(slab->base, HAK_SLAB_BYTES) == 1);
   contents_are_unharmed(2);
-  hak_slab_check();
-  CHECK(!hak_slab_discard_sparse()); /* nothing has changed */
+  hak_sweep_check();
+  CHECK(!hak_sweep_sparse()); /* nothing has changed */
   CHECK(hak_slab_acquire(slab->cls) == slab);
   static void *again[BLOCKS];
   uint32_t taken = blocks_take(slab, again, BLOCKS);
@@ -70,7 +70,7 @@ static void pages_never_handed_out_go_too(void) {
   const uint32_t bump = BLOCKS / 2;
   hak_slab_t *slab = slab_with(1, bump);
   memset(slab->base + HAK_SLAB_BYTES - page, 1, page); /* a stray write */
-  CHECK(hak_slab_discard_sparse());
+  CHECK(hak_sweep_sparse());
   CHECK(resident_pages(slab->base, HAK_SLAB_BYTES) == 1);
   CHECK(hak_slab_acquire(slab->cls) == slab);
   CHECK(blocks_take(slab, blocks + 1, BLOCKS) == bump - 1);
@@ -95,7 +95,7 @@ static void a_page_with_a_block_stays(void) {
   pattern_fill(blocks[BLOCKS - per_page], BLOCK_BYTES, BLOCKS - per_page);
   blocks_give(again, back);
   hak_slab_drop(slab);
-  CHECK(hak_slab_discard_sparse());
+  CHECK(hak_sweep_sparse());
   CHECK(resident_pages(slab->base, HAK_SLAB_BYTES) == 3);
   contents_are_unharmed(1);
   CHECK(pattern_holds(blocks[2 * per_page - 1], BLOCK_BYTES, BLOCK_BYTES, 2 * per_page - 1));
@@ -104,16 +104,16 @@ static void a_page_with_a_block_stays(void) {
 
 static void full_slabs_are_left_alone(void) {
   hak_slab_t *slab = slab_with(BLOCKS / 2, BLOCKS);
-  CHECK(!hak_slab_discard_sparse());
+  CHECK(!hak_sweep_sparse());
   CHECK(resident_pages(slab->base, HAK_SLAB_BYTES) == HAK_SLAB_BYTES / page);
   CHECK(hak_slab_acquire(slab->cls) == slab); /* a slab in use is skipped */
-  CHECK(!hak_slab_discard_sparse());
+  CHECK(!hak_sweep_sparse());
 }
 
 static void a_refusal_changes_nothing(void) {
   hak_slab_t *slab = slab_with(1, BLOCKS);
   system_refuse(SYSTEM_MADVISE, 0, SYSTEM_ALL);
-  CHECK(!hak_slab_discard_sparse());
+  CHECK(!hak_sweep_sparse());
   system_allow();
   CHECK(resident_pages(slab->base, HAK_SLAB_BYTES) == HAK_SLAB_BYTES / page);
   contents_are_unharmed(1);
@@ -144,12 +144,12 @@ static void many_sparse_slabs_start_a_pass(void) {
     blocks_give(held[i] + FIRST_PART, PER_SLAB - FIRST_PART - 1);
   }
   CHECK(madvise_calls() > before);
-  hak_slab_check();
+  hak_sweep_check();
 }
 
 static void go_through_all_classes(void) {
   for (int cls = 1; cls < HAK_RUN_FIRST; cls++) {
-    hak_slab_sweep_step();
+    hak_sweep_step();
   }
 }
 
@@ -159,13 +159,13 @@ static void half_of_the_rest_is_worth_another_pass(void) {
   hak_slab_t *slab = slab_with(BLOCKS, BLOCKS);
   for (uint32_t i = 0; i < BLOCKS; i++) { /* one block a page stays in use */
     if (i % (BLOCKS / OUT) != 0) {
-      hak_slab_return_one(blocks[i], slab->cls, "test");
+      hak_sweep_return_one(blocks[i], slab->cls, "test");
     }
   }
-  CHECK(!hak_slab_discard_sparse());
+  CHECK(!hak_sweep_sparse());
   for (uint32_t i = 1; i < OUT; i++) {
-    hak_slab_return_one(blocks[(size_t)i * (BLOCKS / OUT)], slab->cls, "test");
-    CHECK(hak_slab_discard_sparse() == (i == OUT / 2 || i == OUT * 3 / 4 || i == OUT * 7 / 8 || i == OUT - 1));
+    hak_sweep_return_one(blocks[(size_t)i * (BLOCKS / OUT)], slab->cls, "test");
+    CHECK(hak_sweep_sparse() == (i == OUT / 2 || i == OUT * 3 / 4 || i == OUT * 7 / 8 || i == OUT - 1));
   }
   CHECK(resident_pages(slab->base, HAK_SLAB_BYTES) == 1);
   contents_are_unharmed(1);
@@ -177,17 +177,17 @@ static void count_nothing(unsigned step) {
 
 static void sweep_step(void *unused) {
   (void)unused;
-  hak_slab_sweep_step();
+  hak_sweep_step();
 }
 
 /* The number of instructions in the longest step of a pass, except the first steps, which sweep. */
 static unsigned longest_idle_step(void) {
   enum { SWEEPING = 10 };
   unsigned longest = 0;
-  hak_slab_decay();
+  hak_sweep_decay();
   for (int i = 0; i < HAK_RUN_FIRST + SWEEPING; i++) {
     if (i < SWEEPING) {
-      hak_slab_sweep_step();
+      hak_sweep_step();
     } else {
       unsigned step = steps_run(sweep_step, NULL, count_nothing);
       longest = step > longest ? step : longest;
@@ -252,7 +252,7 @@ static void passes_learn(bool become_full) {
       blocks_give(held[i] + 1, PER_SLAB - 1);
     }
     go_through_all_classes();
-    const hak_slab_t *slab = hak_slab_at(held[0][0]);
+    const hak_slab_t *slab = hak_pagemap_slab(held[0][0]);
     size_t resident = resident_pages(slab->base, HAK_SLAB_BYTES);
     if (round == 0) {
       CHECK(resident == 1); /* there are no counts yet, so the slabs were swept */
@@ -260,7 +260,7 @@ static void passes_learn(bool become_full) {
     if (round + 1 == ROUNDS) {
       CHECK(resident == PER_SLAB * (CHURN_BYTES / page));
       for (int i = 0; i < DECAY_TIMES; i++) {
-        hak_slab_decay();
+        hak_sweep_decay();
       }
       go_through_all_classes();
       CHECK(resident_pages(slab->base, HAK_SLAB_BYTES) == 1);
@@ -285,7 +285,7 @@ static void a_decay_time_starts_a_pass(void) {
   hak_slab_t *slab = slab_with(2, BLOCKS);
   go_through_all_classes();
   CHECK(resident_pages(slab->base, HAK_SLAB_BYTES) == HAK_SLAB_BYTES / page);
-  hak_slab_decay();
+  hak_sweep_decay();
   go_through_all_classes();
   CHECK(resident_pages(slab->base, HAK_SLAB_BYTES) == 1);
   contents_are_unharmed(2);

@@ -20,21 +20,21 @@ static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
 static pthread_barrier_t idle, over;
 static _Atomic size_t calls, returned;
 
-void __real_hak_slab_return(hak_free_block_t *const *blocks, uint32_t count, uint32_t cls, const char *function);
-void __wrap_hak_slab_return(hak_free_block_t *const *blocks, uint32_t count, uint32_t cls, const char *function);
-void __real_hak_slab_return_one(void *block, uint32_t cls, const char *function);
-void __wrap_hak_slab_return_one(void *block, uint32_t cls, const char *function);
+void __real_hak_sweep_return(hak_free_block_t *const *blocks, uint32_t count, uint32_t cls, const char *function);
+void __wrap_hak_sweep_return(hak_free_block_t *const *blocks, uint32_t count, uint32_t cls, const char *function);
+void __real_hak_sweep_return_one(void *block, uint32_t cls, const char *function);
+void __wrap_hak_sweep_return_one(void *block, uint32_t cls, const char *function);
 
-void __wrap_hak_slab_return(hak_free_block_t *const *blocks, uint32_t count, uint32_t cls, const char *function) {
+void __wrap_hak_sweep_return(hak_free_block_t *const *blocks, uint32_t count, uint32_t cls, const char *function) {
   calls++;
   returned += count;
-  __real_hak_slab_return(blocks, count, cls, function);
+  __real_hak_sweep_return(blocks, count, cls, function);
 }
 
-void __wrap_hak_slab_return_one(void *block, uint32_t cls, const char *function) {
+void __wrap_hak_sweep_return_one(void *block, uint32_t cls, const char *function) {
   calls++;
   returned++;
-  __real_hak_slab_return_one(block, cls, function);
+  __real_hak_sweep_return_one(block, cls, function);
 }
 
 static void *use_and_end(void *unused) {

@@ -32,6 +32,6 @@ void hak_cache_return_one(uint32_t cls, hak_free_block_t *block) {
   if (hak_class_is_run(cls)) {
     hak_run_give(block, cls, "free");
   } else {
-    hak_slab_return_one(block, cls, "free");
+    hak_sweep_return_one(block, cls, "free");
   }
 }

@@ -65,7 +65,7 @@ static bool stock(void) {
   }
 }
 
-bool hak_arena_lock_stocked(void) {
+bool hak_chunk_lock_stocked(void) {
   for (;;) {
     hak_lock(&hak_arena.lock);
     if (is_stocked_locked()) {
