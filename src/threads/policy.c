@@ -115,9 +115,14 @@ bool hak_policy_passes_on(const hak_heap_t *heap, uint32_t cls) {
   return cached && (!heap->heap_shrinks || hak_depot_is_taken(cls));
 }
 
+/* Blocks of one thread that another frees keep whole mixed pages in use. */
+static size_t mixed_share(void) {
+  return hak_caches_open() > 1 ? HAK_MIXED_BYTES / HAK_MIXED_PART : HAK_MIXED_BYTES;
+}
+
 bool hak_policy_is_young(const hak_bin_info_t *info, uint32_t cls) {
   return !hak_hard.on && hak_class_sizes[cls] <= HAK_MIXED_BLOCK_MAX &&
-         info->mixed_bytes + hak_class_sizes[cls] <= HAK_MIXED_BYTES;
+         info->mixed_bytes + hak_class_sizes[cls] <= mixed_share();
 }
 
 bool hak_policy_retires(hak_heap_t *heap, uint32_t cls) {

@@ -332,6 +332,20 @@ static void what_is_lent_comes_back(void) {
   bins_budgets_add_up(&heap);
 }
 
+static void several_threads_take_less_from_mixed_pages(void) {
+  const uint32_t cls = open_one(64);
+  hak_bin_info_t *info = &heap.info[cls];
+  hak_cache_set_open(1);
+  info->mixed_bytes = HAK_MIXED_BYTES - 64;
+  CHECK(hak_policy_is_young(info, cls));
+  hak_cache_set_open(2);
+  CHECK(!hak_policy_is_young(info, cls));
+  info->mixed_bytes = HAK_MIXED_BYTES / HAK_MIXED_PART - 64;
+  CHECK(hak_policy_is_young(info, cls));
+  info->mixed_bytes += 64;
+  CHECK(!hak_policy_is_young(info, cls));
+}
+
 int main(void) {
   child_succeeds(a_new_cache_has_nothing);
   child_succeeds(the_next_thread_begins_anew);
@@ -352,5 +366,6 @@ int main(void) {
   child_succeeds(what_was_unearned_is_to_be_had_again);
   child_succeeds(every_overflow_counts_for_capacity);
   child_succeeds(what_is_lent_comes_back);
+  child_succeeds(several_threads_take_less_from_mixed_pages);
   return 0;
 }
