@@ -23,7 +23,7 @@ class UntilDecided:
 
     def __init__(self, session: Session, names: Sequence[str], decide: Decide):
         header, records = session.file.header(), session.records()
-        self._session, self._decide = session, decide
+        self._session, self._decide, self._judged = session, decide, session.judged
         self._first, *self._others = names
         self._looks = planning.plan_of(header, records).looks
         self._least, self._most = planning.least_blocks(records), planning.most_blocks(header, records)
@@ -45,7 +45,7 @@ class UntilDecided:
             self._decided.add(name)
         if found is not Verdict.INCONCLUSIVE or len(blocks) in self._looks:
             most = max(len(blocks), self._most)
-            self._session.progress.say(f"{len(blocks)} blocks of at most {most}: {name}: {found}")
+            self._session.progress.say(f"{len(blocks)} blocks of at most {most}: {name}: {found}{self._judged}")
 
 
 class Contrasts(Design):

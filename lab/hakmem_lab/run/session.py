@@ -60,6 +60,7 @@ class Session(Recorder[AnyBlockSpec]):
     picks_metric = True  # where the user names no metric, the trials choose between wall and processor time
     confirms = False  # the verdict is on two sides, however many take part at first
     ends_early_if = "the difference is large"
+    judged = ""  # behind a verdict in its progress: what it is on, if not on the program
 
     def __init__(
         self,
@@ -220,10 +221,13 @@ class Session(Recorder[AnyBlockSpec]):
     def _announce(self, most: int, first: int) -> None:
         each_s = (SLOWER_BUSY if self.warned_of_load else SLOWER) * (self.run_s + self.overhead_s)
         quick = getattr(self.spec, "quick", False)
+        budget_s = getattr(self.spec, "budget", None)
         text = f"run {self.file.id}: at most {endings.duration(each_s * most)} ({most} runs)"
         if quick:
             text = f"run {self.file.id}: a first estimate, after five blocks or {early.QUICK_S:.0f} s"
-        if first < most and not quick:
+        elif budget_s is not None and budget_s < each_s * most:
+            text = f"run {self.file.id}: about {endings.duration(budget_s)}, the budget ({most} runs)"
+        elif first < most:
             text += f", {endings.duration(each_s * first)} if {self.ends_early_if}"
         if self.repeat > 1:
             text += f"; a run is {self.repeat} executions, since one takes only {self.once_s * 1e3:.1f} ms"

@@ -35,6 +35,13 @@ def test_the_promised_time_has_room_for_slower_runs_and_for_what_hak_does_betwee
     assert quick == "run x: a first estimate, after five blocks or 30 s"
 
 
+def test_a_budget_is_what_is_announced_where_it_is_shorter():
+    of_runs = {"run_s": 56 / 82, "overhead_s": 0.0}
+    short, long = (announced(82, False, **of_runs, spec=SimpleNamespace(budget=each)) for each in (50.0, 500.0))
+    assert short == "run x: about 50 s, the budget (82 runs)"
+    assert long == "run x: at most 1 min 24 s (82 runs)"
+
+
 def times(count: int, noise: tuple[float, float], draw: random.Random) -> list[float]:
     """Seconds of consecutive runs."""
     deviation, correlation = noise

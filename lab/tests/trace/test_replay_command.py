@@ -1,8 +1,13 @@
 """`hak replay`: turns a trace into a comparison, predictions, and a stored run that other commands can read."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
+
+from hakmem_lab.designs.contrasts import UntilDecided
+from hakmem_lab.judge.statistics.verdict import Verdict
+from hakmem_lab.kinds.replay import ReplaySession
 
 ARMS = ("--allocators", "glibc", "glibc,MALLOC_TOP_PAD_=65536")
 FAST = (*ARMS, "--max-blocks", "6", "--alpha", "0.1", "--repeat", "1", "--quiet", "--seed", "7")
@@ -135,3 +140,13 @@ def test_a_suite_takes_a_trace_in_place_of_a_command(here, trace, tmp_path):
     result = here("suite", spec, "--quiet", "--json", "-").result()
     metrics = [row["metric"] for row in result["suite"]["rows"]]
     assert len(metrics) == 2
+
+
+def test_a_verdict_in_the_progress_is_not_on_the_program():
+    """The result may be INCONCLUSIVE: then no difference of the whole program is predicted."""
+    said: list[str] = []
+    header = {"spec": {"max-blocks": 12, "looks": 1}, "anytime": 0.35}
+    session = SimpleNamespace(file=SimpleNamespace(header=lambda: header), records=list, judged=ReplaySession.judged,
+                              gone=set(), untried=set(), progress=SimpleNamespace(say=said.append))  # fmt: skip
+    UntilDecided(session, ["c", "t"], lambda *_: Verdict.GO)([{"c": [], "t": []}])
+    assert said == ["1 blocks of at most 12: t: GO on the replayed allocations alone"]

@@ -104,6 +104,8 @@ class TwoRunners(Runner):
 class ReplaySession(ReplayBlocks):
     """Blocks of replays, and of live runs if requested."""
 
+    judged = " on the replayed allocations alone"
+
     def __init__(self, spec: Spec, arms: Sequence[Arm], progress: Progress):
         self.trace, self.found = spec.trace, contents(Path(spec.trace))
         self.live = live_workload(spec, self.found) if spec.live else None
