@@ -117,7 +117,7 @@ bool hak_policy_passes_on(const hak_heap_t *heap, uint32_t cls) {
 
 /* Blocks of one thread that another frees keep whole mixed pages in use. */
 static size_t mixed_share(void) {
-  return hak_caches_open() > 1 ? HAK_MIXED_BYTES / HAK_MIXED_PART : HAK_MIXED_BYTES;
+  return hak_policy_caches_open() > 1 ? HAK_MIXED_BYTES / HAK_MIXED_PART : HAK_MIXED_BYTES;
 }
 
 bool hak_policy_is_young(const hak_bin_info_t *info, uint32_t cls) {

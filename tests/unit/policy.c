@@ -335,10 +335,10 @@ static void what_is_lent_comes_back(void) {
 static void several_threads_take_less_from_mixed_pages(void) {
   const uint32_t cls = open_one(64);
   hak_bin_info_t *info = &heap.info[cls];
-  hak_cache_set_open(1);
+  hak_policy_set_open(1);
   info->mixed_bytes = HAK_MIXED_BYTES - 64;
   CHECK(hak_policy_is_young(info, cls));
-  hak_cache_set_open(2);
+  hak_policy_set_open(2);
   CHECK(!hak_policy_is_young(info, cls));
   info->mixed_bytes = HAK_MIXED_BYTES / HAK_MIXED_PART - 64;
   CHECK(hak_policy_is_young(info, cls));
