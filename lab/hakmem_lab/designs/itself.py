@@ -2,6 +2,7 @@
 
 import math
 import sys
+from collections.abc import Mapping
 
 from hakmem_lab.designs.engine import Design, Rule
 from hakmem_lab.judge.analysis import base_result, judged_ratios, measured, metric_of
@@ -25,6 +26,7 @@ SHOWN = ("fit", "state", "spread", "false_go", "false_no_go", "neutral", "inconc
 
 class SameSession(Session[AaSpec]):
     ends_early_if, picks_metric = "the machine is quiet", False
+    rule: Mapping[str, float] = {}
 
 
 class Itself(Design):

@@ -9,7 +9,6 @@ from hakmem_lab.judge.planning import most_blocks
 from hakmem_lab.judge.statistics.coarse import step
 from hakmem_lab.judge.statistics.paired import Interval, block_log_ratio, median_interval
 from hakmem_lab.judge.warnings import EVENTS, Warn, ordered
-from hakmem_lab.plan.kinds import KINDS
 from hakmem_lab.plan.metrics import Metric, pattern_name, row_of, summed
 from hakmem_lab.plan.spec import guardrails_of, primary_of
 from hakmem_lab.store.query import BESIDE, SCHEDULE, Blocks, events, finished_blocks, sentence
@@ -150,7 +149,7 @@ def warnings(header: dict, records: Sequence[dict]) -> list[str]:
         doubtful = record.get("thousands", {}) | doubtful
     for name, value in doubtful.items():
         texts.append(Warn.THOUSANDS.said(name=pattern_name(name), value=value))
-    if tries := sentence(header.get("earlier", []), KINDS[header["kind"]].sequential):
+    if tries := sentence(header.get("earlier", []), "anytime" in header):
         texts.append(Warn.TRIES.said(text=tries))
     if (header.get("git") or {}).get("dirty") and any(arm["allocator"] == "hakmem" for arm in header["arms"]):
         texts.append(Warn.DIRTY.said())

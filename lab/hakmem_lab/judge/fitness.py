@@ -13,7 +13,6 @@ from pathlib import Path
 from hakmem_lab.errors import LabError
 from hakmem_lab.judge import words
 from hakmem_lab.judge.statistics.aa import FIT, OPEN, UNFIT
-from hakmem_lab.plan.kinds import KINDS
 from hakmem_lab.plan.spec import BlockSpec
 from hakmem_lab.store.runs import Store
 from hakmem_lab.system import machine
@@ -141,6 +140,6 @@ def unknown(folder: Path, spec: BlockSpec | None = None, duration: str = "") -> 
     """A hint if the store has no A/A run of this machine, else None. duration: the shortest time that one takes."""
     if checks(folder):
         return None
-    program = spec is not None and KINDS[spec.kind].own_aa
+    program = spec is not None and spec.OWN_AA
     how = command_line(spec) if spec is not None and program else "hak doctor --machine"
     return f"this machine was not checked: {how}" + (f" does it, from {duration} on" if program and duration else "")

@@ -8,16 +8,13 @@ from collections.abc import Sequence
 
 from hakmem_lab.errors import LabError
 from hakmem_lab.judge.statistics.plan import SHARE, Plan, planned_looks
-from hakmem_lab.plan.kinds import KINDS
 from hakmem_lab.store.query import events
 
 PLANNED, MORE = "plan", "more"
 BY_BLOCK = "by-block"
 
 
-def rule(kind: str) -> dict:
-    """The keys of a new run's header that fix how it will be judged."""
-    return {"anytime": SHARE} if KINDS[kind].sequential else {}
+EVERY_BLOCK = {"anytime": SHARE}  # keys of a new run's header: it is judged after every block
 
 
 def planned_blocks(header: dict, records: Sequence[dict]) -> int:
@@ -67,16 +64,11 @@ def reserve(records: Sequence[dict]) -> float:
 
 def check_more(header: dict, more: int, records: Sequence[dict] = ()) -> None:
     """Raises LabError where a run cannot be prolonged."""
-    if not KINDS[header["kind"]].sequential:
-        *most, last = (kind.name for kind in KINDS.values() if kind.sequential)
-        raise LabError(
-            f"--more: a run of the kind {header['kind']} cannot be prolonged, only {', '.join(most)} and {last} can"
-        )
     if "builds" in header:
         raise LabError("--more: a run on several builds has as many blocks as its builds; start a new run")
     looks_alone = bool(events(records, BY_BLOCK)) and header["spec"]["metric"] not in by_block(records)
     looks_alone &= not reserve(records)
     if not header.get("anytime") or looks_alone:
-        raise LabError(f"--more: run {header['id']} is judged at planned looks alone; start a new run")
+        raise LabError(f"--more: run {header['id']} cannot be prolonged, since it is not judged after every block")
     if more < 1:
         raise LabError(f"--more: at least 1 block, not {more}")

@@ -9,9 +9,6 @@ class Kind:
     """design: the module of the package with its design, an object of its name.
     part: the key that only this kind's result has.
     needs: the extra without which it cannot be measured or analysed.
-    sequential: judged after every block, and can be prolonged.
-    own_aa: should be preceded by an A/A of the same program.
-    draws_seeds: {seed} in a command is drawn although there are no blocks.
     mixed: its runs are of several workloads, whose figures have no common scale.
     many: has too many arms to draw each of them.
     pictures: its own pictures in a report, as module.function, the leading one first.
@@ -25,9 +22,6 @@ class Kind:
     design: str = ""
     part: str = ""
     needs: str = ""
-    sequential: bool = False
-    own_aa: bool = False
-    draws_seeds: bool = False
     mixed: bool = False
     many: bool = False
     pictures: Collection[str] = ()

@@ -12,21 +12,21 @@ from importlib.metadata import entry_points
 from hakmem_lab.plan.kind import Kind
 
 _ROWS = (
-    Kind("ab", "designs.contrasts", sequential=True, own_aa=True, only_in_files=("cwd", "builds")),
-    Kind("compare", "designs.contrasts", sequential=True, own_aa=True, only_in_files=("cwd",)),
-    Kind("matrix", "designs.cells", part="effects", sequential=True, own_aa=True,
+    Kind("ab", "designs.contrasts", only_in_files=("cwd", "builds")),
+    Kind("compare", "designs.contrasts", only_in_files=("cwd",)),
+    Kind("matrix", "designs.cells", part="effects",
          pictures=("forest.effects", "single.interaction")),
-    Kind("sweep", "designs.candidates", sequential=True, own_aa=True, pictures=("forest.selection",)),
-    Kind("tune", "kinds.tune", part="tune", sequential=True, own_aa=True, many=True, pictures=("forest.selection",)),
+    Kind("sweep", "designs.candidates", pictures=("forest.selection",)),
+    Kind("tune", "kinds.tune", part="tune", many=True, pictures=("forest.selection",)),
     Kind("soak", part="soak", needs="soak", pictures=("soak.resident", "soak.throughput", "soak.tails")),
-    Kind("syscalls", part="syscalls", draws_seeds=True, pictures=("single.syscalls",)),
-    Kind("latency", "kinds.latency", part="latency", needs="latency", sequential=True, pictures=("single.latency",)),
+    Kind("syscalls", part="syscalls", pictures=("single.syscalls",)),
+    Kind("latency", "kinds.latency", part="latency", needs="latency", pictures=("single.latency",)),
     Kind("aa", "designs.itself", part="aa",
          pictures=("single.false_verdicts", "single.smallest_effect", "single.autocorrelation"),
          only_in_files=("server", "cwd", "also", "looks", "question", "env", "timeout", "warm-up", "guardrails",
                         "resamples", "rare", "expect-exit")),
     Kind("suite", part="suite", mixed=True, own_spec=True, pictures=("scores.scores",)),
-    Kind("replay", "kinds.replay", part="replay", sequential=True),
+    Kind("replay", "kinds.replay", part="replay"),
     Kind("judge"),
 )  # fmt: skip
 # Kind -> the command that measures it, where that has another name.

@@ -124,8 +124,11 @@ Guardrails = Annotated[dict[str, Guardrail], AfterValidator(check_guardrails)]
 
 
 class CommonSpec(Model):
-    """The keys of every kind."""
+    """The keys of every kind. DRAWS_SEEDS: {seed} in a command is drawn. OWN_AA: an A/A of the same program should come
+    first."""
 
+    DRAWS_SEEDS: ClassVar[bool] = True
+    OWN_AA: ClassVar[bool] = True
     kind: str
     question: str = ""
     command: Command

@@ -15,7 +15,6 @@ from typing import Generic, Self, TypeVar
 
 from hakmem_lab import __version__
 from hakmem_lab.errors import LabError, Stopped
-from hakmem_lab.judge.planning import rule
 from hakmem_lab.plan import project
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.model import Model
@@ -142,8 +141,8 @@ def asked_header(spec: Model, source: str, seed: int) -> dict:
 
 
 def with_earlier(folder: Path, header: dict) -> dict:
-    """The header, extended by the earlier runs of the folder with the same question and by the rule for the verdict."""
-    header = header | {"question_hash": question_hash(header), **rule(header["spec"]["kind"])}
+    """The header, extended by the earlier runs of the folder with the same question."""
+    header = header | {"question_hash": question_hash(header)}
     return header | {"earlier": earlier_runs(folder, header)}
 
 
@@ -223,6 +222,8 @@ class Recorder(Written, Generic[AnySpec]):
     closed. It reports how to go on with a run that was interrupted or lost its launcher.
     """
 
+    server_key = "[server] in a spec"  # where a user can say that the command is a server; empty: nowhere
+
     def __init__(
         self,
         spec: AnySpec,
@@ -279,11 +280,9 @@ class Recorder(Written, Generic[AnySpec]):
     def _ask_for_server(self) -> str:
         """Advice to use a `[server]` where the command may be a server; empty if the spec has one or replays a
         trace."""
-        kind = getattr(self.spec, "kind", "")
-        if self.workload.server or kind == "replay":
+        if self.workload.server or not self.server_key:
             return ""
-        where = self.progress.server_flag
-        where += "[workload.server] in the suite" if kind == "suite" else "[server] in a spec"
+        where = self.progress.server_flag + self.server_key
         return f" Is it a server? Then give it a client: {where}, hak soak, or hak record PID."
 
     def append(self, record: dict) -> None:

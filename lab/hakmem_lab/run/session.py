@@ -7,13 +7,13 @@ import math
 import os
 import statistics
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
 from hakmem_lab.errors import LabError, Stopped
-from hakmem_lab.judge import conditions, early, failing, fitness
+from hakmem_lab.judge import conditions, early, failing, fitness, planning
 from hakmem_lab.judge.statistics import power
 from hakmem_lab.plan import schedule
 from hakmem_lab.plan.arms import Arm
@@ -61,6 +61,7 @@ class Session(Recorder[AnyBlockSpec]):
     confirms = False  # the verdict is on two sides, however many take part at first
     ends_early_if = "the difference is large"
     judged = ""  # behind a verdict in its progress: what it is on, if not on the program
+    rule: Mapping[str, float] = planning.EVERY_BLOCK
 
     def __init__(
         self,
@@ -113,7 +114,7 @@ class Session(Recorder[AnyBlockSpec]):
         """
         trials = self.try_arms()
         longest_s = statistics.fmean(trial["wall_s"] for trial in trials)
-        self.create(folder, source, repeat=self.repeat)
+        self.create(folder, source, repeat=self.repeat, **self.rule)
         self.keep_trials(trials)
         self.keep_schedule()
         at_once = max(1, len(self.chosen.processors))

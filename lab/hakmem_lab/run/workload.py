@@ -19,10 +19,9 @@ from pathlib import Path
 
 from hakmem_lab.errors import LabError
 from hakmem_lab.plan.arms import Arm, callers_environment
-from hakmem_lab.plan.kinds import KINDS
 from hakmem_lab.plan.model import build
 from hakmem_lab.plan.project import find_program
-from hakmem_lab.plan.spec import BlockSpec, CommonSpec, Server
+from hakmem_lab.plan.spec import CommonSpec, Server
 from hakmem_lab.plan.stdin import check_file
 from hakmem_lab.system import files
 from hakmem_lab.system.launcher import Launcher, Outcome, Request, Running, accepts
@@ -66,8 +65,7 @@ class Workload:
         workload = cls(argv, spec.env, spec.cwd, spec.pin, spec.timeout, server, stdin)
         workload = replace(workload, others=others, prepare=getattr(spec, "prepare", None))
         workload = replace(workload, expect_exit=getattr(spec, "expect_exit", (0,)))
-        drawn = isinstance(spec, BlockSpec) or spec.kind not in KINDS or KINDS[spec.kind].draws_seeds
-        if workload.seeded() and not drawn:
+        if workload.seeded() and not spec.DRAWS_SEEDS:
             raise LabError(f"command: {SEED} is drawn anew for every block, but the kind {spec.kind} has no blocks")
         return workload
 

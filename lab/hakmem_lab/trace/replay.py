@@ -120,7 +120,7 @@ class ReplayRunner(Runner):
 class ReplayBlocks(Session):
     """Blocks of replays."""
 
-    runner_type = ReplayRunner
+    runner_type, server_key = ReplayRunner, ""
 
     def _repeats(self, wall_s: float) -> int:
         """Limits the executions of a run, since each one also reads the trace, which may take many times as long."""

@@ -91,7 +91,7 @@ def test_a_guardrail_that_may_be_read_after_every_block_has_the_wider_interval()
 
 def test_a_design_can_be_prolonged_under_the_same_rule():
     check_more(header() | {"id": "x"}, 3)
-    with pytest.raises(LabError, match="planned looks alone"):
+    with pytest.raises(LabError, match="cannot be prolonged"):
         check_more({key: value for key, value in header().items() if key != "anytime"} | {"id": "x"}, 3)
     more = {"type": "event", "what": "more", "until": PLANNED + 10, "settled": False}
     found = [*records(PLANNED), more]

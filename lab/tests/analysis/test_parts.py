@@ -181,7 +181,7 @@ def test_more_than_a_tenth_of_disturbed_blocks_is_said(disturbed: int, said: boo
 def test_failed_blocks_earlier_tries_and_a_changed_checkout_are_said() -> None:
     lost = "t failed twice; the failed blocks were run again, and their records are kept"
     assert analysis.warnings(header(), [FAILED, FAILED]) == [lost]
-    tried = analysis.warnings(header(earlier=[{"id": "r0", "verdict": None}]), [])
+    tried = analysis.warnings(header(earlier=[{"id": "r0", "verdict": None}], anytime=0.35), [])
     assert len(tried) == 1 and "asked once before: r0 (no verdict)" in tried[0] and "hak runs resume --more" in tried[0]
     (alone,) = analysis.warnings(header(kind="fleet", earlier=[{"id": "r0", "verdict": None}]), [])
     assert alone.endswith("every try is one more chance to be wrong"), "a fleet cannot be prolonged"

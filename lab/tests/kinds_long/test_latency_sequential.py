@@ -232,7 +232,7 @@ def test_a_percentile_with_few_requests_a_block_has_planned_looks_and_goes_on_wh
     assert result["blocks"] == 12  # half of the blocks have too few requests beyond p99.99
     records = list(only_run().records())
     before = [{key: value for key, value in record.items() if key != "reserve"} for record in records]
-    with pytest.raises(LabError, match="planned looks alone"):
+    with pytest.raises(LabError, match="cannot be prolonged"):
         check_more(only_run().header(), 2, before)
     more = here("resume", "--more", "3", "--quiet", "--json", "-").result()
     assert (more["verdict"], more["blocks"], more["final"]) == ("NO-GO", 15, True)

@@ -7,7 +7,7 @@ So the program follows a schedule, and measures each request from the time at wh
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -52,6 +52,7 @@ class Spec(BaselineSpec):
     """`{rate}` and `{seconds}` in the command stand for the keys rate and duration. metric: the percentile (of the
     response time, or service-...) that the verdict is about. histogram: the pattern of a histogram in the output."""
 
+    OWN_AA: ClassVar[bool] = False
     kind: Literal["latency"] = "latency"
     allocators: Annotated[list[str], Field(min_length=2, default_factory=lambda: ["glibc", "hakmem"])]
     metric: Annotated[str, AfterValidator(check_percentile)] = "p99"

@@ -6,7 +6,7 @@ With `live`, the recorded command itself also runs on each of them in the same b
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -41,6 +41,7 @@ def parse_numbers(value: Any) -> Any:
 class Spec(CompareSpec):
     """command: the program that replays the trace; it follows from the other keys."""
 
+    OWN_AA: ClassVar[bool] = False
     kind: Literal["replay"] = "replay"  # type: ignore[assignment]
     trace: Word
     touch: Literal["recorded", "all", "none"] = "recorded"

@@ -15,7 +15,7 @@ import statistics
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
@@ -158,6 +158,7 @@ class Spec(CommonSpec):
     before it counts as hanging. warm_up: length of the beginning of every process that is not judged; by default it is
     determined from the course of the memory."""
 
+    DRAWS_SEEDS: ClassVar[bool] = False
     kind: Literal["soak"] = "soak"
     allocator: str = "hakmem"
     duration: Duration = 600.0

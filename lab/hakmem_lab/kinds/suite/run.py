@@ -157,7 +157,7 @@ class Suite(Recorder):
             one = block_spec(spec, row, self.places)
             session_type = Session if row.trace is None else replay.ReplayBlocks
             session = session_type(one, [*common, *own], self.context.progress, row.metrics(), tag)
-            session.needed = [spec.subject, spec.reference]
+            session.needed, session.server_key = [spec.subject, spec.reference], "[workload.server] in the suite"
             return session
         except LabError as error:
             missing = row.hint and shutil.which(self.places.command(row.command)[0]) is None
