@@ -218,7 +218,7 @@ def _fleet(result: Record) -> list[str]:
     further = words.change(rows[0] | ends, words.described(result))
     known = further is not None and further.ends and len(fleet.get("hosts") or []) > 2
     more = [f"Prediction for a further host: {further.named()}."] if further and known else []
-    return ["", f"This is the average over the fleet ({count}).", *more]
+    return ["", f"The interval is that of the average over the fleet ({count}).", *more]
 
 
 # A suite of workloads
