@@ -195,11 +195,6 @@ def base_result(header: dict, records: Sequence[dict], blocks: Blocks) -> dict:
     }
 
 
-def unfinished(blocks: Blocks, spec: dict) -> str:
-    """Why there is no verdict yet: this kind is judged once, after all planned blocks."""
-    return f"No verdict yet: {len(blocks)} of {spec['max-blocks']} planned blocks"
-
-
 def measured(records: Iterable[dict]) -> Blocks:
     return finished_blocks(records, "measure")
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from hakmem_lab.judge.analysis import comparison, judged_ratios, log_ratios, metric_of, values
 from hakmem_lab.judge.statistics import further, verdict
 from hakmem_lab.judge.statistics.means import Means, ratio_of_means
-from hakmem_lab.judge.statistics.paired import as_ratio, simultaneous_intervals
+from hakmem_lab.judge.statistics.paired import as_ratio
 from hakmem_lab.judge.statistics.plan import Plan
 from hakmem_lab.judge.statistics.verdict import Guardrail
 from hakmem_lab.judge.words import BESIDE, MEAN_OF
@@ -97,23 +97,19 @@ def also_changed(
     return rows
 
 
-def guardrails_judged(header: dict, blocks: Blocks, plan: Plan | None = None) -> dict[str, list[Guardrail]]:
+def guardrails_judged(header: dict, blocks: Blocks, plan: Plan) -> dict[str, list[Guardrail]]:
     """Arm -> its guardrails against the first arm, judged by the blocks in which the arm took part.
 
-    The intervals of one metric hold for all arms at once, with an error of alpha on each side. With a plan they hold
-    after any number of blocks, else only after all of them.
+    The intervals of one metric hold for all arms at once, after any number of blocks, with an error of alpha on each
+    side.
     """
     first, *others = (arm["name"] for arm in header["arms"])
     alpha = header["spec"]["alpha"]
     found: dict[str, list[Guardrail]] = {name: [] for name in others}
     for metric, limit in guardrails_of(header["spec"]).items():
         columns = columns_of(blocks, first, others, metric)
-        if plan is not None:
-            for name, d in columns.items():
-                found[name].append(verdict.guardrail(d, limit, alpha / len(columns), metric.name, plan))
-            continue
-        for name, interval in simultaneous_intervals(columns, 1 - 2 * alpha).items():
-            found[name].append(Guardrail.of(metric.name, interval, limit))
+        for name, d in columns.items():
+            found[name].append(verdict.guardrail(d, limit, alpha / len(columns), metric.name, plan))
     return found
 
 

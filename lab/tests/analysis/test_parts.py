@@ -210,7 +210,6 @@ def test_what_every_result_begins_with() -> None:
 def test_blocks_of_the_measurement_alone_are_measured() -> None:
     records = [run(), block(0), run(phase="select", block=1), block(1, phase="select")]
     assert analysis.measured(records) == [{"c": [records[0]]}]
-    assert analysis.unfinished([{}, {}], {"max-blocks": 12}) == "No verdict yet: 2 of 12 planned blocks"
 
 
 def test_what_is_compared_is_measured() -> None:

@@ -102,7 +102,7 @@ def test_all_executions_are_made():
     for count in range(12, 400, 2):
         found = hyperfine._blocks(2, {"runs": count, "min_runs": None, "max_runs": None})
         session = SimpleNamespace(
-            spec=SimpleNamespace(kind="compare", rare=float(found["rare"])), arms="ab", records=list, tell=Mock(),
+            spec=SimpleNamespace(rare=float(found["rare"])), arms="ab", confirms=False, records=list, tell=Mock(),
             runs_of_each=schedule.runs_of_each,
         )  # fmt: skip
         conduct.plan_rare(session)

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from hakmem_lab.judge import two_arms, verdicts
-from hakmem_lab.judge.analysis import arm_rows, base_result, comparison, measured, unfinished
+from hakmem_lab.judge.analysis import arm_rows, base_result, comparison, measured
 from hakmem_lab.judge.statistics import further, verdict
 from hakmem_lab.judge.statistics.drift import warmup_end
 from hakmem_lab.judge.statistics.pooled import MEAN
@@ -161,7 +161,7 @@ def found(header: dict, records: list[dict]) -> dict:
         "guardrails": [],
         "metric": {"name": spec["metric"], "unit": UNIT, "higher_is_better": False},
     }
-    result["withheld"] = unfinished(blocks, spec | {"max-blocks": result["max_blocks"]})
+    result["withheld"] = f"No verdict yet: {len(blocks)} of {result['max_blocks']} planned blocks"
     if not blocks:
         return plain(result)
     pools = Pools(blocks)
