@@ -1,4 +1,4 @@
-"""The charts of results/scorecard.md match the tables in results/measured, and the page names every row hakmem loses."""
+"""The charts of results/scorecard.md match the tables in results/measured; the page names every row hakmem loses."""
 
 import sys
 from pathlib import Path
