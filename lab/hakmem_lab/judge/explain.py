@@ -317,8 +317,12 @@ def _several(result: Record, rows: Sequence[Record]) -> Said:
     unclear = [row for row in by["INCONCLUSIVE"] if not words.sure(row)]
     clauses += _shared(result, unclear, f"{words.UNDECIDED} against")
     reasons = [f"{_clause(result, row)}." for row in unclear if len(unclear) > 1]
-    alone = "Better, equal and worse are all still possible."
-    reasons += [f"{_names(result, row)[0]}: {text}" for row in kept for text in _doubts(result, row) if text != alone]
+    doubts: dict[str, list[str]] = {}
+    for row in kept:
+        for text in _doubts(result, row):
+            doubts.setdefault(text, []).append(_names(result, row)[0])
+    doubts.pop("Better, equal and worse are all still possible.", None)
+    reasons += [f"{listed(names)}: {text}" for text, names in doubts.items()]
     return [*clauses, *map(str, failed.values())], reasons
 
 

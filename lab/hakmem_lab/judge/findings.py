@@ -228,7 +228,7 @@ def _suite(result: Record) -> list[str]:
     rows = card.get("rows") or []
     judged, standing = [row for row in rows if row.get("verdict")], _standing(result)
     if not judged:
-        return ["; ".join(standing)]
+        return [standing]
     missed = [row for row in judged if row["verdict"] == "miss"]
     met = sum(row["verdict"] == "pass" for row in judged)
     text = f"{card.get('subject') or 'hakmem'} reaches {met} of {len(judged)} bars"
@@ -238,10 +238,10 @@ def _suite(result: Record) -> list[str]:
         more = f" and {len(missed) - SHOWN_MISSES} more" if len(missed) > SHOWN_MISSES else ""
         text += f", missed {', '.join(names)}{more}"
         text += f"; chance may miss one of {len(judged)} bars" if result.get("verdict") == "INCONCLUSIVE" else ""
-    return [text, *(f"{each}." for each in standing)]
+    return [text, f"{standing}."] if standing else [text]
 
 
-def _standing(result: Record) -> list[str]:
+def _standing(result: Record) -> str:
     """On how many measures the subject is better and worse than each arm, or each arm than the reference."""
     card, found = result["suite"], dict[str, list[int]]()
     for row in card.get("rows") or []:
@@ -249,13 +249,12 @@ def _standing(result: Record) -> list[str]:
             low, high = finite((figure or {}).get("ci_low")), finite((figure or {}).get("ci_high"))
             counts = found.setdefault(str(arm), [0, 0, 0])
             counts[0 if low is not None and low > 1 else 1 if high is not None and high < 1 else 2] += 1
-    subject, reference = card.get("subject") or "hakmem", card.get("reference")
-    pairs = {arm: (arm, reference) if card.get("table") == "reference" else (subject, arm) for arm in found}
-    return [
-        f"{pairs[arm][0]} is better than {pairs[arm][1]} on {better} of {better + worse + other} measures and worse on "
-        f"{worse}"
-        for arm, (better, worse, other) in found.items()
-    ]
+    parts = [f"{arm} {better} and {worse} of {better + worse + other}" for arm, (better, worse, other) in found.items()]
+    if not parts:
+        return ""
+    if card.get("table") == "reference":
+        return f"Measures better and worse than {card.get('reference')}: {words.listed(parts)}"
+    return f"Measures on which {card.get('subject') or 'hakmem'} is better and worse: {words.listed(parts)}"
 
 
 _PARTS: dict[str, dict[str, Callable[[Record], Any]]] = {

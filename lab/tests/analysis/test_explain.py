@@ -132,7 +132,7 @@ def test_a_verdict_that_the_mean_does_not_support_says_so(verdict, shown, mean, 
         means_row(other, ("c", name), Metric("wall")) for name in "tu"
     ]
     several = explain({"verdict": None, "margin": 0.01, "metric": Metric("wall").record(), "comparisons": rows})
-    assert f"t: Mean of all runs: {text}." in several.reasons
+    assert several.reasons == (f"t and u: Mean of all runs: {text}.",)
 
 
 def test_what_is_withheld_is_all_that_is_said():
@@ -169,7 +169,7 @@ def suite_rows(*ratios):
 
 def test_a_suite_counts_losses_as_well_as_wins():
     found = explain({"suite": {"subject": "t", "rows": suite_rows(1.2, 1.3, 0.8, None)}})
-    assert found.headline == "t is better than c on 2 of 4 measures and worse on 1"
+    assert found.headline == "Measures on which t is better and worse: c 2 and 1 of 4"
 
 
 def test_a_tuning_says_how_many_candidates_it_has_tried():

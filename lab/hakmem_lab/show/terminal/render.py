@@ -17,7 +17,7 @@ def show(result: dict, every: bool = False) -> None:
     found = explain.explain(result)
     if found.verdict:
         console.print(found.verdict, style=STYLES[found.verdict], end="  ")
-    for text in filter(None, (*found.clauses, " ".join(found.reasons))):
+    for text in filter(None, (*found.clauses, *found.reasons)):
         console.print(text)
     warnings = [text for text in (*result.get("warnings", []), *found.caveats) if text not in endings.SHOWN]
     for text in warnings if every else warnings[:1]:
