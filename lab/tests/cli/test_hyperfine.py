@@ -18,7 +18,7 @@ SMALL = ("-r", "14", "--quiet")
 
 def test_two_commands_get_a_verdict_memory_and_hyperfine_s_json(here, fakes, tmp_path, records):
     out = tmp_path / "both.json"
-    slow, quick = (f"{fakes.program} burn {ms}" for ms in (400, 120))
+    slow, quick = (f"{fakes.program} burn {ms}" for ms in (160, 40))
     answer = here("bench", "-w", "1", *SMALL, "--export-json", out, "--json", "-", slow, quick)
     found = answer.result()
     assert [row["verdict"] for row in found["comparisons"] if row["verdict"]] == ["GO"]
@@ -35,7 +35,7 @@ def test_two_commands_get_a_verdict_memory_and_hyperfine_s_json(here, fakes, tmp
 
 
 def test_one_command_is_compared_on_hakmem(here, fakes):
-    found = here("bench", *SMALL, "--json", "-", f"{fakes.program} burn 100").result()
+    found = here("bench", *SMALL, "--json", "-", f"{fakes.program} burn 20").result()
     assert [arm["name"] for arm in found["arms"]] == ["default", "hakmem"]
 
 

@@ -1,6 +1,7 @@
 """A machine's fitness is decided by its own last A/A run, preferably one of the same program and metric."""
 
 import re
+import sys
 
 import pytest
 
@@ -64,7 +65,7 @@ def test_a_failed_check_of_time_says_nothing_of_processor_time_memory_and_counts
 def test_without_a_verdict_on_time_the_sure_changes_of_memory_are_said(here, store, note, fakes, tmp_path):
     bad = note(1, False)
     script = tmp_path / "larger.sh"
-    script.write_text("exec python3 -S -c \"x = bytearray(b'x' * (${SIZE:-1} << 20))\"\n")
+    script.write_text(f"exec {sys.executable} -S -c \"x = bytearray(b'x' * (${{SIZE:-1}} << 20))\"\n")
     words = ("--allocators", "glibc", "glibc,SIZE=16", "--max-blocks", "12", "--repeat", "1", "--json", "-", "--quiet")
     found = here("compare", *words, "--metric", "wall", "--", "sh", script).result()
     assert found["headline"].startswith("No verdict on time: ") and bad in found["headline"]
