@@ -102,6 +102,89 @@ HAK_EXPORT int hak_profile_write(const char *file);
 HAK_EXPORT int hak_option_get(const char *name, char *value, size_t capacity);
 HAK_EXPORT int hak_option_set(const char *name, const char *value);
 
+/* Regions: memory for one plugin, tenant, stage or request. A region has a name, limits and exact counts, and all of
+ * its blocks can go at once. free(), realloc() and malloc_usable_size() work on its blocks, from any thread; realloc()
+ * leaves a block in its region. Any number of threads may use one region.
+ *
+ * All bytes are counted in pages of 4 KiB: blocks, large blocks and what the region needs for itself, and in each
+ * parent also those of its children. A new region uses no page.
+ *
+ * A region that was destroyed, released, or retired and empty must not be named again: the process then aborts with one
+ * line, as for other misuse. Its address serves a new region after a thousand others have ended. */
+typedef struct hak_region hak_region_t;
+
+typedef enum hak_region_limit_kind {
+  HAK_REGION_SOFT, /* a request would pass the soft limit */
+  HAK_REGION_HARD, /* or the hard one */
+} hak_region_limit_kind_t;
+
+/* Zeros mean: none. */
+typedef struct hak_region_options {
+  const char *name;     /* for statistics; the first 47 bytes count */
+  hak_region_t *parent; /* whose limits count too, and which must outlive it or end it */
+  size_t soft_limit;    /* in bytes; only on_limit notices it */
+  size_t hard_limit;    /* in bytes; a request beyond it gets NULL and ENOMEM */
+  /* Called before a request of the region or a descendant passes a limit: with `region`, whose limit it is, and the
+   * bytes of the request. The caller of malloc waits for it; it holds no lock and may free, allocate, or change limits.
+   * While it runs, its thread's requests pass soft limits and call it no more. True: go on (the soft limit is passed,
+   * or the hard limit is looked at again, once). False: refuse the request. */
+  bool (*on_limit)(hak_region_t *region, size_t bytes, hak_region_limit_kind_t limit, void *user);
+  void *user;
+  /* Memory of the caller, in which all of the region's blocks then lie. It must be private to the process, and stay
+   * until the region has ended. Alignments of up to half of it are possible. */
+  void *memory;
+  size_t memory_bytes;
+} hak_region_options_t;
+
+/* `options` may be NULL. Returns NULL and sets errno: ENOMEM, or EINVAL if the given memory is too small. */
+HAK_EXPORT hak_region_t *hak_region_new(const hak_region_options_t *options);
+/* Change the limits, in bytes. 0: none. */
+HAK_EXPORT void hak_region_limit(hak_region_t *region, size_t soft_limit, size_t hard_limit);
+
+/* As the functions without `region`. They return NULL and set errno to ENOMEM at a limit, in a retired region, and
+ * where there is no memory. hak_region_realloc moves a block of another region, or of none, into this one. */
+HAK_EXPORT void *hak_region_malloc(hak_region_t *region, size_t bytes);
+HAK_EXPORT void *hak_region_calloc(hak_region_t *region, size_t count, size_t bytes);
+HAK_EXPORT void *hak_region_realloc(hak_region_t *region, void *block, size_t bytes);
+HAK_EXPORT void *hak_region_aligned_alloc(hak_region_t *region, size_t alignment, size_t bytes);
+
+/* Between the two calls, all requests of this thread (malloc, new, …) go to the region; frees work as ever. Scopes
+ * nest, and must be left in the reverse order, or the process aborts. The end of a thread leaves its scopes. In the
+ * child of a fork, the scopes of the forking thread go on. hak_region_enter returns false, and does nothing, without
+ * memory. */
+HAK_EXPORT bool hak_region_enter(hak_region_t *region);
+HAK_EXPORT void hak_region_leave(hak_region_t *region);
+
+/* No new blocks. The region ends when its last block is freed, its last scope left and its last child ended. */
+HAK_EXPORT void hak_region_retire(hak_region_t *region);
+/* All blocks are gone. The pages of those up to 16 KiB stay for the next ones. Children keep theirs. */
+HAK_EXPORT void hak_region_reset(hak_region_t *region);
+/* All blocks, the region and its descendants are gone. No thread may be inside one of them. */
+HAK_EXPORT void hak_region_destroy(hak_region_t *region);
+/* The region and its descendants are gone; their live blocks become ordinary ones. No thread may be inside. */
+HAK_EXPORT void hak_region_release(hak_region_t *region);
+
+typedef struct {
+  size_t live_bytes, live_blocks; /* of the region alone: blocks that were not freed, with their unused ends */
+  size_t used_bytes, peak_bytes;  /* what limits count, with all descendants: now, and at most so far */
+  size_t limit_bytes;             /* the hard limit; 0: none */
+  unsigned long long allocated_bytes, freed_bytes; /* of the region alone, since it was made */
+} hak_region_usage_t;
+
+/* In constant time. False: the region has ended, and `usage` is unchanged. */
+HAK_EXPORT bool hak_region_usage(const hak_region_t *region, hak_region_usage_t *usage);
+HAK_EXPORT const char *hak_region_name(const hak_region_t *region);
+/* The region of a live block, or NULL. */
+HAK_EXPORT hak_region_t *hak_region_of(const void *block);
+/* Call `visit` for each live block, with its usable bytes, until it returns another number than 0, which is then
+ * returned; else 0. It may free the block that it visits. What other threads allocate or free meanwhile is visited or
+ * not. */
+HAK_EXPORT int hak_region_walk(hak_region_t *region, int (*visit)(void *block, size_t bytes, void *context),
+                               void *context);
+/* How much of the slab around a live block is in use, in percent: programs that defragment move the blocks of slabs
+ * that are little used. Blocks in a thread's cache count as used. 100 for large blocks. */
+HAK_EXPORT unsigned hak_utilisation(const void *block);
+
 /* Verify every invariant of the heap; print the first failure and abort. For tests: it is slow. Other threads must not
  * allocate or free meanwhile, nor have done so while this process was forked. */
 HAK_EXPORT void hak_check(void);

@@ -23,6 +23,8 @@ typedef struct hak_hook_heap {
   /* Say where an address lies, for the message of a misuse. A client of the program may read the message, so it has no
    * address, unless HAKMEM_VERBOSE=1 asks for it. */
   void (*write_place)(struct hak_text *text, const void *address);
+  /* A thread ends. */
+  void (*thread_ends)(void);
   /* The process's madvise: that of another library, or the one of malloc/protection.c. */
   int (*advise)(void *at, size_t bytes, int advice);
 } hak_hook_heap_t;

@@ -67,6 +67,7 @@ typedef struct hak_slab {
   _Atomic bool data;   /* hardened profile: its blocks are of types without pointers */
   bool closed;         /* hardened profile: a framed run that waits, and whose block has no access */
   bool fenced;         /* hardened profile: block 0 stays free, so that each other block has one before it */
+  _Atomic bool region; /* no slab is here, but a piece of a region, to which bits[0] points */
   uint32_t block_bytes, inverse;
   _Atomic uint32_t bump; /* bump index; written only by the slab's current owner */
   uint32_t blocks;
@@ -139,13 +140,14 @@ typedef struct hak_chunk {
   size_t chunks;          /* FREE (both ends) and HUGE: number of chunks */
   size_t huge_bytes;      /* HUGE, and SLICED that holds a huge block below a chunk: usable bytes */
   uint8_t state;
-  uint8_t run;         /* SLICED: number of its list, an upper bound of its longest free run; 0: in no list */
-  uint8_t dirty_run;   /* SLICED: an upper bound of its longest run of free dirty slices */
-  uint8_t free_slices; /* SLICED: number of bits in `free` */
-  uint8_t tail;        /* SLICED: number of its first slices that belong to a huge block */
-  uint8_t dirty_list;  /* SLICED: 1 + number of its list by free dirty slices; 0: in no list */
-  bool for_slabs;      /* SLICED: other users take dirty slices only, unless memory is short */
-  bool moved;          /* realloc moved pages to the huge block that begins here */
+  uint8_t run;              /* SLICED: number of its list, an upper bound of its longest free run; 0: in no list */
+  uint8_t dirty_run;        /* SLICED: an upper bound of its longest run of free dirty slices */
+  uint8_t free_slices;      /* SLICED: number of bits in `free` */
+  uint8_t tail;             /* SLICED: number of its first slices that belong to a huge block */
+  uint8_t dirty_list;       /* SLICED: 1 + number of its list by free dirty slices; 0: in no list */
+  bool for_slabs;           /* SLICED: other users take dirty slices only, unless memory is short */
+  bool moved;               /* realloc moved pages to the huge block that begins here */
+  struct hak_piece *region; /* HUGE: the piece of a region that begins here; its owner writes it */
   /* Page attributes, one bit for 4 KiB: the program changed the page, and its block was not freed since. HUGE: the
    * first bit stands for the whole block. */
   _Atomic uint64_t attributes[(HAK_CHUNK_BYTES >> HAK_PAGE_SHIFT) / 64];

@@ -4,6 +4,7 @@
 
 #include "fast.h"
 #include "foreign.h"
+#include "regions/regions.h"
 #include "sampling.h"
 
 #include <errno.h>
@@ -69,7 +70,7 @@ static size_t aligned_size(size_t alignment, size_t bytes) {
 }
 
 HAK_NOINLINE static void *alloc_aligned_slow(size_t alignment, size_t bytes) {
-  if (hak_hard.on && alignment > HAK_BLOCK_MIN) {
+  if (HAK_UNLIKELY(hak_scope != NULL) || (hak_hard.on && alignment > HAK_BLOCK_MIN)) {
     return hak_slow_alloc_any_aligned(bytes, alignment);
   }
   bool as_run = bytes > HAK_SMALL_MAX && bytes <= HAK_CACHED_MAX && alignment <= HAK_SLICE_BYTES;
@@ -147,5 +148,6 @@ void hak_check(void) {
   hak_heap_check();
   hak_sweep_check();
   hak_arena_check();
+  hak_region_check();
   hak_hook_sampler.check();
 }

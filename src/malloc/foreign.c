@@ -4,6 +4,7 @@
 #include "hakmem.h"
 #include "libc_chunk.h"
 #include "pages/pages.h"
+#include "region_api.h"
 #include "symbols.h"
 #include "zero_size.h"
 
@@ -16,7 +17,8 @@
 typedef _Atomic(hak_owner_t *) copies_t;
 
 static bool owns(const void *block) {
-  return hak_pagemap_class(block) != HAK_CLASS_NONE || hak_zero_size_owns(block) || hak_hook_hardened.owner(block);
+  return hak_pagemap_class(block) != HAK_CLASS_NONE || hak_zero_size_owns(block) || hak_hook_hardened.owner(block) ||
+         hak_region_api_owner(block);
 }
 
 static hak_owner_t this_copy = {NULL, owns, hak_own_free, hak_own_realloc, hak_own_usable};
@@ -111,10 +113,12 @@ void hak_foreign_start(void) {
 }
 
 const hak_owner_t *hak_foreign_owner(const void *block, const char *function) {
-  const hak_owner_t *large = hak_hook_hardened.owner(block), *copy = large ? NULL : atomic_load(copies);
-  if (large) {
-    return large;
+  const hak_owner_t *owner = hak_hook_hardened.owner(block);
+  owner = owner ? owner : hak_region_api_owner(block);
+  if (owner) {
+    return owner;
   }
+  const hak_owner_t *copy = atomic_load(copies);
   /* Skip the record of this copy, or of an old version whose function names resolve to this copy. */
   while (copy && (copy->free == hak_own_free || !copy->owns(block))) {
     copy = copy->next;

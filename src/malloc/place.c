@@ -1,5 +1,6 @@
 /* What the system layer needs of the heap: see hook.h. Most of this file writes the place of an address for the message
  * of a misuse: block, slab, class and offset. */
+#include "regions/regions.h"
 #include "threads/threads.h"
 
 #include <sys/mman.h>
@@ -41,5 +42,8 @@ static void write_place(hak_text_t *text, const void *address) {
   }
 }
 
-const hak_hook_heap_t hak_hook_heap = {
-    .step_aside = hak_heap_step_aside, .step_back = hak_heap_step_back, .write_place = write_place, .advise = madvise};
+const hak_hook_heap_t hak_hook_heap = {.step_aside = hak_heap_step_aside,
+                                       .step_back = hak_heap_step_back,
+                                       .write_place = write_place,
+                                       .thread_ends = hak_scope_thread_ends,
+                                       .advise = madvise};

@@ -2,6 +2,7 @@
 #include "process.h"
 
 #include "foreign.h"
+#include "regions/regions.h"
 #include "threads/threads.h"
 
 #include <dlfcn.h>
@@ -14,11 +15,15 @@ const char hak_process_linked = 1; /* see slow.c */
 /* Held while fork handlers are registered; its owner may allocate. */
 static hak_lock_t registering HAK_START_DATA = HAK_LOCK_INIT;
 
+/* The regions whose locks the fork under way takes. */
+static _Thread_local hak_region_t *newest_region __attribute__((tls_model("initial-exec")));
+
 /* Visit every lock, in the order in which a fork takes them; or only those that a thread may have taken, so that a
  * small program's pages are enough. */
 static void each_lock_of(bool all, void (*visit)(hak_lock_t *lock, bool flag), bool flag) {
   visit(&registering, flag);
   hak_hook_sampler.part.each_lock(visit, flag);
+  hak_region_each_lock(newest_region, visit, flag);
   visit(&hak_heaps_lock, flag);
   visit(&hak_options_lock, flag);
   hak_hook_hardened.part.each_lock(visit, flag);
@@ -50,10 +55,13 @@ static void note_mine(hak_lock_t *lock, bool forks) {
 /* For a signal handler, which may interrupt a fork. */
 static bool holds_a_lock(void) {
   bool saved = holds_some;
+  hak_region_t *saved_newest = newest_region;
   holds_some = hak_lock_passes > 0;
+  newest_region = hak_region_newest();
   each_lock_of(false, note_mine, false);
   bool answer = holds_some;
   holds_some = saved;
+  newest_region = saved_newest;
   return answer;
 }
 
@@ -79,11 +87,13 @@ static void take(hak_lock_t *lock, bool unused) {
 
 static void take_all(void) {
   lacks_some = false;
+  newest_region = hak_region_newest();
   holds_streams = _IO_list_lock && !(&__libc_single_threaded && __libc_single_threaded);
   if (holds_streams) {
     _IO_list_lock();
   }
   each_lock(take, false);
+  lacks_some |= newest_region != hak_region_newest(); /* another region was made meanwhile */
 }
 
 static void give_all(bool in_child) {
@@ -108,6 +118,7 @@ static void before_fork(void) {
   uint64_t signals = hak_os_block_signals(); /* a handler that forks then finds either every lock held or none */
   if (hak_lock_passes == 0) {
     holds_some = false;
+    newest_region = hak_region_newest();
     each_lock(note_mine, true);
     for (take_all(); lacks_some && !holds_some; take_all()) { /* another fork may wait for a lock of this one */
       give_all(false);
@@ -140,6 +151,7 @@ static void in_child(void) {
   }
   if (!is_alone) {
     hak_pagemap_fork_child();
+    hak_region_fork_child();
   }
   hak_heap_t *mine = hak_heap_fork_child(is_alone);
   hak_background_fork_child();

@@ -4,6 +4,7 @@
 #include "fast.h"
 #include "foreign.h"
 #include "page_attributes.h"
+#include "regions/regions.h"
 #include "sampling.h"
 #include "zero_size.h"
 
@@ -132,6 +133,11 @@ HAK_NOINLINE static void *alloc(size_t bytes, size_t align, bool *zeroed) {
     return block;
   }
   bool watched = HAK_UNLIKELY(hak_sampling_is_on());
+  if (HAK_UNLIKELY(hak_scope != NULL)) {
+    block = hak_region_take(hak_scope_region(), bytes, align, zeroed, "malloc");
+    errno = block ? saved : ENOMEM;
+    return block;
+  }
   *zeroed = false; /* the content of a sampled block is unknown */
   block = watched && plain && bytes <= HAK_SMALL_MAX ? hak_hook_sampler.part.alloc(bytes, HAK_BLOCK_MIN, zeroed) : NULL;
   if (!block) {
@@ -230,9 +236,16 @@ void hak_slow_free_any(void *block) {
 }
 
 HAK_COLD void hak_slow_free(void *block) {
+  bool inside = HAK_UNLIKELY(hak_scope != NULL);
+  if (inside) {
+    hak_scope_suspend();
+  }
   if (HAK_UNLIKELY(hak_hard.on)) {
     hak_hook_hardened.free(block);
   } else {
     hak_slow_free_any(block);
+  }
+  if (inside) {
+    hak_scope_resume();
   }
 }

@@ -165,6 +165,7 @@ void hak_heap_age_parked(void) {
 /* Runs when a thread ends, perhaps before the destructors of other libraries, which may still allocate. */
 static void thread_ends(void *value) {
   hak_heap_t *heap = value;
+  hak_hook_heap.thread_ends();
   if (!park(heap)) {
     hak_cache_close(heap, "free");
     give_up(); /* before another thread can get the heap */

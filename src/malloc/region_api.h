@@ -1,0 +1,7 @@
+/* Duty: the interface of regions, and blocks of regions in ordinary calls. Data: none. Layers below: regions. */
+#pragma once
+
+#include "foreign.h"
+
+/* How to free and resize a block of a region. NULL: it is of none. */
+const hak_owner_t *hak_region_api_owner(const void *block);

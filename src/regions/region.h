@@ -1,0 +1,201 @@
+/* Duty: regions, which separate memory by lifetime, plugin, tenant or request. A region has a name, limits and exact
+ * counts, and all of its blocks can go at once.
+ * Data: a region and its pieces, under the region's lock. The tree of regions and the list of unused ones, under
+ * hak_regions_lock, which comes before the lock of a region. `used` is atomic, since each child adds to its ancestors'.
+ * Layers below: threads (a scope sets the thread's heap aside), arena, meta.
+ *
+ *   region ── pieces ──> span   64 KiB: [piece, two bits for each step of 16 bytes][block][block] ... at ─> [unused]
+ *          │         └─> large  one block in slices or chunks of its own
+ *          └─ free[class] ──> free blocks of the spans, linked through their first two words
+ *
+ * The page map shows class NONE for every slice of a region, so a free of such a block takes the slow path at no cost
+ * to others. The slab descriptor of each 64 KiB, or the chunk's descriptor, then leads to the piece. The steps of a
+ * span have one bit for "a block starts here" and one for "this block is live". So a block may have any size, a double
+ * free is always seen, and neighbours are joined without any header. */
+#pragma once
+
+#include "hakmem.h"
+#include "threads/threads.h"
+
+enum {
+  HAK_REGION_CLASSES = HAK_CLASS_16384 + 1, /* [0]: free blocks larger than the largest class, in given memory */
+  HAK_REGION_SMALL_MAX = 16 << 10,          /* largest request that a span of 64 KiB serves */
+  HAK_REGION_NAME = 48,                     /* bytes of a name, with its NUL */
+  HAK_REGION_PAGE = 1 << HAK_PAGE_SHIFT,    /* unit of counting */
+  HAK_REGION_GIVEN_MIN = 1024,              /* least memory of the program that makes sense */
+  HAK_REGIONS_KEPT = 1024,                  /* regions that are gone before the first of them is used again */
+};
+
+typedef enum hak_region_state {
+  HAK_REGION_SPARE, /* nobody has it, and it may be used again */
+  HAK_REGION_LIVE,
+  HAK_REGION_RETIRED, /* no new blocks */
+  HAK_REGION_GONE,    /* destroyed, released or retired and empty; kept for a while, so that a later use is noticed */
+} hak_region_state_t;
+
+typedef struct hak_piece {
+  _Atomic(hak_region_t *) region; /* changed under the lock of the region that it leaves */
+  struct hak_piece *next, *prev;  /* list of the region's pieces, or of unused ones */
+  struct hak_piece *link;         /* list of the region's empty spans, or of pieces in memory of the program */
+  char *base;                     /* its first slice */
+  size_t charged;                 /* bytes that count as used in the region */
+  uint32_t slices, chunks;        /* both 0: memory of the program */
+  bool is_span;
+  bool zeroed; /* what has no block reads as zeros */
+  /* Of a span: */
+  uint32_t live, live_steps; /* live blocks, and their steps of 16 bytes */
+  uint32_t first, at, end;   /* no block before `first`, and none was made from `at` on; number of steps */
+  uint64_t *start, *used;    /* a bit for each step: a block starts here; it is live */
+} hak_piece_t;
+
+/* A free block of a span. */
+typedef struct hak_region_free {
+  struct hak_region_free *next, *prev;
+} __attribute__((may_alias)) hak_region_free_t;
+
+typedef struct hak_walk hak_walk_t;
+
+struct hak_region {
+  hak_lock_t lock;
+  _Atomic uint8_t state;                  /* hak_region_state_t */
+  uint32_t inside;                        /* scopes of threads in it */
+  struct hak_region *made;                /* list of all regions that were ever made, which only grows */
+  struct hak_region *parent;              /* NULL: the process. What follows is made anew with the region */
+  struct hak_region *child, *next, *prev; /* first child; siblings, or `next` in the list of regions that are gone */
+  hak_walk_t *walks;                      /* under way; no span goes meanwhile */
+  bool given;                             /* its only span is memory of the program */
+  _Atomic size_t used, peak;              /* bytes of its pieces and those of its descendants */
+  _Atomic size_t soft, hard;              /* limits in bytes; SIZE_MAX: none */
+  bool (*on_limit)(hak_region_t *region, size_t bytes, hak_region_limit_kind_t limit, void *user);
+  void *user;
+  size_t live_bytes, live_blocks; /* of this region alone */
+  uint64_t allocated, freed;      /* bytes, since it was made */
+  hak_piece_t *pieces, *current;  /* `current`: the span whose unused steps are handed out */
+  hak_piece_t *empty;             /* spans that follow it, after a reset */
+  size_t span_bytes, free_bytes;  /* of all spans; in the lists below */
+  size_t freed_since;             /* bytes that were freed since neighbours were last joined */
+  uint64_t listed;                /* a bit for each list that is not empty */
+  hak_region_free_t *free[HAK_REGION_CLASSES];
+  char name[HAK_REGION_NAME];
+};
+
+extern hak_lock_t hak_regions_lock;
+/* All that were ever made, linked by `made`; NULL: none was, and nobody takes a lock of this folder. The list grows at
+ * its front, under hak_regions_lock, the first time under hak_meta_lock, so that no fork misses it. */
+extern _Atomic(hak_region_t *) hak_regions_made;
+HAK_INLINE hak_region_t *hak_region_newest(void) {
+  return atomic_load_explicit(&hak_regions_made, memory_order_acquire); /* pairs with push */
+}
+/* It has the blocks of released regions, and makes none. */
+extern hak_region_t hak_regions_released;
+HAK_INLINE hak_region_state_t hak_region_state(hak_region_t *region) {
+  return (hak_region_state_t)atomic_load_explicit(&region->state, memory_order_relaxed);
+}
+
+/* Of one request. */
+typedef struct hak_region_ask {
+  bool soft;                     /* soft limits count */
+  hak_region_t *met;             /* the region whose limit would be passed, or NULL */
+  hak_region_limit_kind_t limit; /* which one */
+} hak_region_ask_t;
+
+/* piece.c */
+
+/* The piece that holds the address; NULL: it is in no region. */
+hak_piece_t *hak_piece_at(const void *address);
+/* Take the lock of the piece's region, which may change until then. */
+hak_region_t *hak_piece_lock(const hak_piece_t *piece);
+/* An aligned piece, of no region yet. NULL: no memory. */
+hak_piece_t *hak_piece_take(size_t bytes, size_t align, bool is_span);
+void hak_piece_enter_locked(hak_region_t *region, hak_piece_t *piece);
+void hak_piece_leave_locked(hak_piece_t *piece);
+/* Give the memory of a piece that left its region. No lock is held. */
+void hak_piece_give(hak_piece_t *piece);
+/* Resize the block of a large piece. Returns its address; NULL: it is unchanged. */
+void *hak_piece_resize(hak_piece_t *piece, size_t bytes);
+/* Make a span of memory that the program gave. False: there is too little. */
+bool hak_piece_adopt(hak_region_t *region, void *memory, size_t bytes);
+extern hak_lock_t hak_pieces_lock;
+
+/* span.c; the region's lock is held. */
+
+/* Put the bits at the span's start, or where the caller says. */
+void hak_span_format(hak_piece_t *span, size_t bytes);
+/* NULL: the spans have no room, or ask->met would pass a limit. */
+void *hak_span_take_locked(hak_region_t *region, size_t bytes, size_t align, bool *zeroed, hak_region_ask_t *ask);
+/* Free a block. Returns the span if it is empty and the region has another one; the caller then gives it. */
+hak_piece_t *hak_span_put_locked(hak_region_t *region, hak_piece_t *span, void *block, const char *function);
+/* The usable bytes of a block. Aborts, and names `function`, unless a live block starts there. */
+size_t hak_span_usable(const hak_piece_t *span, const void *block, const char *function);
+/* Free all blocks of a span whose region keeps no list of free ones. */
+void hak_span_reset_locked(hak_piece_t *span);
+/* The next live block from a step on; `end` if there is none. */
+uint32_t hak_span_next_live(const hak_piece_t *span, uint32_t step);
+void hak_span_check_locked(const hak_piece_t *span);
+/* Join free neighbours, and put the span's free blocks into the region's lists. */
+void hak_span_list_locked(hak_region_t *region, hak_piece_t *span);
+void hak_span_forget_lists(hak_region_t *region);
+
+/* region.c */
+
+/* Count bytes in the region and its ancestors. False: a limit would be passed, and nothing is counted. */
+bool hak_region_charge(hak_region_t *region, size_t bytes, hak_region_ask_t *ask);
+void hak_region_uncharge(hak_region_t *region, size_t bytes);
+void *hak_region_take(hak_region_t *region, size_t bytes, size_t align, bool *zeroed, const char *function);
+void hak_region_put(hak_piece_t *piece, void *block, const char *function);
+/* The block stays in its region. NULL: no memory, and it is unchanged. */
+void *hak_region_resize(hak_piece_t *piece, void *block, size_t bytes, const char *function);
+size_t hak_region_usable(const hak_piece_t *piece, const void *block, const char *function);
+bool hak_region_is_released(const hak_piece_t *piece);
+/* Whether it is live or retired. */
+bool hak_region_is_open(hak_region_t *region);
+/* Abort, and name `function`, if the region is gone. */
+void hak_region_expect(hak_region_t *region, const char *function);
+/* NULL: no memory. The caller sets its limits. */
+hak_region_t *hak_region_make(hak_region_t *parent, const char *name);
+
+/* region_end.c */
+
+/* The one that ended first, if many are kept. NULL: make one. */
+hak_region_t *hak_region_unused(void);
+/* The region and its descendants end. `keep`: their live blocks become ordinary ones. */
+void hak_region_end(hak_region_t *region, bool keep, const char *function);
+void hak_region_end_blocks(hak_region_t *region);
+/* No new blocks; it ends once it is empty. */
+void hak_region_close(hak_region_t *region);
+/* A retired region that became empty ends, unless it has children. */
+bool hak_region_is_done_locked(hak_region_t *region);
+void hak_region_end_if_done(hak_region_t *region);
+/* Count a scope that begins or ends. */
+void hak_region_count_scope(hak_region_t *region, bool begins, const char *function);
+
+/* region_each.c */
+
+int hak_region_visit(hak_region_t *region, int (*visit)(void *block, size_t bytes, void *context), void *context);
+/* A piece is about to leave its region. */
+void hak_region_walks_pass_locked(const hak_piece_t *piece);
+/* Visit the regions that have not ended, under the lock of the regions. */
+void hak_region_each(void (*visit)(hak_region_t *region, void *context), void *context);
+/* Visit the locks of this folder. `newest`: of the regions that are known, NULL: visit none. */
+void hak_region_each_lock(hak_region_t *newest, void (*visit)(hak_lock_t *lock, bool flag), bool flag);
+/* In the child of a fork: only the calling thread is left. */
+void hak_region_fork_child(void);
+void hak_region_check(void);
+
+/* scope.c */
+
+struct hak_scope;
+/* The innermost scope of the thread; NULL: it is in none. */
+extern _Thread_local struct hak_scope *hak_scope __attribute__((tls_model("initial-exec")));
+hak_region_t *hak_scope_region(void);
+/* Run the thread's ordinary heap for a while inside a scope. */
+void hak_scope_suspend(void);
+void hak_scope_resume(void);
+/* Call visit for each scope of the thread. */
+void hak_scope_each(void (*visit)(hak_region_t *region));
+/* Begin a scope. False: no memory. */
+bool hak_scope_begin(hak_region_t *region);
+/* End the innermost scope, which must be of the region. */
+void hak_scope_end(hak_region_t *region);
+/* The thread ends: so do its scopes. */
+void hak_scope_thread_ends(void);

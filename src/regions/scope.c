@@ -1,0 +1,87 @@
+/* Scopes: a thread's ordinary requests go to a region. The thread's heap is set aside, so that each call takes the slow
+ * path, which looks for the scope. */
+#include "region.h"
+
+struct hak_scope {
+  hak_region_t *region;
+  struct hak_scope *before; /* the scope around it, or the next unused one */
+};
+
+_Thread_local struct hak_scope *hak_scope __attribute__((tls_model("initial-exec")));
+static _Thread_local hak_aside_t aside __attribute__((tls_model("initial-exec"))); /* the thread's heap */
+static struct hak_scope *unused;                                                   /* lock: that of the pieces */
+
+static void drop(struct hak_scope *scope) {
+  hak_lock(&hak_pieces_lock);
+  scope->before = unused;
+  unused = scope;
+  hak_unlock(&hak_pieces_lock);
+}
+
+static struct hak_scope *new_scope(void) {
+  hak_lock(&hak_pieces_lock);
+  struct hak_scope *scope = unused;
+  unused = scope ? scope->before : NULL;
+  hak_unlock(&hak_pieces_lock);
+  return scope ? scope : hak_meta_alloc(sizeof *scope);
+}
+
+hak_region_t *hak_scope_region(void) {
+  return hak_scope->region;
+}
+
+void hak_scope_suspend(void) {
+  hak_heap_step_back(&aside);
+}
+
+void hak_scope_resume(void) {
+  hak_heap_step_aside(&aside);
+}
+
+bool hak_scope_begin(hak_region_t *region) {
+  if (!hak_scope) {
+    hak_heap_mine(); /* so that hak_scope_thread_ends is called */
+  }
+  struct hak_scope *scope = new_scope();
+  if (!scope) {
+    return false;
+  }
+  hak_region_count_scope(region, true, "hak_region_enter");
+  bool outermost = !hak_scope;
+  *scope = (struct hak_scope){region, hak_scope};
+  if (outermost) {
+    hak_heap_step_aside(&aside);
+  }
+  hak_scope = scope; /* a signal handler that allocates between the two gets a block without a cache */
+  return true;
+}
+
+static void end(const char *function) {
+  struct hak_scope *scope = hak_scope;
+  hak_region_t *region = scope->region;
+  hak_scope = scope->before;
+  if (!hak_scope) {
+    hak_heap_step_back(&aside);
+  }
+  drop(scope);
+  hak_region_count_scope(region, false, function);
+}
+
+void hak_scope_end(hak_region_t *region) {
+  if (!hak_scope || hak_scope->region != region) {
+    hak_misuse("hak_region_leave", HAK_MISUSE_SCOPE, region);
+  }
+  end("hak_region_leave");
+}
+
+void hak_scope_thread_ends(void) {
+  while (hak_scope) {
+    end("hak_region_leave");
+  }
+}
+
+void hak_scope_each(void (*visit)(hak_region_t *region)) {
+  for (const struct hak_scope *scope = hak_scope; scope; scope = scope->before) {
+    visit(scope->region);
+  }
+}

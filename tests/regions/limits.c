@@ -1,0 +1,161 @@
+/* Limits of regions: what counts, who is asked, who is refused; and memory that the program gave. */
+#include "check.h"
+#include "hakmem.h"
+#include "pattern.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <string.h>
+
+enum { MIB = 1 << 20, BLOCKS = 100000 };
+
+static void *blocks[BLOCKS];
+
+static size_t used(const hak_region_t *region) {
+  hak_region_usage_t usage;
+  CHECK(hak_region_usage(region, &usage));
+  return usage.used_bytes;
+}
+
+static size_t fill(hak_region_t *region, size_t bytes) {
+  size_t count = 0;
+  errno = 0;
+  while (count < BLOCKS && (blocks[count] = hak_region_malloc(region, bytes)) != NULL) {
+    memset(blocks[count++], 1, bytes);
+  }
+  CHECK(count < BLOCKS && errno == ENOMEM);
+  return count;
+}
+
+static void hard_limit(void) {
+  static const size_t sizes[] = {16, 100, 1000, 16000, 20000, 100000, 900000};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    hak_region_t *region = hak_region_new(&(hak_region_options_t){.name = "small", .hard_limit = MIB});
+    size_t count = fill(region, sizes[i]);
+    CHECK(used(region) <= MIB);
+    CHECK(count * sizes[i] >= MIB / 2); /* what it keeps for itself is little */
+    void *ordinary = hak_malloc(MIB);   /* the limit is the region's alone */
+    CHECK(ordinary != NULL);
+    hak_free(ordinary);
+    hak_free(blocks[--count]);
+    CHECK((blocks[count++] = hak_region_malloc(region, sizes[i])) != NULL);
+    CHECK(hak_region_realloc(region, blocks[0], 2 * MIB) == NULL && errno == ENOMEM);
+    while (count > 0) {
+      hak_free(blocks[--count]);
+    }
+    CHECK(used(region) <= 64 * 1024); /* one span stays */
+    hak_region_destroy(region);
+  }
+}
+
+static void parents(void) {
+  hak_region_t *top = hak_region_new(&(hak_region_options_t){.hard_limit = 2 * MIB});
+  hak_region_t *left = hak_region_new(&(hak_region_options_t){.parent = top});
+  hak_region_t *right = hak_region_new(&(hak_region_options_t){.parent = top, .hard_limit = MIB / 2});
+  fill(right, 1000);
+  CHECK(used(right) <= MIB / 2 && used(top) == used(right));
+  fill(left, 1000);
+  CHECK(used(top) <= 2 * MIB && used(top) == used(left) + used(right) && used(left) > MIB);
+  size_t was = used(top);
+  hak_region_destroy(left);
+  CHECK(used(top) < was - MIB);
+  hak_region_release(right);
+  CHECK(used(top) == 0);
+  hak_region_destroy(top);
+}
+
+typedef struct {
+  int soft, hard;
+  bool answer;
+  hak_region_t *expected;
+  void *reserve;
+} Asked;
+
+static bool on_limit(hak_region_t *region, size_t bytes, hak_region_limit_kind_t limit, void *user) {
+  Asked *asked = user;
+  CHECK(region == asked->expected && bytes > 0);
+  *(limit == HAK_REGION_SOFT ? &asked->soft : &asked->hard) += 1;
+  void *mine = hak_region_malloc(region, 32); /* it may allocate, from the same region too, beyond the soft limit */
+  hak_free(mine);
+  if (limit == HAK_REGION_HARD && asked->reserve) {
+    hak_free(asked->reserve);
+    asked->reserve = NULL;
+    return true;
+  }
+  return asked->answer;
+}
+
+static void callbacks(void) {
+  Asked asked = {0, 0, true, NULL, NULL};
+  hak_region_options_t options = {.on_limit = on_limit, .user = &asked, .soft_limit = MIB / 2, .hard_limit = MIB};
+  hak_region_t *region = asked.expected = hak_region_new(&options);
+  hak_region_t *child = hak_region_new(&(hak_region_options_t){.parent = region});
+  CHECK((asked.reserve = hak_region_malloc(region, 200000)) != NULL);
+  fill(child, 3000);
+  CHECK(asked.soft > 0 && asked.hard == 2 && !asked.reserve && used(region) <= MIB && used(region) > MIB - 32768);
+  asked = (Asked){0, 0, false, region, NULL};
+  hak_region_reset(child);
+  hak_region_destroy(child);
+  fill(region, 3000);
+  CHECK(asked.soft == 1 && asked.hard == 0 && used(region) <= MIB / 2 + 4096); /* refused at the soft limit */
+  hak_region_limit(region, 0, 0);
+  void *large = hak_region_malloc(region, 8 * MIB);
+  CHECK(large != NULL && used(region) > 8 * MIB);
+  hak_region_destroy(region);
+}
+
+static void given(void) {
+  static char memory[300000];
+  hak_region_options_t options = {.memory = memory + 1, .memory_bytes = sizeof memory - 1};
+  hak_region_t *region = hak_region_new(&options);
+  CHECK(region != NULL);
+  for (size_t align = 16; align <= sizeof memory / 4; align *= 2) {
+    char *block = hak_region_aligned_alloc(region, align, 100);
+    CHECK(block > memory && block + 100 <= memory + sizeof memory && (uintptr_t)block % align == 0);
+    CHECK(hak_region_of(block) == region && hak_region_of(block + 50) == region);
+    hak_free(block);
+  }
+  char *large = hak_region_malloc(region, 200000);
+  CHECK(large != NULL && hak_malloc_usable_size(large) >= 200000);
+  CHECK((large = hak_realloc(large, 230000)) == NULL); /* both do not fit at once */
+  hak_region_reset(region);
+  for (size_t bytes = 16; bytes <= 100000; bytes *= 3) {
+    size_t count = fill(region, bytes);
+    CHECK(count * bytes >= sizeof memory / 2);
+    while (count > 0) {
+      hak_free(blocks[--count]);
+    }
+  }
+  CHECK(hak_region_malloc(region, sizeof memory) == NULL);
+  hak_check();
+  hak_region_destroy(region);
+  options.memory_bytes = 100;
+  errno = 0;
+  CHECK(hak_region_new(&options) == NULL && errno == EINVAL);
+}
+
+static void impossible(void) {
+  hak_region_t *region = hak_region_new(NULL);
+  static const size_t sizes[] = {PTRDIFF_MAX, SIZE_MAX, SIZE_MAX - 4096, (size_t)1 << 46};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    errno = 0;
+    CHECK(hak_region_malloc(region, hide_size(sizes[i])) == NULL && errno == ENOMEM);
+    CHECK(hak_region_calloc(region, hide_size(sizes[i]), 2) == NULL);
+    CHECK(hak_region_aligned_alloc(region, hide_size((size_t)1 << 62), 16) == NULL);
+  }
+  errno = 0;
+  CHECK(hak_region_aligned_alloc(region, 24, 16) == NULL && errno == EINVAL);
+  errno = 7;
+  hak_free(hak_region_malloc(region, 1000));
+  CHECK(errno == 7 && used(region) <= 8192);
+  hak_region_destroy(region);
+}
+
+int main(void) {
+  hard_limit();
+  parents();
+  callbacks();
+  given();
+  impossible();
+  return 0;
+}

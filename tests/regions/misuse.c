@@ -1,0 +1,87 @@
+/* misuse NUMBER: what must end the process with one line. */
+#include "check.h"
+#include "hakmem.h"
+
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+static void leave(int unused) {
+  (void)unused;
+  _exit(0);
+}
+
+static int destroy_it(void *block, size_t bytes, void *region) {
+  (void)block, (void)bytes;
+  hak_region_destroy(region);
+  return 0;
+}
+
+int main(int argc, char **argv) {
+  CHECK(argc == 2 && signal(SIGABRT, leave) != SIG_ERR);
+  hak_region_t *region = hak_region_new(NULL), *other = hak_region_new(NULL);
+  char *block = hak_region_malloc(region, 100), *large = hak_region_malloc(region, 100000), *later;
+  CHECK(hak_region_malloc(region, 3000) != NULL); /* which keeps the span of small blocks */
+  CHECK(block && large);
+  switch (atoi(argv[1])) {
+  case 0: /* twice */
+    hak_free(hide_pointer(block));
+    hak_free(hide_pointer(block));
+    break;
+  case 1: /* inside a block */
+    hak_free(hide_pointer(block + 16));
+    break;
+  case 2:
+    hak_free(hide_pointer(large + 4096));
+    break;
+  case 3: /* a large one, twice */
+    hak_free(hide_pointer(large));
+    hak_free(hide_pointer(large));
+    break;
+  case 4: /* after the end */
+    hak_region_destroy(region);
+    hak_region_malloc(region, 10);
+    break;
+  case 5:
+    hak_region_release(region);
+    hak_region_destroy(region);
+    break;
+  case 6: /* a block of a region that is gone */
+    hak_region_destroy(region);
+    hak_free(hide_pointer(block));
+    break;
+  case 7: /* the wrong order */
+    CHECK(hak_region_enter(region) && hak_region_enter(other));
+    hak_region_leave(region);
+    break;
+  case 8:
+    hak_region_leave(region);
+    break;
+  case 9: /* a thread is inside */
+    CHECK(hak_region_enter(region));
+    hak_region_destroy(region);
+    break;
+  case 10: /* a free block is written to */
+    later = hak_region_malloc(region, 100);
+    hak_free(hide_pointer(block));
+    hak_free(hide_pointer(later));
+    memset(hide_pointer(later), 0x41, 16);
+    hak_region_malloc(region, 100);
+    hak_region_malloc(region, 100);
+    break;
+  case 11: /* a reset block */
+    hak_region_reset(region);
+    hak_free(hide_pointer(block));
+    break;
+  case 12:
+    hak_region_retire(other);
+    hak_region_enter(other);
+    break;
+  case 13: /* a walk is under way */
+    hak_region_walk(region, destroy_it, region);
+    break;
+  default:
+    CHECK(!"no such misuse");
+  }
+  return 2; /* nothing was noticed */
+}
