@@ -108,7 +108,9 @@ def quotients(runs):
     """Of each side with the first, which ran at the same time: the median, and an interval that holds the true median
     in 96 % of cases with nine rounds (the second and the last but one)."""
     for side in runs:
-        each = sorted(max(run.seconds, 1e-6) / max(first.seconds, 1e-6) for run, first in zip(side, runs[0], strict=True))
+        each = sorted(
+            max(run.seconds, 1e-6) / max(first.seconds, 1e-6) for run, first in zip(side, runs[0], strict=True)
+        )
         inner = each[1:-1] if len(each) > 2 else each
         yield f"{statistics.median(each):.2f}" + ("" if side is runs[0] else f" ({inner[0]:.2f}–{inner[-1]:.2f})")
 

@@ -13,8 +13,7 @@ static void refuse_chunks(void) {
   system_refuse_mappings_from(HAK_CHUNK_BYTES);
 }
 
-/* For every mapping call before the first slice: it fails, and so do all later ones. The next attempt continues from
- * there. */
+/* Each mapping call before the first slice fails in turn, with all later ones. The next attempt continues there. */
 static void the_first_slice_can_be_tried_again(void) {
   uint32_t failures = 0;
   for (bool done = false; !done; failures += !done) {
