@@ -22,7 +22,7 @@ static bool is_untouched(const char *at) {
   uintptr_t page = (uintptr_t)at & ~(hak_os_page_bytes() - 1);
   unsigned char resident;
   /* NOLINTNEXTLINE(performance-no-int-to-ptr) */
-  return hak_os_residency((void *)page, hak_os_page_bytes(), &resident) && !(resident & 1);
+  return hak_os_residency((void *)page, 1, &resident) && !(resident & 1);
 }
 
 /* Whether the next bytes of its slice are zeros, unless a block may lie there. `small`: only if their page holds a

@@ -111,14 +111,19 @@ static void write_to_cached(void) {
 }
 
 static void write_to_returned(void) {
+  void *kept[FEW]; /* at least one is in a slab of its class, so that the pages of others stay */
   take_and_give(NULL);
   take(MANY);
-  void *kept = blocks[MANY / 2]; /* in a slab of its class, so that the pages of others stay */
-  blocks[MANY / 2] = hak_malloc(bytes);
+  for (size_t i = 0; i < FEW; i++) {
+    kept[i] = blocks[i * (MANY / FEW)];
+    blocks[i * (MANY / FEW)] = hak_malloc(bytes);
+  }
   give(MANY);
   flush();
   write_to_all(MANY);
-  hak_free(kept);
+  for (size_t i = 0; i < FEW; i++) {
+    hak_free(kept[i]);
+  }
 }
 
 /* Another thread frees, so the blocks reach the depot; this one allocates. */
