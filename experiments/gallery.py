@@ -16,7 +16,7 @@ from pathlib import Path
 import gallery_chart
 
 from hakmem_lab.errors import LabError
-from hakmem_lab.plan.schedule import ONE_BY_ONE, TOGETHER
+from hakmem_lab.plan.schedule import ONE_BY_ONE
 from hakmem_lab.show import gallery
 from hakmem_lab.show.gallery import Measure, Row
 from hakmem_lab.show.terminal import number
@@ -196,11 +196,8 @@ def publish(key: str, file: RunFile) -> None:
     row = gallery.read(key, file)
     if not row.result["final"]:
         raise LabError(f"run {file.id} is not finished: hak runs resume {file.id}")
-    (PAGES / "data" / "alone").mkdir(parents=True, exist_ok=True)
-    if row.result["schedule"] == TOGETHER and gallery.data(key).exists():
-        present = gallery.read(key, RunFile(gallery.data(key)))
-        if present.result["schedule"] != TOGETHER:
-            gallery.data(key).rename(gallery.data(f"alone/{key}"))
+    (PAGES / "data").mkdir(parents=True, exist_ok=True)
+    gallery.data(f"alone/{key}").unlink(missing_ok=True)
     with gzip.GzipFile(PAGES / "data" / f"{key}.jsonl.gz", "wb", mtime=0) as packed:
         # Paths become relative to the checkout.
         packed.write(file.path.read_bytes().replace(f"{Path.cwd()}/".encode(), b""))

@@ -131,8 +131,9 @@ FLAGS: Mapping[str, Any] = {
     "schedule": option(
         str | None,
         metavar="NAME",
-        help="together: all sides at once on one processor; one-by-one; auto: together where it can be (default)",
-        autocompletion=lambda incomplete: beginning(incomplete, ("auto", "together", "one-by-one")),
+        help="together: all sides at once on one processor; turns: of 10 ms, for threads and servers; one-by-one; auto "
+        "(default)",
+        autocompletion=lambda incomplete: beginning(incomplete, ("auto", "together", "turns", "one-by-one")),
     ),
     "seed": option(int | None, help="Seed of the schedule"),
     "guardrail": option(

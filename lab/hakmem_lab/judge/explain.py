@@ -21,6 +21,7 @@ from hakmem_lab.judge.conditions import sentences
 from hakmem_lab.judge.unseen import unseen
 from hakmem_lab.judge.warnings import Warn, ordered
 from hakmem_lab.judge.words import Change, finite, listed
+from hakmem_lab.plan.schedule import of_figure
 
 Record = dict[str, Any]
 Said = tuple[list[str], list[str]]  # clauses, reasons
@@ -76,7 +77,7 @@ def explained(analyse: Callable[..., Record]) -> Callable[..., Record]:
         result = analyse(*args)
         result["warnings"] = ordered(result.get("warnings") or [])
         for row in result.get("comparisons") or []:
-            row.setdefault("schedule", result.get("schedule"))
+            row.setdefault("schedule", of_figure(result.get("schedule"), row.get("metric", "")))
             row["sentence"] = sentence(result, row)
         return result | explain(result).record()
 

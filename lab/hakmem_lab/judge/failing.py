@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from hakmem_lab.judge import words
 from hakmem_lab.judge.statistics.verdict import Verdict
-from hakmem_lab.plan.schedule import ONE_BY_ONE, TOGETHER
+from hakmem_lab.plan.schedule import ONE_BY_ONE
 from hakmem_lab.store.query import SCHEDULE, events
 
 GONE = "gone"
@@ -28,8 +28,8 @@ def failures(records: Iterable[dict]) -> list[dict]:
 
 
 def compared_runs(records: Sequence[dict], arm: str | None = None) -> list[dict]:
-    """Runs of the phases that compare arms, the failed ones included. Where the arms could not run together, and went
-    on one by one, those that ran together are left out."""
+    """Runs of the phases that compare arms, the failed ones included. Where the arms could not run at the same
+    time, and went on one by one, the runs of the shared schedule are left out."""
     parted = any(event["schedule"] == ONE_BY_ONE for event in events(records, SCHEDULE)[1:])
     return [
         record
@@ -37,7 +37,7 @@ def compared_runs(records: Sequence[dict], arm: str | None = None) -> list[dict]
         if record["type"] == "run"
         and record.get("phase") in COMPARED_PHASES
         and arm in (None, record["arm"])
-        and not (parted and record.get("schedule") == TOGETHER)
+        and not (parted and record.get("schedule"))
     ]
 
 

@@ -15,31 +15,29 @@ class Row:
     """A metric that the laboratory measures.
 
     fields: of an outcome, and of a stored run; their sum is the number. server: with a [server] it is the server's,
-    since its client runs without the side's allocator. peak: of several executions the greatest counts. together: it
-    has a meaning while other sides run. tree: key of a control group's report. counter: (type, config) of
-    perf_event_open.
+    since its client runs without the side's allocator. peak: of several executions the greatest counts. tree: key of a
+    control group's report. counter: (type, config) of perf_event_open.
     """
 
     unit: str = ""
     fields: tuple[str, ...] = ()
     server: bool = False
     peak: bool = False
-    together: bool = False
     tree: str = ""
     counter: tuple[int, int] | None = None
 
 
 METRICS = {
     "wall": Row("s", ("wall_s",)),
-    "cpu": Row("s", ("cpu_s",), server=True, together=True),
-    "rss": Row("KiB", ("rss_peak_kib",), server=True, peak=True, together=True),
+    "cpu": Row("s", ("cpu_s",), server=True),
+    "rss": Row("KiB", ("rss_peak_kib",), server=True, peak=True),
     "rss-mean": Row("KiB", ("rss_mean_kib",), server=True),
-    "faults": Row("", ("minor_faults", "major_faults"), together=True),
+    "faults": Row("", ("minor_faults", "major_faults")),
     "pss": Row("KiB", ("pss_peak_kib",), server=True, peak=True),
     "pss-mean": Row("KiB", ("pss_mean_kib",), server=True),
     "tree-memory": Row("KiB", tree="memory_peak_kib", peak=True),
     "tree-cpu": Row("s", tree="cpu_s"),
-    "instructions": Row(counter=(0, 1), together=True),
+    "instructions": Row(counter=(0, 1)),
     "cycles": Row(counter=(0, 0)),
     "cache-misses": Row(counter=(0, 3)),
     "dtlb-misses": Row(counter=(3, 3 | 1 << 16)),  # read misses of the data TLB

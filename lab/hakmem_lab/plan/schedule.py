@@ -1,16 +1,24 @@
 """Which arm runs when. Pure: the same seed gives the same schedule, so that an interrupted run continues as planned.
 
 Two arms: ABBA or BAAB by the toss of a coin, so that a drift that is linear over a block cancels in it. More arms:
-rows of randomised Latin squares, so that every arm stands equally often at every position. Arms that run together:
-two rounds a block, each with every arm once, started in random order.
+rows of randomised Latin squares, so that every arm stands equally often at every position. Arms of a shared schedule,
+which run at the same time: two rounds a block, each with every arm once, started in random order.
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-TOGETHER, ONE_BY_ONE = "together", "one-by-one"
-ROUNDS = 2  # of a block whose arms run together
+from hakmem_lab.plan.metrics import OTHER, PATTERN, row_of
+
+TOGETHER, TURNS, ONE_BY_ONE = "together", "turns", "one-by-one"
+# Shared schedule -> the metrics that it does not change. The others are measured one by one: wall time and what depends
+# on it, such as the peak memory of an allocator that purges by time.
+MEASURES = {
+    TOGETHER: ("cpu", "faults", "instructions"),
+    TURNS: ("cpu", "server-cpu", "instructions"),
+}
+ROUNDS = 2  # of a block of a shared schedule
 PAD_BYTES = 4096
 WORKLOAD_SEED_BITS = 31
 
@@ -50,7 +58,7 @@ def row_block(arms: Sequence[str], seed: int, index: int) -> Block:
     return _with_pads(index, order, random.Random(f"row {seed} {index}"))
 
 
-def together_block(arms: Sequence[str], seed: int, index: int) -> Block:
+def shared_block(arms: Sequence[str], seed: int, index: int) -> Block:
     """The index-th block of arms that run at the same time: its order is that of the first round, then the second."""
     rng = random.Random(f"together {seed} {index}")
     return _with_pads(index, [name for _ in range(ROUNDS) for name in rng.sample(arms, len(arms))], rng)
@@ -58,7 +66,18 @@ def together_block(arms: Sequence[str], seed: int, index: int) -> Block:
 
 def runs_of_each(arms: int, name: str = ONE_BY_ONE) -> int:
     """Runs of each arm in a block with this number of arms."""
-    return ROUNDS if name == TOGETHER else 2 if arms == 2 else 1
+    return ROUNDS if name in MEASURES else 2 if arms == 2 else 1
+
+
+def left_out(name: str, metrics: Iterable[str]) -> list[str]:
+    """The metrics that a schedule cannot measure: under a shared one they come from runs one by one."""
+    return [metric for metric in metrics if metric not in MEASURES.get(name, [metric])]
+
+
+def of_figure(name: str | None, metric: str) -> str | None:
+    """The schedule of a metric's runs in a result of the schedule `name`."""
+    known = row_of(metric) is not OTHER or metric.startswith(PATTERN)
+    return ONE_BY_ONE if name and known and left_out(name, [metric]) else name
 
 
 def workload_seed(seed: int, phase: str, index: int) -> int:
@@ -70,6 +89,6 @@ def block(arms: Sequence[str], seed: int, index: int, name: str = ONE_BY_ONE) ->
     """The index-th block of the schedule `name`: the first arm is the control, or the baseline."""
     if len(set(arms)) != len(arms) or len(arms) < 2:
         raise ValueError("a schedule needs two or more different sides")
-    if name == TOGETHER:
-        return together_block(arms, seed, index)
+    if name in MEASURES:
+        return shared_block(arms, seed, index)
     return pair_block(arms[0], arms[1], seed, index) if len(arms) == 2 else row_block(arms, seed, index)

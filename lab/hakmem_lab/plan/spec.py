@@ -22,10 +22,10 @@ from pydantic import (
 
 from hakmem_lab.errors import nearest
 from hakmem_lab.plan import model
-from hakmem_lab.plan.metrics import COUNTERS, METRICS, SERVER_METRICS, Metric, row_of
+from hakmem_lab.plan.metrics import COUNTERS, METRICS, SERVER_METRICS, Metric
 from hakmem_lab.plan.model import Model
 from hakmem_lab.plan.project import find_program
-from hakmem_lab.plan.schedule import ONE_BY_ONE, TOGETHER
+from hakmem_lab.plan.schedule import MEASURES, ONE_BY_ONE, TOGETHER
 from hakmem_lab.plan.values import (
     check_environment,
     check_text,
@@ -83,6 +83,7 @@ Environment = Annotated[dict[str, Word], AfterValidator(check_environment)]
 Title = Annotated[str, AfterValidator(check_title)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 MetricName = Annotated[str, AfterValidator(check_metric)]
+ScheduleName = Literal["auto", "together", "turns", "one-by-one"]
 NoDuet = Annotated[Literal[False], BeforeValidator(refuse_duet)]
 
 
@@ -152,7 +153,7 @@ class BlockSpec(CommonSpec):
     """The keys of the kinds that run arms in blocks. label, unit: name and unit of the metric. setup: command that is
     run once before the first run; cleanup: after the last one; prepare: before every execution. None of these is
     measured. expect_exit: the exit codes of a successful run. schedule: whether the arms of a block run at the same
-    time; auto: where the metrics and the program allow it.
+    time; auto: where the metric and the program allow it.
     """
 
     # Stored only where they are given, so that the hash of a spec without them stays stable.
@@ -170,7 +171,7 @@ class BlockSpec(CommonSpec):
     rare: Ratio | None = None
     expect_exit: Annotated[list[Annotated[int, Field(ge=0, le=255)]], Field(min_length=1)] = [0]
     warm_up: Annotated[int, Field(ge=0, le=100)] = 1
-    schedule: Literal["auto", "together", "one-by-one"] = "auto"
+    schedule: ScheduleName = "auto"
     repeat: Annotated[int, Field(ge=1, le=1000)] | Literal["auto"] = "auto"
     guardrails: Guardrails = {}
     also: list[MetricName] = []
@@ -190,19 +191,14 @@ class BlockSpec(CommonSpec):
         return self
 
     @model_validator(mode="after")
-    def _together(self) -> "BlockSpec":
+    def _shared(self) -> "BlockSpec":
         if self.schedule == TOGETHER and self.server is not None:
-            raise ValueError("a [server] and its client take turns with those of the other sides, not 'together'")
-        if self.schedule == TOGETHER and self.prepare:
-            raise ValueError("'prepare' runs before each execution of a side, and 'together' they run at once")
-        if self.schedule == TOGETHER and (others := self.not_together()):
-            raise ValueError(f"'{others[0]}' cannot be measured while the other sides run: schedule = '{ONE_BY_ONE}'")
+            raise ValueError("a [server] and its client cannot run 'together' with the other sides: schedule = 'turns'")
+        if self.schedule in MEASURES and self.prepare:
+            raise ValueError(f"'prepare' runs before each execution of a side, and '{self.schedule}' all run at once")
+        if self.metric not in MEASURES.get(self.schedule, [self.metric]):
+            raise ValueError(f"'{self.metric}' cannot be measured while the other sides run: schedule = '{ONE_BY_ONE}'")
         return self
-
-    def not_together(self) -> list[str]:
-        """The metrics asked for that have no meaning while the other arms run on the same processor."""
-        asked = dict.fromkeys((self.metric, *self.guardrails, *self.also))
-        return [name for name in asked if name in SERVER_METRICS or not row_of(name).together]
 
     @model_serializer(mode="wrap")
     def _without_defaults(self, handler: SerializerFunctionWrapHandler) -> dict:

@@ -26,6 +26,7 @@ from hakmem_lab.run.workload import (
     with_port,
 )
 from hakmem_lab.system import follower, machine, usage
+from hakmem_lab.system.freezer import Freezer
 from hakmem_lab.system.launcher import Launcher, Outcome, Request, wait_for_port
 
 SAMPLE_MS = 10
@@ -59,14 +60,15 @@ class Runner:
         self._probed = False  # measure how many processors an execution would use
         self._report: follower.Report | None = None  # report on an execution that is followed
         self._workers: dict[str, str | None] = {}  # arm -> the program that did the work in its trial
-        self._launchers = [Launcher() for _ in range(2 if workload.server else 1)]
+        self.launchers = [Launcher() for _ in range(2 if workload.server else 1)]
+        self.joined: Sequence[str] = ()  # cgroup.procs files of groups that all programs of an execution join
         self._steal = machine.StealMeter()
         names = [metric.name for metric in metrics]
         self._counted = [name for name in names if name in COUNTERS]
         self._pss_ms = PSS_MS if any(name in PSS for name in names) else 0
-        self._groups, self.no_groups = None, None
+        self.groups, self.no_groups = None, None
         if workload.server or any(name in TREE for name in names):
-            self._groups, self.no_groups = usage.tried()
+            self.groups, self.no_groups = usage.tried()
 
     def __enter__(self) -> "Runner":
         return self
@@ -75,8 +77,17 @@ class Runner:
         self.close()
 
     def close(self) -> None:
-        for launcher in self._launchers:
+        for launcher in self.launchers:
             launcher.close()
+
+    def another(self, metrics: Sequence[str], slower: float) -> "Runner":
+        """A runner of the same workload for these of its metrics, where programs take `slower` times as long."""
+        w = self.workload
+        server = w.server and w.server.model_copy(update={"ready_timeout": w.server.ready_timeout * slower})
+        kept = [metric for metric in self.metrics if metric.name in metrics]
+        found = Runner(replace(w, timeout_s=w.timeout_s * slower, server=server), kept)
+        found._workers = self._workers
+        return found
 
     def run(self, arm: Arm, pad_bytes: int, repeat: int = 1, seed: int = TRIAL_SEED) -> dict:
         """The record of a run: all measures, as means over `repeat` executions (for peaks, the greatest).
@@ -90,6 +101,11 @@ class Runner:
             if parts[-1]["why"]:
                 break
         return self.record(arm, pad_bytes, repeat, started, parts)
+
+    def stay_in(self, freezer: Freezer) -> None:
+        """Lets all programs of the next executions run in this group."""
+        self.joined = [freezer.processes]
+        self.groups = freezer.groups
 
     def draw(self, seed: int) -> None:
         """Sets the value of {seed} in the commands of the next executions."""
@@ -156,7 +172,7 @@ class Runner:
             return self._with_server(self.workload.server, arm, pad_bytes)
         environment = arm.environment(self.workload.env, pad_bytes)
         with self._new_group() as group:
-            launcher, w = self._launchers[0], self.workload
+            launcher, w = self.launchers[0], self.workload
             argv = self.filled_in(w.on(arm).argv)
             running = launcher.start(self.request(argv, environment, arm, group=group, stdin=w.stdin))
             with Demand(running.pid) if self._probed else contextlib.nullcontext() as demand:
@@ -175,7 +191,7 @@ class Runner:
     @contextlib.contextmanager
     def _new_group(self) -> Iterator[usage.Group | None]:
         """A group for one execution; None where none can be made, or no metric needs one."""
-        group = self._groups.new() if self._groups else None
+        group = self.groups.new() if self.groups else None
         try:
             yield group
         finally:
@@ -193,7 +209,8 @@ class Runner:
     ) -> Request:
         """The request to start the program on this arm, with all that is to be measured."""
         w, library = self.workload, arm.library.path
-        expect, groups = str(library.resolve()) if library else None, group.processes() if group else ()
+        expect = str(library.resolve()) if library else None
+        groups = [*self.joined, *(group.processes() if group else ())]
         if self._report and library:
             argv, expect = self._report.command(argv), None
         counters = [COUNTERS[name] for name in self._counted]
@@ -233,7 +250,7 @@ class Runner:
         used: dict = {}
         why: str | None = f"the server did not listen on port {port} within {server.ready_timeout:g} s"
         with self._new_group() as group:
-            running = self._launchers[1].start(self.request(argv, environment, arm, server.pin, group))
+            running = self.launchers[1].start(self.request(argv, environment, arm, server.pin, group))
             meter = ServerMeter(running.pid, group)
             try:
                 if wait_for_port(port, running, server.ready_timeout):
@@ -262,7 +279,8 @@ class Runner:
     ) -> tuple[Outcome, str | None]:
         request = client_request(self.workload, self.filled_in(command), port)
         try:
-            outcome = self._launchers[0].run(replace(request, sample_ms=SAMPLE_MS, stdin=stdin))
+            request = replace(request, sample_ms=SAMPLE_MS, stdin=stdin, groups=self.joined)
+            outcome = self.launchers[0].run(request)
         except OSError as error:
             raise OSError(error.errno, f"{what} {request.argv[0]}: {error.strerror}") from None
         return outcome, failure(outcome, what)

@@ -22,7 +22,8 @@ from hakmem_lab.plan.spec import BlockSpec, normalised
 from hakmem_lab.run import endings
 from hakmem_lab.run.recorder import Recorder, Watch, files_under_test
 from hakmem_lab.run.runner import Runner
-from hakmem_lab.run.together import MOVED, Chosen, Together, choose, decides
+from hakmem_lab.run.shared import Shared
+from hakmem_lab.run.together import MOVED, Chosen, choose, decides
 from hakmem_lab.run.workload import TRIAL_SEED, Workload
 from hakmem_lab.store.query import SCHEDULE, Blocks, attempts_made, events, finished_blocks
 from hakmem_lab.store.runs import RunFile
@@ -83,7 +84,7 @@ class Session(Recorder[AnyBlockSpec]):
         self.once_s = self.run_s = self.overhead_s = 0.0  # an execution; a run; what a run takes besides
         self.runner = self.runner_type(self.workload, self.metrics)
         self.chosen = Chosen(schedule.ONE_BY_ONE)
-        self._together: Together | None = None
+        self._shared: Shared | None = None
         self.picked = False  # the trials chose the metric
         self._proven = False  # a block has ended well on this schedule
         self._failed_alone: set[str] = set()  # arms that failed in their trial
@@ -95,13 +96,17 @@ class Session(Recorder[AnyBlockSpec]):
 
     def follow(self, chosen: Chosen) -> None:
         """Sets the schedule of the next blocks."""
-        if self._together is not None:
-            self._together.close()
-        self.chosen, self._together = chosen, None
+        if self._shared is not None:
+            self._shared.close()
+        self.chosen, self._shared = chosen, None
 
     def runs_of_each(self, arms: int) -> int:
         """Runs of each arm in a block with this number of arms."""
         return schedule.runs_of_each(arms, self.chosen.name)
+
+    def runs_alone(self) -> bool:
+        """Whether each side also runs once a block one by one, for metrics that its shared schedule cannot measure."""
+        return bool(schedule.left_out(self.chosen.name, (metric.name for metric in self.metrics)))
 
     def watch(self, arms: Sequence[Arm]) -> None:
         """Starts to watch the files of these arms for changes."""
@@ -117,8 +122,8 @@ class Session(Recorder[AnyBlockSpec]):
         self.create(folder, source, repeat=self.repeat, **self.rule)
         self.keep_trials(trials)
         self.keep_schedule()
-        at_once = max(1, len(self.chosen.processors))
-        self.once_s, self.run_s = longest_s, longest_s * self.repeat / at_once
+        shares = 1 / max(1, len(self.chosen.processors)) + (1 / schedule.ROUNDS if self.runs_alone() else 0)
+        self.once_s, self.run_s = longest_s, longest_s * self.repeat * shares
         most, soonest = (self.runs_until(count) for count in blocks)
         self._announce(most, soonest)
         self._tell_of_groups()
@@ -208,10 +213,10 @@ class Session(Recorder[AnyBlockSpec]):
     def recall_schedule(self) -> None:
         """Goes on with the stored schedule, on processors of today."""
         own = [event for event in events(self.records(), SCHEDULE) if self.tag.items() <= event.items()]
-        if own and own[-1]["schedule"] == schedule.TOGETHER:
+        if own and self.spec.metric in schedule.MEASURES.get(own[-1]["schedule"], ()):
             allowed = self.spec.pin or sorted(os.sched_getaffinity(0))
             processors = machine.separate_processors(allowed, len(own[-1]["processors"]))
-            self.follow(Chosen(schedule.TOGETHER, "", tuple(processors)))
+            self.follow(Chosen(own[-1]["schedule"], "", tuple(processors)))
 
     def _repeats(self, wall_s: float) -> int:
         """Number of executions in a run, by the spec; by default so many that a run takes at least 100 ms."""
@@ -260,8 +265,8 @@ class Session(Recorder[AnyBlockSpec]):
                 self._keep("warm-up", index, 0, position, self.runner.run(arm, 0, self.repeat, TRIAL_SEED))
 
     def _warm_ups(self) -> int:
-        """Together, every arm meets the same caches and clock, and the trials have read the files."""
-        asked = "warm_up" in self.spec.model_fields_set or self.chosen.name != schedule.TOGETHER
+        """At the same time, every arm meets the same caches and clock, and the trials have read the files."""
+        asked = "warm_up" in self.spec.model_fields_set or not self.chosen.shared
         return self.spec.warm_up if asked else 0
 
     def _keep(self, phase: str, block: int, attempt: int, position: int, record: dict) -> None:
@@ -363,9 +368,9 @@ class Session(Recorder[AnyBlockSpec]):
     def _executed(self, plan: schedule.Block, drawn: int) -> Iterator[dict]:
         """The records of a block's runs, in its order. One by one, a failure ends the block."""
         arms = [self.arms[name] for name in plan.order]
-        if self.chosen.name == schedule.TOGETHER:
-            self._together = self._together or Together(self.runner, self.chosen.processors)
-            yield from self._together.block(arms, plan.pads, self.repeat, drawn)
+        if self.chosen.shared:
+            self._shared = self._shared or Shared(self.runner, self.chosen)
+            yield from self._shared.block(arms, plan.pads, self.repeat, drawn)
             return
         for arm, pad in zip(arms, plan.pads, strict=True):
             record = self.runner.run(arm, pad, self.repeat, drawn)
@@ -374,12 +379,12 @@ class Session(Recorder[AnyBlockSpec]):
                 return
 
     def _must_part(self, failed: dict, times: int) -> bool:
-        """Goes on one by one where the arms cannot run together, although each of them could run alone: they write the
-        same file, use the same port, or choose their processors."""
+        """Goes on one by one where the arms cannot run at the same time, although each of them could run alone: they
+        write the same file, use the same port, or choose their processors."""
         cannot = failed["why"] == MOVED or (times == ATTEMPTS and failed["arm"] not in self._failed_alone)
-        if self._proven or self.chosen.name != schedule.TOGETHER or self.spec.schedule != "auto" or not cannot:
+        if self._proven or not self.chosen.shared or self.spec.schedule != "auto" or not cannot:
             return False
-        self.follow(Chosen(schedule.ONE_BY_ONE, f"together, {failed['arm']} failed: {failed['why']}"))
+        self.follow(Chosen(schedule.ONE_BY_ONE, f"{self.chosen.name}: {failed['arm']} failed: {failed['why']}"))
         self.keep_schedule()
         return True
 

@@ -17,7 +17,7 @@ from hakmem_lab.plan import schedule
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.spec import BlockSpec
 from hakmem_lab.run.runner import SAMPLE_MS, Runner
-from hakmem_lab.system import machine
+from hakmem_lab.system import freezer, machine
 from hakmem_lab.system.launcher import Launcher, Request, Running
 
 BUSY = 1.1  # processors that a program with one busy thread uses at most
@@ -25,19 +25,39 @@ LEAST_BUSY, LEAST_TRIAL_S = 0.8, 0.02  # below these, a trial does not show that
 FILL_AFTER_S = 0.01  # sides of equal length end closer together than this
 GRACE_S = 0.5  # for an uncounted execution to end
 MEMORY_SHARE = 0.5  # of the available memory, for all sides at once
-# Figures that depend on how long a side took while it shared its processor.
-TIMED = ("wall_s", "rss_mean_kib", "pss_peak_kib", "pss_mean_kib")
+# Figures that depend on how long a side lasts: an allocator that purges by time has a lower peak in a side that lasts
+# longer.
+OF_SERVER_TIMED = ("rss_peak_kib", "rss_mean_kib", "pss_peak_kib", "pss_mean_kib", "rss_series", "pss_series")
+TIMED = ("wall_s", *OF_SERVER_TIMED)
 MOVED = "it chose its processors itself, so it did not share one with the other sides: --schedule one-by-one"
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """name: the schedule; why: a clause on what decided it, empty where nobody needs to know; processors: on which the
-    rounds of a block run."""
+    """name: the schedule; why: a clause on what decided it, empty where nobody needs to know; processors: where sides
+    run together, those on which the rounds of a block run."""
 
     name: str
     why: str = ""
     processors: tuple[int, ...] = ()
+
+    @property
+    def shared(self) -> bool:
+        """Whether all sides of a round are alive at the same time."""
+        return self.name in schedule.MEASURES
+
+
+def lost(name: str) -> tuple[str, ...]:
+    """Keys of figures that a run of the shared schedule `name` cannot give."""
+    return TIMED if "faults" in schedule.MEASURES[name] else (*TIMED, "minor_faults", "major_faults")
+
+
+def untimed(record: dict, name: str) -> dict:
+    """The record of a run of the shared schedule `name`, without the figures that it cannot give."""
+    found = record | dict.fromkeys(lost(name)) | {"schedule": name, "elapsed_s": record["wall_s"]}
+    if "server" in record:
+        found["server"] = record["server"] | dict.fromkeys(OF_SERVER_TIMED)
+    return found
 
 
 def decides(spec: BlockSpec, trials: Sequence[Mapping]) -> str:
@@ -55,31 +75,47 @@ def choose(
     spec: BlockSpec, trials: Sequence[Mapping], allowed: Sequence[int], written: Sequence[object], possible: bool = True
 ) -> Chosen:
     """The schedule for a spec, from the trials of its arms. written: files named by the command that a trial changed;
-    possible: the kind and its runner can run arms together. Raises LabError where what is asked for cannot be."""
-    if spec.schedule == schedule.TOGETHER and not possible:
-        raise LabError(f"schedule: the sides of a run of the kind '{spec.kind}' cannot run together")
+    possible: the kind and its runner can run arms at the same time. Raises LabError where what is asked for cannot
+    be."""
+    forced = spec.schedule in schedule.MEASURES
+    if forced and not possible:
+        raise LabError(f"schedule: the sides of a run of the kind '{spec.kind}' cannot run at the same time")
     if spec.schedule == schedule.ONE_BY_ONE or not possible:
         return Chosen(schedule.ONE_BY_ONE)
-    peaks_kib = sum(trial["rss_peak_kib"] or 0 for trial in trials)
-    room_kib = MEMORY_SHARE * machine.available_kib()
-    rounds = schedule.ROUNDS if schedule.ROUNDS * peaks_kib < room_kib else 1
-    processors = tuple(machine.separate_processors(spec.pin or allowed, rounds))
-    if spec.schedule == schedule.TOGETHER:
-        return Chosen(schedule.TOGETHER, "as asked", processors)
-    if spec.server is not None or spec.not_together():
+    busiest = max(trials, key=_busy)
+    alone = spec.server is None and _busy(busiest) <= BUSY
+    name = spec.schedule if forced else schedule.TOGETHER if alone else schedule.TURNS
+    lacking = freezer.lacking() if name == schedule.TURNS else ""
+    if forced and lacking:
+        raise LabError(lacking)
+    peaks_kib, room_kib = sum(map(_peak_kib, trials)), MEMORY_SHARE * machine.available_kib()
+    if not forced and spec.metric not in schedule.MEASURES[name]:
         return Chosen(schedule.ONE_BY_ONE)
-    if why := _obstacle(spec, trials, written, peaks_kib > room_kib):
+    if not forced and (why := _obstacle(spec, written, peaks_kib > room_kib) or lacking):
         return Chosen(schedule.ONE_BY_ONE, why)
-    return Chosen(schedule.TOGETHER, "one busy thread a side", processors)
+    used = "one busy thread a side" if alone else f"{busiest['arm']} keeps {_busy(busiest):.1f} processors busy"
+    why = "as asked" if forced else "each side a server and its client" if spec.server else used
+    if name == schedule.TURNS:
+        return Chosen(name, why)
+    rounds = schedule.ROUNDS if schedule.ROUNDS * peaks_kib < room_kib else 1
+    return Chosen(name, why, tuple(machine.separate_processors(spec.pin or allowed, rounds)))
 
 
-def _obstacle(spec: BlockSpec, trials: Sequence[Mapping], written: Sequence[object], short: bool) -> str:
-    """Why these arms should not run at the same time; empty if they may."""
-    busiest = max(trials, key=lambda trial: trial.get("processors") or 0.0)
-    if (used := busiest.get("processors") or 0.0) > BUSY:
-        return f"{busiest['arm']} keeps {used:.1f} processors busy"
+def _busy(trial: Mapping) -> float:
+    return trial.get("processors") or 0.0
+
+
+def _peak_kib(trial: Mapping) -> int:
+    """Of all programs of a side: the server and its client are alive at once."""
+    return (trial["rss_peak_kib"] or 0) + ((trial.get("server") or {}).get("rss_peak_kib") or 0)
+
+
+def _obstacle(spec: BlockSpec, written: Sequence[object], short: bool) -> str:
+    """Why these arms should not be alive at the same time; empty if they may."""
     if spec.prepare:
         return "'prepare' runs before each execution"
+    if spec.server is not None and spec.server.port != "auto":
+        return "the server's port is fixed"
     if written:
         return f"the program writes {written[0]}"
     return "there is too little memory for all sides at once" if short else ""
@@ -102,10 +138,11 @@ class Together:
     """Runs blocks of a runner's workload. Close it after use."""
 
     def __init__(self, runner: Runner, processors: Sequence[int]):
-        self._runner, self._processors = runner, processors
+        self._runner, self._processors = runner.another(schedule.MEASURES[schedule.TOGETHER], 1), processors
         self._launchers: list[Launcher] = []
 
     def close(self) -> None:
+        self._runner.close()
         for launcher in self._launchers:
             launcher.close()
 
@@ -139,7 +176,7 @@ class Together:
         records = [self._runner.record(s.arm, s.pad, len(s.parts), s.started, s.parts) for s in ended]
         failed = [record for record in records if not record["ok"]]
         whole = [record for record in records if record["ok"] and record["repeat"] == repeat]
-        return [record | {"schedule": schedule.TOGETHER} for record in (*whole, *failed)]
+        return [untimed(record, schedule.TOGETHER) for record in (*whole, *failed)]
 
     def _execute(self, sides: Sequence[_Side], size: int) -> bool:
         """Executes every side once. Returns whether all ended well."""
@@ -195,4 +232,4 @@ class Together:
         part = self._runner.part(outcome)
         if outcome.moved and not part["why"]:
             part["why"] = MOVED
-        return part | dict.fromkeys(TIMED) | {"elapsed_s": outcome.wall_s}
+        return part

@@ -7,7 +7,7 @@ from hakmem_lab.judge import words
 from hakmem_lab.judge.explain import change_of, within
 from hakmem_lab.judge.words import Change
 from hakmem_lab.plan.metrics import PATTERN
-from hakmem_lab.plan.schedule import TOGETHER
+from hakmem_lab.plan.schedule import MEASURES, of_figure
 from hakmem_lab.show import numbers
 from hakmem_lab.show.numbers import finite
 
@@ -67,9 +67,9 @@ def schedules(result: Record) -> list[str]:
 
 def schedule(result: Record, row: Record | None = None) -> str:
     """The same for one row, by default for the figures of the whole result."""
-    rows = [row or {}, *(result.get("comparisons") or [])]
-    found = [str(each.get("schedule") or result.get("schedule") or "") for each in rows]
-    return found[0] if TOGETHER in found else ""
+    rows, whole = [row or {}, *(result.get("comparisons") or [])], result.get("schedule")
+    found = [str(each.get("schedule") or of_figure(whole, each.get("metric", "")) or "") for each in rows]
+    return found[0] if MEASURES.keys() & {*found} else ""
 
 
 def arm_figures(result: Record, arm: Record, written: Writer, written_own: Writer) -> list[str]:

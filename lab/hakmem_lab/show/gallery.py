@@ -14,7 +14,6 @@ from hakmem_lab.judge.words import Change
 from hakmem_lab.kinds.suite.sheet import FAILED, FASTER, LEANER, SAME
 from hakmem_lab.plan import project
 from hakmem_lab.plan.model import read_toml
-from hakmem_lab.plan.schedule import TOGETHER
 from hakmem_lab.show import figures
 from hakmem_lab.store.runs import RunFile
 
@@ -151,10 +150,10 @@ def data(key: str) -> Path:
 
 
 def published(key: str) -> Row:
-    """A row of the gallery. Sides that share a processor take several times as long, so allocators that purge by time
-    keep less memory than alone: where there is an earlier run, one by one, memory is from that."""
+    """A row of the gallery. Older runs have peak memory of sides that share a processor, where allocators that purge by
+    time keep less than alone: those have another run, one by one, from which memory is shown."""
     row, earlier = read(key, RunFile(data(key))), data(f"alone/{key}")
-    if row.result["schedule"] != TOGETHER or not earlier.exists():
+    if not earlier.exists():
         return row
     alone = read(key, RunFile(earlier))
     return replace(row, measures=(row.measures[0], *alone.measures[1:]), alone=alone)

@@ -153,20 +153,25 @@ class Group:
         return {"by": f"cgroup v{self.version}", "memory_peak_kib": peak, **grown}
 
     def close(self) -> None:
-        """Removes the group. It retries, since the kernel refuses while a killed process is still exiting."""
+        """Removes the group."""
         if self._peak is not None:
             os.close(self._peak)
             self._peak = None
         for folder in self.folders.values():
-            for _ in range(REMOVE_TRIES):
-                try:
-                    folder.rmdir()
-                except FileNotFoundError:
-                    break
-                except OSError:
-                    time.sleep(REMOVE_PAUSE_S)
-                else:
-                    break
+            remove(folder)
+
+
+def remove(folder: Path) -> None:
+    """Removes a group. It retries, since the kernel refuses while a killed process is still exiting."""
+    for _ in range(REMOVE_TRIES):
+        try:
+            folder.rmdir()
+        except FileNotFoundError:
+            break
+        except OSError:
+            time.sleep(REMOVE_PAUSE_S)
+        else:
+            break
 
 
 @dataclass(frozen=True)

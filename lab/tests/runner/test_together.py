@@ -9,14 +9,14 @@ from hakmem_lab.errors import LabError
 from hakmem_lab.plan.arms import parse_arm
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.plan.model import build
-from hakmem_lab.plan.schedule import ONE_BY_ONE, TOGETHER
+from hakmem_lab.plan.schedule import ONE_BY_ONE, TOGETHER, TURNS
 from hakmem_lab.plan.spec import AbSpec
 from hakmem_lab.run import together
 from hakmem_lab.run.demand import Demand
 from hakmem_lab.run.runner import Runner
 from hakmem_lab.run.together import MOVED, Together, choose, decides
 from hakmem_lab.run.workload import Workload
-from hakmem_lab.system import machine
+from hakmem_lab.system import freezer, machine
 from hakmem_lab.system.launcher import Launcher, Request
 
 FREE = {"rss_peak_kib": 1024, "processors": 1.0, "arm": "a"}
@@ -32,6 +32,7 @@ def chosen(monkeypatch):
     """chosen(keys of the spec, changes of one trial, written): the schedule on a machine of four processors."""
     monkeypatch.setattr(machine, "separate_processors", lambda allowed, count: list(allowed)[:count])
     monkeypatch.setattr(machine, "available_kib", lambda: 10_000_000)
+    monkeypatch.setattr(freezer, "lacking", lambda: "")
 
     def call(trial=(), written=(), possible=True, **keys):
         return choose(a_spec(**keys), [FREE, FREE | dict(trial)], [0, 1, 2, 3], written, possible)
@@ -39,23 +40,46 @@ def chosen(monkeypatch):
     return call
 
 
-@pytest.mark.parametrize("metric", ["cpu", "rss", "faults", "instructions"])
+@pytest.mark.parametrize("metric", ["cpu", "faults", "instructions"])
 def test_one_busy_thread_runs_together(chosen, metric):
     found = chosen(metric=metric)
     assert (found.name, found.processors) == (TOGETHER, (0, 1)) and found.why
 
 
-@pytest.mark.parametrize("metric", ["wall", "rss-mean", "pss", "tree-cpu", "cache-misses", r"regex:(\d+)"])
+@pytest.mark.parametrize("metric", ["wall", "rss", "rss-mean", "pss", "tree-cpu", "cache-misses", r"regex:(\d+)"])
 def test_what_has_no_meaning_together_is_measured_one_by_one(chosen, metric):
     assert chosen(metric=metric).name == ONE_BY_ONE
-    assert chosen(guardrails={metric: "5%"}).name == ONE_BY_ONE
-    assert chosen(also=[metric]).name == ONE_BY_ONE
+    assert chosen({"processors": 1.9}, metric=metric).name == ONE_BY_ONE
+
+
+def test_a_further_metric_keeps_no_sides_apart(chosen):
+    """Each block has runs one by one for it."""
+    assert chosen(also=["wall"], guardrails={"rss": "5%"}).name == TOGETHER
+
+
+SERVER = {"server": {"command": ["true"]}}
+
+
+@pytest.mark.parametrize(
+    ("trial", "keys"),
+    [
+        ({"processors": 1.9}, {"metric": "cpu"}),
+        ({"processors": 1.9}, {"metric": "instructions"}),
+        ({}, {"metric": "cpu"} | SERVER),
+        ({}, {"metric": "server-cpu"} | SERVER),
+    ],
+)
+def test_several_busy_threads_and_servers_take_turns(chosen, trial, keys):
+    found = chosen(trial, **keys)
+    assert (found.name, found.processors) == (TURNS, ()) and found.why
 
 
 @pytest.mark.parametrize(
     ("trial", "keys", "why"),
     [
-        ({"processors": 1.9, "arm": "b"}, {}, "b keeps 1.9 processors busy"),
+        ({"processors": 1.9}, {"prepare": "true"}, "'prepare'"),
+        ({"rss_peak_kib": 1024, "server": {"rss_peak_kib": 6_000_000}}, SERVER, "too little memory"),
+        ({}, {"server": {"command": ["true"], "port": 4000}}, "the server's port is fixed"),
         ({"rss_peak_kib": 6_000_000}, {}, "too little memory"),
         ({}, {"prepare": "true"}, "'prepare'"),
         ({}, {"written": ["data.db"]}, "writes data.db"),
@@ -69,8 +93,17 @@ def test_what_keeps_the_sides_apart(chosen, trial, keys, why):
 def test_the_schedule_can_be_asked_for(chosen):
     assert chosen(schedule=ONE_BY_ONE).name == ONE_BY_ONE
     assert chosen({"processors": 3.0}, schedule=TOGETHER).name == TOGETHER
-    with pytest.raises(LabError, match="cannot run together"):
+    assert chosen(schedule=TURNS).name == TURNS
+    with pytest.raises(LabError, match="cannot run at the same time"):
         chosen(schedule=TOGETHER, possible=False)
+
+
+def test_without_control_groups_nothing_takes_turns(chosen, monkeypatch):
+    monkeypatch.setattr(freezer, "lacking", lambda: "no groups")
+    found = chosen({"processors": 1.9})
+    assert (found.name, found.why) == (ONE_BY_ONE, "no groups")
+    with pytest.raises(LabError, match="no groups"):
+        chosen(schedule=TURNS)
 
 
 def test_with_little_memory_one_round_runs_after_the_other(chosen):

@@ -27,8 +27,8 @@ def burn(fakes):
 def test_processor_time_of_one_thread_is_measured_together(here, records, burn):
     result = here("ab", *ARMS, *CHEAP, "--json", "-", "--", *burn).result()
     assert result["schedule"] == TOGETHER
-    assert {row["schedule"] for row in result["comparisons"]} == {TOGETHER}
-    assert "wall" not in {row["metric"] for row in result["comparisons"]}
+    schedules = {row["metric"]: row["schedule"] for row in result["comparisons"]}
+    assert schedules["cpu"] == schedules["faults"] == TOGETHER and schedules["wall"] == schedules["rss"] == ONE_BY_ONE
     runs = records("run", phase="measure")
     assert {run["schedule"] for run in runs} == {TOGETHER} and len(runs) == 4 * result["blocks"]
     assert not records("run", phase="warm-up")
@@ -55,9 +55,8 @@ def test_one_by_one_as_asked_or_as_the_metric_needs(here, records, burn, flags):
     ("flags", "said"),
     [
         (("--metric", "wall"), "'wall' cannot be measured while the other sides run"),
-        (("--guardrail", "pss=5%"), "'pss' cannot be measured while the other sides run"),
         (("--prepare", "true"), "'prepare' runs before each execution"),
-        (("--server", "true"), "a [server] and its client"),
+        (("--server", "true"), "a [server] and its client cannot run 'together'"),
     ],
 )
 def test_what_cannot_run_together_is_refused(here, burn, flags, said):

@@ -85,7 +85,7 @@ def test_a_workload_may_choose_its_schedule(here, card, records):
     ("keys", "said"),
     [
         ({"schedule": "together"}, "workload 'x': 'wall' cannot be measured while the other sides run"),
-        ({"schedule": "together", "metric": "cpu", "also": {"time": "wall"}}, "'wall' cannot be measured"),
+        ({"schedule": "turns"}, "workload 'x': 'wall' cannot be measured while the other sides run"),
         ({"schedule": "at-once"}, "schedule"),
     ],
 )
@@ -120,16 +120,22 @@ def test_every_round_has_a_block_of_each_workload_under_each_condition(here, car
     assert "against each, on a used heap, and below it" in " ".join(shown.split())
 
 
-def test_a_figure_that_depends_on_the_neighbours_keeps_the_sides_apart(here, card, records):
-    busy = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; echo took 7"
+def test_figures_that_depend_on_the_neighbours_are_measured_one_by_one(here, card, records):
+    """Peak memory and a figure that the program prints come from the same run of each side alone."""
+    busy = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; echo took $PPID"
     path = card(
-        rate_workload("alone", busy, metric="cpu", higher_is_better=False, also={"p99": r"regex:took (\d+)"}),
-        rate_workload("shared", busy, metric="cpu", higher_is_better=False),
-    )
-    assert here("suite", path, "--allocators", SUBJECT, "glibc", "--max-blocks", "1", "--quiet").status == 0
-    found = {event["workload"]: event["schedule"] for event in records("event", what="schedule")}
-    assert found["alone"] == "one-by-one"
-    assert found["shared"] == "together" or "busy" in records("event", workload="shared", what="schedule")[0]["text"]
+        rate_workload("x", busy, metric="cpu", higher_is_better=False, schedule="together", repeat=1,
+                      also={"p99": r"regex:took (\d+)"}),
+    )  # fmt: skip
+    answer = here("suite", path, "--allocators", SUBJECT, "glibc", "--max-blocks", "1", "--quiet", "--json", "-")
+    assert answer.status == 0, answer.err
+    runs = records("run", phase="measure")
+    assert {run["schedule"] for run in runs} == {"together"} and len(runs) == 4
+    for side in (SUBJECT, "glibc"):
+        first, second = (run for run in runs if run["arm"] == side)
+        assert first["metrics"]["cpu"] != second["metrics"]["cpu"]
+        alone = [{name: run["metrics"][name] for name in ("rss", r"regex:took (\d+)")} for run in (first, second)]
+        assert alone[0] == alone[1] and first["rss_peak_kib"] == alone[0]["rss"] and first["wall_s"] > 0
 
 
 def test_an_arm_that_crashes_in_its_trial_takes_no_part_and_the_others_do(here, card):

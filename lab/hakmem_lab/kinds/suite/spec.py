@@ -25,6 +25,7 @@ from hakmem_lab.plan.spec import (
     Guardrails,
     MetricName,
     Ratio,
+    ScheduleName,
     Seed,
     Server,
     Timeout,
@@ -204,7 +205,7 @@ class WorkloadSpec(Model):
     pin: list[int] = Field(default_factory=list)
     timeout: Timeout = 300.0
     repeat: Annotated[int, Field(ge=1, le=1000)] | Literal["auto"] = "auto"
-    schedule: Literal["auto", "together", "one-by-one"] = "auto"
+    schedule: ScheduleName = "auto"
     server: Server | None = None
     ops: TwoLengths | None = None
     arms: dict[str, str] = Field(default_factory=dict)

@@ -144,12 +144,15 @@ static int become(const request_t *request, const char **what, volatile double *
 static pid_t spawn(const request_t *request, int *error, const char **what, double *start_s) {
   volatile int failed = 0;
   volatile double begun_s = now_s();
+  /* Until the exec this process cannot see that hak is gone, and the child may be in a frozen group. */
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
   pid_t pid = vfork();
   if (pid == 0) {
     failed = become(request, what, &begun_s);
     _exit(127);
   }
   *error = pid < 0 ? errno : failed;
+  prctl(PR_SET_PDEATHSIG, 0);
   *start_s = begun_s;
   if (failed) {
     waitpid(pid, NULL, 0);
