@@ -97,7 +97,7 @@ def test_figures_of_sides_that_ran_together_name_their_schedule():
     cells = [line.split(" | ") for line in text.splitlines() if line.startswith("| `t` | ")]
     assert [line[-1] for line in cells if len(line) == 5] == ["together |", "one-by-one |"]
     assert "(run 20260101-000000-ab-0000, schedule together)" in formats.text("github", [made(comparisons=rows)])
-    assert "(schedule together)</system-out>" in formats.text("junit", [made(schedule="together")])
+    assert "(schedule together)</system-out>" in formats.text("junit", [made(comparisons=rows, schedule="together")])
     alone = [made(comparisons=[row("GO", schedule="one-by-one")], schedule="one-by-one")]
     assert "schedule" not in "".join(formats.text(name, alone) for name in ("markdown", "github", "junit"))
 
