@@ -22,6 +22,14 @@ from hakmem_lab.system import signals
 from hakmem_lab.system.launcher import LauncherEnded
 
 
+class ArmFailed(Stopped):
+    """An arm cannot finish a block. index: number of the block; why: failure of its last run in the block."""
+
+    def __init__(self, text: str, arm: str, index: int, why: str):
+        super().__init__(text)
+        self.arm, self.index, self.why = arm, index, why
+
+
 class Recording(Protocol):
     """A run that has begun."""
 

@@ -20,6 +20,7 @@ from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.plan.spec import BlockSpec, normalised
 from hakmem_lab.run import endings
+from hakmem_lab.run.endings import ArmFailed
 from hakmem_lab.run.recorder import Recorder, Watch, files_under_test
 from hakmem_lab.run.runner import Runner
 from hakmem_lab.run.shared import Shared
@@ -38,14 +39,6 @@ ATTEMPTS = 3
 PICKED = "picked"  # event: the trials chose the metric
 BESIDE_BLOCKS = 8  # of wall time beside it: enough for an interval of four comparisons
 AnyBlockSpec = TypeVar("AnyBlockSpec", bound=BlockSpec)
-
-
-class ArmFailed(Stopped):
-    """An arm cannot finish a block. index: number of the block; why: failure of its last run in the block."""
-
-    def __init__(self, text: str, arm: str, index: int, why: str):
-        super().__init__(text)
-        self.arm, self.index, self.why = arm, index, why
 
 
 class Session(Recorder[AnyBlockSpec]):

@@ -68,7 +68,7 @@ def schedules(result: Record) -> list[str]:
 def schedule(result: Record, row: Record | None = None) -> str:
     """The same for one row, by default for the figures of the whole result."""
     rows, whole = [row or {}, *(result.get("comparisons") or [])], result.get("schedule")
-    found = [str(each.get("schedule") or of_figure(whole, each.get("metric", "")) or "") for each in rows]
+    found = [str(each.get("schedule") or of_figure(whole, each.get("metric") or "") or "") for each in rows]
     return found[0] if MEASURES.keys() & {*found} else ""
 
 

@@ -28,8 +28,9 @@ from hakmem_lab.plan.peers import file_sha256
 from hakmem_lab.plan.spec import BlockSpec, normalised
 from hakmem_lab.run import conditions, endings
 from hakmem_lab.run.conduct import Context
+from hakmem_lab.run.endings import ArmFailed
 from hakmem_lab.run.recorder import Recorder, changed_input, check_unchanged, input_hashes
-from hakmem_lab.run.session import ArmFailed, Session
+from hakmem_lab.run.session import Session
 from hakmem_lab.store.query import attempts_made, finished_blocks
 from hakmem_lab.store.runs import RunFile
 from hakmem_lab.system.launcher import Launcher

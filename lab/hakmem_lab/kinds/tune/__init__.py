@@ -18,9 +18,9 @@ from hakmem_lab.plan import peers
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.run import preflight
 from hakmem_lab.run.conduct import Context
-from hakmem_lab.run.endings import Progress, duration
+from hakmem_lab.run.endings import ArmFailed, Progress, duration
 from hakmem_lab.run.runner import Runner
-from hakmem_lab.run.session import ArmFailed, Session
+from hakmem_lab.run.session import Session
 
 PAIR = 4  # number of runs in a block of the confirmation
 
