@@ -1,6 +1,6 @@
 /* Unused bytes beside a block. A thread checks them at its first free of each class, and at each free of a huge
- * block. The look maps no page: beside a block below 16 KiB it is only at pages that hold a block, and beside a larger
- * one at resident pages. A page that is not resident was not written to. */
+ * block. Beside a block below 16 KiB it looks only at pages that hold a block, since the kernel would map any other
+ * page for the look. Larger blocks have at least four pages of their own. */
 #include "edges.h"
 
 #include "blocks.h"
@@ -17,14 +17,6 @@ static bool is_unused(const hak_slab_t *slab, const char *from, bool small) {
   return slab->zeroed && from >= end && (in_page || !small);
 }
 
-/* Unless the kernel says so, the page may have been written to. */
-static bool is_untouched(const char *at) {
-  uintptr_t page = (uintptr_t)at & ~(hak_os_page_bytes() - 1);
-  unsigned char resident;
-  /* NOLINTNEXTLINE(performance-no-int-to-ptr) */
-  return hak_os_residency((void *)page, 1, &resident) && !(resident & 1);
-}
-
 /* Whether the next bytes of its slice are zeros, unless a block may lie there. `small`: only if their page holds a
  * block. */
 static bool are_zeros(const char *from, bool small) {
@@ -38,10 +30,10 @@ static bool are_zeros(const char *from, bool small) {
   if (cls != HAK_CLASS_NONE && cls < HAK_RUN_FIRST) { /* the last block of a slab, if it was never handed out */
     const hak_slab_t *slab = hak_pagemap_slab(from);
     bool made = atomic_load_explicit(&slab->cls, memory_order_acquire) == cls; /* pairs with make_slab */
-    return !made || !is_unused(slab, from, small) || (!small && is_untouched(from)) || hak_is_zero(from, bytes) ||
+    return !made || !is_unused(slab, from, small) || hak_is_zero(from, bytes) ||
            !is_unused(slab, from, small); /* handed out meanwhile */
   }
-  if (small || is_untouched(from)) {
+  if (small) {
     return true;
   }
   hak_mask_t slice = hak_mask_of(hak_pagemap_slice(from) & (HAK_CHUNK_SLICES - 1), 1);
