@@ -13,7 +13,8 @@ struct hak_text;
 /* What a thread sets aside during a call that other libraries may intercept. */
 typedef struct hak_aside {
   void *heap, *operators;
-  bool gone; /* the thread is ending */
+  bool gone;  /* the thread is ending */
+  bool scope; /* its requests go to a region */
 } hak_aside_t;
 
 /* For system/, by malloc/process.c. */

@@ -42,8 +42,8 @@ static void write_place(hak_text_t *text, const void *address) {
   }
 }
 
-const hak_hook_heap_t hak_hook_heap = {.step_aside = hak_heap_step_aside,
-                                       .step_back = hak_heap_step_back,
+const hak_hook_heap_t hak_hook_heap = {.step_aside = hak_scope_step_aside,
+                                       .step_back = hak_scope_step_back,
                                        .write_place = write_place,
                                        .thread_ends = hak_scope_thread_ends,
                                        .advise = madvise};

@@ -185,12 +185,16 @@ void hak_region_check(void);
 /* scope.c */
 
 struct hak_scope;
-/* The innermost scope of the thread; NULL: it is in none. */
+/* The scope to which the thread's requests go; NULL: none. */
 extern _Thread_local struct hak_scope *hak_scope __attribute__((tls_model("initial-exec")));
 hak_region_t *hak_scope_region(void);
 /* Run the thread's ordinary heap for a while inside a scope. */
 void hak_scope_suspend(void);
 void hak_scope_resume(void);
+/* Set the thread's heap and its scope aside during a call that other libraries may intercept, or the report of a
+ * misuse, in which the region's lock may be held; and restore them. */
+void hak_scope_step_aside(hak_aside_t *state);
+void hak_scope_step_back(const hak_aside_t *state);
 /* Call visit for each scope of the thread. */
 void hak_scope_each(void (*visit)(hak_region_t *region));
 /* Begin a scope. False: no memory. */

@@ -8,6 +8,7 @@ struct hak_scope {
 };
 
 _Thread_local struct hak_scope *hak_scope __attribute__((tls_model("initial-exec")));
+static _Thread_local struct hak_scope *innermost __attribute__((tls_model("initial-exec")));
 static _Thread_local hak_aside_t aside __attribute__((tls_model("initial-exec"))); /* the thread's heap */
 static struct hak_scope *unused;                                                   /* lock: that of the pieces */
 
@@ -38,8 +39,19 @@ void hak_scope_resume(void) {
   hak_heap_step_aside(&aside);
 }
 
+void hak_scope_step_aside(hak_aside_t *state) {
+  hak_heap_step_aside(state);
+  state->scope = hak_scope != NULL;
+  hak_scope = NULL;
+}
+
+void hak_scope_step_back(const hak_aside_t *state) {
+  hak_heap_step_back(state);
+  hak_scope = state->scope ? innermost : NULL;
+}
+
 bool hak_scope_begin(hak_region_t *region) {
-  if (!hak_scope) {
+  if (!innermost) {
     hak_heap_mine(); /* so that hak_scope_thread_ends is called */
   }
   struct hak_scope *scope = new_scope();
@@ -47,20 +59,20 @@ bool hak_scope_begin(hak_region_t *region) {
     return false;
   }
   hak_region_count_scope(region, true, "hak_region_enter");
-  bool outermost = !hak_scope;
-  *scope = (struct hak_scope){region, hak_scope};
+  bool outermost = !innermost;
+  *scope = (struct hak_scope){region, innermost};
   if (outermost) {
     hak_heap_step_aside(&aside);
   }
-  hak_scope = scope; /* a signal handler that allocates between the two gets a block without a cache */
+  hak_scope = innermost = scope; /* a signal handler that allocates between the two gets a block without a cache */
   return true;
 }
 
 static void end(const char *function) {
-  struct hak_scope *scope = hak_scope;
+  struct hak_scope *scope = innermost;
   hak_region_t *region = scope->region;
-  hak_scope = scope->before;
-  if (!hak_scope) {
+  hak_scope = innermost = scope->before;
+  if (!innermost) {
     hak_heap_step_back(&aside);
   }
   drop(scope);
@@ -68,20 +80,20 @@ static void end(const char *function) {
 }
 
 void hak_scope_end(hak_region_t *region) {
-  if (!hak_scope || hak_scope->region != region) {
+  if (!innermost || innermost->region != region) {
     hak_misuse("hak_region_leave", HAK_MISUSE_SCOPE, region);
   }
   end("hak_region_leave");
 }
 
 void hak_scope_thread_ends(void) {
-  while (hak_scope) {
+  while (innermost) {
     end("hak_region_leave");
   }
 }
 
 void hak_scope_each(void (*visit)(hak_region_t *region)) {
-  for (const struct hak_scope *scope = hak_scope; scope; scope = scope->before) {
+  for (const struct hak_scope *scope = innermost; scope; scope = scope->before) {
     visit(scope->region);
   }
 }

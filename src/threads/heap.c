@@ -250,7 +250,7 @@ hak_heap_t *hak_heap_mine(void) {
 }
 
 void hak_heap_step_aside(hak_aside_t *aside) {
-  *aside = (hak_aside_t){hak_heap, hak_heap_operators, gone};
+  *aside = (hak_aside_t){hak_heap, hak_heap_operators, gone, false};
   hak_freed_start();
   set_aside = has_heap() ? hak_heap : set_aside; /* a signal handler may fork from here on */
   give_up();

@@ -6,9 +6,12 @@
 #include <string.h>
 #include <unistd.h>
 
+/* As a crash reporter does, it allocates. */
 static void leave(int unused) {
   (void)unused;
-  _exit(0);
+  void *volatile block = hak_malloc(100);
+  hak_free(block);
+  _exit(block ? 0 : 3);
 }
 
 static int destroy_it(void *block, size_t bytes, void *region) {
@@ -79,6 +82,11 @@ int main(int argc, char **argv) {
     break;
   case 13: /* a walk is under way */
     hak_region_walk(region, destroy_it, region);
+    break;
+  case 14: /* inside a scope, so that the handler's requests would go to the region */
+    CHECK(hak_region_enter(region));
+    hak_free(hide_pointer(block));
+    hak_free(hide_pointer(block));
     break;
   default:
     CHECK(!"no such misuse");
