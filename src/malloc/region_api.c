@@ -75,10 +75,8 @@ void *hak_region_aligned_alloc(hak_region_t *region, size_t alignment, size_t by
               "hak_region_aligned_alloc");
 }
 
-/* From the ordinary heap, or another region. */
-static void *move_in(hak_region_t *region, void *block, size_t bytes) {
-  size_t usable = hak_malloc_usable_size(block);
-  void *fresh = hak_region_malloc(region, bytes);
+/* `fresh` NULL: there is no memory, and the block stays. */
+static void *move_to(void *fresh, void *block, size_t usable, size_t bytes) {
   if (fresh) {
     memcpy(fresh, block, usable < bytes ? usable : bytes);
     hak_free(block);
@@ -93,7 +91,8 @@ void *hak_region_realloc(hak_region_t *region, void *block, size_t bytes) {
   hak_region_expect(region, "hak_region_realloc");
   hak_piece_t *piece = hak_pagemap_slice_class(block) == HAK_CLASS_NONE ? hak_piece_at(block) : NULL;
   if (!piece || atomic_load_explicit(&piece->region, memory_order_relaxed) != region) {
-    return move_in(region, block, bytes);
+    size_t usable = hak_malloc_usable_size(block); /* of the ordinary heap, or another region */
+    return move_to(hak_region_malloc(region, bytes), block, usable, bytes);
   }
   int saved = errno;
   void *fresh = hak_region_resize(piece, block, bytes, "hak_region_realloc");
@@ -126,16 +125,18 @@ void hak_region_reset(hak_region_t *region) {
   errno = saved;
 }
 
-void hak_region_destroy(hak_region_t *region) {
+static void end(hak_region_t *region, bool keep, const char *function) {
   int saved = errno;
-  hak_region_end(region, false, "hak_region_destroy");
+  hak_region_end(region, keep, function);
   errno = saved;
 }
 
+void hak_region_destroy(hak_region_t *region) {
+  end(region, false, "hak_region_destroy");
+}
+
 void hak_region_release(hak_region_t *region) {
-  int saved = errno;
-  hak_region_end(region, true, "hak_region_release");
-  errno = saved;
+  end(region, true, "hak_region_release");
 }
 
 bool hak_region_usage(const hak_region_t *region, hak_region_usage_t *usage) {
@@ -205,14 +206,10 @@ static void *own_realloc(void *block, size_t bytes) {
     return NULL;
   }
   int saved = errno;
-  void *fresh = NULL;
+  void *fresh;
   if (hak_region_is_released(piece)) {
     size_t usable = hak_region_usable(piece, block, "realloc");
-    fresh = hak_fast_alloc(bytes);
-    if (fresh) {
-      memcpy(fresh, block, usable < bytes ? usable : bytes);
-      own_free(block);
-    }
+    fresh = move_to(hak_fast_alloc(bytes), block, usable, bytes);
   } else {
     fresh = hak_region_resize(piece, block, bytes, "realloc");
   }

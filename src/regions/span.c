@@ -108,18 +108,19 @@ static void make_free(hak_region_t *region, hak_piece_t *span, uint32_t step, ui
   list(region, span, step, steps);
 }
 
-static uint32_t steps_to_alignment(const hak_piece_t *span, uint32_t step, size_t align) {
+/* May be more than a span has. */
+static size_t steps_to_alignment(const hak_piece_t *span, uint32_t step, size_t align) {
   uintptr_t at = (uintptr_t)block_at(span, step);
-  return (uint32_t)((hak_round_up(at, align) - at) >> HAK_BLOCK_SHIFT);
+  return (hak_round_up(at, align) - at) >> HAK_BLOCK_SHIFT;
 }
 
 /* From the unused part of a span. */
 static void *take_unused(hak_region_t *region, hak_piece_t *span, uint32_t steps, size_t align, hak_region_ask_t *ask) {
-  uint32_t lead = steps_to_alignment(span, span->at, align);
-  if ((uint64_t)span->at + lead + steps > span->end) {
+  size_t lead = steps_to_alignment(span, span->at, align);
+  if (span->at + lead + steps > span->end) {
     return NULL;
   }
-  uint32_t at = span->at + lead;
+  uint32_t before = span->at, at = before + (uint32_t)lead;
   size_t reach = hak_round_up((size_t)(at + steps) << HAK_BLOCK_SHIFT, HAK_REGION_PAGE);
   if (reach > span->charged) {
     if (!hak_region_charge(region, reach - span->charged, ask)) {
@@ -127,10 +128,9 @@ static void *take_unused(hak_region_t *region, hak_piece_t *span, uint32_t steps
     }
     span->charged = reach;
   }
-  uint32_t before = span->at;
   span->at = at + steps;
-  if (lead > 0) {
-    make_free(region, span, before, lead);
+  if (at > before) {
+    make_free(region, span, before, at - before);
   }
   return hand_out(region, span, at, steps);
 }
@@ -139,10 +139,11 @@ static void *take_unused(hak_region_t *region, hak_piece_t *span, uint32_t steps
 static void *take_part(hak_region_t *region, hak_region_free_t *block, uint32_t steps, size_t align) {
   hak_piece_t *span = hak_piece_at(block);
   uint32_t step = step_of(span, block), has = next_start(span, step + 1) - step;
-  uint32_t lead = steps_to_alignment(span, step, align);
-  if (lead + (uint64_t)steps > has) {
+  size_t lead_steps = steps_to_alignment(span, step, align);
+  if (lead_steps + steps > has) {
     return NULL;
   }
+  uint32_t lead = (uint32_t)lead_steps;
   unlist(region, block, (size_t)has << HAK_BLOCK_SHIFT);
   if (lead > 0) {
     list(region, span, step, lead);
@@ -159,9 +160,10 @@ static void *take_listed(hak_region_t *region, uint32_t cls) {
   if (!block) {
     return NULL;
   }
-  const hak_piece_t *span = hak_piece_at(block);
-  uint32_t step = step_of(span, block);
-  return take_part(region, block, next_start(span, step + 1) - step, HAK_BLOCK_MIN);
+  hak_piece_t *span = hak_piece_at(block);
+  uint32_t step = step_of(span, block), steps = next_start(span, step + 1) - step;
+  unlist(region, block, (size_t)steps << HAK_BLOCK_SHIFT);
+  return hand_out(region, span, step, steps);
 }
 
 static void *take_larger(hak_region_t *region, uint32_t cls, uint32_t steps, size_t align) {

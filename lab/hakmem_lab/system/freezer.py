@@ -1,7 +1,7 @@
 """A group of processes that stands still and goes on as one: through the freezer of control groups, version 2.
 
-A frozen process sees nothing of it but the clock: it gets no signal, and nobody who waits for it is told. The kernel
-still ends a frozen process by SIGKILL.
+A process notices only by the clock that it stood still. The freezer sends no signal, and a parent that waits for the
+process gets no report. The kernel ends a frozen process by SIGKILL all the same.
 """
 
 import contextlib
