@@ -73,7 +73,7 @@ NAVIGATION = {
     "Inside": {
         "How one allocation runs": "src/README.md",
         "Design": "docs/design.md",
-        "Invariants": "docs/invariants.md",
+        "Invariants": "src/invariants.md",
         "Laboratory": "lab/README.md",
         "Engine of a comparison": "docs/lab/engine.md",
         "Contributing": "CONTRIBUTING.md",

@@ -46,7 +46,7 @@ HAK_INLINE void hak_copy_words(void *to, const void *from, size_t words) {
 }
 
 /* Between two stores that a fork must not see in the other order. The child sees another thread's stores up to one
- * moment, in program order (docs/invariants.md, 18), so only the compiler could exchange them. */
+ * moment, in program order (src/invariants.md, 18), so only the compiler could exchange them. */
 HAK_INLINE void hak_fork_fence(void) {
   atomic_signal_fence(memory_order_release);
 }

@@ -9,7 +9,7 @@
  *   CURRENT ── exhausted ──> detached ── a block returns ──> LISTED ── chosen ──> CURRENT
  *      └──────────── dropped with blocks left ────────────────>┘└── every block is back ──> arena
  *
- * docs/invariants.md shows why a thread may release an empty slab. */
+ * src/invariants.md shows why a thread may release an empty slab. */
 #pragma once
 
 #include "seal.h"

@@ -4,7 +4,7 @@
  *
  *   word   0: free    id: held by that thread    id | WAITERS: held, and another thread sleeps
  *
- * docs/invariants.md has the lock order. A fork takes all locks, and its thread may allocate or fork again before it
+ * src/invariants.md has the lock order. A fork takes all locks, and its thread may allocate or fork again before it
  * releases them. hak_lock_passes makes that thread's lock operations do nothing meanwhile. */
 #ifndef HAK_LOCK_H /* tests/protocol defines it, with locks of its own */
 #define HAK_LOCK_H
