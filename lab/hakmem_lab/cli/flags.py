@@ -135,6 +135,9 @@ FLAGS: Mapping[str, Any] = {
         "(default)",
         autocompletion=lambda incomplete: beginning(incomplete, ("auto", "together", "turns", "one-by-one")),
     ),
+    "after": option(
+        str | None, metavar="TIME", help="With --metric after-load: time from the end of the load to the reading (30s)"
+    ),
     "seed": option(int | None, help="Seed of the schedule"),
     "guardrail": option(
         list[str] | None,

@@ -31,7 +31,8 @@ MEAN_OF = "mean of "
 UNKNOWN = "–"
 NAMED = 4
 LEAVES = " is left out: "  # between a candidate and the reason
-BESIDE = ("wall", "cpu", "tree-cpu", "rss", "pss", "tree-memory")  # metrics that a headline on another one may mention
+# Metrics that a headline on another one may mention.
+BESIDE = ("wall", "cpu", "tree-cpu", "rss", "pss", "tree-memory", "after-load")
 
 Record = Mapping[str, Any]
 Described = str | Record | None  # a metric's name, or its record in a result: name, label, unit, higher_is_better
@@ -127,6 +128,7 @@ _STYLES = {
     "pss": Style("memory", "proportional memory"),
     "pss-mean": Style("memory", "mean proportional memory"),
     "tree-memory": Style("memory", "memory of the whole tree"),
+    "after-load": Style("memory", "memory after load"),
     "faults": Style("counts", "page faults"),
     "instructions": Style("counts", "instructions"),
     "cycles": Style("counts", "cycles"),

@@ -16,7 +16,8 @@ class Row:
 
     fields: of an outcome, and of a stored run; their sum is the number. server: with a [server] it is the server's,
     since its client runs without the side's allocator. peak: of several executions the greatest counts. tree: key of a
-    control group's report. counter: (type, config) of perf_event_open.
+    control group's report. extra: key of what is measured only where it is asked for. counter: (type, config) of
+    perf_event_open.
     """
 
     unit: str = ""
@@ -24,6 +25,7 @@ class Row:
     server: bool = False
     peak: bool = False
     tree: str = ""
+    extra: str = ""
     counter: tuple[int, int] | None = None
 
 
@@ -37,6 +39,7 @@ METRICS = {
     "pss-mean": Row("KiB", ("pss_mean_kib",), server=True),
     "tree-memory": Row("KiB", tree="memory_peak_kib", peak=True),
     "tree-cpu": Row("s", tree="cpu_s"),
+    "after-load": Row("KiB", extra="after_load_kib"),
     "instructions": Row(counter=(0, 1)),
     "cycles": Row(counter=(0, 0)),
     "cache-misses": Row(counter=(0, 3)),
@@ -144,20 +147,22 @@ class Metric:
             value = dict(zip(counted, outcome.counts, strict=True)).get(self.name)
         elif row.tree:
             value = ((outcome.tree if server is None else server.get("tree")) or {}).get(row.tree)
+        elif row.extra:
+            value = outcome.extra.get(row.extra)
         elif server is not None and row.server:
             value = server.get(row.fields[0])
         else:
             value = summed([getattr(outcome, field) for field in row.fields])
         if value is None or value <= 0:
-            raise MetricMissing(f"metric '{self.name}' could not be measured: {self._why_missing()}")
+            raise MetricMissing(f"metric '{self.name}' could not be measured: {self._why_missing(outcome)}")
         return float(value)
 
-    def _why_missing(self) -> str:
+    def _why_missing(self, outcome: Outcome) -> str:
         if self.name in COUNTERS:
             return "this machine has no such counter, or we may not read it; --callgrind counts instructions anywhere"
         if self.name in TREE:
             return "no control group for the run tells it"
-        return "the run was too short to be sampled"
+        return outcome.extra.get("why") or "the run was too short to be sampled"
 
     def _match(self, text: str) -> float:
         """The last match: programs report their total at the end."""

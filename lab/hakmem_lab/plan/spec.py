@@ -153,12 +153,13 @@ class BlockSpec(CommonSpec):
     """The keys of the kinds that run arms in blocks. label, unit: name and unit of the metric. setup: command that is
     run once before the first run; cleanup: after the last one; prepare: before every execution. None of these is
     measured. expect_exit: the exit codes of a successful run. schedule: whether the arms of a block run at the same
-    time; auto: where the metric and the program allow it.
+    time; auto: where the metric and the program allow it. after: time between the end of the load and the reading of
+    memory.
     """
 
     # Stored only where they are given, so that the hash of a spec without them stays stable.
     ONLY_IF_GIVEN: ClassVar[tuple[str, ...]] = (
-        *NAMING, "rare", "expect_exit", "setup", "prepare", "cleanup", "schedule",
+        *NAMING, "rare", "expect_exit", "setup", "prepare", "cleanup", "schedule", "after",
     )  # fmt: skip
     metric: MetricName = "wall"
     label: Title = ""
@@ -179,6 +180,8 @@ class BlockSpec(CommonSpec):
     setup: Step | None = None
     prepare: Step | None = None
     cleanup: Step | None = None
+    # Longer than the delay after which any of the allocators that hak knows gives memory back (jemalloc: twice 10 s).
+    after: Duration = 30.0
 
     @model_validator(mode="after")
     def _server_metrics(self) -> "BlockSpec":

@@ -12,7 +12,7 @@ from dataclasses import replace
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.metrics import COUNTERS, PSS, TREE, Metric, MetricMissing, Thousands, row_of
 from hakmem_lab.plan.spec import Server
-from hakmem_lab.run import served
+from hakmem_lab.run import after, served
 from hakmem_lab.run.demand import Demand
 from hakmem_lab.run.workload import (
     DAEMON,
@@ -65,6 +65,7 @@ class Runner:
         self._steal = machine.StealMeter()
         names = [metric.name for metric in metrics]
         self._counted = [name for name in names if name in COUNTERS]
+        self._after_load = "after-load" in names
         self._pss_ms = PSS_MS if any(name in PSS for name in names) else 0
         self.groups, self.no_groups = None, None
         if workload.server or any(name in TREE for name in names):
@@ -174,9 +175,12 @@ class Runner:
         with self._new_group() as group:
             launcher, w = self.launchers[0], self.workload
             argv = self.filled_in(w.on(arm).argv)
-            running = launcher.start(self.request(argv, environment, arm, group=group, stdin=w.stdin))
-            with Demand(running.pid) if self._probed else contextlib.nullcontext() as demand:
-                outcome = replace(running.wait(), tree=group.read() if group else None)
+            with after.Mark(w.after_s) if self._after_load else contextlib.nullcontext() as mark:
+                environment |= mark.environment() if mark else {}
+                running = launcher.start(self.request(argv, environment, arm, group=group, stdin=w.stdin))
+                with Demand(running.pid) if self._probed else contextlib.nullcontext() as demand:
+                    outcome = mark.wait(running) if mark else running.wait()
+                    outcome = replace(outcome, tree=group.read() if group else None)
         return self.part(outcome) | ({"processors": demand.processors(outcome)} if demand else {})
 
     def part(self, outcome: Outcome) -> dict:
@@ -214,12 +218,14 @@ class Runner:
         if self._report and library:
             argv, expect = self._report.command(argv), None
         counters = [COUNTERS[name] for name in self._counted]
-        request = Request(argv, env, w.cwd, pin or w.pin, w.timeout_s, SAMPLE_MS, expect, stdin=stdin)
+        timeout_s = w.timeout_s + (w.after_s if self._after_load else 0)
+        request = Request(argv, env, w.cwd, pin or w.pin, timeout_s, SAMPLE_MS, expect, stdin=stdin)
         request = replace(request, worker=None if self._report else self._workers.get(arm.name))
         return replace(request, pss_ms=self._pss_ms, counters=counters, groups=groups)
 
     def _part(self, outcome: Outcome, server: dict | None, why: str | None) -> dict:
         part = {name: getattr(outcome, name) for name in KEPT} | {"metrics": {}, "why": why}
+        part |= {"extra": outcome.extra} if outcome.extra else {}
         if server is None:
             part |= {"tree": outcome.tree, "rss_series": outcome.rss_series, "pss_series": outcome.pss_series}
         else:
@@ -255,6 +261,8 @@ class Runner:
             try:
                 if wait_for_port(port, running, server.ready_timeout):
                     client, used, why = self._clients(server, meter, port)
+                    if client and not why and self._after_load:
+                        client = replace(client, extra=after.reading(running, w.after_s))
             finally:
                 ended = running.ended(ENDING_S if why else 0)  # a client may notice the end first
                 outcome = running.terminate()

@@ -215,7 +215,9 @@ class Session(Recorder[AnyBlockSpec]):
         """Number of executions in a run, by the spec; by default so many that a run takes at least 100 ms."""
         if self.spec.repeat != "auto":
             return self.spec.repeat
-        return min(REPEAT_LIMIT, math.ceil(STEADY_S / wall_s)) if wall_s < STEADY_S and not self.spec.server else 1
+        waits = any(metric.name == "after-load" for metric in self.metrics)
+        once = wall_s >= STEADY_S or self.spec.server is not None or waits
+        return 1 if once else min(REPEAT_LIMIT, math.ceil(STEADY_S / wall_s))
 
     def _announce(self, most: int, first: int) -> None:
         each_s = (SLOWER_BUSY if self.warned_of_load else SLOWER) * (self.run_s + self.overhead_s)

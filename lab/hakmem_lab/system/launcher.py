@@ -101,7 +101,7 @@ class Outcome:
     or hung before that was known. opened: how often the library's file was opened since the worker's start; None where
     the kernel does not report it. unserved_s: processor time that programs used without the library, as far as seen.
     unserved: the program that used most of it. tree: the figures of the run's cgroup, if there is one. moved: the
-    program itself chose other processors than those of the request.
+    program itself chose other processors than those of the request. extra: what else was measured, or `why` not.
     """
 
     exit: int | None
@@ -129,6 +129,7 @@ class Outcome:
     unserved: str = ""
     tree: dict | None = None
     moved: bool = False
+    extra: dict = field(default_factory=dict)
     stdout: str = field(repr=False, default="")
     stderr: str = field(repr=False, default="")
 
