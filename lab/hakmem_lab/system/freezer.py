@@ -12,6 +12,7 @@ from pathlib import Path
 from hakmem_lab.system import usage
 from hakmem_lab.system.usage import PROC, PROCESSES, Groups
 
+PREFIX = "hak-turns-"
 INSIDE = "all"
 LACKING = (
     "the sides could not take turns: this needs a control group of version 2: be root, or begin the command with "
@@ -27,6 +28,15 @@ def _parent(groups: Groups | None) -> Path | None:
     return folder
 
 
+def _remove_left(parent: Path) -> None:
+    """Removes the empty groups of processes that were killed."""
+    for folder in parent.glob(f"{PREFIX}*"):
+        if not (PROC.parent / folder.name.split("-")[2]).exists():
+            for group in (folder / INSIDE, folder):
+                with contextlib.suppress(OSError):
+                    group.rmdir()
+
+
 class Freezer:
     """One group. Close it after use, when its processes have ended. Raises OSError where none can be made."""
 
@@ -35,7 +45,8 @@ class Freezer:
         parent = _parent(groups)
         if parent is None:
             raise FileNotFoundError
-        self._folder = Path(os.path.normpath(parent)) / f"hak-turns-{os.getpid()}-{time.monotonic_ns()}"
+        _remove_left(parent)
+        self._folder = Path(os.path.normpath(parent)) / f"{PREFIX}{os.getpid()}-{time.monotonic_ns()}"
         self._inside = self._folder / INSIDE
         self._folder.mkdir()
         try:

@@ -1,7 +1,9 @@
 """Sides in turns: one group of processes runs, and the groups of the other sides stand still."""
 
 import itertools
+import os
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -139,3 +141,19 @@ def test_a_killed_laboratory_leaves_no_process_that_stands_still(begin, processe
     process.wait()
     until(lambda: not processes(marker))
     assert process.returncode == -signal.SIGKILL
+
+
+@needs_groups
+def test_groups_of_a_killed_process_are_removed():
+    child = os.fork()
+    if child == 0:
+        freezer.Freezer()
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+    own = freezer.Freezer()
+    try:
+        groups = Path(own.processes).parents[2]
+        assert not list(groups.glob(f"{freezer.PREFIX}{child}-*"))
+        assert list(groups.glob(f"{freezer.PREFIX}{os.getpid()}-*"))
+    finally:
+        own.close()
