@@ -129,6 +129,7 @@ _STYLES = {
     "pss-mean": Style("memory", "mean proportional memory"),
     "tree-memory": Style("memory", "memory of the whole tree"),
     "after-load": Style("memory", "memory after load"),
+    "growth": Style("growth", "memory growth"),
     "faults": Style("counts", "page faults"),
     "instructions": Style("counts", "instructions"),
     "cycles": Style("counts", "cycles"),

@@ -40,6 +40,7 @@ METRICS = {
     "tree-memory": Row("KiB", tree="memory_peak_kib", peak=True),
     "tree-cpu": Row("s", tree="cpu_s"),
     "after-load": Row("KiB", extra="after_load_kib"),
+    "growth": Row("KiB/h", extra="growth_kib"),
     "instructions": Row(counter=(0, 1)),
     "cycles": Row(counter=(0, 0)),
     "cache-misses": Row(counter=(0, 3)),

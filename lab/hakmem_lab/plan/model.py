@@ -2,9 +2,9 @@
 
 import tomllib
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, ValidationError, model_serializer
 from pydantic_core import ErrorDetails
 
 from hakmem_lab.errors import LabError, closest, decoded, nearest
@@ -28,6 +28,20 @@ class Model(BaseModel):
     def place(cls, location: tuple, values: dict) -> tuple[str, tuple]:
         """(prefix of the message for a mistake at this location, the rest of the location)."""
         return "", location
+
+
+class Sparse(Model):
+    """ONLY_IF_GIVEN: keys that are stored only where they are given, so that the hash of a spec without them stays
+    stable."""
+
+    ONLY_IF_GIVEN: ClassVar[tuple[str, ...]] = ()
+
+    @model_serializer(mode="wrap")
+    def _without_defaults(self, handler: SerializerFunctionWrapHandler) -> dict:
+        found = handler(self)
+        fields = type(self).model_fields
+        unset = {key for key in self.ONLY_IF_GIVEN if getattr(self, key) == fields[key].default}
+        return {key: value for key, value in found.items() if key not in unset}
 
 
 HOWTO = "docs/lab/howto-suite.md"  # how a spec is written

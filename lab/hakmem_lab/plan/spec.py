@@ -14,7 +14,6 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     Field,
-    SerializerFunctionWrapHandler,
     field_validator,
     model_serializer,
     model_validator,
@@ -23,7 +22,7 @@ from pydantic import (
 from hakmem_lab.errors import nearest
 from hakmem_lab.plan import model
 from hakmem_lab.plan.metrics import COUNTERS, METRICS, SERVER_METRICS, Metric
-from hakmem_lab.plan.model import Model
+from hakmem_lab.plan.model import Model, Sparse
 from hakmem_lab.plan.project import find_program
 from hakmem_lab.plan.schedule import MEASURES, ONE_BY_ONE, TOGETHER
 from hakmem_lab.plan.values import (
@@ -41,6 +40,8 @@ build, read_toml = model.build, model.read_toml
 FACTOR_SIGNS, NO_FACTOR = "+×", "(none)"
 LONGEST_S = 366 * 86400.0
 LEAST_ALPHA = 1e-6
+# Longer than the delay after which any of the allocators that hak knows gives memory back (jemalloc: twice 10 s).
+AFTER_S = 30.0
 MOST_SEED = 2**63 - 1
 NAMING = ("label", "unit")  # only names: a run with other names measures the same
 
@@ -81,6 +82,7 @@ Command = Annotated[list[Word], BeforeValidator(parse_command), Field(min_length
 Step = Annotated[list[Word], BeforeValidator(parse_step), Field(min_length=1)]
 Environment = Annotated[dict[str, Word], AfterValidator(check_environment)]
 Title = Annotated[str, AfterValidator(check_title)]
+Requests = Annotated[int, Field(ge=1)] | None
 Port = Annotated[int, Field(ge=1, le=65535)]
 MetricName = Annotated[str, AfterValidator(check_metric)]
 ScheduleName = Literal["auto", "together", "turns", "one-by-one"]
@@ -149,17 +151,17 @@ class CommonSpec(Model):
         return find_program(self.command[0])
 
 
-class BlockSpec(CommonSpec):
+class BlockSpec(CommonSpec, Sparse):
     """The keys of the kinds that run arms in blocks. label, unit: name and unit of the metric. setup: command that is
     run once before the first run; cleanup: after the last one; prepare: before every execution. None of these is
     measured. expect_exit: the exit codes of a successful run. schedule: whether the arms of a block run at the same
     time; auto: where the metric and the program allow it. after: time between the end of the load and the reading of
-    memory.
+    memory. requests: how many one run serves, for growth per 1,000 of them.
     """
 
-    # Stored only where they are given, so that the hash of a spec without them stays stable.
     ONLY_IF_GIVEN: ClassVar[tuple[str, ...]] = (
         *NAMING, "rare", "expect_exit", "setup", "prepare", "cleanup", "schedule", "after",
+        "requests",
     )  # fmt: skip
     metric: MetricName = "wall"
     label: Title = ""
@@ -180,8 +182,8 @@ class BlockSpec(CommonSpec):
     setup: Step | None = None
     prepare: Step | None = None
     cleanup: Step | None = None
-    # Longer than the delay after which any of the allocators that hak knows gives memory back (jemalloc: twice 10 s).
-    after: Duration = 30.0
+    after: Duration = AFTER_S
+    requests: Requests = None
 
     @model_validator(mode="after")
     def _server_metrics(self) -> "BlockSpec":
@@ -202,13 +204,6 @@ class BlockSpec(CommonSpec):
         if self.metric not in MEASURES.get(self.schedule, [self.metric]):
             raise ValueError(f"'{self.metric}' cannot be measured while the other sides run: schedule = '{ONE_BY_ONE}'")
         return self
-
-    @model_serializer(mode="wrap")
-    def _without_defaults(self, handler: SerializerFunctionWrapHandler) -> dict:
-        found = handler(self)
-        fields = type(self).model_fields
-        unset = {key for key in self.ONLY_IF_GIVEN if getattr(self, key) == fields[key].default}
-        return {key: value for key, value in found.items() if key not in unset}
 
     def primary_metric(self) -> Metric:
         return primary_of(normalised(self))
@@ -364,7 +359,8 @@ def normalised(spec: BaseModel) -> dict:
 
 def primary_of(stored: dict) -> Metric:
     """The primary metric of a normalised spec."""
-    return Metric(stored["metric"], stored["higher-is-better"], stored.get("label", ""), stored.get("unit", ""))
+    per = "KiB/1,000 requests" if stored["metric"] == "growth" and stored.get("requests") else ""
+    return Metric(stored["metric"], stored["higher-is-better"], stored.get("label", ""), stored.get("unit", per))
 
 
 def guardrails_of(stored: dict) -> dict[Metric, float]:

@@ -24,6 +24,7 @@ from hakmem_lab.run.workload import (
     client_request,
     failure,
     with_port,
+    within,
 )
 from hakmem_lab.system import follower, machine, usage
 from hakmem_lab.system.freezer import Freezer
@@ -65,7 +66,7 @@ class Runner:
         self._steal = machine.StealMeter()
         names = [metric.name for metric in metrics]
         self._counted = [name for name in names if name in COUNTERS]
-        self._after_load = "after-load" in names
+        self._after_load, self._growth = "after-load" in names, "growth" in names
         self._pss_ms = PSS_MS if any(name in PSS for name in names) else 0
         self.groups, self.no_groups = None, None
         if workload.server or any(name in TREE for name in names):
@@ -225,6 +226,7 @@ class Runner:
 
     def _part(self, outcome: Outcome, server: dict | None, why: str | None) -> dict:
         part = {name: getattr(outcome, name) for name in KEPT} | {"metrics": {}, "why": why}
+        outcome = replace(outcome, extra=outcome.extra | self._grown(outcome, server)) if self._growth else outcome
         part |= {"extra": outcome.extra} if outcome.extra else {}
         if server is None:
             part |= {"tree": outcome.tree, "rss_series": outcome.rss_series, "pss_series": outcome.pss_series}
@@ -238,6 +240,13 @@ class Runner:
             except MetricMissing as error:
                 part["why"] = str(error)
         return part
+
+    def _grown(self, outcome: Outcome, server: dict | None) -> dict:
+        """How fast memory grew: that of a server while its client ran."""
+        from hakmem_lab.judge.growth import growth  # slow to load
+
+        series = within(server["rss_series"], server["window_ms"]) if server else outcome.rss_series
+        return growth(series, self.workload.requests)
 
     def _read(self, metric: Metric, outcome: Outcome, server: dict | None) -> float:
         try:

@@ -45,6 +45,7 @@ class Workload:
     prepare: Sequence[str] | None = None  # run before each execution
     expect_exit: Sequence[int] = (0,)
     after_s: float = 0.0  # between the end of the load and the reading of memory
+    requests: int | None = None  # in one run, for growth per 1,000 of them
 
     @classmethod
     def of(cls, spec: CommonSpec) -> "Workload":
@@ -65,9 +66,8 @@ class Workload:
         stdin = None if spec.stdin is None else check_file(spec.stdin)
         workload = cls(argv, spec.env, spec.cwd, spec.pin, spec.timeout, server, stdin)
         workload = replace(workload, others=others, prepare=getattr(spec, "prepare", None))
-        workload = replace(
-            workload, expect_exit=getattr(spec, "expect_exit", (0,)), after_s=getattr(spec, "after", 0.0)
-        )
+        workload = replace(workload, expect_exit=getattr(spec, "expect_exit", (0,)))
+        workload = replace(workload, after_s=getattr(spec, "after", 0.0), requests=getattr(spec, "requests", None))
         if workload.seeded() and not spec.DRAWS_SEEDS:
             raise LabError(f"command: {SEED} is drawn anew for every block, but the kind {spec.kind} has no blocks")
         return workload

@@ -6,7 +6,7 @@ from typing import Any
 from hakmem_lab.judge import words
 from hakmem_lab.judge.explain import change_of, within
 from hakmem_lab.judge.words import Change
-from hakmem_lab.plan.metrics import PATTERN
+from hakmem_lab.plan.metrics import PATTERN, row_of
 from hakmem_lab.plan.schedule import MEASURES, of_figure
 from hakmem_lab.show import numbers
 from hakmem_lab.show.numbers import finite
@@ -50,7 +50,7 @@ def cells(result: Record, row: Record) -> list[str]:
 
 def arms_table(result: Record) -> tuple[list[str], list[Record]]:
     """(columns of figures, after the arm's name; the arms that have figures). If the judged metric is printed by the
-    program, it comes first."""
+    program, or measured only where asked for, it comes first."""
     rows = [
         arm
         for arm in result.get("arms") or []
@@ -80,7 +80,8 @@ def arm_figures(result: Record, arm: Record, written: Writer, written_own: Write
 
 
 def _own_figure(result: Record) -> bool:
-    return str(result["metric"]["name"]).startswith(PATTERN)
+    name = str(result["metric"]["name"])
+    return name.startswith(PATTERN) or bool(row_of(name).extra)
 
 
 def standing(record: Record, memory: bool) -> Change | None:

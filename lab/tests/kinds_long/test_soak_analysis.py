@@ -170,7 +170,7 @@ def test_no_sample_no_verdict(analyse):
 
 
 def test_the_interval_of_the_slope_covers_it_despite_phases_and_autocorrelation():
-    from hakmem_lab.kinds.soak.analysis import Series, drift
+    from hakmem_lab.judge.course import Series, drift
 
     rng = np.random.default_rng(7)
     t = np.arange(1200.0)

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from hakmem_lab.kinds.soak.lasting import largest_fall, lasting_step, stays_risen, thinned
+from hakmem_lab.judge.lasting import largest_fall, lasting_step, stays_risen, thinned
 
 
 def points_of(y):

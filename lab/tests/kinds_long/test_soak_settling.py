@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.signal import lfilter
 
+from hakmem_lab.judge import course
 from hakmem_lab.judge.statistics.drift import theil_sen
-from hakmem_lab.kinds.soak import analysis
 from hakmem_lab.kinds.soak.result import finding, passed
 
 RUNS = pytest.mark.parametrize("runs", [25, pytest.param(3000, marks=pytest.mark.long)])
@@ -36,7 +36,7 @@ def collected(rng, count, mib=20.0):
 def segment(y):
     keys = {"phase": None, "line_phase": None, "ops_per_s": None, "live_kib": None}
     samples = [keys | {"t_s": 3600 * float(at), "rss_kib": 1e5 + float(kib)} for at, kib in zip(AT, y, strict=True)]
-    return analysis.analyse_segment(0, samples, 0.95)
+    return course.analyse_segment(0, samples, 0.95)
 
 
 def judged(runs, y, seed=31):

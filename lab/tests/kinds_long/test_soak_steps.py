@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tests.kinds_long.test_soak_analysis import ended, make
 
-from hakmem_lab.kinds.soak import analysis
+from hakmem_lab.judge import course
 
 RUNS, SAMPLES, BUDGET_KIB = 3000, 600, 1024.0
 RNG = np.random.default_rng(11)
@@ -24,14 +24,14 @@ def analyse(soak_header):
 def test_a_leak_that_comes_in_one_step_is_seen_wherever_it_comes(noise_kib: float) -> None:
     """A soak of an hour with one step of 4 MiB, and a budget of 1 MiB/h."""
     y = 4096.0 * (RNG.random((RUNS, 1)) < TIME) + RNG.normal(0, noise_kib, (RUNS, SAMPLES))
-    assert (analysis.lasting_step(y) <= BUDGET_KIB).sum() <= MOST
+    assert (course.lasting_step(y) <= BUDGET_KIB).sum() <= MOST
 
 
 def test_what_a_program_takes_gradually_or_gives_back_is_no_step() -> None:
     warm_up = 30_000 * np.minimum(1, TIME / 0.15) + RNG.normal(0, 40, (RUNS, SAMPLES))
     burst = 9_000 * ((TIME > 0.3) & (TIME < 0.6)) + RNG.normal(0, 40, (RUNS, SAMPLES))
     for y in (warm_up, burst, RNG.normal(0, 200, (RUNS, SAMPLES))):
-        assert (analysis.lasting_step(y) <= BUDGET_KIB).all()
+        assert (course.lasting_step(y) <= BUDGET_KIB).all()
 
 
 def slopes(y: np.ndarray) -> np.ndarray:
@@ -44,7 +44,7 @@ def slopes(y: np.ndarray) -> np.ndarray:
 def test_a_sawtooth_that_leaks_nothing_is_no_leak(cycles: float) -> None:
     y = 20_000 * ((cycles * TIME + RNG.random((RUNS, 1))) % 1) + RNG.normal(0, 50, (RUNS, SAMPLES))
     rise = slopes(y)
-    assert ((rise > BUDGET_KIB) & analysis.stays_risen(y, rise, BUDGET_KIB)).sum() <= MOST
+    assert ((rise > BUDGET_KIB) & course.stays_risen(y, rise, BUDGET_KIB)).sum() <= MOST
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_a_sawtooth_that_leaks_nothing_is_no_leak(cycles: float) -> None:
 def test_a_leak_is_one_with_noise_and_with_teeth(leak_kib: float, noise_kib: float, saw_kib: float) -> None:
     teeth = saw_kib * ((40 * TIME + RNG.random((RUNS, 1))) % 1)
     y = leak_kib * TIME + teeth + RNG.normal(0, noise_kib, (RUNS, SAMPLES))
-    assert analysis.stays_risen(y, slopes(y), BUDGET_KIB).mean() > 0.95
+    assert course.stays_risen(y, slopes(y), BUDGET_KIB).mean() > 0.95
 
 
 @pytest.mark.parametrize("at", [100, 300, 450, 700, 890])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from hakmem_lab.kinds.soak.steps import Steps, _least, _means, _runs, steps
+from hakmem_lab.judge.steps import Steps, _least, _means, _runs, steps
 
 
 def exact(count, hours):

@@ -85,3 +85,12 @@ def test_a_run_that_waits_is_one_execution():
         session.spec = build(AbSpec, keys, "test")
         session.metrics = [session.spec.primary_metric()]
         assert session._repeats(0.01) == expected
+
+
+def test_growth_of_a_run(run):
+    code = "import time; kept = []\nfor _ in range(60): kept.append(bytearray(1 << 20)); time.sleep(0.01)"
+    record = run([sys.executable, "-c", code], ("growth",))
+    assert record["ok"], record["why"]
+    assert record["extra"] == {"growth_kib": record["metrics"]["growth"]}
+    assert record["metrics"]["growth"] > 3600 * MIB_KIB
+    assert run(["/bin/true"], ("growth",))["why"].startswith("metric 'growth' could not be measured: the run was too")

@@ -4,13 +4,13 @@ import math
 import statistics
 from collections.abc import Sequence
 
+from hakmem_lab.judge import course
 from hakmem_lab.judge.analysis import begun, identity, warnings
+from hakmem_lab.judge.course import Segment
 from hakmem_lab.judge.explain import explained
 from hakmem_lab.judge.statistics.drift import Slope
 from hakmem_lab.judge.statistics.verdict import Verdict
 from hakmem_lab.judge.warnings import Warn
-from hakmem_lab.kinds.soak import analysis
-from hakmem_lab.kinds.soak.analysis import Segment
 from hakmem_lab.run.endings import duration
 from hakmem_lab.store.runs import plain
 
@@ -23,7 +23,7 @@ UNSEEN = 3.0  # expected number of events of which none occurs with a probabilit
 
 def least_s(budget_mib_per_h: float) -> float:
     """The shortest steady state in which growth at that rate is visible, in seconds."""
-    return LEAST_GROWTH_KIB / analysis.KIB_PER_MIB / budget_mib_per_h * analysis.HOUR_S
+    return LEAST_GROWTH_KIB / course.KIB_PER_MIB / budget_mib_per_h * course.HOUR_S
 
 
 def passed(segment: Segment, budget_mib_per_h: float) -> bool | None:
@@ -43,7 +43,7 @@ def passed(segment: Segment, budget_mib_per_h: float) -> bool | None:
 def in_steps(segment: Segment, budget_mib_per_h: float) -> bool:
     """Whether growth in lasting steps surely exceeds the budget."""
     rate = segment.steps().rate()
-    return rate is not None and rate.low > budget_mib_per_h * analysis.KIB_PER_MIB
+    return rate is not None and rate.low > budget_mib_per_h * course.KIB_PER_MIB
 
 
 def _stepwise(segment: Segment) -> str:
@@ -51,17 +51,17 @@ def _stepwise(segment: Segment) -> str:
     found, rate = segment.steps(), segment.steps().rate()
     if rate is None:
         return ""
-    size, count = found.sizes.mean() / analysis.KIB_PER_MIB, found.sizes.size
+    size, count = found.sizes.mean() / course.KIB_PER_MIB, found.sizes.size
     said = f"{count} steps of {size:.1f} MiB on average" if count > 1 else f"one step of {size:.1f} MiB"
-    low, high = (_rate(end / analysis.KIB_PER_MIB) for end in (rate.low, rate.high))
+    low, high = (_rate(end / course.KIB_PER_MIB) for end in (rate.low, rate.high))
     return f"{said} that stayed, as a rate between {low} and {high}"
 
 
 def unexplained(segment: Segment, budget_mib_per_h: float) -> str:
-    if segment.step_mib() > budget_mib_per_h * segment.duration_s / analysis.HOUR_S:
+    if segment.step_mib() > budget_mib_per_h * segment.duration_s / course.HOUR_S:
         found = _stepwise(segment)
         return f"it rose in {found}" if found else f"it rose by {segment.step_mib():.1f} MiB at once, and stayed there"
-    if segment.net_mib() > budget_mib_per_h * segment.steady_s / analysis.HOUR_S:
+    if segment.net_mib() > budget_mib_per_h * segment.steady_s / course.HOUR_S:
         last = "minimum" if segment.judged.teeth else "sample"
         return f"the last {last} is {segment.net_mib():.1f} MiB above the first one"
     highest = segment.judged.highest
@@ -106,7 +106,7 @@ def finding(segment: Segment, verdict: bool | None, budget: float) -> str:
     """One sentence on the process that the figures are from."""
     rss = segment.rss
     if rss is None:
-        why = ", and no phase came back" if len(set(analysis.phases_of(segment.samples))) > 1 else ""
+        why = ", and no phase came back" if len(set(course.phases_of(segment.samples))) > 1 else ""
         return f"Too short to say: {len(segment.samples)} samples, {duration(segment.steady_s)} of steady state{why}."
     slope = f"{_rate(rss.slope_per_s)}, an interval cannot be given"
     if math.isfinite(rss.high):
@@ -136,7 +136,7 @@ def _drift_part(found: Slope | None, name: str, low: str, high: str) -> dict:
 def _steps_part(segment: Segment) -> dict:
     rate, found = segment.steps().rate(), segment.steps()
     ends = {"low": rate.low, "estimate": rate.estimate, "high": rate.high} if rate else {}
-    return {"steps": int(found.sizes.size), "steps_mib_per_h": {k: v / analysis.KIB_PER_MIB for k, v in ends.items()}}
+    return {"steps": int(found.sizes.size), "steps_mib_per_h": {k: v / course.KIB_PER_MIB for k, v in ends.items()}}
 
 
 def _segment_part(segment: Segment, budget: float) -> dict:
@@ -161,8 +161,8 @@ def _segment_part(segment: Segment, budget: float) -> dict:
 
 
 def _phase_starts(samples: Sequence[dict]) -> list[dict]:
-    phases = analysis.phases_of(samples)
-    return [{"name": phases[i], "start_s": samples[i]["t_s"]} for i, _ in analysis.stays(phases) if phases[i]]
+    phases = course.phases_of(samples)
+    return [{"name": phases[i], "start_s": samples[i]["t_s"]} for i, _ in course.stays(phases) if phases[i]]
 
 
 def _threads(samples: Sequence[dict]) -> dict:
@@ -172,7 +172,7 @@ def _threads(samples: Sequence[dict]) -> dict:
 
 def _service(samples: Sequence[dict]) -> dict:
     """For each percentile of the service time in one sample: the median over the samples, and the worst."""
-    found = {name: analysis.column(samples, name)[1].tolist() for name in analysis.SERVICE_TIMES}
+    found = {name: course.column(samples, name)[1].tolist() for name in course.SERVICE_TIMES}
     return {
         name: {"median": statistics.median(values), "worst": max(values)} if values else None
         for name, values in found.items()
@@ -225,11 +225,11 @@ def _verdict(parts: Sequence[Segment], main: Segment, failed: Sequence[dict], bu
 @explained
 def analyse(header: dict, records: Sequence[dict]) -> dict:
     """GO: the growth is within the budget. NO-GO: it is above, or the program failed. See `passed`."""
-    spec, parts = header["spec"], analysis.segments(records, header["spec"].get("warm-up") or 0.0)
+    spec, parts = header["spec"], course.segments(records, header["spec"].get("warm-up") or 0.0)
     budget = spec["budget"]
     result = begun(header, records) | {
         "metric": {"name": "rss-slope", "unit": "MiB/h", "higher_is_better": False},
-        "alpha": analysis.ALPHA,
+        "alpha": course.ALPHA,
         "blocks": len(parts),
         "max_blocks": None,
     }
@@ -248,7 +248,7 @@ def analyse(header: dict, records: Sequence[dict]) -> dict:
         | {
             "duration_s": covered_s,
             "budget_mib_per_h": budget,
-            "epochs": analysis.epochs(main.samples),
+            "epochs": course.epochs(main.samples),
             "phases": _phase_starts(main.samples),
             "threads": _threads(main.samples),
             "service": _service(main.steady_samples()),

@@ -7,7 +7,7 @@ side is better, whatever the metric's direction.
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
@@ -15,8 +15,9 @@ from hakmem_lab.errors import LabError, nearest
 from hakmem_lab.kinds.syscalls import OPS, TwoLengths
 from hakmem_lab.plan import peers, project
 from hakmem_lab.plan.metrics import SERVER_METRICS
-from hakmem_lab.plan.model import Model
+from hakmem_lab.plan.model import Model, Sparse
 from hakmem_lab.plan.spec import (
+    AFTER_S,
     Alpha,
     Command,
     Duration,
@@ -25,6 +26,7 @@ from hakmem_lab.plan.spec import (
     Guardrails,
     MetricName,
     Ratio,
+    Requests,
     ScheduleName,
     Seed,
     Server,
@@ -180,14 +182,16 @@ Keys = Annotated[list[str], BeforeValidator(parse_keys)]
 Key = Annotated[str, AfterValidator(check_key)]
 
 
-class WorkloadSpec(Model):
+class WorkloadSpec(Sparse):
     """A program and its bars. arms: further arms of this workload alone, name -> ALLOCATOR or library.
 
     trace: a file of `hak record`, which is replayed in place of a command. ops: the workload is not timed; its system
     calls are counted at these two lengths, for which {ops} in the command stands, and its bars are in calls per
     operation. also: further metrics, such as a percentile that the program prints: name of the row -> metric.
-    hint: added to the message if the program is missing.
+    hint: added to the message if the program is missing. after, requests: as in a comparison.
     """
+
+    ONLY_IF_GIVEN: ClassVar[tuple[str, ...]] = ("after", "requests")
 
     key: Key
     title: str
@@ -214,6 +218,8 @@ class WorkloadSpec(Model):
     guardrails: Guardrails = Field(default_factory=dict)
     max_blocks: Annotated[int, Field(ge=1, le=100_000)] | None = None
     hint: str = ""
+    after: Duration = AFTER_S
+    requests: Requests = None
 
     @model_validator(mode="before")
     @classmethod

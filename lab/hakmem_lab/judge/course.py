@@ -17,12 +17,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hakmem_lab.judge.lasting import lasting_step, stays_risen
 from hakmem_lab.judge.statistics.drift import LEAST_SAMPLES, Slope, change_points, theil_sen, warmup_end
 from hakmem_lab.judge.statistics.paired import Values
 from hakmem_lab.judge.statistics.settling import curve, settled, settled_slope, teeth
 from hakmem_lab.judge.statistics.special import ndtri, stdtrit
-from hakmem_lab.kinds.soak.lasting import lasting_step, stays_risen
-from hakmem_lab.kinds.soak.steps import Steps, steps
+from hakmem_lab.judge.steps import Steps, steps
 
 MOST_POINTS = 900
 WARM_UP_LEVEL = 0.95
