@@ -6,8 +6,8 @@ use std::{env, fs, process};
 
 /// What defines the standard names; with the feature `static` alone. The compiler must not make calls of
 /// themselves of their bodies.
-const STANDARD_NAMES: [&str; 6] =
-    ["override.c", "operators.c", "tokens.c", "mallocx.c", "protection.c", "mallinfo.c"];
+const STANDARD_NAMES: [&str; 7] =
+    ["override.c", "operators.c", "tokens.c", "mallctl.c", "mallocx.c", "protection.c", "mallinfo.c"];
 /// Of the preloadable library alone.
 const PRELOADED: [&str; 3] = ["deepbind.c", "symbols.c", "atfork.c"];
 

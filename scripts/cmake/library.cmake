@@ -20,7 +20,7 @@ check_symbol_exists(__GLIBC__ features.h HAKMEM_GLIBC)
 file(GLOB core_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*/*.c)
 list(FILTER core_sources EXCLUDE REGEX "/src/command/") # a program of its own
 list(SORT core_sources COMPARE FILE_BASENAME) # the order of data in the library
-set(override_sources override.c operators.c mallocx.c protection.c)
+set(override_sources override.c operators.c mallctl.c mallocx.c protection.c)
 list(TRANSFORM override_sources PREPEND ${PROJECT_SOURCE_DIR}/src/malloc/)
 list(APPEND override_sources ${PROJECT_SOURCE_DIR}/src/hardened/tokens.c ${PROJECT_SOURCE_DIR}/src/inspect/mallinfo.c)
 # Wrappers of dlopen, dlsym and of musl's pthread_atfork: for libhakmem.so alone.

@@ -1,10 +1,11 @@
 /* jemalloc's extended functions, for programs that mix them with malloc. Otherwise, with this library preloaded, their
- * blocks would come from jemalloc and go to this library's free. The flags are those of <jemalloc/jemalloc.h>; those
- * that name an arena or a cache have no effect. */
+ * blocks would come from jemalloc and go to this library's free. The flags are those of <jemalloc/jemalloc.h>. An arena
+ * that mallctl created is a region; other arenas are the ordinary heap. Flags that name a cache have no effect. */
 #include "hakmem.h"
 
-#include "base/base.h"
+#include "mallctl.h"
 
+#include <errno.h>
 #include <string.h>
 
 enum { ALIGNMENT_MASK = 63, ZERO = 64 };
@@ -22,23 +23,44 @@ static size_t alignment_of(int flags) {
   return alignment > HAK_BLOCK_MIN ? alignment : HAK_BLOCK_MIN;
 }
 
+/* `region` NULL: from the ordinary heap. */
+static void *aligned(hak_region_t *region, size_t alignment, size_t bytes) {
+  return region ? hak_region_aligned_alloc(region, alignment, bytes) : hak_memalign(alignment, bytes);
+}
+
+static void *refuse(void) {
+  errno = ENOMEM;
+  return NULL;
+}
+
 void *mallocx(size_t bytes, int flags) {
   size_t alignment = alignment_of(flags);
-  if (alignment == HAK_BLOCK_MIN) {
-    return flags & ZERO ? hak_calloc(1, bytes) : hak_malloc(bytes);
+  hak_region_t *region;
+  if (!hak_mallctl_arena(flags, &region)) {
+    return refuse();
   }
-  void *block = hak_memalign(alignment, bytes);
+  if (alignment == HAK_BLOCK_MIN && flags & ZERO) {
+    return region ? hak_region_calloc(region, 1, bytes) : hak_calloc(1, bytes);
+  }
+  if (alignment == HAK_BLOCK_MIN && !region) {
+    return hak_malloc(bytes);
+  }
+  void *block = aligned(region, alignment, bytes);
   return block && flags & ZERO ? memset(block, 0, bytes) : block;
 }
 
-/* With ZERO, the bytes beyond the old usable size are 0. */
+/* With ZERO, the bytes beyond the old usable size are 0. A block of a region stays in it, unless flags name another. */
 void *rallocx(void *block, size_t bytes, int flags) {
   size_t had = hak_malloc_usable_size(block);
+  hak_region_t *region;
   void *moved;
+  if (!hak_mallctl_arena(flags, &region)) {
+    return refuse();
+  }
   if (alignment_of(flags) == HAK_BLOCK_MIN) {
-    moved = hak_realloc(block, bytes);
+    moved = region ? hak_region_realloc(region, block, bytes) : hak_realloc(block, bytes);
   } else {
-    moved = hak_memalign(alignment_of(flags), bytes);
+    moved = aligned(region ? region : hak_region_of(block), alignment_of(flags), bytes);
     if (moved) {
       memcpy(moved, block, had < bytes ? had : bytes);
       hak_free(block);

@@ -277,3 +277,10 @@ hak_region_t *hak_region_make(hak_region_t *parent, const char *name) {
   hak_unlock(&hak_regions_lock);
   return region;
 }
+
+void hak_region_rename(hak_region_t *region, const char *name, size_t bytes) {
+  hak_lock(&hak_regions_lock); /* visitors of all regions hold it */
+  memset(region->name, 0, sizeof region->name);
+  strncpy(region->name, name, bytes - 1);
+  hak_unlock(&hak_regions_lock);
+}

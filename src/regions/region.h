@@ -153,6 +153,8 @@ bool hak_region_is_open(hak_region_t *region);
 void hak_region_expect(hak_region_t *region, const char *function);
 /* NULL: no memory. The caller sets its limits. */
 hak_region_t *hak_region_make(hak_region_t *parent, const char *name);
+/* Of the name, `bytes` count, with its NUL: at most HAK_REGION_NAME. */
+void hak_region_rename(hak_region_t *region, const char *name, size_t bytes);
 
 /* region_end.c */
 

@@ -12,7 +12,7 @@ extern size_t xallocx(void *block, size_t bytes, size_t extra_bytes, int flags),
 extern void dallocx(void *block, int flags), sdallocx(void *block, size_t bytes, int flags);
 extern size_t nallocx(size_t bytes, int flags);
 
-enum { ZERO = 64, ARENA_AND_CACHE = 3 << 20 | 5 << 8 };
+enum { ZERO = 64, ARENA_AND_CACHE = 3 << 20 | 5 << 8 /* nobody created the arena */ };
 
 static bool is_all(const unsigned char *block, size_t bytes, unsigned char value) {
   for (size_t i = 0; i < bytes; i++) {
