@@ -2,7 +2,7 @@
 #include "region.h"
 
 hak_lock_t hak_pieces_lock = HAK_LOCK_INIT;
-static hak_piece_t *unused, *given; /* `given`: in memory of the program, linked by link */
+static hak_piece_t *unused, *given; /* `given`: in memory of the program */
 static _Atomic bool any_given;
 
 static hak_piece_t *new_piece(void) {
@@ -38,7 +38,7 @@ static hak_piece_t *given_at(const void *address) {
   hak_lock(&hak_pieces_lock);
   hak_piece_t *piece = given;
   while (piece && (uintptr_t)address - (uintptr_t)piece->base >= (size_t)piece->end << HAK_BLOCK_SHIFT) {
-    piece = piece->link;
+    piece = piece->given;
   }
   hak_unlock(&hak_pieces_lock);
   return piece;
@@ -126,7 +126,7 @@ bool hak_piece_adopt(hak_region_t *region, void *memory, size_t bytes) {
   *piece = (hak_piece_t){.base = base, .is_span = true};
   hak_span_format(piece, use);
   hak_lock(&hak_pieces_lock);
-  piece->link = given;
+  piece->given = given;
   given = piece;
   hak_unlock(&hak_pieces_lock);
   atomic_store_explicit(&any_given, true, memory_order_release);
@@ -161,9 +161,9 @@ static void forget_given(hak_piece_t *piece) {
   hak_lock(&hak_pieces_lock);
   hak_piece_t **link = &given;
   while (*link != piece) {
-    link = &(*link)->link;
+    link = &(*link)->given;
   }
-  *link = piece->link;
+  *link = piece->given;
   hak_unlock(&hak_pieces_lock);
 }
 

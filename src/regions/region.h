@@ -36,7 +36,8 @@ typedef enum hak_region_state {
 typedef struct hak_piece {
   _Atomic(hak_region_t *) region; /* changed under the lock of the region that it leaves */
   struct hak_piece *next, *prev;  /* list of the region's pieces, or of unused ones */
-  struct hak_piece *link;         /* list of the region's empty spans, or of pieces in memory of the program */
+  struct hak_piece *link;         /* list of the region's empty spans */
+  struct hak_piece *given;        /* list of pieces in memory of the program */
   char *base;                     /* its first slice */
   size_t charged;                 /* bytes that count as used in the region */
   uint32_t slices, chunks;        /* both 0: memory of the program */

@@ -134,6 +134,22 @@ static void given(void) {
   CHECK(hak_region_new(&options) == NULL && errno == EINVAL);
 }
 
+static void two_given(void) {
+  static char memory[2][40000];
+  hak_region_t *regions[2];
+  for (int i = 0; i < 2; i++) {
+    regions[i] = hak_region_new(&(hak_region_options_t){.memory = memory[i], .memory_bytes = sizeof memory[i]});
+    CHECK(hak_region_malloc(regions[i], 100) != NULL);
+  }
+  for (int i = 0; i < 2; i++) {
+    hak_region_reset(regions[i]);
+    char *block = hak_region_malloc(regions[i], 100);
+    CHECK(block >= memory[i] && block < memory[i] + sizeof memory[i] && hak_region_of(block) == regions[i]);
+  }
+  hak_region_destroy(regions[0]);
+  hak_region_destroy(regions[1]);
+}
+
 static void impossible(void) {
   hak_region_t *region = hak_region_new(NULL);
   static const size_t sizes[] = {PTRDIFF_MAX, SIZE_MAX, SIZE_MAX - 4096, (size_t)1 << 46};
@@ -156,6 +172,7 @@ int main(void) {
   parents();
   callbacks();
   given();
+  two_given();
   impossible();
   return 0;
 }
