@@ -119,7 +119,8 @@ static void *take(hak_region_t *region, size_t bytes, size_t align, bool *zeroed
     bool live = hak_region_state(region) == HAK_REGION_LIVE;
     given = region->given;
     bool small = given || (bytes <= HAK_REGION_SMALL_MAX && align <= HAK_REGION_SMALL_MAX);
-    block = live && small && bytes <= PTRDIFF_MAX ? hak_span_take_locked(region, bytes, align, zeroed, ask) : NULL;
+    bool fits = small && (!given || bytes <= region->span_bytes);
+    block = live && fits ? hak_span_take_locked(region, bytes, align, zeroed, ask) : NULL;
     hak_unlock(&region->lock);
     if (!live) {
       return NULL;

@@ -126,7 +126,11 @@ static void given(void) {
       hak_free(blocks[--count]);
     }
   }
-  CHECK(hak_region_malloc(region, sizeof memory) == NULL);
+  static const size_t too_much[] = {sizeof memory, (size_t)1 << 36, PTRDIFF_MAX, SIZE_MAX};
+  for (size_t i = 0; i < sizeof too_much / sizeof *too_much; i++) {
+    errno = 0;
+    CHECK(hak_region_malloc(region, hide_size(too_much[i])) == NULL && errno == ENOMEM);
+  }
   hak_check();
   hak_region_destroy(region);
   options.memory_bytes = 100;
