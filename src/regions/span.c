@@ -277,7 +277,7 @@ hak_piece_t *hak_span_put_locked(hak_region_t *region, hak_piece_t *span, void *
   }
   unlist_all(region, span);
   hak_span_reset_locked(span);
-  bool stays = span == region->current || span->slices == 0;
+  bool stays = span == region->current || region->given;
   return stays ? NULL : span;
 }
 

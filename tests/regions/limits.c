@@ -154,6 +154,23 @@ static void two_given(void) {
   hak_region_destroy(regions[1]);
 }
 
+/* Once the blocks of a released region are freed, its memory may be used for anything. */
+static void given_again(void) {
+  static char memory[40000];
+  hak_region_options_t options = {.memory = memory, .memory_bytes = sizeof memory};
+  hak_region_t *region = hak_region_new(&options);
+  void *block = hak_region_malloc(region, 100);
+  hak_region_release(region);
+  CHECK(hak_region_of(block) == NULL);
+  hak_free(block);
+  memset(memory, 0xaa, sizeof memory);
+  hak_check();
+  region = hak_region_new(&options);
+  CHECK(hak_region_malloc(region, 100) != NULL);
+  hak_check();
+  hak_region_destroy(region);
+}
+
 static void impossible(void) {
   hak_region_t *region = hak_region_new(NULL);
   static const size_t sizes[] = {PTRDIFF_MAX, SIZE_MAX, SIZE_MAX - 4096, (size_t)1 << 46};
@@ -177,6 +194,7 @@ int main(void) {
   callbacks();
   given();
   two_given();
+  given_again();
   impossible();
   return 0;
 }
