@@ -182,7 +182,7 @@ static void resize(Slot *slot, int region, bool into, size_t bytes) {
 /* It allocates; then it refuses, goes on, or raises the limit. */
 static bool on_limit(hak_region_t *region, size_t bytes, hak_region_limit_kind_t limit, void *user) {
   Known *mine = user;
-  CHECK(region == mine->region && bytes > 0);
+  CHECK(region == mine->region && bytes <= PTRDIFF_MAX);
   hak_free(hak_region_malloc(region, 40));
   hak_free(hak_malloc(40));
   if (mine->answer == 3 && limit == HAK_REGION_HARD && mine->hard < LIVE_BYTES_MAX) {
