@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from hakmem_lab.judge import limits
 from hakmem_lab.judge.failing import failed_runs, failures, times
 from hakmem_lab.judge.planning import most_blocks
 from hakmem_lab.judge.statistics.coarse import step
@@ -183,16 +184,20 @@ def base_result(header: dict, records: Sequence[dict], blocks: Blocks) -> dict:
     result, arms = begun(header, records), [arm["name"] for arm in header["arms"]]
     values_of = ([run["value"] for block in blocks for run in block.get(name, [])] for name in arms)
     result["warnings"] += coarse(values_of, spec["margin"], metric.label)
-    return result | {
-        "metric": metric.record(),
-        "watched": [guardrail.record() for guardrail in guardrails_of(spec)],
-        "margin": spec["margin"],
-        "alpha": spec["alpha"],
-        "blocks": len(blocks),
-        "max_blocks": most_blocks(header, records),
-        "earlier": header.get("earlier", []),
-        "arms": arm_rows(header, blocks, metric, beside(records)),
-    }
+    return (
+        result
+        | {
+            "metric": metric.record(),
+            "watched": [guardrail.record() for guardrail in guardrails_of(spec)],
+            "margin": spec["margin"],
+            "alpha": spec["alpha"],
+            "blocks": len(blocks),
+            "max_blocks": most_blocks(header, records),
+            "earlier": header.get("earlier", []),
+            "arms": arm_rows(header, blocks, metric, beside(records)),
+        }
+        | limits.of(header, records, metric.name)
+    )
 
 
 def measured(records: Iterable[dict]) -> Blocks:

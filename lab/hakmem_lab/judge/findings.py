@@ -7,7 +7,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from hakmem_lab.judge import words
+from hakmem_lab.judge import limits, words
 from hakmem_lab.judge.words import finite
 
 Record = dict[str, Any]
@@ -260,6 +260,7 @@ def _standing(result: Record) -> str:
 _PARTS: dict[str, dict[str, Callable[[Record], Any]]] = {
     "aa": {"finding": _aa, "word": _aa_word},
     "effects": {"finding": _matrix},
+    "limits": {"finding": limits.finding},
     "tune": {"finding": _tune},
     "selection": {"finding": _selection},
     "replay": {"finding": replay},

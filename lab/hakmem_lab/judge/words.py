@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hakmem_lab.plan.metrics import pattern_name
+from hakmem_lab.plan.metrics import LEAST, pattern_name
 
 TOO_FEW = "too few blocks for an interval"
 UNDECIDED = "undecided"
@@ -125,6 +125,7 @@ _STYLES = {
     "tree-cpu": Style("cpu", "CPU time of the whole tree"),
     "rss": Style("memory", "peak memory"),
     "rss-mean": Style("memory", "mean memory"),
+    LEAST: Style("memory", "least memory"),
     "pss": Style("memory", "proportional memory"),
     "pss-mean": Style("memory", "mean proportional memory"),
     "tree-memory": Style("memory", "memory of the whole tree"),

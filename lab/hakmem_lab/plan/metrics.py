@@ -29,12 +29,14 @@ class Row:
     counter: tuple[int, int] | None = None
 
 
+LEAST = "least-memory"
 METRICS = {
     "wall": Row("s", ("wall_s",)),
     "cpu": Row("s", ("cpu_s",), server=True),
     "rss": Row("KiB", ("rss_peak_kib",), server=True, peak=True),
     "rss-mean": Row("KiB", ("rss_mean_kib",), server=True),
     "faults": Row("", ("minor_faults", "major_faults")),
+    LEAST: Row("KiB"),  # found by executions under limits: run/limits.py
     "pss": Row("KiB", ("pss_peak_kib",), server=True, peak=True),
     "pss-mean": Row("KiB", ("pss_mean_kib",), server=True),
     "tree-memory": Row("KiB", tree="memory_peak_kib", peak=True),

@@ -6,6 +6,7 @@ A spec is TOML; every kind has its model. A mistake ends in one message that nam
 import hashlib
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -21,7 +22,7 @@ from pydantic import (
 
 from hakmem_lab.errors import nearest
 from hakmem_lab.plan import model
-from hakmem_lab.plan.metrics import COUNTERS, METRICS, SERVER_METRICS, Metric
+from hakmem_lab.plan.metrics import COUNTERS, LEAST, METRICS, SERVER_METRICS, Metric
 from hakmem_lab.plan.model import Model, Sparse
 from hakmem_lab.plan.project import find_program
 from hakmem_lab.plan.schedule import MEASURES, ONE_BY_ONE, TOGETHER
@@ -63,6 +64,12 @@ def check_metric(value: str) -> str:
     if value not in (*METRICS, *SERVER_METRICS):
         raise ValueError(f"no metric '{value}': {nearest(value, (*METRICS, *SERVER_METRICS, 'regex:...'))}")
     return value
+
+
+def check_alone(asked: Sequence[str]) -> None:
+    """Raises ValueError if a metric that takes executions of its own is not that of the verdict, the first one."""
+    if LEAST in asked and asked[0] != LEAST:
+        raise ValueError(f"'{LEAST}' takes executions under limits of memory: it can only be the metric of the verdict")
 
 
 def refuse_duet(value: Any) -> bool:
@@ -193,6 +200,7 @@ class BlockSpec(CommonSpec, Sparse):
             raise ValueError(f"the metric '{used[0]}' needs a [server]")
         if self.server is not None and (used := [name for name in asked if name in ("faults", *COUNTERS)]):
             raise ValueError(f"the metric '{used[0]}' is not counted for a [server]")
+        check_alone(asked)
         return self
 
     @model_validator(mode="after")

@@ -8,12 +8,14 @@ import statistics
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 from hakmem_lab.plan.arms import Arm
-from hakmem_lab.plan.metrics import COUNTERS, PSS, TREE, Metric, MetricMissing, Thousands, row_of
+from hakmem_lab.plan.metrics import COUNTERS, LEAST, PSS, TREE, Metric, MetricMissing, Thousands, row_of
 from hakmem_lab.plan.spec import Server
 from hakmem_lab.run import after, served
 from hakmem_lab.run.demand import Demand
+from hakmem_lab.run.limits import WATCHED, Limit, Search, Watched
 from hakmem_lab.run.workload import (
     DAEMON,
     SEED,
@@ -28,7 +30,7 @@ from hakmem_lab.run.workload import (
 )
 from hakmem_lab.system import follower, machine, usage
 from hakmem_lab.system.freezer import Freezer
-from hakmem_lab.system.launcher import Launcher, Outcome, Request, wait_for_port
+from hakmem_lab.system.launcher import Launcher, Outcome, Request, Running, wait_for_port
 
 SAMPLE_MS = 10
 PSS_MS = 50
@@ -69,7 +71,9 @@ class Runner:
         self._after_load, self._growth = "after-load" in names, "growth" in names
         self._pss_ms = PSS_MS if any(name in PSS for name in names) else 0
         self.groups, self.no_groups = None, None
-        if workload.server or any(name in TREE for name in names):
+        self.search = Search() if LEAST in names else None  # it adds executions under limits to each run
+        self.limit: Limit | None = None  # of the next execution
+        if workload.server or self.search or any(name in TREE for name in names):
             self.groups, self.no_groups = usage.tried()
 
     def __enter__(self) -> "Runner":
@@ -102,7 +106,20 @@ class Runner:
             parts.append(self._execute(arm, pad_bytes))
             if parts[-1]["why"]:
                 break
-        return self.record(arm, pad_bytes, repeat, started, parts)
+        record = self.record(arm, pad_bytes, repeat, started, parts)
+        if not self.search or self._probed or not record["ok"]:
+            return record
+        by = f"cgroup v{self.groups.version}" if self.groups else WATCHED
+        return record | self.search.found(arm.name, by, parts, partial(self._limited, arm, pad_bytes))
+
+    def _limited(self, arm: Arm, pad_bytes: int, limit: Limit | None, timeout_s: float) -> dict:
+        """One execution under a limit of memory, or without."""
+        whole, self.limit = self.workload, limit
+        self.workload = replace(whole, timeout_s=timeout_s)
+        try:
+            return self._execute(arm, pad_bytes)
+        finally:
+            self.workload, self.limit = whole, None
 
     def stay_in(self, freezer: Freezer) -> None:
         """Lets all programs of the next executions run in this group."""
@@ -123,7 +140,7 @@ class Runner:
             record["executions"] = [{key: part[key] for key in EXECUTION_KEYS} for part in parts]
         record["ok"] = record["why"] is None
         if record["ok"]:
-            record["value"] = record["metrics"][self.metrics[0].name]
+            record["value"] = record["metrics"].get(self.metrics[0].name)
         record["load_1m"], record["steal_percent"] = machine.load_1m(), self._steal.percent()
         return record
 
@@ -179,7 +196,10 @@ class Runner:
             with after.Mark(w.after_s) if self._after_load else contextlib.nullcontext() as mark:
                 environment |= mark.environment() if mark else {}
                 running = launcher.start(self.request(argv, environment, arm, group=group, stdin=w.stdin))
-                with Demand(running.pid) if self._probed else contextlib.nullcontext() as demand:
+                with (
+                    Demand(running.pid) if self._probed else contextlib.nullcontext() as demand,
+                    self._watched(running),
+                ):
                     outcome = mark.wait(running) if mark else running.wait()
                     outcome = replace(outcome, tree=group.read() if group else None)
         return self.part(outcome) | ({"processors": demand.processors(outcome)} if demand else {})
@@ -198,10 +218,16 @@ class Runner:
         """A group for one execution; None where none can be made, or no metric needs one."""
         group = self.groups.new() if self.groups else None
         try:
+            if group and self.limit:
+                group.limit(self.limit.kib)
             yield group
         finally:
             if group:
                 group.close()
+
+    def _watched(self, running: Running) -> contextlib.AbstractContextManager:
+        """Where no group can be made, the laboratory keeps the limit."""
+        return Watched(running.pid, self.limit) if self.limit and self.limit.watched else contextlib.nullcontext()
 
     def request(
         self,
@@ -234,7 +260,8 @@ class Runner:
             part["server"] = server
         if why is None:
             try:
-                part["metrics"] = {metric.name: self._read(metric, outcome, server) for metric in self.metrics}
+                read = [metric for metric in self.metrics if metric.name != LEAST]
+                part["metrics"] = {metric.name: self._read(metric, outcome, server) for metric in read}
                 doubtful = {name: value for name, value in part["metrics"].items() if isinstance(value, Thousands)}
                 part |= {"thousands": doubtful} if doubtful else {}
             except MetricMissing as error:
@@ -268,10 +295,11 @@ class Runner:
             running = self.launchers[1].start(self.request(argv, environment, arm, server.pin, group))
             meter = ServerMeter(running.pid, group)
             try:
-                if wait_for_port(port, running, server.ready_timeout):
-                    client, used, why = self._clients(server, meter, port)
-                    if client and not why and self._after_load:
-                        client = replace(client, extra=after.reading(running, w.after_s))
+                with self._watched(running):
+                    if wait_for_port(port, running, server.ready_timeout):
+                        client, used, why = self._clients(server, meter, port)
+                        if client and not why and self._after_load:
+                            client = replace(client, extra=after.reading(running, w.after_s))
             finally:
                 ended = running.ended(ENDING_S if why else 0)  # a client may notice the end first
                 outcome = running.terminate()

@@ -19,7 +19,7 @@ from hakmem_lab.plan import schedule
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.plan.spec import BlockSpec, normalised
-from hakmem_lab.run import endings
+from hakmem_lab.run import endings, limits
 from hakmem_lab.run.endings import ArmFailed
 from hakmem_lab.run.recorder import Recorder, Watch, files_under_test
 from hakmem_lab.run.runner import Runner
@@ -38,6 +38,7 @@ SLOWER, SLOWER_BUSY = 1.5, 2.0
 ATTEMPTS = 3
 PICKED = "picked"  # event: the trials chose the metric
 BESIDE_BLOCKS = 8  # of wall time beside it: enough for an interval of four comparisons
+FIRST_ALONE = "processor time and peak memory are those of the server's first process, without those that it starts"
 AnyBlockSpec = TypeVar("AnyBlockSpec", bound=BlockSpec)
 
 
@@ -116,7 +117,8 @@ class Session(Recorder[AnyBlockSpec]):
         self.keep_trials(trials)
         self.keep_schedule()
         shares = 1 / max(1, len(self.chosen.processors)) + (1 / schedule.ROUNDS if self.runs_alone() else 0)
-        self.once_s, self.run_s = longest_s, longest_s * self.repeat * shares
+        each = limits.EXECUTIONS if self.runner.search else self.repeat
+        self.once_s, self.run_s = longest_s, longest_s * each * shares
         most, soonest = (self.runs_until(count) for count in blocks)
         self._announce(most, soonest)
         self._tell_of_groups()
@@ -216,7 +218,7 @@ class Session(Recorder[AnyBlockSpec]):
         if self.spec.repeat != "auto":
             return self.spec.repeat
         waits = any(metric.name == "after-load" for metric in self.metrics)
-        once = wall_s >= STEADY_S or self.spec.server is not None or waits
+        once = wall_s >= STEADY_S or self.spec.server is not None or waits or self.runner.search
         return 1 if once else min(REPEAT_LIMIT, math.ceil(STEADY_S / wall_s))
 
     def _announce(self, most: int, first: int) -> None:
@@ -230,6 +232,7 @@ class Session(Recorder[AnyBlockSpec]):
             text = f"run {self.file.id}: about {endings.duration(budget_s)}, the budget ({most} runs)"
         elif first < most:
             text += f", {endings.duration(each_s * first)} if {self.ends_early_if}"
+        text += f"; {limits.PLAN}" * bool(self.runner.search)
         if self.repeat > 1:
             text += f"; a run is {self.repeat} executions, since one takes only {self.once_s * 1e3:.1f} ms"
         self.progress.say(text)
@@ -245,13 +248,10 @@ class Session(Recorder[AnyBlockSpec]):
                 self.warn("fitness-unknown", reason)
 
     def _tell_of_groups(self) -> None:
-        """Warns if a server's further processes are not measured."""
-        if self.workload.server and self.runner.no_groups:
-            self.warn(
-                "no-groups",
-                "processor time and peak memory are those of the server's first process, without the processes that it "
-                f"starts: {self.runner.no_groups}",
-            )
+        """Warns if a server's further processes are not measured, or who keeps a limit of memory."""
+        if self.runner.no_groups and (self.workload.server or self.runner.search):
+            without = limits.WITHOUT_GROUPS if self.runner.search else FIRST_ALONE
+            self.warn("no-groups", f"{without}: {self.runner.no_groups}")
 
     def warm_up(self) -> None:
         """Makes runs whose figures do not count. They fill the file system's caches and raise the processor's clock."""

@@ -116,6 +116,16 @@ class Group:
         """The cgroup.procs files through which a process joins the group."""
         return list(dict.fromkeys(str(folder / PROCESSES) for folder in self.folders.values()))
 
+    def limit(self, kib: int) -> None:
+        """Ends the group's processes when they need more memory than that, without swapping. Raises OSError."""
+        folder, most = self.folders["memory"], str(kib * KIB)
+        wanted = {"memory.limit_in_bytes": most} if self.version == 1 else {"memory.max": most, "memory.oom.group": "1"}
+        for name, value in wanted.items():
+            (folder / name).write_text(value, encoding="ascii")
+        with contextlib.suppress(OSError):  # a kernel without swap lacks the file
+            name, value = ("memory.memsw.limit_in_bytes", most) if self.version == 1 else ("memory.swap.max", "0")
+            (folder / name).write_text(value, encoding="ascii")
+
     def mark(self) -> None:
         """Starts the times anew, and the peak where the kernel can reset it. In version 2 that needs Linux 6.12, and
         only reads through the same descriptor see the reset peak."""

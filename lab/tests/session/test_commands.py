@@ -19,6 +19,20 @@ def test_two_commands_stand_against_each_other(here, records):
     assert here("resume", "last", "--more", "1", "--quiet", "--json", "-").result()["blocks"] == result["blocks"] + 1
 
 
+def test_the_least_memory_of_two_commands(here, fakes, records):
+    commands = ("--commands", f"{fakes.program} fill 32", f"{fakes.program} fill 16")
+    flags = ("--metric", "least-memory", "--margin", "10%", "--warm-up", "0", "--max-blocks", "8", "--looks", "1")
+    answer = here("ab", *commands, *flags, "--json", "-")
+    result = answer.result()
+    assert result["verdict"] == "GO"
+    assert "a run is 3 to 5 executions" in answer.err
+    first, second = result["limits"]
+    assert first["fails"]["kib"] >= 32 << 10 > second["lives"]["kib"] > second["fails"]["kib"] >= 16 << 10
+    assert "least memory" in result["headline"]
+    assert "lives in" in result["answer"]
+    assert {run["limited_by"] for run in records("run") if run["phase"] == "measure"} == {first["by"]}
+
+
 def test_every_file_that_one_of_the_commands_names_is_kept_in_mind(hak, here, records, tmp_path):
     for name in ("first", "second"):
         (tmp_path / name).write_text(name)

@@ -20,6 +20,7 @@ def announced(runs: int, busy: bool, **session: object) -> str:
     own = SimpleNamespace(
         **{"file": SimpleNamespace(id="x"), "repeat": 1, "warned_of_load": busy, "spec": None} | session
     )
+    own.runner = SimpleNamespace(search=None)
     own.progress = SimpleNamespace(say=said.append)
     Session._announce(own, runs, runs)
     return said[0]

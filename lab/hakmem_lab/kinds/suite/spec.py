@@ -32,6 +32,7 @@ from hakmem_lab.plan.spec import (
     Server,
     Timeout,
     Word,
+    check_alone,
     check_metric,
 )
 from hakmem_lab.plan.values import NUMBER
@@ -232,6 +233,7 @@ class WorkloadSpec(Sparse):
     @model_validator(mode="after")
     def _fits(self) -> "WorkloadSpec":
         named = (self.metric, *self.also.values(), *(bar.metric for bar in self.bars), *self.guardrails)
+        check_alone(named)
         used = [name for name in named if name in SERVER_METRICS]
         if used and self.server is None:
             raise ValueError(f"the metric '{used[0]}' needs a [workload.server]")
