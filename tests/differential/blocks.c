@@ -66,6 +66,8 @@ static void *request(int64_t how, size_t bytes) {
     return hak_aligned_alloc(alignment, bytes);
   case VALLOC:
     return hak_valloc(bytes);
+  case REGION:
+    return region_take(bytes);
   default:
     return hak_malloc(bytes);
   }

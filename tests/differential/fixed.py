@@ -17,6 +17,10 @@ def _exits(low: int, high: int, threads: int, blocks: int) -> Op:
     return {"op": "exits", "count": threads, "x": low, "y": high, "z": blocks, "touch": WHOLE}
 
 
+def _apart(low: int, high: int, threads: int, requests: int, how: str = "malloc") -> Op:
+    return {"op": "apart", "count": threads, "x": low, "y": high, "z": requests, "how": HOWS[how], "touch": WHOLE}
+
+
 def _shortages(size: int, blocks: int, room: int = 4 * MIB, ways: tuple[int, ...] = PLAIN) -> list[Op]:
     """More blocks than fit into what is left."""
     each = {"op": "short", "x": room, "y": size, "z": blocks, "touch": PAGES}
@@ -41,6 +45,8 @@ TRIALS: dict[str, Program] = {
     "busy, large": _rounds(1, {**_busy(20 * KIB, 100 * KIB, 2, 4), "touch": PAGES}),
     "exits, small": _rounds(3, _exits(24, 1000, 12, 100)),
     "exits, large": _rounds(3, _exits(16, 300 * KIB, 4, 24)),
+    "apart, by name": _rounds(2, _apart(16, 1000, 6, 500), _apart(1000, 100 * KIB, 3, 100)),
+    "apart, scopes": _rounds(2, _apart(16, 30 * KIB, 4, 200, "calloc")),
     "short, small": _rounds(2, *_shortages(1000, 8000)),
     "short, runs": _rounds(2, *_shortages(48 * KIB, 200)),
     "short, large": _rounds(2, *_shortages(3 * MIB, 6)),

@@ -183,7 +183,7 @@ def others(draw: st.DrawFn, region: int) -> list[Op]:
 @st.composite
 def trials(draw: st.DrawFn, _region: int = 0) -> list[Op]:
     """What goes wrong where threads, forks, shortage and misuse meet."""
-    name = draw(_pick("busy", "exits", "short", "refuse", "crash"))
+    name = draw(_pick("busy", "exits", "short", "refuse", "crash", "apart"))
     low = draw(sizes(most=4 * KIB if draw(st.booleans()) else 300 * KIB))
     if name == "crash":
         return [{"op": name, "x": low, "y": draw(st.sampled_from(list(MISUSES.values()))), "z": draw(_pick(0, 1))}]
@@ -199,6 +199,9 @@ def trials(draw: st.DrawFn, _region: int = 0) -> list[Op]:
     if name == "busy":
         return [{"op": name, "count": draw(_pick(2, 1, 4, 8)), **each, "z": draw(_pick(4, 1, 10))}]
     count = draw(_pick(4, 1, 2, MOST_TEAM))
+    if name == "apart":
+        requests = min(draw(_pick(200, 64, 1000)), 8 * MIB // (high * count) + 6)
+        return [{"op": name, "count": count, **each, "z": requests}]
     return [
         {"op": name, "count": count, **each, "z": min(draw(_pick(30, 6, 200, 1000)), 32 * MIB // (high * count) + 6)}
     ]
@@ -238,7 +241,7 @@ def lighten(ops: list[Op], rounds: int = MIN_ROUNDS) -> None:
 
 def _halve(op: Op) -> None:
     """A loop's or a team's count before what it holds."""
-    if op["op"] in ("churn", "exchange", "busy", "exits", "short") and op["z"] > 1:
+    if op["op"] in ("churn", "exchange", "busy", "exits", "short", "apart") and op["z"] > 1:
         op["z"] = max(1, op["z"] // 2)
     elif op["op"] == "pause":
         op["x"] //= 2

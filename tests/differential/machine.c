@@ -291,6 +291,9 @@ static void step(struct context *context, const struct op *op) {
   case CRASH:
     crash(op);
     break;
+  case APART:
+    apart(context, op);
+    break;
   default:
     if (!settled) {
       hardship(op);

@@ -33,9 +33,10 @@ enum code {
   MAPS,
   RESERVE,
   STORM,
-  OPEN
+  OPEN,
+  APART
 };
-enum how { MALLOC, CALLOC, MEMALIGN, ALIGNED, VALLOC };
+enum how { MALLOC, CALLOC, MEMALIGN, ALIGNED, VALLOC, REGION };
 enum touch { NONE, START, ENDS, PAGES, WHOLE };
 enum order { FIFO, LIFO, RANDOM };
 enum way { FORKED, VFORKED, CLONED };
@@ -109,6 +110,11 @@ void busy(struct context *context, const struct op *op);
 void exits(struct context *context, const struct op *op);
 void fall_short(struct context *context, const struct op *op);
 void refuse(struct context *context, const struct op *op);
+
+/* regions.c: threads with regions of their own. */
+void apart(struct context *context, const struct op *op);
+/* From the calling thread's region: a request of the kind REGION. */
+void *region_take(size_t bytes);
 
 /* hardship.c: sets an adverse condition that lasts from then on. */
 void hardship(const struct op *op);

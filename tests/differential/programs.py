@@ -21,7 +21,7 @@ REGION = 4096  # slots of one operation; four regions of one thread follow each 
 REGIONS = 4
 STRIDE = REGION * REGIONS
 LONGEST_RUN_S = 1  # of processor time
-TRIALS = ("busy", "exits", "short", "refuse", "crash")  # of them only contents and the exit status are asked
+TRIALS = ("busy", "exits", "short", "refuse", "crash", "apart")  # of them only contents and the exit status are asked
 LONGEST_TRIAL_S = 10
 MOST_TEAM = 16  # threads of a trial, which share two strides of slots
 # What a program may cost on an ordinary allocator, in µs: about so much for a call, a page that is touched, a mapping.
@@ -106,6 +106,8 @@ def _trial_us(op: Op) -> float:
     pages = PAGE_US * touched_pages(op.get("y", 0), op.get("touch", 0))
     if op["op"] == "busy":
         return op["count"] * (THREAD_US + 200 * pages) + op["z"] * 4 * FORK_US
+    if op["op"] == "apart":
+        return op["count"] * (THREAD_US + 6 * op["z"] * (pages + 4 * CALL_US)) + 8 * FORK_US
     if op["op"] == "exits":
         return op["count"] * (THREAD_US + op["z"] * (pages + 4 * CALL_US))
     if op["op"] == "short":
@@ -136,6 +138,7 @@ def _trial_sentence(op: Op, touch: str) -> str:
     words = {
         "busy": f"{z} forks beside {count} threads that {_many(op)}, {touch}",
         "exits": f"{count} threads that end with {z} blocks, {_many(op)}, {touch}",
+        "apart": f"{count} threads with regions of their own that {_many(op)}, {z} times a turn, {touch}",
         "short": f"{NAMES['shortage'].get(op.get('shift', 0))} to {_bytes(x)}: {z} times {_bytes(y)}, {touch}",
         "crash": f"crash: {_bytes(x)} freed {NAMES['misuse'].get(y)}" + (" in a thread" if z else ""),
     }
