@@ -32,6 +32,7 @@ NAVIGATION = {
         "Which profile?": "docs/profiles.md",
         "Options": "options.md",
         "Interface by example": "docs/interface.md",
+        "Regions": "docs/regions.md",
         "Interface": "api.md",
         "Observe": "docs/observe.md",
         "Debugging": "docs/debugging.md",

@@ -16,6 +16,7 @@
 //! | `static` | the whole of `libhakmem.a`: `malloc`, its kin, and C++'s `new` and `delete` are hakmem's as well |
 //! | `stats` | the function `stats_json`: the statistics, as one JSON object |
 //! | `profile` | the module `profile`: which stacks allocated what is in use |
+//! | `allocator-api2` | `&Region` is an allocator of that crate, for its collections and those of hashbrown and others |
 //!
 //! Options are read from the environment at the start: `HAKMEM_HELP=1` prints them.
 //!
@@ -29,8 +30,12 @@
 #![no_std]
 #![warn(missing_docs)]
 
-#[cfg(feature = "stats")]
 extern crate alloc;
+
+mod region;
+#[cfg(feature = "allocator-api2")]
+mod region_allocator;
+pub use region::{Builder, Limit, Raw, Region, Scope, Usage};
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::ffi::{c_int, c_void};
