@@ -10,10 +10,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from hakmem_lab import trace
-from hakmem_lab.system import follower, launcher
+from hakmem_lab.system import counting, follower, launcher
 
 folder, machine = Path(sys.argv[1]), sys.argv[2]
 os.uname = lambda: SimpleNamespace(machine=machine)  # the names tell machines apart by it
 folder.mkdir(parents=True, exist_ok=True)
-for make in (launcher.helper_path, follower.helper_path, trace.recorder, trace.collector, trace.replayer, trace.reader):
+own = (launcher.helper_path, follower.helper_path, counting.library)
+for make in (*own, trace.recorder, trace.collector, trace.replayer, trace.reader):
     shutil.copy2(make(), folder)

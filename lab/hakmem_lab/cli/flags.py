@@ -98,7 +98,9 @@ FLAGS: Mapping[str, Any] = {
     "baseline": option(str | None, help="The side that the others are compared with", autocompletion=arms),
     "set_": option(list[str] | None, "--set", metavar="KEY=VALUE", help="Set a key of the spec; repeatable"),
     "metric": option(
-        str | None, help="wall, cpu, rss, pss, faults, tree-memory … or 'regex:PATTERN'", autocompletion=metrics
+        str | None,
+        help="wall, cpu, rss, after-load, growth, allocated … or 'regex:PATTERN'; more after commas",
+        autocompletion=metrics,
     ),
     "label": option(str | None, help="Name of the metric, like 'time per operation'"),
     "unit": option(str | None, help="Unit of the metric, like ns"),
@@ -137,6 +139,9 @@ FLAGS: Mapping[str, Any] = {
     ),
     "after": option(
         str | None, metavar="TIME", help="With --metric after-load: time from the end of the load to the reading (30s)"
+    ),
+    "gate": option(
+        str | None, metavar="PERCENT", help="Exit with 1 unless no --metric gets worse by more than this, like 1%"
     ),
     "seed": option(int | None, help="Seed of the schedule"),
     "guardrail": option(

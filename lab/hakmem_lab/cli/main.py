@@ -2,7 +2,7 @@
 
 Exit status:
     0           done, whatever the verdict
-    1           `--require` is not met; `hak doctor`: not served; `hak doctor --machine`: disturbed
+    1           `--require` or `--gate` is not met; `hak doctor`: not served; `hak doctor --machine`: disturbed
     2           bad input
     3           the measurement could not be completed
     128 + N     ended by signal N

@@ -21,6 +21,7 @@ import typer
 
 from hakmem_lab.cli.flags import VERDICTS
 from hakmem_lab.errors import LabError, Stopped, StoreError, nearest
+from hakmem_lab.plan.metrics import PATTERN
 from hakmem_lab.plan.stdin import check_file, inherited
 from hakmem_lab.system.files import unwritable
 
@@ -53,15 +54,20 @@ def _pairs(words: list[str] | None, flag: str, form: str = "NAME=VALUE", split=s
 
 def overrides(params: dict[str, Any]) -> dict[str, Any]:
     own = {"words", "store", "json", "format_", "require", "quiet", "guardrail", "env", "pin", "expect_exit", "set_",
-           "input_", "scan_"}  # fmt: skip
+           "input_", "scan_", "gate"}  # fmt: skip
     keys = {n.replace("_", "-"): v for n, v in params.items() if n not in own and v not in (None, [], ())}
     if keys.get("allocators"):
         keys["allocators"] = [name for text in keys["allocators"] for name in separated(text)]
     if keys.get("server"):
         keys["server"] = {"command": keys["server"]}
     _say_no_shell(params.get("commands") or [])
+    first, *further = _metrics(keys.get("metric"))
+    if further:
+        keys |= {"metric": first, "also": [*keys.get("also", []), *further]}
     if params.get("guardrail"):  # rpartition: a metric's pattern may contain an equals sign
         keys["guardrails"] = _pairs(params["guardrail"], "--guardrail", "METRIC=PERCENT", str.rpartition)
+    if params.get("gate") is not None:
+        keys["guardrails"] = dict.fromkeys((first or "wall", *further), params["gate"]) | keys.get("guardrails", {})
     if params.get("env"):
         keys["env"] = _pairs(params["env"], "--env")
     for name, key in (("pin", "pin"), ("expect_exit", "expect-exit")):
@@ -70,6 +76,11 @@ def overrides(params: dict[str, Any]) -> dict[str, Any]:
     if params.get("input_") is not None:
         keys["stdin"] = check_file(str(params["input_"]), "--input")
     return keys | _pairs(params.get("set_"), "--set")
+
+
+def _metrics(text: str | None) -> list[str | None]:
+    """The metrics of `allocated,calls`; a pattern may contain commas."""
+    return [text] if text is None or text.startswith(PATTERN) else [*text.split(",")]
 
 
 def separated(text: str) -> list[str]:
@@ -127,6 +138,8 @@ def measure(kind: str, params: dict[str, Any], below: Mapping[str, Any] = Mappin
         _finish_scan(results, params)
     else:
         finish(results[0], params["json"], params.get("require"), params["format_"])
+    if params.get("gate") is not None:
+        _pass(results)
 
 
 def limits(params: Mapping[str, Any], spec: Any) -> list[str]:
@@ -184,6 +197,19 @@ def meet(result: dict, require: str | None) -> None:
     """Raises Exit if the result has another verdict than the required one."""
     if require is not None and result.get("verdict") != require:
         print(f"hak: the verdict is {result.get('verdict')}, not {require}", file=sys.stderr)
+        raise typer.Exit(1)
+
+
+def _pass(results: Sequence[dict]) -> None:
+    """Raises Exit unless every limit on every side is certainly held."""
+    for result in results:
+        there, wanted = result["guardrails"], len(result["watched"]) * (len(result["arms"]) - 1)
+        if broken := [f"{row['metric']} ({row['status']})" for row in there if row["status"] != "held"]:
+            print(f"hak: the gate is not passed: {', '.join(dict.fromkeys(broken))}", file=sys.stderr)
+        elif len(there) < wanted:
+            print("hak: the gate is not passed: a side has no figures", file=sys.stderr)
+        else:
+            continue
         raise typer.Exit(1)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from hakmem_lab.errors import LabError
 from hakmem_lab.judge import words
 from hakmem_lab.judge.statistics.aa import FIT, OPEN, UNFIT
+from hakmem_lab.plan.metrics import COUNTED
 from hakmem_lab.plan.spec import BlockSpec
 from hakmem_lab.store.runs import Store
 from hakmem_lab.system import machine
@@ -137,8 +138,9 @@ def command_line(spec: BlockSpec) -> str:
 
 
 def unknown(folder: Path, spec: BlockSpec | None = None, duration: str = "") -> str | None:
-    """A hint if the store has no A/A run of this machine, else None. duration: the shortest time that one takes."""
-    if checks(folder):
+    """A hint if the store has no A/A run of this machine, else None: no machine disturbs counted calls. duration: the
+    shortest time that one takes."""
+    if checks(folder) or (spec is not None and spec.metric in COUNTED):
         return None
     program = spec is not None and spec.OWN_AA
     how = command_line(spec) if spec is not None and program else "hak doctor --machine"

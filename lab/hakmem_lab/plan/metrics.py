@@ -43,11 +43,14 @@ METRICS = {
     "tree-cpu": Row("s", tree="cpu_s"),
     "after-load": Row("KiB", extra="after_load_kib"),
     "growth": Row("KiB/h", extra="growth_kib"),
+    "allocated": Row("B", extra="allocated_bytes"),
+    "calls": Row(extra="calls"),
     "instructions": Row(counter=(0, 1)),
     "cycles": Row(counter=(0, 0)),
     "cache-misses": Row(counter=(0, 3)),
     "dtlb-misses": Row(counter=(3, 3 | 1 << 16)),  # read misses of the data TLB
 }
+COUNTED = ("allocated", "calls")  # by a library, in an execution of their own
 OF_SERVER = "server-"
 SERVER_METRICS = tuple(f"{OF_SERVER}{name}" for name in ("cpu", "rss", "rss-mean"))
 COUNTERS = {name: row.counter for name, row in METRICS.items() if row.counter}

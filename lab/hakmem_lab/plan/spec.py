@@ -22,7 +22,7 @@ from pydantic import (
 
 from hakmem_lab.errors import nearest
 from hakmem_lab.plan import model
-from hakmem_lab.plan.metrics import COUNTERS, LEAST, METRICS, SERVER_METRICS, Metric
+from hakmem_lab.plan.metrics import COUNTED, COUNTERS, LEAST, METRICS, SERVER_METRICS, Metric
 from hakmem_lab.plan.model import Model, Sparse
 from hakmem_lab.plan.project import find_program
 from hakmem_lab.plan.schedule import MEASURES, ONE_BY_ONE, TOGETHER
@@ -198,7 +198,7 @@ class BlockSpec(CommonSpec, Sparse):
         used = [name for name in asked if name in SERVER_METRICS]
         if used and self.server is None:
             raise ValueError(f"the metric '{used[0]}' needs a [server]")
-        if self.server is not None and (used := [name for name in asked if name in ("faults", *COUNTERS)]):
+        if self.server is not None and (used := [name for name in asked if name in ("faults", *COUNTED, *COUNTERS)]):
             raise ValueError(f"the metric '{used[0]}' is not counted for a [server]")
         check_alone(asked)
         return self

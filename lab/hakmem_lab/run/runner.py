@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 
 from hakmem_lab.plan.arms import Arm
-from hakmem_lab.plan.metrics import COUNTERS, LEAST, PSS, TREE, Metric, MetricMissing, Thousands, row_of
+from hakmem_lab.plan.metrics import COUNTED, COUNTERS, LEAST, PSS, TREE, Metric, MetricMissing, Thousands, row_of
 from hakmem_lab.plan.spec import Server
 from hakmem_lab.run import after, served
 from hakmem_lab.run.demand import Demand
@@ -28,7 +28,7 @@ from hakmem_lab.run.workload import (
     with_port,
     within,
 )
-from hakmem_lab.system import follower, machine, usage
+from hakmem_lab.system import counting, follower, machine, usage
 from hakmem_lab.system.freezer import Freezer
 from hakmem_lab.system.launcher import Launcher, Outcome, Request, Running, wait_for_port
 
@@ -69,6 +69,7 @@ class Runner:
         names = [metric.name for metric in metrics]
         self._counted = [name for name in names if name in COUNTERS]
         self._after_load, self._growth = "after-load" in names, "growth" in names
+        self._counts = any(name in COUNTED for name in names)
         self._pss_ms = PSS_MS if any(name in PSS for name in names) else 0
         self.groups, self.no_groups = None, None
         self.search = Search() if LEAST in names else None  # it adds executions under limits to each run
@@ -170,13 +171,28 @@ class Runner:
         return record | {"unserved": served.warning(arm, images)}
 
     def _execute(self, arm: Arm, pad_bytes: int) -> dict:
-        why: str | None
+        counts: dict = {}
         try:
-            if not self.workload.prepare or (why := self._client(self.workload.prepare, None, "prepare")[1]) is None:
-                return self._measured(arm, pad_bytes)
+            if self._counts and (why := self._prepared()) is None:
+                counts = self._counted_calls(arm)
+            if (why := self._prepared()) is None:
+                return self._measured(arm, pad_bytes, counts)
         except OSError as error:
             return self.unstarted(error)
         return self._without_figures(why)
+
+    def _prepared(self) -> str | None:
+        return self._client(self.workload.prepare, None, "prepare")[1] if self.workload.prepare else None
+
+    def _counted_calls(self, arm: Arm) -> dict:
+        """An execution whose calls of the allocator are counted, and nothing else. Without padding, which shells
+        allocate."""
+        w = self.workload.on(arm)
+        with counting.Counts() as counts:
+            environment = counts.environment(arm.environment(w.env))
+            outcome = self.launchers[0].run(self.request(self.filled_in(w.argv), environment, arm, stdin=w.stdin))
+            why = _failed(outcome, w.expect_exit)
+            return {"why": f"while its allocations were counted: {why}"} if why else counts.read()
 
     def unstarted(self, error: OSError) -> dict:
         """The execution of a program that could not be started."""
@@ -186,7 +202,7 @@ class Runner:
     def _without_figures(why: str) -> dict:
         return dict.fromkeys(KEPT) | {"timed_out": False, "metrics": {}, "why": why}
 
-    def _measured(self, arm: Arm, pad_bytes: int) -> dict:
+    def _measured(self, arm: Arm, pad_bytes: int, counts: dict) -> dict:
         if self.workload.server:
             return self._with_server(self.workload.server, arm, pad_bytes)
         environment = arm.environment(self.workload.env, pad_bytes)
@@ -202,6 +218,7 @@ class Runner:
                 ):
                     outcome = mark.wait(running) if mark else running.wait()
                     outcome = replace(outcome, tree=group.read() if group else None)
+        outcome = replace(outcome, extra=counts | outcome.extra)
         return self.part(outcome) | ({"processors": demand.processors(outcome)} if demand else {})
 
     def part(self, outcome: Outcome) -> dict:

@@ -1,0 +1,42 @@
+"""The calls that allocate or resize a block, and the bytes that they ask for: exact, on every allocator. A library that
+is preloaded before the allocator counts them for a program and all that it starts."""
+
+import os
+import struct
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from hakmem_lab.system.compiled import compiled
+
+SOURCES = Path(__file__).parent / "native" / "count"
+FLAGS = ("-shared", "-fPIC", "-fvisibility=hidden", "-fno-builtin", "-fexceptions", "-ldl")
+FORM = "=QQ"
+NOTHING = "no allocation was seen: the program is statically linked, or loses LD_PRELOAD on its way"
+
+
+@cache
+def library() -> Path:
+    return compiled("libhakcount.so", sorted(SOURCES.glob("*.c")), FLAGS, purpose="counter of allocations")
+
+
+class Counts:
+    """The counters of one execution. A context manager."""
+
+    def __enter__(self) -> "Counts":
+        self._file = tempfile.NamedTemporaryFile(prefix="hak-count-")
+        self._file.write(bytes(struct.calcsize(FORM)))
+        self._file.flush()
+        os.chmod(self._file.name, 0o666)  # the program may change its user
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def environment(self, env: dict[str, str]) -> dict[str, str]:
+        preload = ":".join(filter(None, (str(library()), env.get("LD_PRELOAD"))))
+        return env | {"LD_PRELOAD": preload, "HAK_COUNT": self._file.name}
+
+    def read(self) -> dict:
+        calls, count_bytes = struct.unpack(FORM, Path(self._file.name).read_bytes())
+        return {"calls": calls, "allocated_bytes": count_bytes} if calls else {"why": NOTHING}
