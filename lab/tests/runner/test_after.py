@@ -3,6 +3,7 @@
 import os
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -82,6 +83,7 @@ def test_a_run_that_waits_is_one_execution():
     for metric, expected in (("after-load", 1), ("wall", 10)):
         keys = {"command": ["/bin/true"], "control": "glibc", "treatment": "glibc", "metric": metric}
         session = Session.__new__(Session)
+        session.runner = SimpleNamespace(search=None)
         session.spec = build(AbSpec, keys, "test")
         session.metrics = [session.spec.primary_metric()]
         assert session._repeats(0.01) == expected
