@@ -195,8 +195,16 @@ static bool owns(const void *block) {
   return hak_piece_at(block) != NULL;
 }
 
+bool hak_region_api_free(void *block) {
+  hak_piece_t *piece = hak_piece_at(block);
+  if (piece) {
+    hak_region_put(piece, block, "free");
+  }
+  return piece != NULL;
+}
+
 static void own_free(void *block) {
-  hak_region_put(hak_piece_at(block), block, "free");
+  hak_region_api_free(block);
 }
 
 static void *own_realloc(void *block, size_t bytes) {

@@ -3,5 +3,7 @@
 
 #include "foreign.h"
 
+/* Free a block of a region. False: it is of none. */
+bool hak_region_api_free(void *block);
 /* How to free and resize a block of a region. NULL: it is of none. */
 const hak_owner_t *hak_region_api_owner(const void *block);

@@ -4,6 +4,7 @@
 #include "fast.h"
 #include "foreign.h"
 #include "page_attributes.h"
+#include "region_api.h"
 #include "regions/regions.h"
 #include "sampling.h"
 #include "zero_size.h"
@@ -229,7 +230,7 @@ void hak_slow_free_any(void *block) {
     cached_free(cls, block);
   } else if (hak_zero_size_owns(block)) {
     hak_zero_size_give(block, "free");
-  } else {
+  } else if (!hak_region_api_free(block)) {
     hak_foreign_owner(block, "free")->free(block);
   }
   errno = saved;

@@ -1,22 +1,33 @@
 /* Pieces of regions: from the arena, from the program, and the way from an address to its piece. */
 #include "region.h"
 
+#include <string.h>
+
 hak_lock_t hak_pieces_lock = HAK_LOCK_INIT;
-static hak_piece_t *unused, *given; /* `given`: in memory of the program */
+static hak_piece_t *unused, *unused_spans; /* those of spans have bits */
+static hak_piece_t *given;                 /* in memory of the program */
 static _Atomic bool any_given;
 
-static hak_piece_t *new_piece(void) {
+static hak_piece_t *new_piece(bool has_bits) {
+  hak_piece_t **list = has_bits ? &unused_spans : &unused;
   hak_lock(&hak_pieces_lock);
-  hak_piece_t *piece = unused;
-  unused = piece ? piece->next : NULL;
+  hak_piece_t *piece = *list;
+  *list = piece ? piece->next : NULL;
   hak_unlock(&hak_pieces_lock);
-  return piece ? piece : hak_meta_alloc(sizeof *piece);
+  if (!piece) {
+    piece = hak_meta_alloc(sizeof *piece + (has_bits ? HAK_SPAN_STEPS / 64 * sizeof(hak_span_bits_t) : 0));
+    if (piece && has_bits) {
+      piece->bits = (hak_span_bits_t *)(piece + 1);
+    }
+  }
+  return piece;
 }
 
 static void drop_piece(hak_piece_t *piece) {
+  hak_piece_t **list = piece->bits ? &unused_spans : &unused;
   hak_lock(&hak_pieces_lock);
-  piece->next = unused;
-  unused = piece;
+  piece->next = *list;
+  *list = piece;
   hak_unlock(&hak_pieces_lock);
 }
 
@@ -97,20 +108,21 @@ static bool take_memory(hak_piece_t *piece, size_t bytes, size_t align) {
 }
 
 hak_piece_t *hak_piece_take(size_t bytes, size_t align, bool is_span) {
-  hak_piece_t *piece = bytes <= PTRDIFF_MAX - align ? new_piece() : NULL;
-  if (piece && !take_memory(piece, bytes, align)) {
+  hak_piece_t *piece = bytes <= PTRDIFF_MAX - align ? new_piece(is_span) : NULL;
+  if (!piece) {
+    return NULL;
+  }
+  if (!take_memory(piece, bytes, align)) {
     drop_piece(piece);
     return NULL;
   }
-  if (piece) {
-    piece->is_span = is_span;
-    piece->charged = is_span ? 0 : hak_round_up(bytes, HAK_REGION_PAGE);
-    piece->live = piece->live_steps = piece->end = 0;
-    mark(piece, true);
-    if (is_span) {
-      hak_span_format(piece, bytes);
-    }
+  piece->is_span = is_span;
+  piece->charged = is_span ? 0 : hak_round_up(bytes, HAK_REGION_PAGE);
+  if (is_span) {
+    memset(piece->bits, 0, (piece->at + 63) / 64 * sizeof *piece->bits);
   }
+  hak_span_format(piece, 0, is_span ? HAK_SPAN_STEPS : 0);
+  mark(piece, true);
   return piece;
 }
 
@@ -119,12 +131,14 @@ bool hak_piece_adopt(hak_region_t *region, void *memory, size_t bytes) {
   size_t lost = (size_t)(base - (char *)memory), most = (size_t)UINT32_MAX << HAK_BLOCK_SHIFT;
   size_t use = bytes > lost ? bytes - lost : 0;
   use = (use < most ? use : most) & ~(size_t)(HAK_BLOCK_MIN - 1);
-  hak_piece_t *piece = use > HAK_REGION_GIVEN_MIN ? new_piece() : NULL;
+  hak_piece_t *piece = use > HAK_REGION_GIVEN_MIN ? new_piece(false) : NULL;
   if (!piece) {
     return false;
   }
-  *piece = (hak_piece_t){.base = base, .is_span = true};
-  hak_span_format(piece, use);
+  *piece = (hak_piece_t){.base = base, .is_span = true, .bits = (hak_span_bits_t *)(void *)base};
+  size_t steps = use >> HAK_BLOCK_SHIFT, bits_bytes = (steps + 63) / 64 * sizeof *piece->bits;
+  memset(base, 0, bits_bytes);
+  hak_span_format(piece, (uint32_t)(bits_bytes >> HAK_BLOCK_SHIFT), (uint32_t)steps);
   hak_lock(&hak_pieces_lock);
   piece->given = given;
   given = piece;
@@ -170,6 +184,7 @@ static void forget_given(hak_piece_t *piece) {
 void hak_piece_give(hak_piece_t *piece) {
   if (piece->slices == 0 && piece->chunks == 0) {
     forget_given(piece);
+    piece->bits = NULL;
     drop_piece(piece);
     return;
   }

@@ -4,7 +4,7 @@
  * hak_regions_lock, which comes before the lock of a region. `used` is atomic, since each child adds to its ancestors'.
  * Layers below: threads (a scope sets the thread's heap aside), arena, meta.
  *
- *   region ── pieces ──> span   64 KiB: [piece, two bits for each step of 16 bytes][block][block] ... at ─> [unused]
+ *   region ── pieces ──> span   64 KiB: [block][block] ... at ─> [unused], and two bits for each step of 16 bytes
  *          │         └─> large  one block in slices or chunks of its own
  *          └─ free[class] ──> free blocks of the spans, linked through their first two words
  *
@@ -23,7 +23,9 @@ enum {
   HAK_REGION_NAME = 48,                     /* bytes of a name, with its NUL */
   HAK_REGION_PAGE = 1 << HAK_PAGE_SHIFT,    /* unit of counting */
   HAK_REGION_GIVEN_MIN = 1024,              /* least memory of the program that makes sense */
-  HAK_REGIONS_KEPT = 1024,                  /* regions that are gone before the first of them is used again */
+  HAK_SPAN_STEPS = HAK_SLAB_BYTES >> HAK_BLOCK_SHIFT,
+  HAK_SPAN_APART = 1024 + 128, /* bytes of a span's bits and piece, which count as used with its blocks */
+  HAK_REGIONS_KEPT = 1024,     /* regions that are gone before the first of them is used again */
 };
 
 typedef enum hak_region_state {
@@ -32,6 +34,12 @@ typedef enum hak_region_state {
   HAK_REGION_RETIRED, /* no new blocks */
   HAK_REGION_GONE,    /* destroyed, released or retired and empty; kept for a while, so that a later use is noticed */
 } hak_region_state_t;
+
+/* Of 64 steps of a span. */
+typedef struct hak_span_bits {
+  uint64_t start; /* a block starts here */
+  uint64_t used;  /* and it is live */
+} hak_span_bits_t;
 
 typedef struct hak_piece {
   _Atomic(hak_region_t *) region; /* changed under the lock of the region that it leaves */
@@ -46,8 +54,11 @@ typedef struct hak_piece {
   /* Of a span: */
   uint32_t live, live_steps; /* live blocks, and their steps of 16 bytes */
   uint32_t first, at, end;   /* no block before `first`, and none was made from `at` on; number of steps */
-  uint64_t *start, *used;    /* a bit for each step: a block starts here; it is live */
+  hak_span_bits_t *bits;     /* apart from the span, where those of all spans would meet in few sets of a cache */
 } hak_piece_t;
+
+_Static_assert(HAK_SPAN_STEPS / 64 * sizeof(hak_span_bits_t) + sizeof(hak_piece_t) <= HAK_SPAN_APART,
+               "what is counted");
 
 /* A free block of a span. */
 typedef struct hak_region_free {
@@ -120,8 +131,8 @@ extern hak_lock_t hak_pieces_lock;
 
 /* span.c; the region's lock is held. */
 
-/* Put the bits at the span's start, or where the caller says. */
-void hak_span_format(hak_piece_t *span, size_t bytes);
+/* Begin with a span of so many steps, whose bits are clear. No block lies before `first`. */
+void hak_span_format(hak_piece_t *span, uint32_t first, uint32_t steps);
 /* NULL: the spans have no room, or ask->met would pass a limit. */
 void *hak_span_take_locked(hak_region_t *region, size_t bytes, size_t align, bool *zeroed, hak_region_ask_t *ask);
 /* Free a block. Returns the span if it is empty and the region has another one; the caller then gives it. */

@@ -4,14 +4,19 @@
 
 #include <string.h>
 
-static bool bit(const uint64_t *words, uint32_t step) {
-  return words[step / 64] >> step % 64 & 1;
+static bool starts(const hak_piece_t *span, uint32_t step) {
+  return span->bits[step / 64].start >> step % 64 & 1;
 }
-static void set(uint64_t *words, uint32_t step) {
-  words[step / 64] |= (uint64_t)1 << step % 64;
+static bool is_live(const hak_piece_t *span, uint32_t step) {
+  return span->bits[step / 64].used >> step % 64 & 1;
 }
-static void clear(uint64_t *words, uint32_t step) {
-  words[step / 64] &= ~((uint64_t)1 << step % 64);
+static void set_start(hak_piece_t *span, uint32_t step, bool is) {
+  uint64_t bit = (uint64_t)1 << step % 64, *word = &span->bits[step / 64].start;
+  *word = is ? *word | bit : *word & ~bit;
+}
+static void set_live(hak_piece_t *span, uint32_t step, bool is) {
+  uint64_t bit = (uint64_t)1 << step % 64, *word = &span->bits[step / 64].used;
+  *word = is ? *word | bit : *word & ~bit;
 }
 
 static uint32_t step_of(const hak_piece_t *span, const void *block) {
@@ -24,22 +29,17 @@ static void *block_at(const hak_piece_t *span, uint32_t step) {
 /* The first block that starts at `from` or behind; `at` if there is none. */
 static uint32_t next_start(const hak_piece_t *span, uint32_t from) {
   uint32_t word = from / 64;
-  uint64_t left = from < span->at ? span->start[word] >> from % 64 << from % 64 : 0;
+  uint64_t left = from < span->at ? span->bits[word].start >> from % 64 << from % 64 : 0;
   while (left == 0 && (word + 1) * 64 < span->at) {
-    left = span->start[++word];
+    left = span->bits[++word].start;
   }
   return left ? word * 64 + (uint32_t)__builtin_ctzll(left) : span->at;
 }
 
-void hak_span_format(hak_piece_t *span, size_t bytes) {
-  size_t steps = bytes >> HAK_BLOCK_SHIFT, words = (steps + 63) / 64, bits = 2 * words * sizeof(uint64_t);
-  span->end = (uint32_t)steps;
-  span->start = (uint64_t *)(void *)span->base;
-  span->used = span->start + words;
-  span->first = span->at = (uint32_t)((bits + HAK_BLOCK_MIN - 1) >> HAK_BLOCK_SHIFT);
-  if (!span->zeroed) {
-    memset(span->start, 0, bits);
-  }
+void hak_span_format(hak_piece_t *span, uint32_t first, uint32_t steps) {
+  span->first = span->at = first;
+  span->end = steps;
+  span->live = span->live_steps = 0;
 }
 
 /* The lists of free blocks. A block is in the list of the largest class that it can serve. */
@@ -65,12 +65,18 @@ static void list(hak_region_t *region, const hak_piece_t *span, uint32_t step, u
   region->free_bytes += bytes;
 }
 
+/* Whether a word of a free block leads to memory that may be read: to the same span, or to another one. */
+static bool leads_to_span(const hak_region_t *region, const hak_region_free_t *block, const hak_region_free_t *other) {
+  bool same = ((uintptr_t)block ^ (uintptr_t)other) < HAK_SLAB_BYTES && !region->given;
+  return same || hak_piece_at(other);
+}
+
 /* Its words may have been written to since it was freed. */
 static void unlist(hak_region_t *region, hak_region_free_t *block, size_t bytes) {
   uint32_t which = list_for(bytes);
   hak_region_free_t *next = block->next, *prev = block->prev;
-  bool sound = region->free[which] == block ? !prev : prev && hak_piece_at(prev) && prev->next == block;
-  if (!sound || (next && (!hak_piece_at(next) || next->prev != block))) {
+  bool sound = region->free[which] == block ? !prev : prev && leads_to_span(region, block, prev) && prev->next == block;
+  if (!sound || (next && (!leads_to_span(region, block, next) || next->prev != block))) {
     hak_misuse("malloc", HAK_MISUSE_CORRUPTED, block);
   }
   if (next) {
@@ -92,8 +98,8 @@ void hak_span_forget_lists(hak_region_t *region) {
 /* Taking. */
 
 static void *hand_out(hak_region_t *region, hak_piece_t *span, uint32_t step, uint32_t steps) {
-  set(span->start, step);
-  set(span->used, step);
+  set_start(span, step, true);
+  set_live(span, step, true);
   span->live++;
   span->live_steps += steps;
   size_t bytes = (size_t)steps << HAK_BLOCK_SHIFT;
@@ -104,7 +110,7 @@ static void *hand_out(hak_region_t *region, hak_piece_t *span, uint32_t step, ui
 }
 
 static void make_free(hak_region_t *region, hak_piece_t *span, uint32_t step, uint32_t steps) {
-  set(span->start, step);
+  set_start(span, step, true);
   list(region, span, step, steps);
 }
 
@@ -121,7 +127,8 @@ static void *take_unused(hak_region_t *region, hak_piece_t *span, uint32_t steps
     return NULL;
   }
   uint32_t before = span->at, at = before + (uint32_t)lead;
-  size_t reach = hak_round_up((size_t)(at + steps) << HAK_BLOCK_SHIFT, HAK_REGION_PAGE);
+  size_t apart = region->given ? 0 : HAK_SPAN_APART;
+  size_t reach = hak_round_up(((size_t)(at + steps) << HAK_BLOCK_SHIFT) + apart, HAK_REGION_PAGE);
   if (reach > span->charged) {
     if (!hak_region_charge(region, reach - span->charged, ask)) {
       return NULL;
@@ -231,10 +238,10 @@ void *hak_span_take_locked(hak_region_t *region, size_t bytes, size_t align, boo
 
 static uint32_t step_of_live(const hak_piece_t *span, const void *block, const char *function) {
   uint32_t step = step_of(span, block);
-  bool starts =
-      (uintptr_t)block % HAK_BLOCK_MIN == 0 && step >= span->first && step < span->at && bit(span->start, step);
-  if (HAK_UNLIKELY(!starts || !bit(span->used, step))) {
-    hak_misuse(function, starts ? HAK_MISUSE_DOUBLE_FREE : HAK_MISUSE_NOT_START, block);
+  bool inside = (uintptr_t)block % HAK_BLOCK_MIN == 0 && step >= span->first && step < span->at;
+  bool starts_here = inside && starts(span, step);
+  if (HAK_UNLIKELY(!starts_here || !is_live(span, step))) {
+    hak_misuse(function, starts_here ? HAK_MISUSE_DOUBLE_FREE : HAK_MISUSE_NOT_START, block);
   }
   return step;
 }
@@ -245,11 +252,8 @@ size_t hak_span_usable(const hak_piece_t *span, const void *block, const char *f
 }
 
 void hak_span_reset_locked(hak_piece_t *span) {
-  size_t words = (span->at + 63) / 64 * sizeof(uint64_t);
-  memset(span->start, 0, words);
-  memset(span->used, 0, words);
-  span->at = span->first;
-  span->live = span->live_steps = 0;
+  memset(span->bits, 0, (span->at + 63) / 64 * sizeof *span->bits);
+  hak_span_format(span, span->first, span->end);
   span->zeroed = false;
 }
 
@@ -264,7 +268,7 @@ static void unlist_all(hak_region_t *region, hak_piece_t *span) {
 hak_piece_t *hak_span_put_locked(hak_region_t *region, hak_piece_t *span, void *block, const char *function) {
   uint32_t step = step_of_live(span, block, function), steps = next_start(span, step + 1) - step;
   size_t bytes = (size_t)steps << HAK_BLOCK_SHIFT;
-  clear(span->used, step);
+  set_live(span, step, false);
   span->live--;
   span->live_steps -= steps;
   region->live_blocks--;
@@ -285,16 +289,16 @@ void hak_span_list_locked(hak_region_t *region, hak_piece_t *span) {
   uint32_t next;
   for (uint32_t step = next_start(span, span->first); step < span->at; step = next) {
     next = next_start(span, step + 1);
-    if (bit(span->used, step)) {
+    if (is_live(span, step)) {
       continue;
     }
-    for (; next < span->at && !bit(span->used, next); next = next_start(span, next + 1)) {
-      clear(span->start, next);
+    for (; next < span->at && !is_live(span, next); next = next_start(span, next + 1)) {
+      set_start(span, next, false);
     }
     if (next < span->at) {
       list(region, span, step, next - step);
     } else {
-      clear(span->start, step);
+      set_start(span, step, false);
       span->at = next = step;
       span->zeroed = false;
     }
@@ -302,7 +306,7 @@ void hak_span_list_locked(hak_region_t *region, hak_piece_t *span) {
 }
 
 uint32_t hak_span_next_live(const hak_piece_t *span, uint32_t step) {
-  for (step = next_start(span, step); step < span->at && !bit(span->used, step); step = next_start(span, step + 1)) {
+  for (step = next_start(span, step); step < span->at && !is_live(span, step); step = next_start(span, step + 1)) {
   }
   return step < span->at ? step : span->end;
 }
@@ -312,8 +316,8 @@ void hak_span_check_locked(const hak_piece_t *span) {
   for (uint32_t step = next_start(span, span->first), next; step < span->at; step = next) {
     HAK_VERIFY(step == covered);
     covered = next = next_start(span, step + 1);
-    live += bit(span->used, step);
-    live_steps += bit(span->used, step) ? next - step : 0;
+    live += is_live(span, step);
+    live_steps += is_live(span, step) ? next - step : 0;
   }
   HAK_VERIFY(covered == span->at && span->at <= span->end);
   HAK_VERIFY(live == span->live && live_steps == span->live_steps);
