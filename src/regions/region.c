@@ -6,7 +6,8 @@
 
 hak_lock_t hak_regions_lock = HAK_LOCK_INIT;
 _Atomic(hak_region_t *) hak_regions_made;
-hak_region_t hak_regions_released = {.state = HAK_REGION_LIVE, .soft = SIZE_MAX, .hard = SIZE_MAX, .name = "released"};
+hak_region_t hak_regions_released = {
+    .state = HAK_REGION_LIVE, .soft = SIZE_MAX, .hard = SIZE_MAX, .name = "[released]"};
 static _Thread_local bool in_callback __attribute__((tls_model("initial-exec")));
 
 /* Limits. */
@@ -187,11 +188,21 @@ size_t hak_region_usable(const hak_piece_t *piece, const void *block, const char
   return bytes;
 }
 
-/* Resize a large block in place, or by moving whole pages. */
-static void *resize_large(hak_region_t *region, hak_piece_t *piece, size_t bytes) {
-  hak_region_ask_t ask = {.soft = false};
+/* Count `more` bytes for a request; at a limit, ask the program. False: it is refused. */
+static bool charge_or_ask(hak_region_t *region, size_t more, size_t bytes) {
+  bool asked_hard = false, counted;
+  hak_region_ask_t ask = {.soft = !in_callback};
+  do {
+    counted = hak_region_charge(region, more, &ask);
+  } while (!counted && ask_program(&ask, bytes, &asked_hard));
+  return counted;
+}
+
+/* Resize a large block in place, or by moving whole pages. *refused: a limit refused it. */
+static void *resize_large(hak_region_t *region, hak_piece_t *piece, size_t bytes, bool *refused) {
   size_t whole = hak_round_up(bytes, HAK_REGION_PAGE), had = piece->charged;
-  if (bytes <= HAK_REGION_SMALL_MAX || (whole > had && !hak_region_charge(region, whole - had, &ask))) {
+  *refused = bytes > HAK_REGION_SMALL_MAX && whole > had && !charge_or_ask(region, whole - had, bytes);
+  if (bytes <= HAK_REGION_SMALL_MAX || *refused) {
     return NULL;
   }
   hak_lock(&region->lock); /* since a walk reads the piece */
@@ -216,9 +227,10 @@ void *hak_region_resize(hak_piece_t *piece, void *block, size_t bytes, const cha
   if (bytes <= usable && bytes >= usable / 2 + usable / 4) {
     return block;
   }
-  void *fresh = !piece->is_span && bytes <= PTRDIFF_MAX ? resize_large(region, piece, bytes) : NULL;
-  if (fresh) {
-    return fresh;
+  bool refused = false;
+  void *fresh = !piece->is_span && bytes <= PTRDIFF_MAX ? resize_large(region, piece, bytes, &refused) : NULL;
+  if (fresh || refused) {
+    return fresh; /* a copy would pass the limit by even more */
   }
   bool zeroed;
   fresh = hak_region_take(region, bytes, HAK_BLOCK_MIN, &zeroed, function);

@@ -104,6 +104,26 @@ static void callbacks(void) {
   hak_region_destroy(region);
 }
 
+/* A large block that grows meets the same limits as a new one, in place or, where there is no room, as a copy. */
+static void growth(void) {
+  Asked asked = {0, 0, false, NULL, NULL};
+  hak_region_options_t options = {.on_limit = on_limit, .user = &asked, .soft_limit = MIB, .hard_limit = 4 * MIB};
+  hak_region_t *region = asked.expected = hak_region_new(&options);
+  char *block = hak_region_malloc(region, MIB / 4);
+  CHECK((block = hak_realloc(block, MIB / 2)) != NULL && asked.soft == 0);
+  memset(block, 7, MIB / 2);
+  CHECK(hak_realloc(block, MIB * 5 / 4) == NULL && errno == ENOMEM && asked.soft == 1);
+  asked.answer = true;
+  CHECK((block = hak_realloc(block, MIB * 5 / 4)) != NULL && asked.soft >= 2);
+  int soft = asked.soft;
+  CHECK((block = hak_realloc(block, MIB / 2)) != NULL && asked.soft == soft); /* to shrink passes none */
+  hak_region_limit(region, 0, 4 * MIB);
+  CHECK((asked.reserve = hak_region_malloc(region, 2 * MIB)) != NULL);
+  CHECK((block = hak_realloc(block, 3 * MIB)) != NULL && asked.hard == 1); /* the callback makes room */
+  CHECK(!asked.reserve && block[0] == 7 && block[MIB / 2 - 1] == 7 && used(region) <= 4 * MIB);
+  hak_region_destroy(region);
+}
+
 static void given(void) {
   static char memory[300000];
   hak_region_options_t options = {.memory = memory + 1, .memory_bytes = sizeof memory - 1};
@@ -192,6 +212,7 @@ int main(void) {
   hard_limit();
   parents();
   callbacks();
+  growth();
   given();
   two_given();
   given_again();
