@@ -16,7 +16,7 @@ HAK_EXPORT struct mallinfo2 mallinfo2(void) {
   if (stats) {
     size_t used = stats->arena.used_slices << HAK_SLICE_SHIFT; /* read a moment after `huge_bytes` */
     info.arena = used > stats->huge_bytes ? used - stats->huge_bytes : 0;
-    info.uordblks = stats->live_bytes;
+    info.uordblks = stats->live_bytes + stats->region_bytes;
     info.fordblks = stats->free_bytes + stats->cached_bytes;
     info.hblks = stats->huge_blocks;
     info.hblkhd = stats->huge_bytes;

@@ -2,7 +2,7 @@
 #include "hakmem.h"
 #include "stats.h"
 
-static void put_head(hak_text_t *text, const char *name, const char *unit, const char *type, const char *help) {
+void hak_stats_put_head(hak_text_t *text, const char *name, const char *unit, const char *type, const char *help) {
   hak_text_put(text, "# TYPE hakmem_%s %s\n", name, type);
   if (*unit) {
     hak_text_put(text, "# UNIT hakmem_%s %s\n", name, unit);
@@ -11,7 +11,7 @@ static void put_head(hak_text_t *text, const char *name, const char *unit, const
 }
 
 static void put_gauge(hak_text_t *text, const char *name, const char *unit, const char *help, size_t value) {
-  put_head(text, name, unit, "gauge", help);
+  hak_stats_put_head(text, name, unit, "gauge", help);
   hak_text_put(text, "hakmem_%s %zu\n", name, value);
 }
 
@@ -26,8 +26,8 @@ static void put_gauges(hak_text_t *text, const hak_stats_t *stats) {
 }
 
 static void put_calls(hak_text_t *text, const hak_os_counts_t *os) {
-  put_head(text, "os_calls", "", "counter",
-           "System calls that concern memory; failed: those of all that were refused.");
+  hak_stats_put_head(text, "os_calls", "", "counter",
+                     "System calls that concern memory; failed: those of all that were refused.");
 #define CALL(name) hak_text_put(text, "hakmem_os_calls_total{call=\"%s\"} %zu\n", #name, os->name);
   HAK_OS_CALLS(CALL)
 }
@@ -41,8 +41,8 @@ static size_t blocks_of(const hak_class_stats_t *class, state_t state) {
 /* Write block counts by size, one histogram for each state. */
 static void put_sizes(hak_text_t *text, const hak_stats_t *stats) {
   static const char *const names[STATES] = {"live", "cached", "free"};
-  put_head(text, "block_size_bytes", "bytes", "gaugehistogram",
-           "Blocks by size: handed out, in caches, free in slabs.");
+  hak_stats_put_head(text, "block_size_bytes", "bytes", "gaugehistogram",
+                     "Blocks by size: handed out, in caches, free in slabs.");
   for (state_t state = LIVE; state < STATES; state++) {
     size_t count = 0, bytes = 0;
     for (int c = 1; c < HAK_CLASS_COUNT; c++) {
@@ -64,6 +64,7 @@ static void put_all(hak_text_t *text, const hak_stats_t *stats) {
   put_gauges(text, stats);
   put_calls(text, &stats->os);
   put_sizes(text, stats);
+  hak_region_stats_put_metrics(text, stats->regions);
   hak_text_put(text, "# EOF\n");
 }
 

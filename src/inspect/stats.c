@@ -106,7 +106,11 @@ hak_stats_t *hak_stats_take(void) {
   hak_unlock(&hak_stats_lock);
   stats = stats ? stats : hak_meta_alloc(sizeof *stats);
   if (stats) {
+    hak_region_table_t *regions = stats->regions;
     hak_stats_read(stats);
+    stats->regions = hak_region_stats_read(regions);
+    stats->region_bytes = stats->regions ? stats->regions->live_bytes : 0;
+    stats->region_blocks = stats->regions ? stats->regions->live_blocks : 0;
   }
   return stats;
 }
@@ -121,7 +125,7 @@ void hak_stats_give(hak_stats_t *stats) {
 }
 
 /* A table of numbers under one heading, for JSON and text. */
-enum { TABLES = 3, ROWS_MAX = 13 };
+enum { TABLES = 3, ROWS_MAX = 14 };
 typedef struct table {
   const char *key, *title;
   struct {
@@ -173,7 +177,9 @@ static void put_json(hak_text_t *text, const hak_stats_t *stats) {
                  class->cached_blocks);
     hak_text_put(text, "\"free_blocks\":%zu,\"rounding_bytes\":%zu}", class->free_blocks, class->rounding_bytes);
   }
-  hak_text_put(text, "]}");
+  hak_text_put(text, "],");
+  hak_region_stats_put_json(text, stats->regions);
+  hak_text_put(text, "}");
 }
 
 static hak_text_t as_text(hak_stats_t *stats) {
@@ -194,6 +200,7 @@ static hak_text_t as_text(hak_stats_t *stats) {
                    class->cached_blocks, class->free_blocks, class->rounding_bytes);
     }
   }
+  hak_region_stats_put_text(&text, stats->regions);
   return text;
 }
 

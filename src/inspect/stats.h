@@ -3,7 +3,7 @@
  * it. Layers below: heap, slab, huge, arena, options, text, os. */
 #pragma once
 
-#include "threads/threads.h"
+#include "region_stats.h"
 
 /* Number of blocks of each class, by place. */
 typedef struct hak_stats_slabs {
@@ -30,6 +30,7 @@ typedef struct hak_stats {
   hak_class_stats_t classes[HAK_BIN_COUNT];
   size_t live_bytes, cached_bytes, free_bytes, rounding_bytes; /* sums over the classes */
   size_t huge_blocks, huge_bytes;                              /* live */
+  size_t region_bytes, region_blocks;                          /* live blocks of regions */
   size_t meta_bytes, threads;
   hak_arena_totals_t arena;
   hak_os_counts_t os;
@@ -37,7 +38,8 @@ typedef struct hak_stats {
   /* Scratch space for the thread that formats the statistics. */
   hak_slab_totals_t slabs[HAK_BIN_COUNT];
   hak_heap_totals_t heaps[HAK_BIN_COUNT];
-  char text[8 << 10];
+  hak_region_table_t *regions; /* NULL: there was never a region */
+  char text[12 << 10];
   struct hak_stats *next;
 } hak_stats_t;
 
@@ -49,6 +51,9 @@ void hak_stats_read(hak_stats_t *stats);
 hak_stats_t *hak_stats_take(void);
 void hak_stats_give(hak_stats_t *stats); /* accepts NULL */
 extern hak_lock_t hak_stats_lock;
+
+/* What OpenMetrics wants before the values of a metric. */
+void hak_stats_put_head(hak_text_t *text, const char *name, const char *unit, const char *type, const char *help);
 
 /* Format the statistics into a buffer, up to its capacity; `put` writes the text. Keeps errno. Returns the full
  * length. */

@@ -26,6 +26,7 @@ enum {
   HAK_SPAN_STEPS = HAK_SLAB_BYTES >> HAK_BLOCK_SHIFT,
   HAK_SPAN_APART = 1024 + 128, /* bytes of a span's bits and piece, which count as used with its blocks */
   HAK_REGIONS_KEPT = 1024,     /* regions that are gone before the first of them is used again */
+  HAK_REGIONS_AT_ONCE = 64,    /* that are visited without giving the lock back */
 };
 
 typedef enum hak_region_state {
@@ -188,7 +189,7 @@ void hak_region_count_scope(hak_region_t *region, bool begins, const char *funct
 int hak_region_visit(hak_region_t *region, int (*visit)(void *block, size_t bytes, void *context), void *context);
 /* A piece is about to leave its region. */
 void hak_region_walks_pass_locked(const hak_piece_t *piece);
-/* Visit the regions that have not ended, under the lock of the regions. */
+/* Visit the regions that have not ended, under the lock of the regions, which others can take in between. */
 void hak_region_each(void (*visit)(hak_region_t *region, void *context), void *context);
 /* Visit the locks of this folder. `newest`: of the regions that are known, NULL: visit none. */
 void hak_region_each_lock(hak_region_t *newest, void (*visit)(hak_lock_t *lock, bool flag), bool flag);

@@ -76,13 +76,15 @@ void hak_region_each(void (*visit)(hak_region_t *region, void *context), void *c
   if (!hak_region_newest()) {
     return; /* a fork may not hold the lock */
   }
-  hak_lock(&hak_regions_lock);
-  for (hak_region_t *region = hak_region_newest(); region; region = region->made) {
-    if (hak_region_is_open(region)) {
-      visit(region, context);
+  for (hak_region_t *region = hak_region_newest(); region;) {
+    hak_lock(&hak_regions_lock);
+    for (int i = 0; i < HAK_REGIONS_AT_ONCE && region; i++, region = region->made) {
+      if (hak_region_is_open(region)) {
+        visit(region, context);
+      }
     }
+    hak_unlock(&hak_regions_lock);
   }
-  hak_unlock(&hak_regions_lock);
 }
 
 void hak_region_each_lock(hak_region_t *newest, void (*visit)(hak_lock_t *lock, bool flag), bool flag) {

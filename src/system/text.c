@@ -81,6 +81,52 @@ void hak_text_put(hak_text_t *text, const char *format, ...) {
   va_end(values);
 }
 
+void hak_text_put_quoted(hak_text_t *text, const char *string) {
+  put(text, '"');
+  for (; *string; string++) {
+    if (*string == '"' || *string == '\\' || *string == '\n') {
+      put(text, '\\');
+    }
+    put(text, *string == '\n' ? 'n' : *string);
+  }
+  put(text, '"');
+}
+
+/* The number of bytes of the printable character of UTF-8 that begins here, or of a new line. 0: there is none. */
+static size_t character_at(const char *at) {
+  static const uint32_t least[] = {0, ' ', 0x80, 0x800, 0x10000};
+  const unsigned char *byte = (const unsigned char *)at;
+  size_t length = byte[0] < 0x80   ? 1
+                  : byte[0] < 0xc0 ? 0
+                  : byte[0] < 0xe0 ? 2
+                  : byte[0] < 0xf0 ? 3
+                  : byte[0] < 0xf8 ? 4
+                                   : 0;
+  uint32_t value = length > 1 ? byte[0] & (0x7fU >> length) : byte[0];
+  for (size_t i = 1; i < length; i++) {
+    if ((byte[i] & 0xc0) != 0x80) {
+      return 0;
+    }
+    value = value << 6 | (byte[i] & 0x3f);
+  }
+  bool surrogate = value >> 11 == 0xd800 >> 11, delete = value == 0x7f;
+  return value == '\n' || (value >= least[length] && value <= 0x10ffff && !surrogate && !delete) ? length : 0;
+}
+
+void hak_text_copy_name(char *to, size_t capacity, const char *from) {
+  const char *end = to + capacity - 1;
+  while (*from && to < end) {
+    size_t length = character_at(from);
+    bool whole = length > 0 && length <= (size_t)(end - to);
+    *to++ = whole ? *from : '?';
+    from++;
+    for (size_t i = 1; whole && i < length; i++) {
+      *to++ = *from++;
+    }
+  }
+  *to = '\0';
+}
+
 void hak_text_say(const char *format, ...) {
   char line[LINE_BYTES + 1];
   hak_text_t text = hak_text_on(line, sizeof line);
