@@ -7,6 +7,7 @@
 struct hak_heap;
 struct hak_lock;
 struct hak_owner;
+struct hak_piece;
 struct hak_sample;
 struct hak_text;
 
@@ -64,6 +65,10 @@ typedef struct hak_hook_sampler {
   struct hak_sample *(*lift)(const void *block);
   /* After the resize. `changed`: the block was freed; else it becomes a sample again. */
   void (*put_back)(struct hak_sample *sample, bool changed);
+  /* A block of a region is about to be handed out; `bytes`: the request. */
+  void (*in_region)(void *block, size_t bytes);
+  /* A sampled block of a piece of a region was freed, or any other; NULL: all of the piece's blocks were. */
+  void (*out_of_region)(struct hak_piece *piece, const void *block);
   /* Part of hak_check(). */
   void (*check)(void);
 } hak_hook_sampler_t;

@@ -67,7 +67,7 @@ typedef struct hak_slab {
   _Atomic bool data;   /* hardened profile: its blocks are of types without pointers */
   bool closed;         /* hardened profile: a framed run that waits, and whose block has no access */
   bool fenced;         /* hardened profile: block 0 stays free, so that each other block has one before it */
-  _Atomic bool region; /* no slab is here, but a piece of a region, to which bits[0] points */
+  _Atomic bool region; /* no slab is here, but a piece of a region, to which bits[0] points; bits[1]: its slices */
   uint32_t block_bytes, inverse;
   _Atomic uint32_t bump; /* bump index; written only by the slab's current owner */
   uint32_t blocks;

@@ -192,3 +192,12 @@ void hak_batches_allocated(void *block, size_t bytes) {
     grant_rest(hak_heap, hak_class_of(bytes));
   }
 }
+
+void hak_batches_in_region(void *block, size_t bytes) {
+  if (HAK_UNLIKELY(hak_sampling_probes_changed())) {
+    follow_tracer();
+  }
+  if (hak_sample_in_region(block, bytes)) {
+    hak_profile_write_due();
+  }
+}

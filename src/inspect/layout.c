@@ -93,6 +93,8 @@ __attribute__((visibility("protected"))) const hak_layout_t hak_layout = {
             FIELDS(hak_records_t, next, sample),
             OBJECT(hak_sample_t, block, asked, bytes, weight_bytes, cls, thread, site, live),
             FIELDS(hak_sites_t, latest, frame_count, frames),
+            FIELDS(hak_site_t, label),
+            FIELDS(hak_site_label_t, name),
             OBJECT(hak_site_t, older, objects, bytes, freed_objects, freed_bytes, inherited, frame_count, frame),
             OBJECT(hak_frame_t, pc),
             FIELDS(hak_mixed_t, cls),

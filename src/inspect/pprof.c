@@ -14,19 +14,31 @@ enum { PROFILE_SAMPLE_TYPE = 1, PROFILE_SAMPLE, PROFILE_MAPPING, PROFILE_LOCATIO
 enum { PROFILE_DROP_FRAMES = 7, PROFILE_TIME = 9, PROFILE_DURATION, PROFILE_PERIOD_TYPE, PROFILE_PERIOD };
 enum { PROFILE_COMMENT = 13, PROFILE_DEFAULT_TYPE };
 enum { TYPE_NAME = 1, TYPE_UNIT };
-enum { SAMPLE_LOCATION = 1, SAMPLE_VALUE };
+enum { SAMPLE_LOCATION = 1, SAMPLE_VALUE, SAMPLE_LABEL, LABEL_KEY = 1, LABEL_STRING };
 enum { MAPPING_ID = 1, MAPPING_START, MAPPING_LIMIT, MAPPING_OFFSET, MAPPING_FILE, MAPPING_BUILD_ID };
 enum { LOCATION_ID = 1, LOCATION_MAPPING, LOCATION_ADDRESS, LOCATION_LINE, LINE_FUNCTION = 1 };
 enum { FUNCTION_ID = 1, FUNCTION_NAME, FUNCTION_SYSTEM_NAME };
 enum { WIRE_NUMBER = 0, WIRE_BYTES = 2 };
 
 /* Strings are numbered in the order of writing; these come first. */
-static const char *const strings[] = {
-    "", "alloc_objects", "count", "alloc_space", "bytes", "inuse_objects", "inuse_space", "resident_space", "space"};
-enum { S_NONE, S_ALLOC_OBJECTS, S_COUNT, S_ALLOC_SPACE, S_BYTES, S_INUSE_OBJECTS, S_INUSE_SPACE, S_RESIDENT, S_SPACE };
+static const char *const strings[] = {"",      "alloc_objects", "count",       "alloc_space",
+                                      "bytes", "inuse_objects", "inuse_space", "resident_space",
+                                      "space", "region"};
+enum {
+  S_NONE,
+  S_ALLOC_OBJECTS,
+  S_COUNT,
+  S_ALLOC_SPACE,
+  S_BYTES,
+  S_INUSE_OBJECTS,
+  S_INUSE_SPACE,
+  S_RESIDENT,
+  S_SPACE,
+  S_REGION
+};
 enum { STRINGS = sizeof strings / sizeof *strings, VALUES = 5, NUMBER_MOST = 10 };
 /* A sample is the longest message: its locations and values, each list after its length. */
-enum { MESSAGE_BYTES = (HAK_SITE_FRAMES_MAX + VALUES + 4) * NUMBER_MOST };
+enum { MESSAGE_BYTES = (HAK_SITE_FRAMES_MAX + VALUES + 8) * NUMBER_MOST };
 
 /* If the library is linked into the program, stacks contain its own frames. This pattern lets tools drop them. */
 static const char own_frames[] = "hak_.*|malloc|calloc|realloc|reallocarray|aligned_alloc|memalign|posix_memalign|"
@@ -141,7 +153,8 @@ static void write_row(writer_t *writer, uint64_t function_id, uint64_t location_
 }
 
 /* `frames`: the numbers of the stack's frames. */
-static void write_sample(writer_t *writer, const uint32_t *frames, size_t count, const double values[VALUES]) {
+static void write_sample(writer_t *writer, const uint32_t *frames, size_t count, const double values[VALUES],
+                         const hak_site_label_t *label) {
   message_t *locations = &writer->parts[0], *numbers = &writer->parts[1], *sample = &writer->parts[2];
   locations->length = numbers->length = sample->length = 0;
   for (size_t i = 0; i < count; i++) {
@@ -152,6 +165,12 @@ static void write_sample(writer_t *writer, const uint32_t *frames, size_t count,
   }
   put_message(sample, SAMPLE_LOCATION, locations);
   put_message(sample, SAMPLE_VALUE, numbers);
+  if (label) {
+    numbers->length = 0;
+    put_number(numbers, LABEL_KEY, S_REGION);
+    put_number(numbers, LABEL_STRING, label->string);
+    put_message(sample, SAMPLE_LABEL, numbers);
+  }
   write_message(writer, PROFILE_SAMPLE, sample);
 }
 
@@ -196,6 +215,9 @@ void hak_pprof_write(hak_sink_t *sink, const hak_profile_facts_t *facts) {
   hak_site_t *latest = hak_site_next(NULL);
   size_t frames = hak_site_frames_count();
   write_head(&writer, facts);
+  for (hak_site_label_t *label = NULL; (label = hak_site_label_next(label));) {
+    label->string = write_string(&writer, label->name);
+  }
   for (size_t i = 0; i < hak_images_count(); i++) {
     write_mapping(&writer, i);
   }
@@ -208,7 +230,7 @@ void hak_pprof_write(hak_sink_t *sink, const hak_profile_facts_t *facts) {
     const double values[VALUES] = {0, 0, 0, 0, told ? facts->resident.row[row] : 0};
     write_row(&writer, row + 1, frame + 1, told ? hak_resident_names[row] : HAK_SITE_UNKNOWN);
     if (hak_pprof_rounded(values[VALUES - 1]) > 0) {
-      write_sample(&writer, &frame, 1, values);
+      write_sample(&writer, &frame, 1, values, NULL);
     }
   }
   for (const hak_site_t *site = latest; site; site = site->older) {
@@ -217,7 +239,7 @@ void hak_pprof_write(hak_sink_t *sink, const hak_profile_facts_t *facts) {
     const double values[VALUES] = {n.objects, n.bytes, n.in_use_objects, n.in_use_bytes, site->resident_bytes};
     bool known = site->frame_count > 0;
     if (n.bytes > 0 || n.in_use_bytes > 0) {
-      write_sample(&writer, known ? site->frame : &unknown, known ? site->frame_count : 1, values);
+      write_sample(&writer, known ? site->frame : &unknown, known ? site->frame_count : 1, values, site->label);
     }
   }
 }

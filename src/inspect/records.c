@@ -100,30 +100,36 @@ void hak_record_put_locked(hak_sample_t *record) {
   link_locked(record);
   record->live = 1;
   count_locked(record->cls, 1);
+  if (record->piece) {
+    hak_record_enter_piece_locked(record);
+  }
 }
 
 /* The link to the block's record, or to NULL if there is none. */
-static hak_sample_t **link_of(const void *block) {
+static hak_sample_t **link_of(const void *block, const struct hak_piece *piece) {
   hak_sample_t **link = bucket_of(block);
-  while (*link && (*link)->block != block) {
+  while (*link && ((*link)->block != block || (*link)->piece != piece)) {
     link = &(*link)->next;
   }
   return link;
 }
 
-hak_sample_t *hak_record_take_locked(const void *block) {
-  hak_sample_t **link = link_of(block), *record = *link;
+hak_sample_t *hak_record_take_locked(const void *block, struct hak_piece *piece) {
+  hak_sample_t **link = link_of(block, piece), *record = *link;
   if (record) {
     *link = record->next;
     record->live = 0;
     count_locked(record->cls, (size_t)-1);
+  }
+  if (record && piece) {
+    hak_record_leave_piece_locked(record);
   }
   return record;
 }
 
 bool hak_record_find(const void *block, hak_sample_t *copy) {
   hak_lock(&hak_samples_lock);
-  const hak_sample_t *record = *link_of(block);
+  const hak_sample_t *record = *link_of(block, NULL);
   if (record) {
     *copy = *record;
   }

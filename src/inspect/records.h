@@ -5,6 +5,7 @@
 
 #include "system/system.h"
 
+struct hak_piece;     /* a piece of a region */
 struct hak_site;      /* a site of the profile */
 struct hak_slot_home; /* slots.h */
 
@@ -13,13 +14,15 @@ typedef struct hak_sample {
   size_t asked;        /* requested bytes */
   size_t bytes;        /* counted bytes: the class's size, or a huge block's */
   double weight_bytes; /* allocated bytes that it stands for; divided by `bytes`, a number of blocks; 0: only guarded */
-  uint32_t cls;        /* the class without sampling: HAK_CLASS_HUGE, or below HAK_CLASS_COUNT */
+  uint32_t cls;        /* the class without sampling: HAK_CLASS_HUGE, or below HAK_CLASS_COUNT; NONE: of a region */
   uint32_t thread;     /* hak_lock_id of the thread that allocated it */
-  struct hak_site *site;      /* NULL: only guarded */
-  struct hak_slot_home *home; /* home of its slot; NULL: it has slices of its own */
-  struct hak_sample *next;    /* next in the table, or in the list of unused records */
-  uint32_t live;              /* 1: it is in the table */
-  uint32_t guard;             /* the guarded slot's number + 1; 0: it has no guard page */
+  struct hak_site *site;             /* NULL: only guarded */
+  struct hak_slot_home *home;        /* home of its slot; NULL: it has slices of its own */
+  struct hak_sample *next;           /* next in the table, or in the list of unused records */
+  struct hak_piece *piece;           /* the piece of a region that holds the block, or NULL */
+  struct hak_sample *before, *after; /* list of the piece's samples */
+  uint32_t live;                     /* 1: it is in the table */
+  uint32_t guard;                    /* the guarded slot's number + 1; 0: it has no guard page */
 } hak_sample_t;
 
 enum { HAK_RECORDS = 48 }; /* number in one piece */
@@ -35,11 +38,14 @@ extern _Atomic(hak_records_t *) hak_records;
 /* Take an unused record for the caller, and take the lock. NULL: no memory, and the lock is not held. */
 hak_sample_t *hak_record_new_and_lock(void);
 void hak_record_drop_locked(hak_sample_t *record);
-/* Put the record into the table. */
+/* Put the record into the table, and into the list of its piece. */
 void hak_record_put_locked(hak_sample_t *record);
-/* Take a block's record out of the table, for the caller alone. NULL: there is none. */
-hak_sample_t *hak_record_take_locked(const void *block);
-/* Copy a block's record. False: there is none. */
+/* Take a block's record out of the table, for the caller alone. `piece`: of a region, or NULL. NULL: there is none. */
+hak_sample_t *hak_record_take_locked(const void *block, struct hak_piece *piece);
+/* The list of the record's piece: region_samples.c. */
+void hak_record_enter_piece_locked(hak_sample_t *record);
+void hak_record_leave_piece_locked(const hak_sample_t *record);
+/* Copy the record of a block that is in no region. False: there is none. */
 bool hak_record_find(const void *block, hak_sample_t *copy);
 size_t hak_records_live(void);
 /* Number of the class's live blocks in the sampler's own memory; 0 for runs and huge blocks, which have none there. */

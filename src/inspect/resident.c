@@ -13,8 +13,9 @@ const char *const hak_resident_names[HAK_RESIDENT_ROWS] = {
 };
 #undef HAK_RESIDENT_ROW
 
-/* One kind for each small class. Runs and huge blocks, which share no slabs, form one kind together. */
-enum { LARGE = HAK_RUN_FIRST, KINDS };
+/* One kind for each small class. Runs and huge blocks, which share no slabs, form one kind together; and so do regions.
+ */
+enum { REGIONS = HAK_CLASS_NONE, LARGE = HAK_RUN_FIRST, KINDS };
 enum { PAGE_LEAST = 4096 };
 
 static uint32_t kind_of(uint32_t cls) {
@@ -82,14 +83,24 @@ static size_t resident_bytes(void *at, size_t bytes) {
   return pages * page;
 }
 
+/* The slices of the piece of a region that begins at a slab's place; 0: none does. */
+static size_t slices_of_piece(const hak_slab_t *slab) {
+  bool is = atomic_load_explicit(&slab->region, memory_order_acquire); /* pairs with mark of piece.c */
+  return is ? atomic_load_explicit(&slab->bits[1], memory_order_relaxed) : 0;
+}
+
 static void count_slices(const hak_chunk_t *view) {
   unsigned char resident[HAK_CHUNK_BYTES / PAGE_LEAST];
   size_t page = hak_os_page_bytes();
   hak_os_residency(view->base, HAK_CHUNK_BYTES, resident);
-  for (size_t at = 0; at < HAK_CHUNK_BYTES; at += page) {
+  for (size_t at = 0, end = 0; at < HAK_CHUNK_BYTES; at += page) {
     size_t slice = at >> HAK_SLICE_SHIFT;
+    if (at % HAK_SLAB_BYTES == 0 && !(view->free >> slice & 1)) {
+      size_t slices = slices_of_piece(&view->slabs->slab[at / HAK_SLAB_BYTES]);
+      end = slices > 0 ? at + (slices << HAK_SLICE_SHIFT) : end;
+    }
     if (resident[at / page] & 1 && view->present >> slice & 1) {
-      *owner_of(view, at) += (double)page;
+      *(at < end ? &picture->bytes[REGIONS] : owner_of(view, at)) += (double)page;
     }
   }
 }
@@ -103,7 +114,7 @@ static void count_chunk(char *base) {
     count_slices(&view);
   } else {
     bool huge = view.state == HAK_CHUNK_HUGE;
-    double *whose = huge ? &picture->bytes[LARGE] : &picture->told.row[HAK_RESIDENT_RETAINED];
+    double *whose = !huge ? &picture->told.row[HAK_RESIDENT_RETAINED] : &picture->bytes[view.region ? REGIONS : LARGE];
     *whose += (double)resident_bytes(base, view.chunks << HAK_CHUNK_SHIFT);
   }
 }
@@ -168,6 +179,9 @@ static void add_weight(const hak_sample_t *sample, void *unused) {
   double *sampler = &picture->told.row[HAK_RESIDENT_SAMPLER];
   (void)unused;
   picture->weight[kind_of(sample->cls)] += weight_of(sample);
+  if (sample->piece) {
+    return;
+  }
   double wrong = 0;
   if (sample->cls >= HAK_RUN_FIRST && sample->bytes <= HAK_CHUNK_BYTES) {
     wrong = (double)resident_bytes(sample->block, HAK_SLICE_BYTES);
@@ -178,11 +192,12 @@ static void add_weight(const hak_sample_t *sample, void *unused) {
   picture->bytes[LARGE] += wrong;
 }
 
-/* The weight of all blocks of a kind, including those older than the sampling. For large blocks, it is their resident
- * part. */
+/* The weight of all blocks of a kind, including those older than the sampling. For large blocks, and those of regions,
+ * it is their resident part. */
 static double whole_weight(uint32_t kind) {
   const hak_class_stats_t *class = &picture->stats.classes[kind];
-  double live = kind == LARGE ? picture->bytes[LARGE] : (double)(class->live_blocks * class->block_bytes);
+  double live =
+      kind == LARGE || kind == REGIONS ? picture->bytes[kind] : (double)(class->live_blocks * class->block_bytes);
   return live > picture->weight[kind] ? live : picture->weight[kind];
 }
 

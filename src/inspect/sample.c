@@ -5,6 +5,7 @@
 #include "images.h"
 #include "probes.h"
 #include "records.h"
+#include "regions/regions.h"
 #include "sampling_math.h"
 #include "sites.h"
 #include "unwind.h"
@@ -189,15 +190,29 @@ static bool is_due(hak_heap_t *heap, uint32_t cls, size_t bytes, uint64_t settin
 /* Samples */
 
 /* The site of the caller's stack. A stack that already has a site was checked when the site was made. */
-static hak_site_t *site_here(void) {
+static hak_site_t *site_here(hak_site_label_t *label) {
   uintptr_t pcs[HAK_UNWIND_MAX];
-  hak_site_t *site = hak_site_known(pcs, hak_unwind_unchecked(pcs));
+  hak_site_t *site = hak_site_known(pcs, hak_unwind_unchecked(pcs), label);
   if (HAK_LIKELY(site != NULL)) {
     return site;
   }
   size_t count = hak_unwind(pcs);
   hak_images_learn(); /* the stack's library may be unloaded when a profile is written */
-  return hak_site_of(pcs, count);
+  return hak_site_of(pcs, count, label);
+}
+
+/* Count the sample, and put its record into the table, whose lock is held. */
+static void enter(hak_sample_t *record, const hak_sample_t *made) {
+  *record = *made;
+  hak_record_put_locked(record);
+  if (made->site) {
+    atomic_fetch_add_explicit(&hak_samples.taken, 1, memory_order_relaxed);
+    hak_site_add_locked(made->site, made->weight_bytes, made->bytes);
+  }
+  hak_unlock(&hak_samples_lock);
+  if (made->site && hak_probe_alloc_semaphore) {
+    hak_probe_alloc(made->block, made->asked, (size_t)(made->weight_bytes + 0.5));
+  }
 }
 
 /* Take a sample for the profile, as a guarded block, or both. `block` NULL: get a block for it. Returns NULL if there
@@ -217,7 +232,7 @@ HAK_INLINE void *sample(hak_heap_t *heap, void *block, uint32_t cls, size_t aske
   made.thread = hak_lock_my_id();
   if (profile) {
     made.weight_bytes = hak_sampling_weight(bytes, hak_sample_mean_of(setting));
-    made.site = site_here();
+    made.site = site_here(NULL);
   }
   hak_sample_t *record = made.block ? hak_record_new_and_lock() : hak_record_take_slot_and_lock(&made);
   if (!record) {
@@ -230,20 +245,50 @@ HAK_INLINE void *sample(hak_heap_t *heap, void *block, uint32_t cls, size_t aske
   if (block) {
     hak_pagemap_set_class(block, 1, HAK_CLASS_SAMPLED);
   }
-  *record = made;
-  hak_record_put_locked(record);
-  if (profile) {
-    atomic_fetch_add_explicit(&hak_samples.taken, 1, memory_order_relaxed);
-    hak_site_add_locked(made.site, made.weight_bytes, bytes);
-  }
-  hak_unlock(&hak_samples_lock);
-  if (profile && hak_probe_alloc_semaphore) {
-    hak_probe_alloc(made.block, asked, (size_t)(made.weight_bytes + 0.5));
-  }
+  enter(record, &made);
   return made.block;
 }
 
 void *hak_sample_if_due(hak_heap_t *heap, void *block, uint32_t cls, size_t asked, size_t bytes, uint64_t setting) {
   bool due = hak_sampling_takes(setting) && is_due(heap, cls, bytes, setting);
   return due ? sample(heap, block, cls, asked, bytes, setting) : NULL;
+}
+
+/* Inside a scope a thread has no heap, so the countdown is its own. */
+static bool is_due_in_region(size_t bytes, uint64_t setting, uint64_t mean) {
+  static _Thread_local struct {
+    uint64_t setting;
+    double left; /* bytes before the next sample */
+  } countdown __attribute__((tls_model("initial-exec")));
+  bool fresh = countdown.setting != setting;
+  countdown.left = fresh ? hak_sampling_gap(random_unit(NULL)) * (double)mean : countdown.left;
+  countdown.setting = setting;
+  countdown.left -= (double)bytes;
+  bool due = countdown.left <= 0 || mean == 1;
+  if (due) {
+    countdown.left = hak_sampling_gap(random_unit(NULL)) * (double)mean;
+  }
+  return due;
+}
+
+bool hak_sample_in_region(void *block, size_t asked) {
+  uint64_t setting = atomic_load_explicit(&hak_sample_request, memory_order_relaxed),
+           mean = hak_sample_mean_of(setting);
+  hak_piece_t *piece = mean ? hak_piece_at(block) : NULL;
+  size_t bytes = piece ? hak_region_usable(piece, block, "malloc") : 0;
+  if (!piece || !is_due_in_region(bytes, setting, mean)) {
+    return false;
+  }
+  const hak_region_t *region = atomic_load_explicit(&piece->region, memory_order_relaxed);
+  hak_sample_t made = {.block = block, .asked = asked, .bytes = bytes, .cls = HAK_CLASS_NONE, .piece = piece};
+  made.thread = hak_lock_my_id();
+  made.weight_bytes = hak_sampling_weight(bytes, mean);
+  made.site = site_here(hak_site_label(region->name));
+  hak_sample_t *record = hak_record_new_and_lock();
+  if (!record) {
+    atomic_fetch_add_explicit(&hak_samples.dropped, 1, memory_order_relaxed);
+    return false;
+  }
+  enter(record, &made);
+  return true;
 }

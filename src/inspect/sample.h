@@ -41,6 +41,7 @@ extern hak_sample_totals_t hak_samples;
 /* batches.c: see hook.h. */
 void *hak_batches_alloc(size_t bytes, size_t align, bool *zeroed);
 void hak_batches_allocated(void *block, size_t bytes);
+void hak_batches_in_region(void *block, size_t bytes);
 
 /* For batches.c. */
 
@@ -49,6 +50,9 @@ hak_heap_t *hak_sample_catch_up(uint64_t *setting);
 /* The thread is about to hand out a block of the class, and its countdown to the next sample has ended. Take a sample
  * of `bytes` if one is due. `block` NULL: get a block for the sample. Returns the sample; NULL: none was due. */
 void *hak_sample_if_due(hak_heap_t *heap, void *block, uint32_t cls, size_t asked, size_t bytes, uint64_t setting);
+
+/* A block of a region is about to be handed out. False: it is no sample. */
+bool hak_sample_in_region(void *block, size_t asked);
 
 /* For tests: derive the random numbers from `seed`, and each heap's numbers from the order in which heaps come. 0: use
  * random numbers again. */

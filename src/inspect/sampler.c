@@ -6,6 +6,7 @@
 #include "probes.h"
 #include "profile.h"
 #include "records.h"
+#include "regions/regions.h"
 #include "sample.h"
 #include "sites.h"
 #include "stats.h"
@@ -52,7 +53,7 @@ static void put_back(hak_sample_t *record, bool changed) {
 
 static hak_sample_t *lift(const void *block) {
   hak_lock(&hak_samples_lock);
-  hak_sample_t *record = hak_record_take_locked(block);
+  hak_sample_t *record = hak_record_take_locked(block, NULL);
   if (record && record->cls < HAK_RUN_FIRST) {
     hak_record_put_locked(record);
     record = NULL;
@@ -70,7 +71,7 @@ static uint32_t free_sample(void *block) {
     tell_freed(&was);
   }
   hak_lock(&hak_samples_lock);
-  hak_sample_t *record = hak_record_take_locked(block);
+  hak_sample_t *record = hak_record_take_locked(block, NULL);
   if (!record) {
     hak_unlock(&hak_samples_lock);
     refuse(block, "free");
@@ -89,6 +90,20 @@ static uint32_t free_sample(void *block) {
     return was.cls;
   }
   return HAK_CLASS_NONE;
+}
+
+static void out_of_region(hak_piece_t *piece, const void *block) {
+  hak_sample_t *record;
+  hak_lock(&hak_samples_lock);
+  do {
+    const hak_sample_t *first = atomic_load_explicit(&piece->samples, memory_order_relaxed);
+    record = first ? hak_record_take_locked(block ? block : first->block, piece) : NULL;
+    if (record) {
+      tell_freed(record);
+      forget_locked(record);
+    }
+  } while (record && !block);
+  hak_unlock(&hak_samples_lock);
 }
 
 static size_t usable(const void *block, const char *function) {
@@ -160,4 +175,6 @@ const hak_hook_sampler_t hak_hook_sampler = {.part = {.start = start,
                                              .free = free_sample,
                                              .lift = lift,
                                              .put_back = put_back,
+                                             .in_region = hak_batches_in_region,
+                                             .out_of_region = out_of_region,
                                              .check = check};

@@ -1,6 +1,8 @@
 /* The call sites of sampled blocks, with their allocated and live bytes. */
 #include "sites.h"
 
+#include <string.h>
+
 enum {
   PIECE_BYTES = 16 << 10, /* unit of the table's memory */
   SITE_BYTES_MOST = sizeof(hak_site_t) + HAK_SITE_FRAMES_MAX * sizeof(uint32_t),
@@ -42,8 +44,8 @@ static uint64_t mix(uint64_t hash, uint64_t value) {
   return hash ^ hash >> 32;
 }
 
-static uint64_t hash_of(const uintptr_t *pcs, size_t count) {
-  uint64_t hash = count;
+static uint64_t hash_of(const uintptr_t *pcs, size_t count, const hak_site_label_t *label) {
+  uint64_t hash = label ? mix(count, (uintptr_t)label) : count;
   for (size_t i = 0; i < count; i++) {
     hash = mix(hash, pcs[i]);
   }
@@ -74,8 +76,8 @@ static hak_site_t *find(uint64_t hash, size_t count) {
   return site;
 }
 
-hak_site_t *hak_site_known(const uintptr_t *pcs, size_t count) {
-  return count > 0 ? find(hash_of(pcs, count), count) : NULL;
+hak_site_t *hak_site_known(const uintptr_t *pcs, size_t count, const hak_site_label_t *label) {
+  return count > 0 ? find(hash_of(pcs, count, label), count) : NULL;
 }
 
 /* Take the lock, with enough memory for any one site. False: there is no memory, or the table has its full size. */
@@ -132,7 +134,7 @@ static hak_frame_t *intern_locked(uintptr_t pc) {
   return frame;
 }
 
-static hak_site_t *make_locked(uint64_t hash, const uintptr_t *pcs, size_t count) {
+static hak_site_t *make_locked(uint64_t hash, const uintptr_t *pcs, size_t count, hak_site_label_t *label) {
   uint32_t frames[HAK_SITE_FRAMES_MAX];
   for (size_t i = 0; i < count; i++) {
     hak_frame_t *frame = intern_locked(pcs[i]);
@@ -150,6 +152,7 @@ static hak_site_t *make_locked(uint64_t hash, const uintptr_t *pcs, size_t count
   }
   site->frame_count = (uint32_t)count;
   site->hash = hash;
+  site->label = label;
   site->next = atomic_load_explicit(bucket, memory_order_relaxed);
   site->older = hak_site_next(NULL);
   atomic_store_explicit(bucket, site, memory_order_release);            /* pairs with find */
@@ -157,8 +160,8 @@ static hak_site_t *make_locked(uint64_t hash, const uintptr_t *pcs, size_t count
   return site;
 }
 
-hak_site_t *hak_site_of(const uintptr_t *pcs, size_t count) {
-  uint64_t hash = hash_of(pcs, count);
+hak_site_t *hak_site_of(const uintptr_t *pcs, size_t count, hak_site_label_t *label) {
+  uint64_t hash = hash_of(pcs, count, label);
   hak_site_t *site = count > 0 ? find(hash, count) : no_stack();
   if (site) {
     return site;
@@ -167,9 +170,47 @@ hak_site_t *hak_site_of(const uintptr_t *pcs, size_t count) {
     return no_stack();
   }
   site = find(hash, count); /* another thread may have made it */
-  site = site ? site : make_locked(hash, pcs, count);
+  site = site ? site : make_locked(hash, pcs, count, label);
   hak_unlock(&hak_sites_lock);
   return site;
+}
+
+static _Atomic(hak_site_label_t *) labels HAK_LARGE_DATA; /* the newest first */
+static size_t label_count HAK_LARGE_DATA;                 /* lock: that of additions */
+
+hak_site_label_t *hak_site_label_next(const hak_site_label_t *after) {
+  return after ? after->next : atomic_load_explicit(&labels, memory_order_acquire);
+}
+
+static hak_site_label_t *find_label(const char *name) {
+  hak_site_label_t *label = hak_site_label_next(NULL);
+  while (label && strcmp(label->name, name) != 0) {
+    label = label->next;
+  }
+  return label;
+}
+
+static hak_site_label_t *make_label_locked(const char *name) {
+  hak_site_label_t *label = cut_locked(sizeof *label);
+  label->next = atomic_load_explicit(&labels, memory_order_relaxed);
+  hak_text_copy_name(label->name, sizeof label->name, name);
+  label_count++;
+  atomic_store_explicit(&labels, label, memory_order_release); /* pairs with hak_site_label_next */
+  return label;
+}
+
+hak_site_label_t *hak_site_label(const char *name) {
+  char known[HAK_SITE_LABEL_BYTES];
+  hak_text_copy_name(known, sizeof known, *name ? name : "[unnamed]");
+  hak_site_label_t *label = find_label(known);
+  if (label || !lock_stocked()) {
+    return label;
+  }
+  const char *wanted = label_count < HAK_SITE_LABELS_MAX ? known : "[other regions]";
+  label = find_label(wanted); /* another thread may have made it */
+  label = label ? label : make_label_locked(wanted);
+  hak_unlock(&hak_sites_lock);
+  return label;
 }
 
 static void count_up(_Atomic uint64_t *counter, uint64_t n) {

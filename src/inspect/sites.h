@@ -12,6 +12,8 @@
 enum {
   HAK_SITE_FRAMES_MAX = 64,
   HAK_SITES_BYTES_MAX = 8 << 20,
+  HAK_SITE_LABELS_MAX = 256,
+  HAK_SITE_LABEL_BYTES = 48,
   HAK_SITE_BYTE_PARTS = 1 << 8,
   HAK_SITE_OBJECT_PARTS = 1 << 16,
   HAK_SITE_BUCKETS = 1 << 12,
@@ -26,12 +28,20 @@ typedef struct hak_frame {
   uint32_t index;
 } hak_frame_t;
 
+/* The name of a region. Names beyond HAK_SITE_LABELS_MAX share one. */
+typedef struct hak_site_label {
+  struct hak_site_label *next;
+  uint64_t string; /* its number in the profile that is being written; lock: that of profiles */
+  char name[HAK_SITE_LABEL_BYTES];
+} hak_site_label_t;
+
 typedef struct hak_site {
   struct hak_site *next;           /* next in its bucket */
   struct hak_site *older;          /* next in the list of all sites */
   _Atomic uint64_t objects, bytes; /* allocated so far, in fractions */
   _Atomic uint64_t freed_objects, freed_bytes;
   _Atomic uint64_t inherited[2]; /* parts of `objects` and `bytes` that were live when the process was forked */
+  hak_site_label_t *label;       /* the region of its blocks; NULL: they are in none */
   double resident_bytes;         /* for the profile that is being written; lock: that of profiles */
   uint64_t hash;
   uint32_t frame_count;
@@ -56,10 +66,15 @@ typedef struct hak_sites {
 extern hak_sites_t hak_sites;
 extern hak_lock_t hak_sites_lock;
 
-/* The site of a stack of at most HAK_SITE_FRAMES_MAX return addresses, innermost first. Never NULL. */
-hak_site_t *hak_site_of(const uintptr_t *pcs, size_t count);
+/* The site of a stack of at most HAK_SITE_FRAMES_MAX return addresses, innermost first, and of a label or NULL. Never
+ * NULL. */
+hak_site_t *hak_site_of(const uintptr_t *pcs, size_t count, hak_site_label_t *label);
 /* The known site of a stack. NULL: there is none yet. */
-hak_site_t *hak_site_known(const uintptr_t *pcs, size_t count);
+hak_site_t *hak_site_known(const uintptr_t *pcs, size_t count, const hak_site_label_t *label);
+/* The label of a region's name. NULL: no memory. */
+hak_site_label_t *hak_site_label(const char *name);
+/* Iterate over all labels; start with NULL. */
+hak_site_label_t *hak_site_label_next(const hak_site_label_t *after);
 /* Count a sample that stands for `weight_bytes`, in blocks of `block_bytes`. The same numbers subtract it again. Call
  * it under the samples' lock. */
 void hak_site_add_locked(hak_site_t *site, double weight_bytes, size_t block_bytes);

@@ -22,8 +22,8 @@ static _Thread_local hak_region_t *newest_region __attribute__((tls_model("initi
  * small program's pages are enough. */
 static void each_lock_of(bool all, void (*visit)(hak_lock_t *lock, bool flag), bool flag) {
   visit(&registering, flag);
+  hak_region_each_lock(newest_region, visit, flag); /* under a region's lock, its samples are dropped */
   hak_hook_sampler.part.each_lock(visit, flag);
-  hak_region_each_lock(newest_region, visit, flag);
   visit(&hak_heaps_lock, flag);
   visit(&hak_options_lock, flag);
   hak_hook_hardened.part.each_lock(visit, flag);

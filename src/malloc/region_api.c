@@ -4,6 +4,7 @@
 #include "fast.h"
 #include "hakmem.h"
 #include "regions/regions.h"
+#include "sampling.h"
 
 #include <errno.h>
 #include <string.h>
@@ -16,6 +17,9 @@ static bool is_power_of_two(size_t n) {
 static void *take(hak_region_t *region, size_t bytes, size_t align, bool *zeroed, const char *function) {
   int saved = errno;
   void *block = hak_region_take(region, bytes, align, zeroed, function);
+  if (HAK_UNLIKELY(hak_sampling_is_on()) && block) {
+    hak_hook_sampler.in_region(block, bytes);
+  }
   errno = block ? saved : ENOMEM;
   return block;
 }
@@ -84,6 +88,17 @@ static void *move_to(void *fresh, void *block, size_t usable, size_t bytes) {
   return fresh;
 }
 
+/* A block that moved, or whose size changed, counts as freed and allocated again. */
+static void *resize(hak_piece_t *piece, void *block, size_t bytes, const char *function) {
+  bool watched = HAK_UNLIKELY(hak_sampling_is_on());
+  size_t before = watched ? hak_region_usable(piece, block, function) : 0;
+  void *fresh = hak_region_resize(piece, block, bytes, function);
+  if (watched && fresh && (fresh != block || hak_region_usable(hak_piece_at(fresh), fresh, function) != before)) {
+    hak_hook_sampler.in_region(fresh, bytes);
+  }
+  return fresh;
+}
+
 void *hak_region_realloc(hak_region_t *region, void *block, size_t bytes) {
   if (!block) {
     return hak_region_malloc(region, bytes);
@@ -95,7 +110,7 @@ void *hak_region_realloc(hak_region_t *region, void *block, size_t bytes) {
     return move_to(hak_region_malloc(region, bytes), block, usable, bytes);
   }
   int saved = errno;
-  void *fresh = hak_region_resize(piece, block, bytes, "hak_region_realloc");
+  void *fresh = resize(piece, block, bytes, "hak_region_realloc");
   errno = fresh ? saved : ENOMEM;
   return fresh;
 }
@@ -219,7 +234,7 @@ static void *own_realloc(void *block, size_t bytes) {
     size_t usable = hak_region_usable(piece, block, "realloc");
     fresh = move_to(hak_fast_alloc(bytes), block, usable, bytes);
   } else {
-    fresh = hak_region_resize(piece, block, bytes, "realloc");
+    fresh = resize(piece, block, bytes, "realloc");
   }
   errno = fresh ? saved : ENOMEM;
   return fresh;

@@ -136,6 +136,9 @@ HAK_NOINLINE static void *alloc(size_t bytes, size_t align, bool *zeroed) {
   bool watched = HAK_UNLIKELY(hak_sampling_is_on());
   if (HAK_UNLIKELY(hak_scope != NULL)) {
     block = hak_region_take(hak_scope_region(), bytes, align, zeroed, "malloc");
+    if (watched && block) {
+      hak_hook_sampler.in_region(block, bytes);
+    }
     errno = block ? saved : ENOMEM;
     return block;
   }

@@ -31,7 +31,7 @@ static void drop_piece(hak_piece_t *piece) {
   hak_unlock(&hak_pieces_lock);
 }
 
-/* The descriptors of a piece's memory lead to it, or to none. */
+/* The descriptors of a piece's memory lead to it, or to none. bits[1]: its slices, for those who only look. */
 static void mark(const hak_piece_t *piece, bool is) {
   if (piece->chunks > 0) {
     hak_pagemap_chunk(piece->base)->region = is ? (struct hak_piece *)(uintptr_t)piece : NULL;
@@ -39,6 +39,7 @@ static void mark(const hak_piece_t *piece, bool is) {
   }
   hak_slab_t *slab = hak_pagemap_slab(piece->base);
   atomic_store_explicit(&slab->bits[0], is ? (uintptr_t)piece : 0, memory_order_relaxed);
+  atomic_store_explicit(&slab->bits[1], is ? piece->slices : 0, memory_order_relaxed);
   atomic_store_explicit(&slab->region, is, memory_order_release); /* pairs with hak_piece_at */
 }
 
@@ -182,6 +183,7 @@ static void forget_given(hak_piece_t *piece) {
 }
 
 void hak_piece_give(hak_piece_t *piece) {
+  hak_piece_unsample(piece, NULL);
   if (piece->slices == 0 && piece->chunks == 0) {
     forget_given(piece);
     piece->bits = NULL;
@@ -211,6 +213,7 @@ static bool shrink(hak_piece_t *piece, size_t bytes) {
   } else if (slices < piece->slices) {
     hak_arena_give(piece->base + (slices << HAK_SLICE_SHIFT), piece->slices - slices);
     piece->slices = (uint32_t)slices;
+    mark(piece, true);
   }
   return true;
 }
@@ -222,6 +225,7 @@ static bool grow(hak_piece_t *piece, size_t bytes) {
       return false;
     }
     piece->slices += (uint32_t)more;
+    mark(piece, true);
     return true;
   }
   size_t chunks = hak_round_up(bytes, HAK_CHUNK_BYTES) >> HAK_CHUNK_SHIFT;

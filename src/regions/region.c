@@ -163,6 +163,7 @@ void hak_region_put(hak_piece_t *piece, void *block, const char *function) {
   } else {
     free_large_locked(region, piece, block, function);
   }
+  hak_piece_unsample(piece, block);
   if (empty) {
     hak_piece_leave_locked(empty);
     hak_region_uncharge(region, empty->charged);
@@ -208,6 +209,7 @@ static void *resize_large(hak_region_t *region, hak_piece_t *piece, size_t bytes
   hak_lock(&region->lock); /* since a walk reads the piece */
   void *fresh = hak_piece_resize(piece, whole);
   if (fresh) {
+    hak_piece_unsample(piece, NULL);
     piece->charged = whole;
     region->live_bytes += whole - had;
     *(whole > had ? &region->allocated : &region->freed) += whole > had ? whole - had : had - whole;

@@ -50,6 +50,8 @@ typedef struct hak_piece {
   char *base;                     /* its first slice */
   size_t charged;                 /* bytes that count as used in the region */
   uint32_t slices, chunks;        /* both 0: memory of the program */
+  /* List of the samples among its blocks; lock: the samples'. */
+  _Atomic(struct hak_sample *) samples;
   bool is_span;
   bool zeroed; /* what has no block reads as zeros */
   /* Of a span: */
@@ -128,6 +130,12 @@ void hak_piece_give(hak_piece_t *piece);
 void *hak_piece_resize(hak_piece_t *piece, size_t bytes);
 /* Make a span of memory that the program gave. False: there is too little. */
 bool hak_piece_adopt(hak_region_t *region, void *memory, size_t bytes);
+/* The block was freed, so it is no sample any more. NULL: all of the piece's blocks were. */
+HAK_INLINE void hak_piece_unsample(hak_piece_t *piece, const void *block) {
+  if (HAK_UNLIKELY(atomic_load_explicit(&piece->samples, memory_order_relaxed) != NULL)) {
+    hak_hook_sampler.out_of_region(piece, block);
+  }
+}
 extern hak_lock_t hak_pieces_lock;
 
 /* span.c; the region's lock is held. */

@@ -87,7 +87,7 @@ void hak_text_put_quoted(hak_text_t *text, const char *string) {
     if (*string == '"' || *string == '\\' || *string == '\n') {
       put(text, '\\');
     }
-    put(text, *string == '\n' ? 'n' : *string);
+    put(text, (char)(*string == '\n' ? 'n' : *string));
   }
   put(text, '"');
 }
@@ -118,7 +118,7 @@ void hak_text_copy_name(char *to, size_t capacity, const char *from) {
   while (*from && to < end) {
     size_t length = character_at(from);
     bool whole = length > 0 && length <= (size_t)(end - to);
-    *to++ = whole ? *from : '?';
+    *to++ = (char)(whole ? *from : '?');
     from++;
     for (size_t i = 1; whole && i < length; i++) {
       *to++ = *from++;

@@ -135,6 +135,18 @@ class Exact(WithFolder):
         self.assertGreater(profile.duration, 0)
         self.assertTrue(any("at exit" in each for each in profile.comments))
 
+    def test_blocks_of_regions_have_their_names(self):
+        self.run_subject("regions", PROFILE_RATE=1, PROFILE_FILE=self.folder / "p.pb.gz")
+        profile, in_use, allocated = pprof.read(self.folder / "p.pb.gz"), {}, {}
+        for labels, (_, values) in zip(profile.labels, profile.samples, strict=True):
+            name = labels.get("region")
+            in_use[name] = in_use.get(name, 0) + values[2]
+            allocated[name] = allocated.get(name, 0) + values[0]
+        self.assertEqual({name: in_use.get(name) for name in ("cache", "scope", "request")},
+                         {"cache": 10, "scope": 20, "request": 0})  # fmt: skip
+        self.assertEqual(allocated["request"], 300)
+        self.assertGreaterEqual(in_use[None], 5)
+
     def test_without_gzip_it_is_the_same(self):
         truth, path = self.take("p.pb")
         self.assertNotEqual(path.read_bytes()[:2], b"\x1f\x8b")

@@ -90,6 +90,36 @@ static int late(const char *file) {
   return hak_profile_write(file);
 }
 
+SITE void *by_region(hak_region_t *region, size_t bytes) {
+  return keep(hak_region_malloc(region, bytes));
+}
+
+static int regions(void) {
+  hak_region_t *cache = hak_region_new(&(hak_region_options_t){.name = "cache"});
+  hak_region_t *scope = hak_region_new(&(hak_region_options_t){.name = "scope"});
+  for (size_t i = 0; i < 10; i++) {
+    by_region(cache, 1000 * i);
+  }
+  if (!hak_region_enter(scope)) {
+    return 1;
+  }
+  for (size_t i = 0; i < 20; i++) {
+    by_malloc(1000 * i + 1);
+  }
+  hak_region_leave(scope);
+  for (int i = 0; i < 3; i++) {
+    hak_region_t *request = hak_region_new(&(hak_region_options_t){.name = "request"});
+    for (size_t j = 0; j < 100; j++) {
+      by_region(request, 400 * j);
+    }
+    hak_region_destroy(request);
+  }
+  for (size_t i = 0; i < 5; i++) {
+    by_malloc(100);
+  }
+  return 0;
+}
+
 _Noreturn static void wait_forever(void) {
   for (;;) {
     pause();
@@ -208,6 +238,7 @@ int main(int count, char **words) {
          : strcmp(what, "refused") == 0 ? refused()
          : strcmp(what, "calls") == 0   ? by_calls(words[2])
          : strcmp(what, "late") == 0    ? late(words[2])
+         : strcmp(what, "regions") == 0 ? regions()
          : strcmp(what, "storm") == 0   ? storm(words[0], number)
          : strcmp(what, "rest") == 0    ? (puts("ready"), fflush(stdout), many(number), wait_forever(), 0)
                                         : 2;

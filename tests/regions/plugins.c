@@ -80,6 +80,8 @@ int main(void) {
     CHECK(plugin->region && pthread_create(&threads[i], NULL, run, plugin) == 0);
   }
   for (int i = 0; i < PLUGINS; i++) {
+    CHECK(hak_stats_openmetrics(text, sizeof text) < sizeof text); /* while they run */
+    CHECK(metric(text, "used_bytes", plugins[i].name) <= LIMIT);
     CHECK(pthread_join(threads[i], NULL) == 0);
   }
   CHECK(hak_stats_openmetrics(text, sizeof text) < sizeof text);

@@ -61,7 +61,7 @@ SINGLE = {7: "drop_frames", 9: "time", 10: "duration", 12: "period", 14: "defaul
 
 
 class Profile:
-    """types: [(name, unit)]; samples: [([location], [value])]; location: address, or name of a row; mappings: dicts."""
+    """types: [(name, unit)]; samples: [([location], [value])]; labels: {key: text} of each sample; location: address, or name of a row; mappings: dicts."""
 
     def __init__(self, data):
         parts = {number: [] for number in range(1, 15)}
@@ -86,6 +86,7 @@ class Profile:
             mapping["build_id"] = self.strings[mapping["build_id"]]
         self.functions = self.table(parts[5], FUNCTION)
         self.locations = self.table(parts[4], LOCATION)
+        self.labels = []
         self.samples = [self.sample_of(each) for each in parts[2]]
 
     def type_of(self, data):
@@ -101,11 +102,16 @@ class Profile:
         return found
 
     def sample_of(self, data):
-        locations, values = [], []
+        locations, values, labels = [], [], {}
         for number, value in fields(data):
-            if number not in (1, 2):
+            if number not in (1, 2, 3):
                 raise Malformed(f"field {number} of a sample")
-            (locations if number == 1 else values).extend(packed(value))
+            if number == 3:
+                label = message(value, {1: "key", 2: "text"})
+                labels[self.strings[label["key"]]] = self.strings[label["text"]]
+            else:
+                (locations if number == 1 else values).extend(packed(value))
+        self.labels.append(labels)
         if len(values) != len(self.types):
             raise Malformed(f"{len(values)} values, {len(self.types)} types")
         return [self.place(each) for each in locations], values

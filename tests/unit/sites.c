@@ -23,7 +23,7 @@ static size_t stack_of(uint32_t number, uintptr_t pcs[HAK_SITE_FRAMES_MAX]) {
 
 static hak_site_t *site_of(uint32_t number) {
   uintptr_t pcs[HAK_SITE_FRAMES_MAX];
-  return hak_site_of(pcs, stack_of(number, pcs));
+  return hak_site_of(pcs, stack_of(number, pcs), NULL);
 }
 
 static void add(hak_site_t *site, double weight_bytes, size_t block_bytes) {
@@ -50,9 +50,10 @@ static void a_stack_has_one_site(void) {
   for (uint32_t i = 0; i < STACKS; i++) {
     uintptr_t pcs[HAK_SITE_FRAMES_MAX];
     size_t depth = stack_of(i, pcs);
-    CHECK(!hak_site_known(pcs, depth));
-    hak_site_t *site = hak_site_of(pcs, depth);
-    CHECK(site->frame_count == depth && site == hak_site_of(pcs, depth) && site == hak_site_known(pcs, depth));
+    CHECK(!hak_site_known(pcs, depth, NULL));
+    hak_site_t *site = hak_site_of(pcs, depth, NULL);
+    CHECK(site->frame_count == depth && site == hak_site_of(pcs, depth, NULL) &&
+          site == hak_site_known(pcs, depth, NULL));
     for (size_t frame = 0; frame < depth; frame++) {
       CHECK(hak_site_frame_pc(site->frame[frame]) == pcs[frame]);
     }
@@ -67,14 +68,15 @@ static void a_stack_has_one_site(void) {
 
 static void stacks_that_begin_alike_differ(void) {
   const uintptr_t pcs[] = {1, 2, 3}, other[] = {1, 2, 4}, turned[] = {2, 1, 3};
-  hak_site_t *site = hak_site_of(pcs, 3);
-  CHECK(site != hak_site_of(pcs, 2) && site != hak_site_of(other, 3) && site != hak_site_of(turned, 3));
-  CHECK(site == hak_site_of(pcs, 3));
+  hak_site_t *site = hak_site_of(pcs, 3, NULL);
+  CHECK(site != hak_site_of(pcs, 2, NULL) && site != hak_site_of(other, 3, NULL) &&
+        site != hak_site_of(turned, 3, NULL));
+  CHECK(site == hak_site_of(pcs, 3, NULL));
 }
 
 static void no_stack_is_a_site_too(void) {
-  hak_site_t *none = hak_site_of(NULL, 0);
-  CHECK(none && none->frame_count == 0 && none == hak_site_of(NULL, 0) && !hak_site_known(NULL, 0));
+  hak_site_t *none = hak_site_of(NULL, 0, NULL);
+  CHECK(none && none->frame_count == 0 && none == hak_site_of(NULL, 0, NULL) && !hak_site_known(NULL, 0, NULL));
   add(none, 100, 10);
   CHECK(hak_site_counts(none).in_use_objects == 10);
 }
@@ -144,31 +146,31 @@ static void in_a_child_what_is_live_is_inherited(void) {
 
 static void the_table_has_an_end(void) {
   uintptr_t pcs[HAK_SITE_FRAMES_MAX];
-  hak_site_t *nowhere = hak_site_of(NULL, 0), *site = NULL;
+  hak_site_t *nowhere = hak_site_of(NULL, 0, NULL), *site = NULL;
   uint32_t made = 0;
   for (; site != nowhere && made < 10U << 20; made++) {
     for (uintptr_t i = 0; i < HAK_SITE_FRAMES_MAX; i++) {
       pcs[i] = 1 + made % 7 + i * 1000 + (i == 3 ? made * 1000000ULL : 0);
     }
-    site = hak_site_of(pcs, HAK_SITE_FRAMES_MAX);
+    site = hak_site_of(pcs, HAK_SITE_FRAMES_MAX, NULL);
   }
   CHECK(site == nowhere && made > 1000 && hak_meta_bytes() < HAK_SITES_BYTES_MAX + (1 << 20));
   for (uintptr_t i = 0; i < HAK_SITE_FRAMES_MAX; i++) {
     pcs[i] = 1 + i * 1000;
   }
-  CHECK(hak_site_of(pcs, HAK_SITE_FRAMES_MAX) != nowhere); /* a stack that has a site keeps it */
+  CHECK(hak_site_of(pcs, HAK_SITE_FRAMES_MAX, NULL) != nowhere); /* a stack that has a site keeps it */
 }
 
 static void without_memory_there_is_no_new_site(void) {
   hak_site_t *first = site_of(1);
   system_refuse(SYSTEM_MMAP, 0, SYSTEM_ALL);
   uint32_t i = 2;
-  while (i < 100000 && site_of(i) != hak_site_of(NULL, 0)) {
+  while (i < 100000 && site_of(i) != hak_site_of(NULL, 0, NULL)) {
     i++;
   }
   CHECK(i < 100000 && site_of(1) == first);
   system_allow();
-  CHECK(site_of(i) != hak_site_of(NULL, 0));
+  CHECK(site_of(i) != hak_site_of(NULL, 0, NULL));
 }
 
 static void *add_many(void *argument) {
