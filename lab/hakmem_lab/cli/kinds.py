@@ -66,8 +66,8 @@ COMMANDS = {
     ),
     "replay": (
         "A recorded program on other allocators: time in the allocator, memory, predictions.",
-        "words allocators touch processes by live pace baseline metric margin alpha max_blocks repeat pin timeout set_ "
-        f"seed {RESULT}",
+        "words allocators touch processes by live pace baseline metric after margin alpha max_blocks repeat pin "
+        f"timeout set_ seed {RESULT}",
     ),
 }
 

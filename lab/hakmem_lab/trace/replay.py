@@ -82,8 +82,10 @@ class Used:
         cpu_s = sum(each["seconds"] for each in self.processes)
         largest = max(self.processes, key=lambda each: each["rss_peak_kib"])
         series = [(int(at), kib) for at, kib in largest["series"]][:SERIES_POINTS]
+        left = {"after_load_kib": largest["after_load_kib"], "by": "rss"} if "after_load_kib" in largest else {}
         return replace(
             outcome,
+            extra=outcome.extra | left,
             wall_s=max(sum(each["elapsed_s"] for each in self.processes), 1e-9),
             user_s=max(cpu_s, 1e-9),
             system_s=0.0,

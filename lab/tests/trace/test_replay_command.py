@@ -42,6 +42,12 @@ def test_a_trace_is_compared_on_several_allocators(here, trace):
     assert levels == {"wall": 2.0, "cpu": 1.0, "rss": 30 * KIB}
 
 
+def test_memory_is_read_after_the_last_operation(here, trace):
+    result = here("replay", trace(), *FAST, "--metric", "after-load", "--after", "50ms", "--json", "-").result()
+    assert result["metric"]["name"] == "after-load"
+    assert all(0 < arm["median"] < arm["rss_peak_kib"] + 4 * KIB for arm in result["arms"])
+
+
 def test_live_runs_stand_beside_the_predictions(here, trace):
     result = here("replay", trace(), "--live", *FAST, "--json", "-").result()
     for quantity in result["replay"]["quantities"]:

@@ -88,6 +88,7 @@ class TwoRunners(Runner):
 
     def __init__(self, own: Runner, live: Runner):  # no launcher of its own
         self._own, self._live = own, live
+        self.search, self.no_groups = own.search, own.no_groups
 
     def run(self, arm: Arm, pad_bytes: int, repeat: int = 1, seed: int = TRIAL_SEED) -> dict:
         if arm.name.endswith(LIVE):

@@ -1,5 +1,9 @@
 // One line of JSON about a process that was replayed.
+#include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include "replay.h"
 
@@ -16,6 +20,23 @@ static replay_counts_t sum(void) {
 
 static void number(const char *name, uint64_t value) {
   printf("\"%s\": %llu, ", name, (unsigned long long)value);
+}
+
+// Marks the end of the load, where that is measured, and reads what memory is left once the mark has been answered.
+static void after_load(uint64_t image_kib) {
+  const char *mark = getenv("HAK_MARK");
+  char done[PATH_MAX], byte = '\n';
+  if (mark == NULL) {
+    return;
+  }
+  snprintf(done, sizeof done, "%s.done", mark);
+  int asked = open(mark, O_WRONLY | O_CLOEXEC), answered = open(done, O_RDONLY | O_CLOEXEC);
+  if (asked >= 0 && answered >= 0 && write(asked, &byte, 1) == 1 && read(answered, &byte, 1) == 1) {
+    uint64_t raw = replay_check_limit(), own = (replay_own_bytes() >> 10) + image_kib;
+    number("after_load_kib", raw > own ? raw - own : 0);
+  }
+  close(asked);
+  close(answered);
 }
 
 void replay_report(uint64_t start_ns, uint64_t wall_ns) {
@@ -43,6 +64,7 @@ void replay_report(uint64_t start_ns, uint64_t wall_ns) {
   number("raw_peak_kib", memory.raw_peak_kib);
   number("own_kib", memory.own_kib);
   number("image_kib", memory.image_kib);
+  after_load(memory.image_kib);
   printf("\"complete\": %s, \"series\": [", replay.complete ? "true" : "false");
   for (size_t i = 0; i < memory.points; i++) {
     printf("%s[%.3f, %llu]", i ? ", " : "", (double)memory.series[i].at_ns / 1e6,
