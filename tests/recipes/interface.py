@@ -50,7 +50,9 @@ def main() -> None:
             words = ["-UNDEBUG", "-Wall", "-Werror", f"-I{include}", "-o", "examples", source.name, library]
             subprocess.run([*compiler, *words, f"-Wl,-rpath,{library.parent}"], cwd=folder, check=True)
             environment = {name: value for name, value in os.environ.items() if not name.startswith("HAKMEM_")}
-            ran = subprocess.run(["./examples"], cwd=folder, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+            ran = subprocess.run(
+                ["./examples"], cwd=folder, env=environment, stdout=subprocess.PIPE, text=True, check=True
+            )
             if printed and ran.stdout != printed[1]:
                 raise SystemExit(f"the program in {language} prints:\n{ran.stdout}")
 
