@@ -31,6 +31,11 @@ list(REMOVE_ITEM core_sources ${override_sources} ${preload_sources})
 # The compiler must not turn the bodies of these functions into calls of themselves.
 set_source_files_properties(${override_sources} PROPERTIES COMPILE_OPTIONS -fno-builtin)
 
+# Two neighbouring counters, read as one vector, would wait for the latest store of either.
+set(region_sources ${core_sources})
+list(FILTER region_sources INCLUDE REGEX "/src/regions/")
+set_source_files_properties(${region_sources} PROPERTIES COMPILE_OPTIONS -fno-tree-slp-vectorize)
+
 # The heap's own call of madvise is to go by the dynamic symbol, for another library may stand before it.
 set_source_files_properties(${PROJECT_SOURCE_DIR}/src/malloc/protection.c PROPERTIES COMPILE_OPTIONS "-fno-builtin;-fno-lto")
 

@@ -101,10 +101,13 @@ bool hak_pagemap_stock(void);
 /* The place in a chunk that threads fill first. Descriptors of slabs begin with it, so that those of a small heap share
  * a page. It is chosen before the first chunk. */
 extern uint32_t hak_first_slab;
+HAK_INLINE hak_slab_t *hak_pagemap_slab_in(const hak_chunk_t *chunk, const void *address) {
+  uintptr_t place = ((uintptr_t)address >> HAK_SLAB_SHIFT) - hak_first_slab;
+  return &chunk->slabs->slab[place & (HAK_CHUNK_SLABS - 1)];
+}
 /* The slab that holds the address, which must be in a slab. */
 HAK_INLINE hak_slab_t *hak_pagemap_slab(const void *address) {
-  uintptr_t place = ((uintptr_t)address >> HAK_SLAB_SHIFT) - hak_first_slab;
-  return &hak_pagemap_chunk(address)->slabs->slab[place & (HAK_CHUNK_SLABS - 1)];
+  return hak_pagemap_slab_in(hak_pagemap_chunk(address), address);
 }
 
 /* In the child of a fork: reset pieces that another thread of the parent was making writable. */

@@ -75,7 +75,7 @@ hak_piece_t *hak_piece_at(const void *address) {
   if (chunk->state == HAK_CHUNK_HUGE) {
     return chunk->region;
   }
-  return chunk->state == HAK_CHUNK_SLICED ? piece_of(hak_pagemap_slab(address), address) : NULL;
+  return chunk->state == HAK_CHUNK_SLICED ? piece_of(hak_pagemap_slab_in(chunk, address), address) : NULL;
 }
 
 hak_region_t *hak_piece_lock(const hak_piece_t *piece) {

@@ -10,12 +10,8 @@ static bool starts(const hak_piece_t *span, uint32_t step) {
 static bool is_live(const hak_piece_t *span, uint32_t step) {
   return span->bits[step / 64].used >> step % 64 & 1;
 }
-static void set_start(hak_piece_t *span, uint32_t step, bool is) {
-  uint64_t bit = (uint64_t)1 << step % 64, *word = &span->bits[step / 64].start;
-  *word = is ? *word | bit : *word & ~bit;
-}
-static void set_live(hak_piece_t *span, uint32_t step, bool is) {
-  uint64_t bit = (uint64_t)1 << step % 64, *word = &span->bits[step / 64].used;
+static void set(uint64_t *word, uint32_t step, bool is) {
+  uint64_t bit = (uint64_t)1 << step % 64;
   *word = is ? *word | bit : *word & ~bit;
 }
 
@@ -98,8 +94,8 @@ void hak_span_forget_lists(hak_region_t *region) {
 /* Taking. */
 
 static void *hand_out(hak_region_t *region, hak_piece_t *span, uint32_t step, uint32_t steps) {
-  set_start(span, step, true);
-  set_live(span, step, true);
+  set(&span->bits[step / 64].start, step, true);
+  set(&span->bits[step / 64].used, step, true);
   span->live++;
   span->live_steps += steps;
   size_t bytes = (size_t)steps << HAK_BLOCK_SHIFT;
@@ -110,7 +106,7 @@ static void *hand_out(hak_region_t *region, hak_piece_t *span, uint32_t step, ui
 }
 
 static void make_free(hak_region_t *region, hak_piece_t *span, uint32_t step, uint32_t steps) {
-  set_start(span, step, true);
+  set(&span->bits[step / 64].start, step, true);
   list(region, span, step, steps);
 }
 
@@ -268,7 +264,7 @@ static void unlist_all(hak_region_t *region, hak_piece_t *span) {
 hak_piece_t *hak_span_put_locked(hak_region_t *region, hak_piece_t *span, void *block, const char *function) {
   uint32_t step = step_of_live(span, block, function), steps = next_start(span, step + 1) - step;
   size_t bytes = (size_t)steps << HAK_BLOCK_SHIFT;
-  set_live(span, step, false);
+  set(&span->bits[step / 64].used, step, false);
   span->live--;
   span->live_steps -= steps;
   region->live_blocks--;
@@ -293,12 +289,12 @@ void hak_span_list_locked(hak_region_t *region, hak_piece_t *span) {
       continue;
     }
     for (; next < span->at && !is_live(span, next); next = next_start(span, next + 1)) {
-      set_start(span, next, false);
+      set(&span->bits[next / 64].start, next, false);
     }
     if (next < span->at) {
       list(region, span, step, next - step);
     } else {
-      set_start(span, step, false);
+      set(&span->bits[step / 64].start, step, false);
       span->at = next = step;
       span->zeroed = false;
     }
