@@ -130,16 +130,31 @@ typedef struct hak_region_options {
    * or the hard limit is looked at again, once). False: refuse the request. */
   bool (*on_limit)(hak_region_t *region, size_t bytes, hak_region_limit_kind_t limit, void *user);
   void *user;
-  /* Memory of the caller, in which all of the region's blocks then lie. It must be private to the process, and stay
-   * until the region has ended. Alignments of up to half of it are possible. */
+  /* Memory of the caller, in which all of the region's blocks then lie. It must stay until the region has ended, and be
+   * private to the process: MAP_SHARED is refused where /proc/self/maps can be read, since the counts and the lock are
+   * this process's alone. Alignments of up to half of it are possible. */
   void *memory;
   size_t memory_bytes;
 } hak_region_options_t;
 
-/* `options` may be NULL. Returns NULL and sets errno: ENOMEM, or EINVAL if the given memory is too small. */
+/* `options` may be NULL. Returns NULL and sets errno: ENOMEM; of given memory, EINVAL if it is too small, and ENOTSUP
+ * if it is shared. */
 HAK_EXPORT hak_region_t *hak_region_new(const hak_region_options_t *options);
 /* Change the limits, in bytes. 0: none. */
 HAK_EXPORT void hak_region_limit(hak_region_t *region, size_t soft_limit, size_t hard_limit);
+/* Change the callback; NULL: none. A call of the former one may still run. */
+HAK_EXPORT void hak_region_on_limit(hak_region_t *region,
+                                    bool (*on_limit)(hak_region_t *region, size_t bytes, hak_region_limit_kind_t limit,
+                                                     void *user),
+                                    void *user);
+/* The region of the whole process, in which all others lie. Its blocks are the ordinary ones. Its hard limit is the
+ * option MEMORY_LIMIT. All pages count that hold blocks, of any region, or stay for reuse; not the few that the heap
+ * needs for itself. Near the limit, free pages go back first. on_limit is called with the hard limit before a request
+ * is refused, also where the system has no memory; and with the soft one after a request took pages beyond it: false
+ * gives them back and refuses the request. hak_region_usage gives used and limit; live_bytes and peak_bytes are those
+ * of the pages in use, and the others are 0. hak_region_of(an ordinary block) is NULL. To retire, reset, destroy,
+ * release or walk it is misuse. */
+HAK_EXPORT hak_region_t *hak_region_process(void);
 
 /* As the functions without `region`. They return NULL and set errno to ENOMEM at a limit, in a retired region, and
  * where there is no memory. hak_region_realloc moves a block of another region, or of none, into this one. */

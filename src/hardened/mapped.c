@@ -13,7 +13,6 @@ enum {
 static const unsigned char FILL = 0xb5;
 
 hak_lock_t hak_mapped_lock = HAK_LOCK_INIT;
-_Atomic size_t hak_mapped_slices;
 
 typedef struct region {
   char *base; /* the first page without access; NULL: an empty entry */
@@ -144,11 +143,11 @@ static bool map_region(region_t *region, size_t data, size_t align, size_t headr
   return region->base != NULL;
 }
 
-static void count(size_t bytes, bool up) {
-  size_t slices = hak_slices_for(bytes);
-  atomic_fetch_add_explicit(&hak_mapped_slices, up ? slices : -slices, memory_order_relaxed);
-  atomic_fetch_add_explicit(&hak_huge_live, up ? 1 : (size_t)-1, memory_order_relaxed);
-  atomic_fetch_add_explicit(&hak_huge_live_bytes, up ? bytes : -bytes, memory_order_relaxed);
+/* The pages of a block, of which the new ones are reserved, change from so many bytes to others; 0: there is none. */
+static void count(size_t before, size_t after) {
+  hak_retain_count_apart((int64_t)hak_slices_for(after) - (int64_t)hak_slices_for(before));
+  atomic_fetch_add_explicit(&hak_huge_live, (size_t)(after > 0) - (size_t)(before > 0), memory_order_relaxed);
+  atomic_fetch_add_explicit(&hak_huge_live_bytes, after - before, memory_order_relaxed);
 }
 
 static size_t checked_behind(const region_t *region) {
@@ -160,10 +159,6 @@ static size_t checked_behind(const region_t *region) {
 static size_t checked_before(const region_t *region) {
   size_t before = (size_t)(region->block - (region->filled ? region->base : region->first));
   return before < HAK_MARGIN_BEFORE ? before : HAK_MARGIN_BEFORE;
-}
-
-static size_t slices_of(const region_t *region) {
-  return hak_slices_for((size_t)(region->last - region->first));
 }
 
 void *hak_mapped_alloc(size_t bytes, size_t align, size_t headroom, hak_mapped_kind_t kind, bool data_type) {
@@ -194,7 +189,7 @@ void *hak_mapped_alloc(size_t bytes, size_t align, size_t headroom, hak_mapped_k
   *find_in(table.at, table.size, region.block) = region;
   table.count++;
   hak_unlock(&hak_mapped_lock);
-  count(data, true);
+  count(0, data);
   return region.block;
 }
 
@@ -300,8 +295,7 @@ static bool extend(region_t *region, size_t bytes) {
     return false;
   }
   region->last += more;
-  count(data, false);
-  count(data + more, true);
+  count(data, data + more);
   return true;
 }
 
@@ -373,8 +367,7 @@ void hak_mapped_free(void *block, const char *function) {
     hak_misuse(function, HAK_MISUSE_PAGE_END, block);
   }
   region = look_up(block, function, true); /* of two threads that free it at once, one finds nothing */
-  count((size_t)(region.last - region.first), false);
-  hak_grow_unreserve(slices_of(&region));
+  count((size_t)(region.last - region.first), 0);
   let_wait(region);
 }
 

@@ -41,6 +41,4 @@ const void *hak_mapped_find_damaged(bool *before);
  * another thread has the lock. Searches everything. */
 size_t hak_mapped_place(const void *address, size_t *offset);
 
-/* Pages of live blocks, counted in slices. */
-extern _Atomic size_t hak_mapped_slices;
 extern hak_lock_t hak_mapped_lock;

@@ -1,6 +1,6 @@
 /* Duty: how close the process is to its memory limits. These are the option MEMORY_LIMIT, and memory.max of its control
  * group or an ancestor (memory.limit_in_bytes in version 1). Cached files do not count, since the kernel can reclaim
- * them. Data: the group with the lowest limit, found once. Layers below: arena, options, file, text. */
+ * them. Data: the group with the lowest limit, found once. Layers below: arena, limit, group. */
 #pragma once
 
 #include "base/base.h"

@@ -213,7 +213,7 @@ void hak_profile_write_due(void) {
 
 void hak_profile_refused(size_t bytes) {
   static _Atomic bool said;
-  size_t limit = hak_option_size(HAK_OPTION_MEMORY_LIMIT);
+  size_t limit = hak_limit_bytes();
   if (hak_option(HAK_OPTION_VERBOSE) && limit && bytes <= (size_t)PTRDIFF_MAX / 2 &&
       !atomic_exchange_explicit(&said, true, memory_order_relaxed)) {
     hak_text_say("hakmem: %zu more bytes are refused: HAKMEM_MEMORY_LIMIT is %zu\n", bytes, limit);

@@ -89,9 +89,8 @@ void hak_stats_read(hak_stats_t *stats) {
   stats->meta_bytes = hak_meta_bytes();
   stats->threads = hak_policy_caches_open();
   stats->arena = hak_arena_totals();
-  size_t mapped = atomic_load_explicit(&hak_mapped_slices, memory_order_relaxed);
-  stats->arena.used_slices += mapped;
-  stats->arena.mapped_slices += mapped;
+  stats->arena.used_slices += stats->arena.apart_slices;
+  stats->arena.mapped_slices += stats->arena.apart_slices;
   hak_os_read_counts(&stats->os);
   hak_lock_read_waits(stats->lock_waits);
 }

@@ -3,7 +3,7 @@
  * heap. */
 #pragma once
 
-#include "threads/threads.h"
+#include "regions/regions.h"
 
 HAK_COLD void *hak_slow_alloc(size_t bytes);
 HAK_COLD void hak_slow_free(void *block);
@@ -16,6 +16,14 @@ void *hak_slow_alloc_any_aligned(size_t bytes, size_t align);
 HAK_NOINLINE void *hak_slow_alloc_large(size_t bytes);
 /* As malloc. *zeroed: all of the block reads as zeros. */
 void *hak_slow_alloc_zeroed(size_t bytes, bool *zeroed);
+/* The same in a region, of any size and alignment. */
+void *hak_slow_alloc_in(hak_region_t *region, size_t bytes, size_t align, bool *zeroed, const char *function);
+/* A request found no memory: get some. *step begins at 0 and counts the ways that were tried. False: there are no more.
+ */
+bool hak_slow_make_room(size_t bytes, size_t align, uint32_t *step);
+/* Before a large block grows, which may happen in place: ask the program if that would pass the soft limit of the
+ * process. Then set hak_limit_soft_met to false. */
+bool hak_slow_may_grow(size_t usable, size_t bytes);
 /* Sets errno to ENOMEM and returns NULL. */
 void *hak_slow_no_memory(void);
 

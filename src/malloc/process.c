@@ -195,6 +195,7 @@ static void start(void) {
   hak_heap_set_thread_id_place(field);
   if (!HAK_MINIMAL) {
     hak_options_load(environ);
+    hak_limit_look(); /* before a sandbox closes the files */
     hak_hook_hardened.part.start(holds_a_lock);
     hak_heap_force_slow(0);
     hak_foreign_start();

@@ -13,28 +13,50 @@ static bool is_power_of_two(size_t n) {
   return n != 0 && (n & (n - 1)) == 0;
 }
 
+static bool is_process(const hak_region_t *region) {
+  return region == &hak_region_root;
+}
+
 /* NULL: errno is ENOMEM. Else it is as before. */
 static void *take(hak_region_t *region, size_t bytes, size_t align, bool *zeroed, const char *function) {
+  *zeroed = false;
+  return !is_process(region)      ? hak_slow_alloc_in(region, bytes, align, zeroed, function)
+         : align <= HAK_BLOCK_MIN ? hak_malloc(bytes)
+                                  : hak_aligned_alloc(align, bytes);
+}
+
+/* The block stays in its region. One that moved, or whose size changed, counts as freed and allocated again. */
+static void *resize(hak_piece_t *piece, void *block, size_t bytes, const char *function) {
   int saved = errno;
-  void *block = hak_region_take(region, bytes, align, zeroed, function);
-  if (HAK_UNLIKELY(hak_sampling_is_on()) && block) {
-    hak_hook_sampler.in_region(block, bytes);
+  bool starved, watched = HAK_UNLIKELY(hak_sampling_is_on());
+  size_t before = watched ? hak_region_usable(piece, block, function) : 0;
+  uint32_t step = 0;
+  void *fresh;
+  do {
+    fresh = hak_region_resize(piece, block, bytes, function, &starved);
+  } while (!fresh && starved && hak_slow_make_room(bytes, HAK_BLOCK_MIN, &step));
+  hak_limit_soft_met = false;
+  if (watched && fresh && (fresh != block || hak_region_usable(hak_piece_at(fresh), fresh, function) != before)) {
+    hak_hook_sampler.in_region(fresh, bytes);
   }
-  errno = block ? saved : ENOMEM;
-  return block;
+  errno = fresh ? saved : ENOMEM;
+  return fresh;
 }
 
 hak_region_t *hak_region_new(const hak_region_options_t *options) {
   static const hak_region_options_t none;
   const hak_region_options_t *asked = options ? options : &none;
   int saved = errno;
-  hak_region_t *region = hak_region_make(asked->parent, asked->name);
+  if (asked->memory && hak_os_is_shared(asked->memory, asked->memory_bytes)) {
+    errno = ENOTSUP;
+    return NULL;
+  }
+  hak_region_t *region = hak_region_make(is_process(asked->parent) ? NULL : asked->parent, asked->name);
   if (!region) {
     return hak_slow_no_memory();
   }
   hak_region_limit(region, asked->soft_limit, asked->hard_limit);
-  region->on_limit = asked->on_limit;
-  region->user = asked->user;
+  hak_region_set_callback(region, asked->on_limit, asked->user);
   region->given = asked->memory != NULL;
   if (asked->memory && !hak_piece_adopt(region, asked->memory, asked->memory_bytes)) {
     hak_region_end(region, false, "hak_region_new");
@@ -45,7 +67,23 @@ hak_region_t *hak_region_new(const hak_region_options_t *options) {
   return region;
 }
 
+hak_region_t *hak_region_process(void) {
+  return &hak_region_root;
+}
+
+void hak_region_on_limit(hak_region_t *region,
+                         bool (*on_limit)(hak_region_t *region, size_t bytes, hak_region_limit_kind_t limit,
+                                          void *user),
+                         void *user) {
+  hak_region_expect(region, "hak_region_on_limit");
+  hak_region_set_callback(region, on_limit, user);
+}
+
 void hak_region_limit(hak_region_t *region, size_t soft, size_t hard) {
+  if (is_process(region)) {
+    hak_limit_set(soft, hard);
+    return;
+  }
   hak_region_expect(region, "hak_region_limit");
   atomic_store_explicit(&region->soft, soft > 0 ? soft : SIZE_MAX, memory_order_relaxed);
   atomic_store_explicit(&region->hard, hard > 0 ? hard : SIZE_MAX, memory_order_relaxed);
@@ -88,20 +126,12 @@ static void *move_to(void *fresh, void *block, size_t usable, size_t bytes) {
   return fresh;
 }
 
-/* A block that moved, or whose size changed, counts as freed and allocated again. */
-static void *resize(hak_piece_t *piece, void *block, size_t bytes, const char *function) {
-  bool watched = HAK_UNLIKELY(hak_sampling_is_on());
-  size_t before = watched ? hak_region_usable(piece, block, function) : 0;
-  void *fresh = hak_region_resize(piece, block, bytes, function);
-  if (watched && fresh && (fresh != block || hak_region_usable(hak_piece_at(fresh), fresh, function) != before)) {
-    hak_hook_sampler.in_region(fresh, bytes);
-  }
-  return fresh;
-}
-
 void *hak_region_realloc(hak_region_t *region, void *block, size_t bytes) {
   if (!block) {
     return hak_region_malloc(region, bytes);
+  }
+  if (is_process(region) && !hak_region_of(block)) {
+    return hak_realloc(block, bytes);
   }
   hak_region_expect(region, "hak_region_realloc");
   hak_piece_t *piece = hak_pagemap_slice_class(block) == HAK_CLASS_NONE ? hak_piece_at(block) : NULL;
@@ -109,10 +139,11 @@ void *hak_region_realloc(hak_region_t *region, void *block, size_t bytes) {
     size_t usable = hak_malloc_usable_size(block); /* of the ordinary heap, or another region */
     return move_to(hak_region_malloc(region, bytes), block, usable, bytes);
   }
-  int saved = errno;
-  void *fresh = resize(piece, block, bytes, "hak_region_realloc");
-  errno = fresh ? saved : ENOMEM;
-  return fresh;
+  if (HAK_UNLIKELY(hak_limit_soft_bytes() > 0) &&
+      !hak_slow_may_grow(hak_region_usable(piece, block, "hak_region_realloc"), bytes)) {
+    return hak_slow_no_memory();
+  }
+  return resize(piece, block, bytes, "hak_region_realloc");
 }
 
 bool hak_region_enter(hak_region_t *region) {
@@ -128,20 +159,29 @@ void hak_region_leave(hak_region_t *region) {
   errno = saved;
 }
 
+static void expect_not_process(const hak_region_t *region, const char *function) {
+  if (is_process(region)) {
+    hak_misuse(function, HAK_MISUSE_REGION_PROCESS, region);
+  }
+}
+
 void hak_region_retire(hak_region_t *region) {
   int saved = errno;
+  expect_not_process(region, "hak_region_retire");
   hak_region_close(region);
   errno = saved;
 }
 
 void hak_region_reset(hak_region_t *region) {
   int saved = errno;
+  expect_not_process(region, "hak_region_reset");
   hak_region_end_blocks(region);
   errno = saved;
 }
 
 static void end(hak_region_t *region, bool keep, const char *function) {
   int saved = errno;
+  expect_not_process(region, function);
   hak_region_end(region, keep, function);
   errno = saved;
 }
@@ -154,8 +194,20 @@ void hak_region_release(hak_region_t *region) {
   end(region, true, "hak_region_release");
 }
 
+static hak_region_usage_t usage_of_process(void) {
+  hak_arena_totals_t totals = hak_arena_totals();
+  return (hak_region_usage_t){.live_bytes = (totals.used_slices + totals.apart_slices) << HAK_SLICE_SHIFT,
+                              .used_bytes = hak_limit_used_bytes(),
+                              .peak_bytes = totals.peak_slices << HAK_SLICE_SHIFT,
+                              .limit_bytes = hak_limit_bytes()};
+}
+
 bool hak_region_usage(const hak_region_t *region, hak_region_usage_t *usage) {
   hak_region_t *asked = (hak_region_t *)(uintptr_t)region;
+  if (is_process(region)) {
+    *usage = usage_of_process();
+    return true;
+  }
   hak_lock(&asked->lock);
   bool is = hak_region_is_open(asked);
   if (is) {
@@ -183,6 +235,7 @@ hak_region_t *hak_region_of(const void *block) {
 }
 
 int hak_region_walk(hak_region_t *region, int (*visit)(void *block, size_t bytes, void *context), void *context) {
+  expect_not_process(region, "hak_region_walk");
   return hak_region_visit(region, visit, context);
 }
 
@@ -228,16 +281,11 @@ static void *own_realloc(void *block, size_t bytes) {
     own_free(block);
     return NULL;
   }
-  int saved = errno;
-  void *fresh;
   if (hak_region_is_released(piece)) {
     size_t usable = hak_region_usable(piece, block, "realloc");
-    fresh = move_to(hak_fast_alloc(bytes), block, usable, bytes);
-  } else {
-    fresh = resize(piece, block, bytes, "realloc");
+    return move_to(hak_fast_alloc(bytes), block, usable, bytes);
   }
-  errno = fresh ? saved : ENOMEM;
-  return fresh;
+  return resize(piece, block, bytes, "realloc");
 }
 
 static size_t own_usable(const void *block) {

@@ -122,6 +122,14 @@ static void discard_behind(void *block, size_t before, size_t bytes) {
   }
 }
 
+static void *move_huge(void *block, size_t bytes) {
+  void *fresh = hak_huge_move(block, bytes);
+  for (uint32_t step = 0; !fresh && hak_slow_make_room(bytes, HAK_BLOCK_MIN, &step);) {
+    fresh = hak_huge_move(block, bytes);
+  }
+  return fresh;
+}
+
 static void *resize(void *block, uint32_t cls, size_t bytes) {
   size_t usable = checked_usable(block, cls, "realloc");
   if (bytes > PTRDIFF_MAX) {
@@ -132,7 +140,7 @@ static void *resize(void *block, uint32_t cls, size_t bytes) {
   bool copied = false;
   if (!resize_in_place(block, cls, usable, bytes)) {
     copied = cls != HAK_CLASS_HUGE || bytes <= usable;
-    fresh = copied ? copy_to_new(block, usable, bytes) : hak_huge_move(block, bytes);
+    fresh = copied ? copy_to_new(block, usable, bytes) : move_huge(block, bytes);
   }
   if (!fresh && bytes > usable) {
     return hak_slow_no_memory();
@@ -174,11 +182,7 @@ static bool is_hardened_large(const void *block, uint32_t cls) {
   return hak_hard.on && hak_class_is_run(cls) && hak_hook_hardened.owner(block);
 }
 
-HAK_NOINLINE static void *resize_other(void *block, uint32_t cls, size_t bytes) {
-  if (bytes == 0) {
-    hak_fast_free(block);
-    return NULL;
-  }
+static void *resize_any(void *block, uint32_t cls, size_t bytes) {
   if (HAK_UNLIKELY(cls == HAK_CLASS_NONE || is_hardened_large(block, cls))) {
     if (hak_zero_size_owns(block)) {
       return resize_empty(block, bytes);
@@ -192,6 +196,19 @@ HAK_NOINLINE static void *resize_other(void *block, uint32_t cls, size_t bytes) 
     return hak_hook_hardened.realloc(block, cls, bytes);
   }
   return HAK_UNLIKELY(cls == HAK_CLASS_SAMPLED) ? resize_sampled(block, bytes) : resize(block, cls, bytes);
+}
+
+HAK_NOINLINE static void *resize_other(void *block, uint32_t cls, size_t bytes) {
+  if (bytes == 0) {
+    hak_fast_free(block);
+    return NULL;
+  }
+  if (HAK_UNLIKELY(hak_limit_soft_bytes() > 0) && !hak_slow_may_grow(hak_malloc_usable_size(block), bytes)) {
+    return hak_slow_no_memory();
+  }
+  void *fresh = resize_any(block, cls, bytes);
+  hak_limit_soft_met = false; /* the program was asked */
+  return fresh;
 }
 
 void *hak_realloc(void *block, size_t bytes) {

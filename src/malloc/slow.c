@@ -5,7 +5,6 @@
 #include "foreign.h"
 #include "page_attributes.h"
 #include "region_api.h"
-#include "regions/regions.h"
 #include "sampling.h"
 #include "zero_size.h"
 
@@ -106,22 +105,80 @@ bool hak_trim(size_t keep_bytes) {
   return any;
 }
 
-/* Hardened profile, and memory is short: what waits is reused. */
-static void *find_after_release(size_t bytes, size_t align, bool *zeroed) {
-  hak_hook_hardened.release(align > HAK_BLOCK_MIN ? bytes + align : bytes);
-  return find(bytes, align, zeroed);
+/* Inside a scope, the thread's own heap is aside. */
+static bool trim(void) {
+  bool inside = hak_scope != NULL;
+  if (inside) {
+    hak_scope_suspend();
+  }
+  bool any = hak_trim(0);
+  if (inside) {
+    hak_scope_resume();
+  }
+  return any;
 }
 
-/* Under a memory limit, thread caches may hold all free memory: trim them and retry. A request that could not fit even
- * if the heap returned all of its memory gets no retry, and ends no delay of the hardened profile. */
-static void *find_after_trim(size_t bytes, size_t align, bool *zeroed) {
-  enum { ADDRESS_BITS = 47 };
-  size_t held = (hak_arena_totals().mapped_slices << HAK_SLICE_SHIFT) + hak_hook_hardened.waiting_bytes();
-  if ((bytes | align) >> ADDRESS_BITS != 0 || !hak_grow_could(align > HAK_BLOCK_MIN ? bytes + align : bytes, held)) {
+/* Hardened profile, and memory is short: what waits is reused. */
+static bool release(size_t bytes) {
+  if (hak_hard.on) {
+    hak_hook_hardened.release(bytes);
+  }
+  return hak_hard.on;
+}
+
+static bool ask(size_t bytes) {
+  bool again = hak_region_ask_process(bytes, HAK_REGION_HARD);
+  if (again) {
+    trim(); /* of what the program freed */
+  }
+  return again;
+}
+
+/* Under a memory limit, thread caches may hold all free memory: they are trimmed first. The program is asked last. A
+ * request that could not fit even if the heap returned all of its memory gets no retry, and ends no delay of the
+ * hardened profile. */
+bool hak_slow_make_room(size_t bytes, size_t align, uint32_t *step) {
+  enum { ADDRESS_BITS = 47, TRIM = 0, RELEASE, ASK, END };
+  size_t whole = align > HAK_BLOCK_MIN ? bytes + align : bytes;
+  if (*step == TRIM) {
+    size_t held = (hak_arena_totals().mapped_slices << HAK_SLICE_SHIFT) + hak_hook_hardened.waiting_bytes();
+    *step = (bytes | align) >> ADDRESS_BITS != 0 || !hak_grow_could(whole, held) ? END : TRIM;
+  }
+  bool more = false;
+  for (; !more && *step < END; ++*step) {
+    more = *step == TRIM ? trim() : *step == RELEASE ? release(whole) : ask(bytes);
+  }
+  return more;
+}
+
+/* The request took memory beyond the soft limit of the process. */
+HAK_COLD static void *ask_soft(void *block, size_t bytes) {
+  hak_limit_soft_met = false;
+  if (block && !hak_region_ask_process(bytes, HAK_REGION_SOFT)) {
+    hak_slow_free(block);
     return NULL;
   }
-  void *block = hak_trim(0) ? find(bytes, align, zeroed) : NULL;
-  return !block && hak_hard.on ? find_after_release(bytes, align, zeroed) : block;
+  return block;
+}
+
+bool hak_slow_may_grow(size_t usable, size_t bytes) {
+  return bytes <= usable || !hak_limit_passes_soft(bytes - usable) || hak_region_ask_process(bytes, HAK_REGION_SOFT);
+}
+
+void *hak_slow_alloc_in(hak_region_t *region, size_t bytes, size_t align, bool *zeroed, const char *function) {
+  int saved = errno;
+  bool starved;
+  uint32_t step = 0;
+  void *block;
+  do {
+    block = hak_region_take(region, bytes, align, zeroed, function, &starved);
+  } while (starved && hak_slow_make_room(bytes, align, &step));
+  block = HAK_UNLIKELY(hak_limit_soft_met) ? ask_soft(block, bytes) : block;
+  if (HAK_UNLIKELY(hak_sampling_is_on()) && block) {
+    hak_hook_sampler.in_region(block, bytes);
+  }
+  errno = block ? saved : ENOMEM;
+  return block;
 }
 
 HAK_NOINLINE static void *alloc(size_t bytes, size_t align, bool *zeroed) {
@@ -135,18 +192,16 @@ HAK_NOINLINE static void *alloc(size_t bytes, size_t align, bool *zeroed) {
   }
   bool watched = HAK_UNLIKELY(hak_sampling_is_on());
   if (HAK_UNLIKELY(hak_scope != NULL)) {
-    block = hak_region_take(hak_scope_region(), bytes, align, zeroed, "malloc");
-    if (watched && block) {
-      hak_hook_sampler.in_region(block, bytes);
-    }
-    errno = block ? saved : ENOMEM;
-    return block;
+    return hak_slow_alloc_in(hak_scope_region(), bytes, align, zeroed, "malloc");
   }
   *zeroed = false; /* the content of a sampled block is unknown */
   block = watched && plain && bytes <= HAK_SMALL_MAX ? hak_hook_sampler.part.alloc(bytes, HAK_BLOCK_MIN, zeroed) : NULL;
   if (!block) {
     block = find(bytes, align, zeroed);
-    block = HAK_LIKELY(block != NULL) ? block : find_after_trim(bytes, align, zeroed);
+    for (uint32_t step = 0; HAK_UNLIKELY(!block) && hak_slow_make_room(bytes, align, &step);) {
+      block = find(bytes, align, zeroed);
+    }
+    block = HAK_UNLIKELY(hak_limit_soft_met) ? ask_soft(block, bytes) : block;
     if (watched && block) {
       hak_hook_sampler.allocated(block, bytes);
     }

@@ -12,7 +12,9 @@
 
 typedef struct hak_arena_totals {
   size_t used_slices, dirty_slices, target_slices, mapped_slices;
+  size_t apart_slices;               /* of live blocks outside of the arena */
   size_t mapped_ever, unmapped_ever; /* slices, since the start */
+  size_t peak_slices;                /* of used and apart slices */
 } hak_arena_totals_t;
 
 /* Take `slices` >= 1 consecutive slices of one chunk, aligned to `align` slices (a power of two). Both are at most

@@ -36,9 +36,11 @@ hak_arena_totals_t hak_arena_totals(void) {
   hak_arena_totals_t totals = {.used_slices = hak_arena.used_slices,
                                .dirty_slices = hak_arena.dirty_slices,
                                .target_slices = hak_retain_target_locked(),
+                               .apart_slices = hak_arena.apart_slices,
                                .mapped_slices = hak_arena.mapped_slices,
                                .mapped_ever = hak_arena.mapped_ever,
-                               .unmapped_ever = hak_arena.unmapped_ever};
+                               .unmapped_ever = hak_arena.unmapped_ever,
+                               .peak_slices = hak_arena.peak_slices};
   hak_unlock(&hak_arena.lock);
   return totals;
 }

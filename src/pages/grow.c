@@ -1,14 +1,11 @@
 /* More memory for a request: reserve it within the memory limit, map it, and fill it with free chunks. */
+#include "limit.h"
 #include "purge.h"
 
-bool hak_grow_reserve(size_t slices) {
-  size_t limit = hak_option_slices(HAK_OPTION_MEMORY_LIMIT);
-  if (HAK_LIKELY(hak_option(HAK_OPTION_MEMORY_LIMIT) == 0)) {
-    return true;
-  }
+static bool reserve_within(size_t slices, size_t limit) {
   for (bool purged = false;; purged = true) {
     hak_lock(&hak_arena.lock);
-    size_t used = hak_arena.used_slices + hak_arena.reserved_slices;
+    size_t used = hak_arena.used_slices + hak_arena.apart_slices + hak_arena.reserved_slices;
     bool fits = used + hak_arena.dirty_slices + slices <= limit;
     hak_arena.reserved_slices += fits ? slices : 0;
     hak_unlock(&hak_arena.lock);
@@ -17,6 +14,22 @@ bool hak_grow_reserve(size_t slices) {
     }
     hak_purge_all(limit - slices - used);
   }
+}
+
+bool hak_grow_reserve(size_t slices) {
+  size_t soft = hak_limit_soft_bytes();
+  if (HAK_LIKELY(hak_option(HAK_OPTION_MEMORY_LIMIT) == 0 && soft == 0)) {
+    return true;
+  }
+  hak_limit_look();
+  size_t hard = hak_limit_bytes();
+  if (soft > 0 && (hard == 0 || soft < hard)) {
+    if (reserve_within(slices, soft >> HAK_SLICE_SHIFT)) {
+      return true;
+    }
+    hak_limit_soft_met = true;
+  }
+  return hard == 0 || reserve_within(slices, hard >> HAK_SLICE_SHIFT);
 }
 
 void hak_grow_unreserve(size_t slices) {
@@ -37,12 +50,15 @@ static bool fills_mappings(void) {
 }
 
 bool hak_grow_could(size_t bytes, size_t released) {
-  size_t limit = hak_option_size(HAK_OPTION_MEMORY_LIMIT);
+  size_t limit = hak_limit_bytes();
+  if (limit > 0 && bytes > limit) {
+    return false;
+  }
   if (bytes <= released || fills_mappings()) {
     return true;
   }
   size_t missing = bytes - released;
-  void *probe = limit == 0 || missing <= limit ? hak_os_map(NULL, missing) : NULL;
+  void *probe = hak_os_map(NULL, missing);
   return probe && hak_os_unmap_unused(probe, missing);
 }
 

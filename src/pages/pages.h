@@ -3,6 +3,7 @@
 
 #include "arena.h"
 #include "chunks.h"
+#include "limit.h"
 #include "pagemap.h"
 #include "purge.h"
 #include "retain.h"

@@ -33,6 +33,11 @@ void hak_retain_unreserve_locked(size_t slices) {
   hak_arena.reserved_slices -= slices < hak_arena.reserved_slices ? slices : hak_arena.reserved_slices;
 }
 
+static void raise_peak_locked(void) {
+  size_t used = atomic_load_explicit(&hak_arena.used_slices, memory_order_relaxed) + hak_arena.apart_slices;
+  hak_arena.peak_slices = larger(hak_arena.peak_slices, used);
+}
+
 /* Free memory that demand takes during this window was not idle in it. */
 void hak_retain_count_used_locked(size_t slices, bool up) {
   hak_retention_t *state = &hak_arena.retention;
@@ -45,10 +50,19 @@ void hak_retain_count_used_locked(size_t slices, bool up) {
   state->most_used[0] = larger(state->most_used[0], used);
   state->least_free = smaller(state->least_free, hak_arena.dirty_slices);
   state->idle = smaller(state->idle, hak_arena.dirty_slices);
+  raise_peak_locked();
 }
 
 size_t hak_retain_used_slices(void) {
   return atomic_load_explicit(&hak_arena.used_slices, memory_order_relaxed);
+}
+
+void hak_retain_count_apart(int64_t slices) {
+  hak_lock(&hak_arena.lock);
+  hak_retain_unreserve_locked(slices > 0 ? (size_t)slices : 0);
+  hak_arena.apart_slices += (size_t)slices;
+  raise_peak_locked();
+  hak_unlock(&hak_arena.lock);
 }
 
 void hak_retain_fetch_locked(size_t slices, size_t row) {

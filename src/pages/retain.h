@@ -23,6 +23,8 @@ typedef struct hak_arena {
   hak_lock_t lock;
   _Atomic size_t used_slices; /* written under the lock, read anywhere */
   size_t reserved_slices;     /* promised within the limit to callers that are about to use them */
+  size_t peak_slices;         /* of used and apart_slices */
+  size_t apart_slices;        /* of live blocks in mappings of their own (hardened profile) */
   size_t dirty_slices;        /* free and dirty */
   size_t clean_extent_slices; /* in extents of clean chunks */
   size_t stuck_slices;        /* dirty slices that the system refused to take back */
@@ -43,6 +45,8 @@ HAK_INLINE bool hak_retain_is_locked(void) {
 /* Count slices as used (`up`), which ends their reservation, or as free. */
 void hak_retain_count_used_locked(size_t slices, bool up);
 void hak_retain_unreserve_locked(size_t slices);
+/* Count slices outside of the arena as used, which ends their reservation, or as gone (`slices` < 0). */
+void hak_retain_count_apart(int64_t slices);
 
 /* Report that slices that were not resident are about to be used. Retention could have avoided this by keeping a run of
  * `row` slices. `row` 0: it could not. */

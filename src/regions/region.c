@@ -8,6 +8,7 @@ hak_lock_t hak_regions_lock = HAK_LOCK_INIT;
 _Atomic(hak_region_t *) hak_regions_made;
 hak_region_t hak_regions_released = {
     .state = HAK_REGION_LIVE, .soft = SIZE_MAX, .hard = SIZE_MAX, .name = "[released]"};
+hak_region_t hak_region_root = {.state = HAK_REGION_LIVE, .name = "process"};
 static _Thread_local bool in_callback __attribute__((tls_model("initial-exec")));
 
 /* Limits. */
@@ -21,7 +22,8 @@ static void raise_peak(hak_region_t *region, size_t used) {
 
 static bool passes(hak_region_t *region, size_t used, hak_region_ask_t *ask) {
   bool hard = used > atomic_load_explicit(&region->hard, memory_order_relaxed);
-  bool soft = ask->soft && region->on_limit && used > atomic_load_explicit(&region->soft, memory_order_relaxed);
+  bool soft = ask->soft && atomic_load_explicit(&region->on_limit, memory_order_relaxed) &&
+              used > atomic_load_explicit(&region->soft, memory_order_relaxed);
   if (HAK_UNLIKELY(hard || soft)) {
     ask->met = region;
     ask->limit = hard ? HAK_REGION_HARD : HAK_REGION_SOFT;
@@ -51,19 +53,46 @@ void hak_region_uncharge(hak_region_t *region, size_t bytes) {
   }
 }
 
-/* Ask the program whether a limit may be passed. No lock is held. True: try again. */
-static bool ask_program(hak_region_ask_t *ask, size_t bytes, bool *asked_hard) {
-  hak_region_t *met = ask->met;
+static hak_lock_t *callback_lock(hak_region_t *region) {
+  return region == &hak_region_root ? &hak_options_lock : &region->lock;
+}
+
+void hak_region_set_callback(hak_region_t *region, hak_on_limit_t *on_limit, void *user) {
+  hak_lock(callback_lock(region));
+  atomic_store_explicit(&region->on_limit, on_limit, memory_order_relaxed);
+  region->user = user;
+  hak_unlock(callback_lock(region));
+}
+
+/* Ask the program whether a limit may be passed. No lock is held. Without a callback, or inside of it, only a soft
+ * limit may. */
+static bool ask_program(hak_region_t *region, size_t bytes, hak_region_limit_kind_t limit) {
+  hak_lock(callback_lock(region));
+  hak_on_limit_t *on_limit = atomic_load_explicit(&region->on_limit, memory_order_relaxed);
+  void *user = region->user;
+  hak_unlock(callback_lock(region));
+  if (!on_limit || in_callback) {
+    return limit == HAK_REGION_SOFT;
+  }
+  in_callback = true;
+  bool again = on_limit(region, bytes, limit, user);
+  in_callback = false;
+  return again;
+}
+
+bool hak_region_ask_process(size_t bytes, hak_region_limit_kind_t limit) {
+  return ask_program(&hak_region_root, bytes, limit);
+}
+
+/* True: try again. */
+static bool may_pass(hak_region_ask_t *ask, size_t bytes, bool *asked_hard) {
   bool hard = ask->limit == HAK_REGION_HARD;
-  if (!met->on_limit || in_callback || (hard && *asked_hard)) {
+  if (hard && *asked_hard) {
     return false;
   }
   *asked_hard |= hard;
-  in_callback = true;
-  bool again = met->on_limit(met, bytes, ask->limit, met->user);
-  in_callback = false;
   ask->soft &= hard;
-  return again;
+  return ask_program(ask->met, bytes, ask->limit);
 }
 
 /* Requests. */
@@ -133,14 +162,16 @@ static void *take(hak_region_t *region, size_t bytes, size_t align, bool *zeroed
   return block;
 }
 
-void *hak_region_take(hak_region_t *region, size_t bytes, size_t align, bool *zeroed, const char *function) {
+void *hak_region_take(hak_region_t *region, size_t bytes, size_t align, bool *zeroed, const char *function,
+                      bool *starved) {
   bool asked_hard = false;
   hak_region_ask_t ask = {.soft = !in_callback};
   void *block;
   do {
     ask.met = NULL;
     block = take(region, bytes, align, zeroed, &ask, function);
-  } while (!block && ask.met && ask_program(&ask, bytes, &asked_hard));
+  } while (!block && ask.met && may_pass(&ask, bytes, &asked_hard));
+  *starved = !block && !ask.met && !region->given && hak_region_state(region) == HAK_REGION_LIVE;
   return block;
 }
 
@@ -195,7 +226,7 @@ static bool charge_or_ask(hak_region_t *region, size_t more, size_t bytes) {
   hak_region_ask_t ask = {.soft = !in_callback};
   do {
     counted = hak_region_charge(region, more, &ask);
-  } while (!counted && ask_program(&ask, bytes, &asked_hard));
+  } while (!counted && may_pass(&ask, bytes, &asked_hard));
   return counted;
 }
 
@@ -223,7 +254,8 @@ static void *resize_large(hak_region_t *region, hak_piece_t *piece, size_t bytes
   return fresh;
 }
 
-void *hak_region_resize(hak_piece_t *piece, void *block, size_t bytes, const char *function) {
+void *hak_region_resize(hak_piece_t *piece, void *block, size_t bytes, const char *function, bool *starved) {
+  *starved = false;
   size_t usable = hak_region_usable(piece, block, function);
   hak_region_t *region = atomic_load_explicit(&piece->region, memory_order_relaxed);
   if (bytes <= usable && bytes >= usable / 2 + usable / 4) {
@@ -235,7 +267,7 @@ void *hak_region_resize(hak_piece_t *piece, void *block, size_t bytes, const cha
     return fresh; /* a copy would pass the limit by even more */
   }
   bool zeroed;
-  fresh = hak_region_take(region, bytes, HAK_BLOCK_MIN, &zeroed, function);
+  fresh = hak_region_take(region, bytes, HAK_BLOCK_MIN, &zeroed, function, starved);
   if (fresh) {
     memcpy(fresh, block, usable < bytes ? usable : bytes);
     hak_region_put(piece, block, function);

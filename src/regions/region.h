@@ -69,6 +69,7 @@ typedef struct hak_region_free {
 } __attribute__((may_alias)) hak_region_free_t;
 
 typedef struct hak_walk hak_walk_t;
+typedef bool hak_on_limit_t(hak_region_t *region, size_t bytes, hak_region_limit_kind_t limit, void *user);
 
 struct hak_region {
   hak_lock_t lock;
@@ -81,7 +82,7 @@ struct hak_region {
   bool given;                             /* its only span is memory of the program */
   _Atomic size_t used, peak;              /* bytes of its pieces and those of its descendants */
   _Atomic size_t soft, hard;              /* limits in bytes; SIZE_MAX: none */
-  bool (*on_limit)(hak_region_t *region, size_t bytes, hak_region_limit_kind_t limit, void *user);
+  _Atomic(hak_on_limit_t *) on_limit;     /* changed with `user`, under hak_region_callback_lock */
   void *user;
   size_t live_bytes, live_blocks; /* of this region alone */
   uint64_t allocated, freed;      /* bytes, since it was made */
@@ -103,6 +104,9 @@ HAK_INLINE hak_region_t *hak_region_newest(void) {
 }
 /* It has the blocks of released regions, and makes none. */
 extern hak_region_t hak_regions_released;
+/* The whole process. Its memory is the ordinary heap's, and its limits are those of limit.h; only its callback is here.
+ * It is in no list, and nobody takes its lock. */
+extern hak_region_t hak_region_root;
 HAK_INLINE hak_region_state_t hak_region_state(hak_region_t *region) {
   return (hak_region_state_t)atomic_load_explicit(&region->state, memory_order_relaxed);
 }
@@ -162,10 +166,16 @@ void hak_span_forget_lists(hak_region_t *region);
 /* Count bytes in the region and its ancestors. False: a limit would be passed, and nothing is counted. */
 bool hak_region_charge(hak_region_t *region, size_t bytes, hak_region_ask_t *ask);
 void hak_region_uncharge(hak_region_t *region, size_t bytes);
-void *hak_region_take(hak_region_t *region, size_t bytes, size_t align, bool *zeroed, const char *function);
+/* NULL, and *starved: no limit of a region was met, but there is no memory, or the process is at its limit. */
+void *hak_region_take(hak_region_t *region, size_t bytes, size_t align, bool *zeroed, const char *function,
+                      bool *starved);
+/* Set the callback of a region, or of the process. */
+void hak_region_set_callback(hak_region_t *region, hak_on_limit_t *on_limit, void *user);
+/* Ask the program whether a request of the process may pass its soft limit, or be tried again. No lock is held. */
+bool hak_region_ask_process(size_t bytes, hak_region_limit_kind_t limit);
 void hak_region_put(hak_piece_t *piece, void *block, const char *function);
 /* The block stays in its region. NULL: no memory, and it is unchanged. */
-void *hak_region_resize(hak_piece_t *piece, void *block, size_t bytes, const char *function);
+void *hak_region_resize(hak_piece_t *piece, void *block, size_t bytes, const char *function, bool *starved);
 size_t hak_region_usable(const hak_piece_t *piece, const void *block, const char *function);
 bool hak_region_is_released(const hak_piece_t *piece);
 /* Whether it is live or retired. */

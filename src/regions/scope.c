@@ -39,6 +39,30 @@ void hak_scope_resume(void) {
   hak_heap_step_aside(&aside);
 }
 
+/* In a scope of the process, requests go to the ordinary heap. */
+static bool is_apart(const struct hak_scope *scope) {
+  return scope && scope->region != &hak_region_root;
+}
+
+/* The scope becomes the innermost one. A signal handler that allocates meanwhile gets a block without a cache. */
+static void turn_to(struct hak_scope *scope) {
+  bool was = is_apart(innermost), is = is_apart(scope);
+  if (is && !was) {
+    hak_heap_step_aside(&aside);
+  }
+  innermost = scope;
+  hak_scope = is ? scope : NULL;
+  if (was && !is) {
+    hak_heap_step_back(&aside);
+  }
+}
+
+static void count(hak_region_t *region, bool begins, const char *function) {
+  if (region != &hak_region_root) {
+    hak_region_count_scope(region, begins, function);
+  }
+}
+
 void hak_scope_step_aside(hak_aside_t *state) {
   hak_heap_step_aside(state);
   state->scope = hak_scope != NULL;
@@ -58,25 +82,18 @@ bool hak_scope_begin(hak_region_t *region) {
   if (!scope) {
     return false;
   }
-  hak_region_count_scope(region, true, "hak_region_enter");
-  bool outermost = !innermost;
+  count(region, true, "hak_region_enter");
   *scope = (struct hak_scope){region, innermost};
-  if (outermost) {
-    hak_heap_step_aside(&aside);
-  }
-  hak_scope = innermost = scope; /* a signal handler that allocates between the two gets a block without a cache */
+  turn_to(scope);
   return true;
 }
 
 static void end(const char *function) {
   struct hak_scope *scope = innermost;
   hak_region_t *region = scope->region;
-  hak_scope = innermost = scope->before;
-  if (!innermost) {
-    hak_heap_step_back(&aside);
-  }
+  turn_to(scope->before);
   drop(scope);
-  hak_region_count_scope(region, false, function);
+  count(region, false, function);
 }
 
 void hak_scope_end(hak_region_t *region) {

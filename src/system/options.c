@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
-typedef enum kind { FLAG, COUNT, BYTES, MS, TEXT, PROFILE, HUGE, UNWIND } kind_t;
+typedef enum kind { FLAG, COUNT, BYTES, LIMIT, MS, TEXT, PROFILE, HUGE, UNWIND } kind_t;
 typedef enum when { START, ANY } when_t;
 
 typedef struct option {
@@ -116,6 +116,25 @@ static bool parse_number(const char *text, bool with_suffix, int64_t *value) {
   return digits && *text == '\0';
 }
 
+enum { AUTO_PERCENT = 90 };
+
+/* "auto", "auto:80%" or "auto:80". */
+static bool parse_share(const char *text, int64_t *value) {
+  static const char start[] = "auto";
+  if (!hak_match_first_word(text, start)) {
+    return false;
+  }
+  text += sizeof start - 1;
+  uint64_t percent = *text == ':' ? 0 : AUTO_PERCENT;
+  if (percent == 0) {
+    text++;
+    percent = hak_text_number(&text, 10);
+    text += *text == '%';
+  }
+  *value = percent <= 100 ? -(int64_t)percent : 0;
+  return *text == '\0' && *value < 0;
+}
+
 static bool parse(const option_t *option, const char *text, int64_t *value) {
   if (option->defaults[HAK_PROFILE_SPEED] == HAK_OPTION_AUTO && hak_match_word(text, "auto")) {
     *value = HAK_OPTION_AUTO;
@@ -129,13 +148,16 @@ static bool parse(const option_t *option, const char *text, int64_t *value) {
     ok = parse_word(text, words_of[option->kind], value) ||
          (option->kind == PROFILE && parse_word(text, profile_aliases, value));
   } else {
-    ok = parse_number(text, option->kind == BYTES, value);
+    ok = (option->kind == LIMIT && parse_share(text, value)) ||
+         parse_number(text, option->kind == BYTES || option->kind == LIMIT, value);
   }
   return ok && *value >= option->low && *value <= option->high;
 }
 
 static void write_value(hak_text_t text, kind_t kind, int64_t value) {
-  if (value == HAK_OPTION_AUTO) {
+  if (kind == LIMIT && value < 0) {
+    hak_text_put(&text, "auto:%zu%s", (size_t)-value, "%");
+  } else if (value == HAK_OPTION_AUTO) {
     hak_text_put(&text, "auto");
   } else if (kind == TEXT) {
     hak_text_put(&text, "%s", value > 0 ? given_text : "");
@@ -210,17 +232,21 @@ static void write_allowed(hak_text_t text, const option_t *option) {
   if (option->defaults[HAK_PROFILE_SPEED] == HAK_OPTION_AUTO) {
     hak_text_put(&text, words ? "auto, " : "auto or ");
   }
+  int64_t least = option->kind == LIMIT ? 0 : option->low;
+  if (option->kind == LIMIT) {
+    hak_text_put(&text, "auto, auto:PERCENT, or ");
+  }
   for (size_t i = 0; words && words[i]; i++) {
     hak_text_put(&text, i > 0 ? ", %s" : "%s", words[i]);
   }
   if (option->kind == TEXT) {
     hak_text_put(&text, "less than %zu characters", sizeof given_text);
   } else if (!words && option->high == INT64_MAX) {
-    hak_text_put(&text, "%zu or more", (size_t)option->low);
+    hak_text_put(&text, "%zu or more", (size_t)least);
   } else if (!words) {
     hak_text_put(&text, "%zu to %zu", (size_t)option->low, (size_t)option->high);
   }
-  hak_text_put(&text, option->kind == BYTES ? " bytes (suffix K, M, G)" : "");
+  hak_text_put(&text, option->kind == BYTES || option->kind == LIMIT ? " bytes (suffix K, M, G)" : "");
 }
 
 static void load(const char *variable) {
@@ -291,6 +317,13 @@ int hak_option_get(const char *name, char *value, size_t capacity) {
   return 0;
 }
 
+void hak_option_put(hak_option_id_t id, int64_t value) {
+  hak_lock(&hak_options_lock); /* no other lock is taken under it */
+  give(id, value);
+  derive();
+  hak_unlock(&hak_options_lock);
+}
+
 int hak_option_set(const char *name, const char *value) {
   const char *why;
   int id = find(name, &why);
@@ -302,9 +335,6 @@ int hak_option_set(const char *name, const char *value) {
   if (!ok || options[id].when == START) {
     return ok ? EPERM : EINVAL;
   }
-  hak_lock(&hak_options_lock); /* no other lock is taken under it */
-  give(id, parsed);
-  derive();
-  hak_unlock(&hak_options_lock);
+  hak_option_put((hak_option_id_t)id, parsed);
   return 0;
 }

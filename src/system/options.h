@@ -40,6 +40,9 @@ HAK_INLINE size_t hak_option_slices(hak_option_id_t id) {
   return hak_option_size(id) >> HAK_SLICE_SHIFT;
 }
 
+/* Set a number. */
+void hak_option_put(hak_option_id_t id, int64_t value);
+
 /* The value of a text option; empty if it is not set. */
 const char *hak_option_text(hak_option_id_t id);
 

@@ -82,6 +82,8 @@ bool hak_os_advise_quietly(void *at, size_t bytes, int advice);
 /* Which pages of a range are resident: bit 0 of one byte each. False: part of the range is unmapped, or a filter
  * forbids the call; then all bytes are 0. */
 bool hak_os_residency(void *at, size_t bytes, unsigned char *resident);
+/* Whether some of the range is shared with other processes (MAP_SHARED). False where the system does not say. */
+bool hak_os_is_shared(const void *at, size_t bytes);
 /* Whether the system's settings offer 64 KiB mTHP to processes that ask. */
 bool hak_os_offers_mthp(void);
 /* Touch the middle of a clean range, and count the bytes that this makes resident among its first 512 pages (2 MiB).

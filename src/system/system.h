@@ -4,6 +4,7 @@
 #include "base/base.h"
 #include "chance.h"
 #include "direct.h"
+#include "group.h"
 #include "lock.h"
 #include "magazine.h"
 #include "match.h"

@@ -159,7 +159,7 @@ static size_t all_budgets_bytes(void) {
 
 /* Whether the caches hold their part of the memory limit. */
 static bool at_limit(void) {
-  size_t limit = hak_option_size(HAK_OPTION_MEMORY_LIMIT);
+  size_t limit = hak_limit_bytes();
   return limit > 0 && all_budgets_bytes() > limit / HAK_LEAST_PART;
 }
 

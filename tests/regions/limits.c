@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/mman.h>
 
 enum { MIB = 1 << 20, BLOCKS = 100000 };
 
@@ -191,6 +192,25 @@ static void given_again(void) {
   hak_region_destroy(region);
 }
 
+/* The counts and the lock of a region are this process's alone. */
+static void shared(void) {
+  enum { BYTES = 3 * 65536 };
+  char *memory = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  CHECK(memory != MAP_FAILED);
+  hak_region_options_t options = {.memory = memory, .memory_bytes = BYTES};
+  hak_region_destroy(hak_region_new(&options));
+  CHECK(mmap(memory + 65536, 65536, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0) ==
+        memory + 65536);
+  errno = 0;
+  CHECK(hak_region_new(&options) == NULL && errno == ENOTSUP);
+  errno = EDOM;
+  options.memory_bytes = 65536; /* what is before the shared part, or behind it */
+  hak_region_destroy(hak_region_new(&options));
+  options.memory = memory + (BYTES - 65536);
+  hak_region_destroy(hak_region_new(&options));
+  CHECK(errno == EDOM && munmap(memory, BYTES) == 0);
+}
+
 static void impossible(void) {
   hak_region_t *region = hak_region_new(NULL);
   static const size_t sizes[] = {PTRDIFF_MAX, SIZE_MAX, SIZE_MAX - 4096, (size_t)1 << 46};
@@ -216,6 +236,7 @@ int main(void) {
   given();
   two_given();
   given_again();
+  shared();
   impossible();
   return 0;
 }

@@ -88,6 +88,12 @@ int main(int argc, char **argv) {
     hak_free(hide_pointer(block));
     hak_free(hide_pointer(block));
     break;
+  case 15: /* the process has no end */
+    hak_region_destroy(hak_region_process());
+    break;
+  case 16:
+    hak_region_walk(hak_region_process(), destroy_it, region);
+    break;
   default:
     CHECK(!"no such misuse");
   }

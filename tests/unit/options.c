@@ -10,7 +10,7 @@
 #include "child.h"
 #include "hakmem.h"
 
-typedef enum Kind { FLAG, COUNT, BYTES, MS, TEXT, PROFILE, HUGE, UNWIND } Kind;
+typedef enum Kind { FLAG, COUNT, BYTES, LIMIT, MS, TEXT, PROFILE, HUGE, UNWIND } Kind;
 typedef enum When { START, ANY } When;
 
 typedef struct Row {
@@ -98,7 +98,7 @@ static void built_in_values_are_those_of_speed(void) {
 static void ranges_are_kept(void) {
   for (size_t i = 0; i < ROWS; i++) {
     const Row *row = &rows[i];
-    if (row->kind >= TEXT) {
+    if (row->kind >= TEXT || row->kind == LIMIT) {
       continue;
     }
     load_number(row->name, row->low);

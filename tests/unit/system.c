@@ -162,7 +162,11 @@ size_t __wrap_hak_direct_read(const char *name, void *to, size_t bytes);
 
 size_t __wrap_hak_direct_read(const char *name, void *to, size_t bytes) {
   if (strcmp(name, "/sys/kernel/mm/transparent_hugepage/enabled") != 0) {
-    return __real_hak_direct_read(name, to, bytes);
+    int saved = errno;
+    bool refused = is_refused(SYSTEM_OPEN);
+    errno = saved;
+    *(char *)to = '\0';
+    return refused ? 0 : __real_hak_direct_read(name, to, bytes);
   }
   return (size_t)snprintf(to, bytes, "%s\n", huge_mode);
 }

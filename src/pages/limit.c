@@ -1,0 +1,71 @@
+/* The limits of the whole process. grow.c keeps within them. */
+#include "limit.h"
+
+#include "retain.h"
+
+enum { PAUSE_MS = 100, NEAR_PART = 4 };
+
+static struct {
+  _Atomic size_t soft;     /* in bytes; 0: none */
+  _Atomic size_t of_group; /* the hard limit by the control group; 0: none */
+  _Atomic uint64_t next_ms, met;
+} limits;
+
+_Thread_local bool hak_limit_soft_met __attribute__((tls_model("initial-exec")));
+
+size_t hak_limit_bytes(void) {
+  int64_t value = hak_option(HAK_OPTION_MEMORY_LIMIT);
+  return value >= 0 ? (size_t)value : atomic_load_explicit(&limits.of_group, memory_order_relaxed);
+}
+
+size_t hak_limit_soft_bytes(void) {
+  return atomic_load_explicit(&limits.soft, memory_order_relaxed);
+}
+
+void hak_limit_set(size_t soft, size_t hard) {
+  atomic_store_explicit(&limits.soft, soft, memory_order_relaxed);
+  hak_option_put(HAK_OPTION_MEMORY_LIMIT, hard < (size_t)INT64_MAX ? (int64_t)hard : INT64_MAX);
+}
+
+size_t hak_limit_used_bytes(void) {
+  hak_arena_totals_t totals = hak_arena_totals();
+  return (totals.used_slices + totals.apart_slices + totals.dirty_slices) << HAK_SLICE_SHIFT;
+}
+
+bool hak_limit_passes_soft(size_t bytes) {
+  size_t soft = hak_limit_soft_bytes();
+  hak_arena_totals_t totals = soft > 0 ? hak_arena_totals() : (hak_arena_totals_t){0};
+  return soft > 0 && ((totals.used_slices + totals.apart_slices) << HAK_SLICE_SHIFT) + bytes > soft;
+}
+
+/* What others in the group use is not this heap's, so the heap may fill what the group has left. If the kernel reclaims
+ * from the group and little is left, free memory is purged, since it is worth less than what the kernel would take. */
+void hak_limit_look_at(const char *root, const char *process, uint64_t percent) {
+  hak_group_t group;
+  uint64_t allowed = 0, met = 0, most = 0, use = 0;
+  if (hak_group_find(&group, root, process)) {
+    use = hak_group_use(&group, 0);
+    met = hak_group_met(&group);
+    most = group.limit / 100 * percent;
+    allowed = hak_limit_used_bytes() + (most > use ? most - use : 0);
+    allowed = allowed < most ? allowed : most;
+    allowed = allowed > 0 ? allowed : 1;
+  }
+  atomic_store_explicit(&limits.of_group, (size_t)allowed, memory_order_relaxed);
+  uint64_t before = atomic_exchange_explicit(&limits.met, met, memory_order_relaxed);
+  if (met > before && use >= most - most / NEAR_PART) {
+    hak_purge_all(0);
+  }
+}
+
+void hak_limit_look(void) {
+  int64_t value = hak_option(HAK_OPTION_MEMORY_LIMIT);
+  if (HAK_LIKELY(value >= 0) || hak_os_is_filtered()) { /* a filter may kill for a file that is opened */
+    return;
+  }
+  uint64_t now_ms = hak_os_now_ms(), due = atomic_load_explicit(&limits.next_ms, memory_order_relaxed);
+  if (now_ms >= due && atomic_compare_exchange_strong_explicit(&limits.next_ms, &due, now_ms + PAUSE_MS,
+                                                               memory_order_relaxed, memory_order_relaxed)) {
+    hak_limit_look_at("/sys/fs/cgroup", "/proc/self", (uint64_t)-value);
+  }
+}
