@@ -140,6 +140,7 @@ FLAGS: Mapping[str, Any] = {
     "after": option(
         str | None, metavar="TIME", help="With --metric after-load: time from the end of the load to the reading (30s)"
     ),
+    "price": option(str | None, metavar="PRICE", help="What saved memory is worth, like '4.5 EUR/GiB-month'"),
     "gate": option(
         str | None, metavar="PERCENT", help="Exit with 1 unless no --metric gets worse by more than this, like 1%"
     ),

@@ -19,7 +19,7 @@ BLOCKS = f"max_blocks seed {RESULT}"
 # Flags of compare that its help does not show, since most are keys of a spec: --set gives them, too.
 OF_COMPARE = (
     f"label unit higher_is_better alpha beside_load precondition history rare warm_up pin expect_exit seed question "
-    f"scan_ after gate {STEPS} store quiet"
+    f"scan_ after gate price {STEPS} store quiet"
 )
 OF_AB = "looks duet also callgrind ops"
 COMMANDS = {

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 from hakmem_lab.errors import LabError
-from hakmem_lab.judge import planning
+from hakmem_lab.judge import money, planning
 from hakmem_lab.judge.conditions import MEASURE
 from hakmem_lab.judge.explain import explained
 from hakmem_lab.judge.repeated import repeated
@@ -54,7 +54,11 @@ class Design(ABC):
 
     def analyse(self, header: dict, records: list[dict]) -> dict:
         """The result: facts under each condition of the run, and these in words."""
-        return repeated(explained(self.found))(header, records)
+
+        def found(header: dict, records: list[dict]) -> dict:
+            return money.priced(self.found(header, records), header, records)
+
+        return repeated(explained(found))(header, records)
 
     def run(self, spec: Any, context: Context) -> dict:
         """The result, which is also the run's last record. Raises LabError, Stopped or Interrupted."""

@@ -93,8 +93,9 @@ def explain(result: Record) -> Explanation:
     caveats += [Warn.UNSEEN.said(text=text) for text in ([] if torn(result) else unseen(result))]
     caveats = [] if withheld else caveats
     clauses = [text.removesuffix(".") for text in clauses if text] or [_LAST_WORDS[tone]]
+    reasons = [*reasons, *sentences(result), *(row["sentence"] for row in result.get("money") or [])]
     verdict = str(result.get("verdict") or "")
-    return Explanation(verdict, word, tone, tuple(clauses), (*reasons, *sentences(result)), tuple(caveats))
+    return Explanation(verdict, word, tone, tuple(clauses), tuple(reasons), tuple(caveats))
 
 
 def _said(result: Record) -> Said:

@@ -28,6 +28,7 @@ from hakmem_lab.plan.project import find_program
 from hakmem_lab.plan.schedule import MEASURES, ONE_BY_ONE, TOGETHER
 from hakmem_lab.plan.values import (
     check_environment,
+    check_price,
     check_text,
     check_timeout,
     check_title,
@@ -44,7 +45,7 @@ LEAST_ALPHA = 1e-6
 # Longer than the delay after which any of the allocators that hak knows gives memory back (jemalloc: twice 10 s).
 AFTER_S = 30.0
 MOST_SEED = 2**63 - 1
-NAMING = ("label", "unit")  # only names: a run with other names measures the same
+NAMING = ("label", "unit", "price")  # only words: a run with others measures the same
 
 
 def compiled(pattern: str) -> re.Pattern[str]:
@@ -164,6 +165,7 @@ class BlockSpec(CommonSpec, Sparse):
     measured. expect_exit: the exit codes of a successful run. schedule: whether the arms of a block run at the same
     time; auto: where the metric and the program allow it. after: time between the end of the load and the reading of
     memory. requests: how many one run serves, for growth per 1,000 of them.
+    price: of saved memory.
     """
 
     ONLY_IF_GIVEN: ClassVar[tuple[str, ...]] = (
@@ -191,6 +193,7 @@ class BlockSpec(CommonSpec, Sparse):
     cleanup: Step | None = None
     after: Duration = AFTER_S
     requests: Requests = None
+    price: Annotated[str, AfterValidator(check_price)] | None = None
 
     @model_validator(mode="after")
     def _server_metrics(self) -> "BlockSpec":

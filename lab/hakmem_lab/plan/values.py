@@ -8,6 +8,7 @@ NUMBER = r"(?:\d+\.?\d*|\.\d+)"
 SHORTEST_TIMEOUT_S = 1e-3
 SHELL = ["/bin/sh", "-c"]
 UNFINISHED = {"No closing quotation": "a quotation mark is not closed", "No escaped character": "a backslash ends it"}
+SIZES_KIB = {"MiB": 2.0**10, "GiB": 2.0**20, "TiB": 2.0**30, "MB": 1e6 / 1024, "GB": 1e9 / 1024, "TB": 1e12 / 1024}
 UNITS_S = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -29,6 +30,20 @@ def parse_duration_s(value: Any) -> Any:
             raise ValueError("a duration is written as 250ms, 90s, 10m or 1h")
         return float(found.group(1)) * UNITS_S[found.group(2) or "s"]
     return value
+
+
+def price_of(text: str) -> tuple[float, float, str]:
+    """'4.5/GiB-month', '$4.5/GiB-month' -> (4.5, KiB in a GiB, month). Raises ValueError."""
+    found = re.fullmatch(rf"[^\d/.]*({NUMBER})[^\d/]*/\s*({'|'.join(SIZES_KIB)})-(\w+)", text.strip())
+    if not found or not float(found[1]):
+        raise ValueError("a price is written as 4.5/GiB-month or '4.5 EUR/GB-month'")
+    return float(found[1]), SIZES_KIB[found[2]], found[3]
+
+
+def check_price(value: str) -> str:
+    """Returns the price, or raises ValueError."""
+    price_of(value)
+    return value.strip()
 
 
 def words_of(line: str) -> list[str]:
