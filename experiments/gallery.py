@@ -4,6 +4,7 @@ The raw data are those of the row's last published run. `programs.toml` beside t
 """
 
 import gzip
+import json
 import re
 import shlex
 import shutil
@@ -48,6 +49,13 @@ hak bench gallery                                                   # the findin
 [experiments/gallery.toml](../../experiments/gallery.toml) has the commands. The method is that of
 [hak suite](../../docs/lab/howto-suite.md).
 """
+CHANGES_TOP = """\
+## Programs where a change was published
+
+What others reported when they changed the allocator of a program, and the row here that stands for it. The figures are
+theirs, mostly of one run without an interval.
+"""
+CHANGES_HEADS = ["program", "published change", "source", "row", "measured instead"]
 INDEX_HEADS = ["program", "measure", "hakmem against glibc", "better than hakmem", "worse than hakmem"]
 
 
@@ -71,10 +79,18 @@ def version_of(row: Row) -> str:
         if owner:
             package = owner.split(": ")[0].split(",")[0]
             found = output("dpkg-query", "-W", "-f", "${Package} ${Version}", package) or package
-            asked = "import importlib.metadata as m, sys; print(m.version(sys.argv[1]))"
-            inside = output(words[0], "-c", asked, words[-1]) if "venv" in words[0] else None
-            return f"{found}, {words[-1]} {inside}" if inside else found
-    return f"{name}, of no package"
+            return ", ".join([found, *packages_of(words)])
+    return ", ".join(packages_of(words)) or f"{name}, of no package"
+
+
+def packages_of(words: list[str]) -> list[str]:
+    """The packages of PyPI and npm that a command names, by bench/gallery's lists of them."""
+    folder = gallery.top() / "bench" / "gallery"
+    known = dict(line.split("==") for line in (folder / "requirements.txt").read_text(encoding="utf-8").split())
+    known |= json.loads((folder / "package.json").read_text(encoding="utf-8"))["dependencies"]
+    called = {"jp2": "pillow", "arrow": "pyarrow", "lance": "pylance", "bench/gallery/pictures.js": "sharp"}
+    names = [called.get(word, Path(word).name) for word in words]
+    return [f"{name} {known[name]}" for name in dict.fromkeys(names) if name in known]
 
 
 def table(heads: list[str], rows: list[list[str]]) -> list[str]:
@@ -101,6 +117,7 @@ def page(row: Row, version: str) -> str:
     arms = arms_of(row.measures, "medians")
     medians = [[f"`{arm}`", *(number(m.medians.get(arm), m.unit) for m in row.measures)] for arm in arms]
     lines = [f"# {row.title}", "", f"**{row.standing()}.**", ""]
+    lines += [line for each in gallery.changes() if each.row == row.key for line in (published(each), "")]
     lines += [f"- {sentence[:1].upper()}{sentence[1:]}" for sentence in row.sentences()]
     lines += ["", f"## Everything against {row.reference}", ""]
     lines += table(["allocator", *labels], cells(row, "by_reference"))
@@ -120,6 +137,20 @@ def page(row: Row, version: str) -> str:
     memory = f", of memory [`alone`](data/alone/{row.key}.jsonl.gz)" if row.alone else ""
     lines += [f"To repeat it: `hak bench {row.key}`. Raw data: [`{raw}`]({raw}){memory}."]
     return "\n".join(lines) + "\n"
+
+
+def published(each: gallery.Change) -> str:
+    instead = f" Measured here instead: {each.instead}." if each.instead else ""
+    return f"Published for {each.program}: {each.change} ({each.sources()}).{instead}"
+
+
+def changes(measured: set[str]) -> list[str]:
+    """The table of published changes, for the index."""
+    rows = []
+    for each in gallery.changes():
+        row = f"[{each.row}]({each.row}.md)" if each.row in measured else f"`{each.row}`" if each.row else "none"
+        rows.append([each.program, each.change, each.sources(), row, each.instead])
+    return [CHANGES_TOP, *table(CHANGES_HEADS, rows)]
 
 
 def repeated(row: Row) -> list[str]:
@@ -165,6 +196,7 @@ def index(rows: list[Row], left: list[str]) -> str:
             continue
         lines += [f"## {standing}", ""]
         lines += table(INDEX_HEADS, [line for row in chosen for line in summary(row)])
+    lines += changes({row.key for row in rows})
     if left:
         lines += ["## Not measured yet", "", ", ".join(f"`{key}`" for key in left) + ".", ""]
     return "\n".join(lines).rstrip() + "\n"

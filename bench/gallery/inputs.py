@@ -99,8 +99,35 @@ def postscript(pages: int) -> str:
 
 
 def scad() -> str:
-    holes = "".join(f"translate([{x * 6},{y * 6},-1]) cylinder(r=2,h=12,$fn=16);" for x in range(3) for y in range(3))
-    return f"difference() {{ cube([20,20,10]); {holes} }}\n"
+    """A sponge of Menger, as OpenSCAD's example024: openscad -D depth=N."""
+    return """module sponge(side, depth) {
+  difference() {
+    cube(side, center = true);
+    for (turn = [[0, 0, 0], [90, 0, 0], [0, 90, 0]]) rotate(turn) holes(side, side, depth);
+  }
+}
+module holes(side, whole, depth) {
+  cube([side / 3, side / 3, whole + 1], center = true);
+  if (depth > 1) for (x = [-1 : 1], y = [-1 : 1]) if (x != 0 || y != 0)
+    translate([x * side / 3, y * side / 3, 0]) holes(side / 3, whole, depth - 1);
+}
+sponge(81, depth);
+"""
+
+
+def sat(variables: int) -> str:
+    """Clauses of three literals, so few that an answer is found at once."""
+    pick, clauses = random.Random(10), variables * 3
+    lines = [f"p cnf {variables} {clauses}"]
+    for _ in range(clauses):
+        lines.append(" ".join(str(v * pick.choice((1, -1))) for v in pick.sample(range(1, variables + 1), 3)) + " 0")
+    return "\n".join(lines) + "\n"
+
+
+def names(count: int) -> str:
+    """Queries of dnsperf."""
+    pick = random.Random(11)
+    return "".join(f"{pick.choice(WORDS)}{pick.randrange(10**6)}.example A\n" for _ in range(count))
 
 
 def smt(size: int) -> str:
@@ -128,7 +155,12 @@ FILES = {
     "many.cc": lambda: cc_source(60),
     "picture.ppm": lambda: picture(900),
     "pages.ps": lambda: postscript(60),
-    "part.scad": scad,
+    "sponge.scad": scad,
+    "few.cnf": lambda: sat(60_000),
+    "many.cnf": lambda: sat(600_000),
+    "names.txt": lambda: names(50_000),
+    "long.txt": lambda: text(11_700),
+    "large.json": lambda: json.dumps(records(300_000)),
     "order.smt2": lambda: smt(34),
     "ladder.cir": lambda: circuit(150),
 }

@@ -3,6 +3,7 @@
 A row is a workload of experiments/gallery.toml. Its run, a suite of only that workload, is in results/gallery/data.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 from hakmem_lab import kinds
 from hakmem_lab.errors import LabError
-from hakmem_lab.judge.words import Change
+from hakmem_lab.judge import words
 from hakmem_lab.kinds.suite.sheet import FAILED, FASTER, LEANER, SAME
 from hakmem_lab.plan import project
 from hakmem_lab.plan.model import read_toml
@@ -18,6 +19,7 @@ from hakmem_lab.show import figures
 from hakmem_lab.store.runs import RunFile
 
 SPEC = Path("experiments") / "gallery.toml"
+CHANGES = Path("bench") / "gallery" / "published.toml"
 PAGES = Path("results") / "gallery"
 LOST, BEHIND, AHEAD, ALIKE, UNDECIDED = STANDINGS = (
     "hakmem is worse than glibc in something",
@@ -43,13 +45,13 @@ class Measure:
     def memory(self) -> bool:
         return figures.is_memory({"unit": self.unit})
 
-    def change(self, record: dict) -> Change | None:
+    def change(self, record: dict) -> words.Change | None:
         return figures.standing(record, self.memory)
 
     def arms(self, sure: int) -> list[str]:
         """Arms to which the subject is better (1) or worse (-1), the greatest difference first."""
-        words = (LEANER if self.memory else FASTER)[0 if sure > 0 else 1]
-        found = [arm for arm, record in self.against.items() if record["word"] == words]
+        word = (LEANER if self.memory else FASTER)[0 if sure > 0 else 1]
+        found = [arm for arm, record in self.against.items() if record["word"] == word]
         return sorted(found, key=lambda arm: self.against[arm]["ratio"], reverse=sure > 0)
 
     def alike(self) -> bool:
@@ -143,6 +145,26 @@ def top() -> Path:
 def names() -> list[str]:
     """All rows, measured or not."""
     return [str(row["key"]) for row in read_toml(top() / SPEC)["workload"]]
+
+
+@dataclass(frozen=True)
+class Change:
+    """A published change of a program's allocator. row: key of the row that stands for it. instead: what that row runs
+    where no registry has the program."""
+
+    program: str
+    change: str
+    source: str
+    row: str = ""
+    instead: str = ""
+
+    def sources(self) -> str:
+        """In Markdown, with links where they name a repository of GitHub."""
+        return re.sub(r"([\w.-]+/[\w.-]+)#(\d+)", r"[\1 #\2](https://github.com/\1/issues/\2)", self.source)
+
+
+def changes() -> list[Change]:
+    return [Change(**each) for each in read_toml(top() / CHANGES)["change"]]
 
 
 def data(key: str) -> Path:

@@ -1,5 +1,6 @@
 """The gallery: its spec is complete, its pages match their raw data, and losses come first."""
 
+import json
 import re
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import pytest
 from hakmem_lab import kinds
 from hakmem_lab.errors import LabError
 from hakmem_lab.plan import peers
+from hakmem_lab.plan.model import read_toml
 from hakmem_lab.show import gallery
 from hakmem_lab.show.gallery import AHEAD, ALIKE, BEHIND, LOST, UNDECIDED, Measure, Row
 from hakmem_lab.store.runs import RunFile
@@ -60,6 +62,38 @@ def test_what_a_script_of_the_gallery_serves_is_there():
             assert (ROOT / words[0]).exists()
         if words[0] == "bench/gallery/serve":
             assert f"  {words[1]})\n" in serve
+
+
+def test_most_published_changes_have_a_row_with_a_short_and_a_long_load():
+    rows = {each["key"]: each for each in read_toml(ROOT / gallery.SPEC)["workload"]}
+    changes = gallery.changes()
+    assert len(changes) == 25 and sum(bool(each.row) for each in changes) >= 20
+    assert all(each.source and each.change for each in changes)
+    assert {each.row for each in changes if each.row} <= {*rows}
+    assert sum("loads" in rows[each.row] for each in changes if each.row) >= 18
+
+
+def test_every_package_has_one_version():
+    folder = ROOT / "bench" / "gallery"
+    lines = (folder / "requirements.txt").read_text(encoding="utf-8").split()
+    assert lines and all(re.fullmatch(r"[\w.-]+==[\w.]+", line) for line in lines)
+    wanted = json.loads((folder / "package.json").read_text(encoding="utf-8"))["dependencies"]
+    locked = json.loads((folder / "package-lock.json").read_text(encoding="utf-8"))["packages"]
+    assert {name: locked[f"node_modules/{name}"]["version"] for name in wanted} == wanted
+
+
+def test_a_program_of_python_is_one_that_its_script_has():
+    script = (ROOT / "bench" / "gallery" / "python_load.py").read_text(encoding="utf-8")
+    for each in SPEC.workload:
+        if "bench/gallery/python_load.py" in each.command:
+            name = each.command[each.command.index("bench/gallery/python_load.py") + 1]
+            assert f"\ndef {name}(" in script
+
+
+def test_a_version_names_the_packages_of_a_command(pages):
+    words = ["build/gallery/venv/bin/python", "-I", "bench/gallery/python_load.py", "lance", "2"]
+    assert pages.packages_of(words) == ["pylance 14.0.2"]
+    assert pages.packages_of(["node", "bench/gallery/pictures.js", "24"]) == ["sharp 0.35.5"]
 
 
 def test_a_cell_is_in_the_grammar_of_verdicts():

@@ -80,6 +80,15 @@ def test_the_exit_status_follows_the_bars_where_a_verdict_is_required(here, fold
     assert here("suite", path, "--quiet", "--json", "-", "--only", "two").result()["verdict"] is None
 
 
+@pytest.mark.parametrize(("load", "said"), [("short", "1"), ("long", "900")])
+def test_a_workload_has_the_load_that_is_chosen(here, folder, records, load, said):
+    written(folder, workload("one", "sh -c 'echo ops {load}000'", "loads = ['1', '900']\n"), blocks=2)
+    assert here("suite", "suite.toml", "--quiet", "--set", f"load={load}").status == 0
+    (header,) = records("header")
+    assert header["spec"]["workload"][0]["command"] == ["sh", "-c", f"echo ops {said}000"]
+    assert "loads" not in header["spec"]["workload"][0] and header["spec"]["load"] == load
+
+
 def test_a_group_is_chosen_by_its_name(here, folder, records):
     of_group = (workload(key, more="group = 'small'\n") for key in ("one", "two"))
     written(folder, *of_group, workload("three"))

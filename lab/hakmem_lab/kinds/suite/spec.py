@@ -164,6 +164,7 @@ def _check_bar(spec: "SuiteSpec", row: "WorkloadSpec", bar: Bar, where: str) -> 
 ALLOCATORS = ("hakmem", "glibc", "mimalloc", "jemalloc", "tcmalloc")
 SUBJECT, REFERENCE = "hakmem", "glibc"
 REPLAY = "hak-replay"  # the command of a workload that is a trace
+LOAD, LOADS = "{load}", ("short", "long")
 OWN_KEYS = ("key", "title")  # keys whose value must differ between workloads
 
 
@@ -188,7 +189,8 @@ class WorkloadSpec(Sparse):
 
     trace: a file of `hak record`, which is replayed in place of a command. ops: the workload is not timed; its system
     calls are counted at these two lengths, for which {ops} in the command stands, and its bars are in calls per
-    operation. also: further metrics, such as a percentile that the program prints: name of the row -> metric.
+    operation. loads: what {load} in the command stands for, in a short and in a long run. also: further metrics, such
+    as a percentile that the program prints: name of the row -> metric.
     hint: added to the message if the program is missing. after, requests: as in a comparison.
     """
 
@@ -197,6 +199,7 @@ class WorkloadSpec(Sparse):
     key: Key
     title: str
     group: Key | None = None
+    loads: Annotated[list[Word], Field(min_length=2, max_length=2)] | None = Field(default=None, exclude=True)
     command: Command
     trace: Word | None = None
     metric: MetricName = "wall"
@@ -277,7 +280,8 @@ class SuiteSpec(Model):
     table: whether to show the subject's ratios to every other arm, or every arm's ratios to the reference. margin: an
     interval entirely within it is called "same". budget: after the first two rounds, no round begins that would exceed
     it. beside_load, precondition: every round also has a block of each workload under that condition. defaults: keys
-    for every workload that lacks them; they are filled in, and not stored separately. only: keys and groups.
+    for every workload that lacks them; they are filled in, and not stored separately. only: keys and groups. load:
+    which of its loads a workload has; filled in, too.
     """
 
     kind: Literal["suite"] = "suite"
@@ -294,6 +298,7 @@ class SuiteSpec(Model):
     precondition: bool = False
     seed: Seed | None = None
     only: Keys = Field(default_factory=list)
+    load: Literal["short", "long"] = "short"
     defaults: dict[str, Any] = Field(default_factory=dict, exclude=True)
     workload: Annotated[list[WorkloadSpec], Field(min_length=1)]
 
@@ -306,7 +311,8 @@ class SuiteSpec(Model):
         defaults = checked_defaults(values.get("defaults", {}))
         found = values | {"defaults": {}}
         if isinstance(rows := values.get("workload"), list):
-            found["workload"] = [_whole(row, defaults) if isinstance(row, dict) else row for row in rows]
+            whole = [_whole(row, defaults) if isinstance(row, dict) else row for row in rows]
+            found["workload"] = [loaded(row, values.get("load", LOADS[0])) for row in whole]
         arms = values.get("allocators")
         if isinstance(arms, list) and "subject" not in values and SUBJECT not in arms:
             reference = values.get("reference", REFERENCE)
@@ -361,3 +367,15 @@ def _whole(row: dict, defaults: dict) -> dict:
     """A workload with its missing keys filled in."""
     found = defaults | row
     return found if "title" in found or not isinstance(found.get("key"), str) else found | {"title": found["key"]}
+
+
+def loaded(row: Any, load: Any) -> Any:
+    """A workload with its load filled in, or ValueError where the command has no place for it."""
+    loads, command = (row.get("loads"), row.get("command")) if isinstance(row, dict) else (None, None)
+    if not isinstance(loads, list) or len(loads) != len(LOADS) or load not in LOADS or command is None:
+        return row
+    words = [command] if isinstance(command, str) else command
+    if not any(LOAD in str(word) for word in words):
+        raise ValueError(f"the key 'loads' and {LOAD} in the command go together: one of them is missing")
+    filled = [str(word).replace(LOAD, str(loads[LOADS.index(load)])) for word in words]
+    return row | {"command": filled[0] if isinstance(command, str) else filled}
