@@ -107,7 +107,7 @@ HAK_EXPORT int hak_option_set(const char *name, const char *value);
  * leaves a block in its region. Any number of threads may use one region.
  *
  * All bytes are counted in pages of 4 KiB: blocks, large blocks and what the region needs for itself, and in each
- * parent also those of its children. A new region uses no page.
+ * parent also those of its children. A large block in memory that was in use before counts in steps of 16 KiB. A new region uses no page.
  *
  * A region that was destroyed, released, or retired and empty must not be named again: the process then aborts with one
  * line, as for other misuse. Its address serves a new region after a thousand others have ended. */

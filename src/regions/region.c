@@ -113,11 +113,17 @@ static void *take_large(hak_region_t *region, size_t bytes, size_t align, bool *
     return NULL;
   }
   hak_piece_t *piece = hak_piece_take(whole, align, false);
-  if (!piece) {
-    hak_region_uncharge(region, whole);
+  size_t counted = whole;
+  whole = piece && !piece->zeroed && piece->slices > 0 ? (size_t)piece->slices << HAK_SLICE_SHIFT : whole;
+  if (!piece || (whole > counted && !hak_region_charge(region, whole - counted, ask))) {
+    hak_region_uncharge(region, counted);
+    if (piece) {
+      hak_piece_give(piece);
+    }
     return NULL;
   }
   *zeroed = piece->zeroed;
+  piece->charged = whole; /* slices that were in use before are resident up to their end */
   hak_lock(&region->lock);
   hak_piece_enter_locked(region, piece);
   region->live_blocks++;
@@ -232,7 +238,8 @@ static bool charge_or_ask(hak_region_t *region, size_t more, size_t bytes) {
 
 /* Resize a large block in place, or by moving whole pages. *refused: a limit refused it. */
 static void *resize_large(hak_region_t *region, hak_piece_t *piece, size_t bytes, bool *refused) {
-  size_t whole = hak_round_up(bytes, HAK_REGION_PAGE), had = piece->charged;
+  size_t unit = piece->slices > 0 ? (size_t)1 << HAK_SLICE_SHIFT : HAK_REGION_PAGE;
+  size_t whole = hak_round_up(bytes, unit), had = piece->charged;
   *refused = bytes > HAK_REGION_SMALL_MAX && whole > had && !charge_or_ask(region, whole - had, bytes);
   if (bytes <= HAK_REGION_SMALL_MAX || *refused) {
     return NULL;

@@ -125,6 +125,35 @@ static void growth(void) {
   hak_region_destroy(region);
 }
 
+static size_t resident(const char *from, size_t bytes) {
+  unsigned char pages[16];
+  size_t count = 0;
+  CHECK(bytes / 4096 <= sizeof pages && mincore((void *)(uintptr_t)from, bytes, pages) == 0);
+  for (size_t i = 0; i < bytes / 4096; i++) {
+    count += pages[i] & 1;
+  }
+  return count * 4096;
+}
+
+/* Large blocks in memory that was in use before count with the pages behind them. */
+static void used_again(void) {
+  enum { COUNT = 64, SLICES = 32 << 10 };
+  hak_region_t *region = hak_region_new(NULL);
+  size_t sum = 0;
+  for (int i = 0; i < COUNT; i++) {
+    blocks[i] = hak_region_malloc(region, SLICES);
+    memset(blocks[i], 1, SLICES);
+  }
+  hak_region_reset(region);
+  for (int i = 0; i < COUNT; i++) {
+    blocks[i] = hak_region_malloc(region, 17000);
+    memset(blocks[i], 1, 17000);
+    sum += resident(blocks[i], SLICES);
+  }
+  CHECK(used(region) >= sum);
+  hak_region_destroy(region);
+}
+
 static void given(void) {
   static char memory[300000];
   hak_region_options_t options = {.memory = memory + 1, .memory_bytes = sizeof memory - 1};
@@ -233,6 +262,7 @@ int main(void) {
   parents();
   callbacks();
   growth();
+  used_again();
   given();
   two_given();
   given_again();
