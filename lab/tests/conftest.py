@@ -6,6 +6,7 @@ Imports the package only inside of fixtures, so that collecting stays fast.
 import contextlib
 import dataclasses
 import fcntl
+import gc
 import json
 import os
 import signal
@@ -15,15 +16,17 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+from tests.forked import FOREGROUND, LAUNCH, Forked
+
+if TYPE_CHECKING:
+    from tests.modelled import Modelled
 
 FAKES = Path(__file__).parent / "fakes"
 LEAKS = ("HAK_", "HAKMEM_", "LD_", "MALLOC_", "GLIBC_", "FAKE_", "XDG_DATA_HOME", "_RJEM_")
-# Parents such as nohup, or a shell with a background job, may ignore signals. The tested command must not inherit that.
-FOREGROUND = ["env", "--default-signal=INT,TERM,HUP"]
-LAUNCH = (sys.executable, "-m", "hakmem_lab.cli.main")
 LIMIT_S = 600  # for what hangs; other work only makes a test slow
 # Without deadlines, so that no test fails only because the machine is busy.
 settings.register_profile("untimed", deadline=None)
@@ -124,6 +127,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     config.stash[COLLECTED] = {item.path for item in items}
 
 
+def pytest_collection_finish() -> None:
+    """Spares the collector of garbage the thousands of tests, which live as long as this process."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture
 def collected_files(pytestconfig: pytest.Config) -> set[Path]:
     """The files in which this test run found tests; skips the test unless all tests were collected."""
@@ -192,18 +201,43 @@ def store(tmp_path: Path) -> Path:
     return tmp_path / "store"
 
 
+def answered(command: Sequence[object], input: str | None = None, **keywords) -> Answer:
+    """How this command ended."""
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "errors": "surrogateescape"}
+    keywords |= {"stdin": subprocess.PIPE} if input is not None else {}
+    with Forked(command, **pipes, **keywords) as process:
+        try:
+            out, err = process.communicate(input, LIMIT_S)
+        except BaseException:
+            process.kill()
+            raise
+    return Answer(process.returncode, out, err)
+
+
 @pytest.fixture
 def hak(store: Path) -> Callable[..., Answer]:
-    """hak(words…): runs the command in its own process; keywords go to subprocess.run. Adds `--store` by itself."""
+    """hak(words…): runs the command in a process; keywords go to `answered`. Adds `--store` by itself."""
 
     def call(*words: object, **keywords) -> Answer:
-        done = subprocess.run(
-            [*LAUNCH, *with_store(words, store)], capture_output=True, text=True, errors="surrogateescape",
-            timeout=LIMIT_S, check=False, **keywords,
-        )  # fmt: skip
-        return Answer(done.returncode, done.stdout, done.stderr)
+        return answered([*LAUNCH, *with_store(words, store)], **keywords)
 
     return call
+
+
+@pytest.fixture
+def modelled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> "Modelled":
+    """modelled(model): the path of a program that is never started; see modelled.py."""
+    from tests.modelled import installed
+
+    return installed(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def counted(modelled: "Modelled") -> Path:
+    """The program that fakes/counted.sh is, modelled."""
+    from tests.modelled import counted
+
+    return modelled(counted, "counted.sh")
 
 
 @pytest.fixture
@@ -213,7 +247,7 @@ def begin(store: Path) -> Iterator[Callable[..., subprocess.Popen]]:
 
         def start(*words: object) -> subprocess.Popen:
             command = [*FOREGROUND, *LAUNCH, *with_store(words, store)]
-            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            process = Forked(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
             stack.callback(process.communicate)
             stack.callback(process.kill)
             return process
@@ -229,6 +263,8 @@ def here(store: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
 
     # Measuring how busy the machine is takes 0.3 s in each run; other tests check hak's warnings about it.
     monkeypatch.setattr(machine, "busy_processors", lambda: 0.0)
+    # Waiting for the disk takes longer than a modelled run; tests/store and tests/endings check that hak does it.
+    monkeypatch.setattr(os, "fsync", lambda fd: None)
 
     def call(*words: object) -> Answer:
         handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}

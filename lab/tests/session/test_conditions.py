@@ -23,8 +23,8 @@ BOTH = ("--beside-load", "--precondition")
 
 
 @pytest.fixture
-def program(fakes, tmp_path):
-    return ("--env", f"COUNT={tmp_path / 'count'}", "--", fakes.script(tmp_path))
+def program(counted):
+    return ("--", counted)
 
 
 @pytest.mark.parametrize("kind", ["ab", "compare"])

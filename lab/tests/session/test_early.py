@@ -11,8 +11,8 @@ FIXED = ("--metric", RATE, "--higher-is-better", "--repeat", "1", "--seed", "3")
 
 
 @pytest.fixture
-def program(fakes, tmp_path):
-    return ("--env", f"COUNT={tmp_path / 'count'}", "--", fakes.script(tmp_path))
+def program(counted):
+    return ("--", counted)
 
 
 def test_a_first_estimate_is_said_and_the_run_goes_on(here, program):

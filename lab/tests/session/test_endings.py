@@ -9,6 +9,7 @@ import subprocess
 import time
 
 import pytest
+from tests.modelled import counted
 
 RATE = r"regex:ops (\d+)"
 BLOCKS = 6
@@ -20,14 +21,20 @@ def words(fakes, tmp_path):
     """words(AT_5="exit", …): an A/B of counted.sh, which exits in its fifth run, and so on; runs 1 and 2 are trials."""
     fakes.script(tmp_path)
 
-    def make(*flags, **behaviour):
+    def make(*flags, program=tmp_path / "counted.sh", **behaviour):
         env = {"COUNT": str(tmp_path / "count"), "NAP": "60"} | behaviour
         settings = [word for item in env.items() for word in ("--env", "=".join(item))]
         return ["ab", "--control", "glibc", "--treatment", "glibc,RATE=1100", "--metric", RATE, "--higher-is-better",
                 "--repeat", "1", "--warm-up", "0", "--looks", "1", "--max-blocks", str(BLOCKS), "--seed", "3",
-                "--json", "-", *settings, *flags, "--", tmp_path / "counted.sh"]  # fmt: skip
+                "--json", "-", *settings, *flags, "--", program]  # fmt: skip
 
     return make
+
+
+@pytest.fixture
+def ended(here, words, modelled):
+    """ended(flags…, AT_5="exit", …): the answer about a program that does the same without being started."""
+    return lambda *flags, **behaviour: here(*words(*flags, program=modelled(counted, "modelled.sh"), **behaviour))
 
 
 def finished(records) -> list[int]:
@@ -42,8 +49,8 @@ def schedule_of(lines) -> list:
     return [sorted((block, tuple(order)) for (block, _), order in blocks.items()), pads]
 
 
-def test_a_block_with_a_failed_run_is_run_again_whole(here, words, records):
-    answer = here(*words(AT_9="exit"))
+def test_a_block_with_a_failed_run_is_run_again_whole(ended, records):
+    answer = ended(AT_9="exit")
     result = answer.result()
     assert (answer.status, result["verdict"], result["blocks"]) == (0, "GO", BLOCKS)
     (failed,) = records("run", ok=False)
@@ -57,9 +64,9 @@ def test_a_block_with_a_failed_run_is_run_again_whole(here, words, records):
     assert sum(arm["n"] for arm in result["arms"]) == 4 * BLOCKS
 
 
-def test_a_run_that_always_fails_stops_and_keeps_what_was_measured(here, words, records):
+def test_a_run_that_always_fails_stops_and_keeps_what_was_measured(ended, records):
     failing = {f"AT_{n}": "exit" for n in range(11, 40)}
-    answer = here(*words("--quiet", **failing))
+    answer = ended("--quiet", **failing)
     assert answer.status == 3
     run = records("header")[0]["id"]
     assert f"hak runs show {run}" in answer.message()
@@ -68,8 +75,8 @@ def test_a_run_that_always_fails_stops_and_keeps_what_was_measured(here, words, 
     assert len(records("run", ok=False)) == 3
 
 
-def test_a_program_that_fails_at_once_starts_nothing(here, words, store):
-    answer = here(*words("--quiet", ALWAYS="exit"))
+def test_a_program_that_fails_at_once_starts_nothing(ended, store):
+    answer = ended("--quiet", ALWAYS="exit")
     assert answer.status == 2
     assert "exit status 7: failing on purpose" in answer.message()
     assert not store.exists()
@@ -128,7 +135,7 @@ def test_killed_and_resumed_as_if_nothing_had_happened(begin, here, words, recor
 def test_a_killed_laboratory_leaves_no_process(begin, fakes, processes, marker, until):
     flags = ["ab", "--control", "glibc", "--treatment", "glibc", "--repeat", "1", "--quiet", "--"]
     process = begin(*flags, fakes.program, "orphans-hang", "3", marker)
-    until(lambda: len(processes(marker)) >= 5)  # the laboratory, the program, its three descendants
+    until(lambda: len(processes(marker)) >= 4)  # the program and its three descendants
     process.kill()
     process.wait()
     until(lambda: not processes(marker))
@@ -137,34 +144,34 @@ def test_a_killed_laboratory_leaves_no_process(begin, fakes, processes, marker, 
 def test_an_interrupted_laboratory_leaves_no_process(begin, fakes, processes, marker, until):
     flags = ["ab", "--control", "glibc", "--treatment", "glibc", "--repeat", "1", "--quiet", "--"]
     process = begin(*flags, fakes.program, "orphans-hang", "3", marker)
-    until(lambda: len(processes(marker)) >= 5)
+    until(lambda: len(processes(marker)) >= 4)
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=600)
     until(lambda: not processes(marker))
 
 
-def test_a_killed_launcher_stops_the_run_and_keeps_it(here, words, records):
-    answer = here(*words("--quiet", AT_12="kill"))
+def test_a_killed_launcher_stops_the_run_and_keeps_it(ended, records):
+    answer = ended("--quiet", AT_12="kill")
     assert answer.status == 3
     assert f"hak runs resume {records('header')[0]['id']}" in answer.message()
     assert finished(records) == [0, 1]
 
 
-def test_a_program_that_changes_between_blocks_stops_the_run(here, words, records):
-    answer = here(*words("--quiet", **{f"AT_{TRIALS + 4 * 2}": "change"}))
+def test_a_program_that_changes_between_blocks_stops_the_run(ended, records):
+    answer = ended("--quiet", **{f"AT_{TRIALS + 4 * 2}": "change"})
     assert answer.status == 3
-    assert "counted.sh changed" in answer.message()
+    assert "modelled.sh changed" in answer.message()
     assert records("event", what="changed-binary")
     assert 2 not in finished(records)
 
 
-def test_the_block_in_which_the_program_changed_does_not_count(here, words, records):
-    here(*words("--quiet", **{f"AT_{TRIALS + 4 * 2 + 1}": "change"}))
+def test_the_block_in_which_the_program_changed_does_not_count(ended, records):
+    ended("--quiet", **{f"AT_{TRIALS + 4 * 2 + 1}": "change"})
     assert finished(records) == [0, 1]
 
 
-def test_a_change_in_the_last_block_is_noticed(here, words):
-    answer = here(*words("--quiet", **{f"AT_{TRIALS + 4 * BLOCKS - 2}": "change"}))
+def test_a_change_in_the_last_block_is_noticed(ended):
+    answer = ended("--quiet", **{f"AT_{TRIALS + 4 * BLOCKS - 2}": "change"})
     assert answer.status == 3
 
 
@@ -229,8 +236,8 @@ def test_resume_from_another_folder_runs_the_same_program(here, fakes, records, 
     assert answer.status in (0, 2)
 
 
-def test_a_finished_run_is_not_measured_again(here, words, records):
-    here(*words("--quiet"))
+def test_a_finished_run_is_not_measured_again(here, ended, records):
+    ended("--quiet")
     answer = here("resume", "last", "--quiet", "--json", "-")
     assert (answer.status, answer.result()["verdict"]) == (0, "GO")
     assert len(records("run", phase="measure")) == 4 * BLOCKS
@@ -279,9 +286,9 @@ def small_disk(tmp_path):
         time.sleep(0.1)
 
 
-def test_a_full_disk_stops_the_run_and_it_can_be_resumed(here, words, small_disk, tmp_path):
+def test_a_full_disk_stops_the_run_and_it_can_be_resumed(here, ended, small_disk, tmp_path):
     folder = small_disk / "store"
-    answer = here(*words("--quiet", "--store", folder))
+    answer = ended("--quiet", "--store", folder)
     assert answer.status == 3
     message = answer.message()
     assert "the disk is full" in message
@@ -298,14 +305,14 @@ def test_a_full_disk_stops_the_run_and_it_can_be_resumed(here, words, small_disk
     assert path.read_bytes().startswith(kept)
 
 
-def test_a_disk_that_is_full_from_the_beginning_leaves_nothing(here, words, small_disk):
+def test_a_disk_that_is_full_from_the_beginning_leaves_nothing(here, ended, small_disk):
     folder = small_disk / "store"
     folder.mkdir()
     (small_disk / "filler").write_bytes(b"x" * 4096)
     with contextlib.suppress(OSError):
         for index in range(100):
             (small_disk / f"filler{index}").write_bytes(b"x" * 4096)
-    answer = here(*words("--quiet", "--store", folder))
+    answer = ended("--quiet", "--store", folder)
     assert answer.status == 2
     assert "--store" in answer.message()
     assert [path.stat().st_size for path in folder.glob("*.jsonl") if not path.stat().st_size] == []
@@ -313,10 +320,10 @@ def test_a_disk_that_is_full_from_the_beginning_leaves_nothing(here, words, smal
     assert here("export", "--store", folder).status == 0
 
 
-def test_resume_on_a_disk_that_cannot_be_written(here, words, small_disk, tmp_path):
+def test_resume_on_a_disk_that_cannot_be_written(here, ended, small_disk, tmp_path):
     """The last line is torn and the file system has become read-only."""
     subprocess.run(["mount", "-o", "remount,size=1m", str(small_disk)], check=True)
-    assert here(*words("--quiet", "--store", small_disk)).status == 0
+    assert ended("--quiet", "--store", small_disk).status == 0
     (path,) = small_disk.glob("*.jsonl")
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
     for command in (["resume", "last", "--quiet"], ["decide", "last", "adopt"]):

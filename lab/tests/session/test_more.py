@@ -1,35 +1,36 @@
 """Runs that go on after their verdict, runs planned for a given effect, and repeated runs of one question."""
 
+import random
+
 import pytest
 
 RATE = r"regex:ops (\d+)"
 
 
 @pytest.fixture
-def ab(here, fakes, tmp_path):
-    """ab(treatment, flags…): an A/B of a script with deterministic rates."""
+def ab(here, counted):
+    """ab(treatment, flags…): an A/B of a program with deterministic rates."""
 
     def call(treatment, *flags):
         words = ["ab", "--control", "glibc", "--treatment", treatment, "--metric", RATE, "--higher-is-better"]
-        fixed = ["--repeat", "1", "--warm-up", "0", "--env", f"COUNT={tmp_path / 'count'}", "--json", "-"]
-        return here(*words, *fixed, *flags, "--", fakes.script(tmp_path))
+        fixed = ["--repeat", "1", "--warm-up", "0", "--json", "-"]
+        return here(*words, *fixed, *flags, "--", counted)
 
     return call
 
 
 @pytest.fixture
-def noisy(here, tmp_path):
+def noisy(here, modelled):
     """Like `ab`, with rates that vary by some per cent from run to run, identically in every test."""
-    program = tmp_path / "noisy.sh"
-    program.write_text(
-        '#!/bin/sh\n[ -n "$LD_DEBUG" ] && exit 0\nn=0\n[ -s "$COUNT" ] && read -r n < "$COUNT"\nn=$((n + 1))\n'
-        'echo $n > "$COUNT"\necho "ops $((${RATE:-10000} + n * 7919 % 13 * 80))"\n'
-    )
-    program.chmod(0o755)
+
+    def varied(run):
+        return {"stdout": f"ops {int(run.env.get('RATE', 10000)) + run.number * 7919 % 13 * 80}"}
+
+    program = modelled(varied)
 
     def call(kind, *words):
         fixed = ["--metric", RATE, "--higher-is-better", "--repeat", "1", "--warm-up", "0", "--seed", "3", "--quiet"]
-        return here(kind, *words, *fixed, "--env", f"COUNT={tmp_path / 'n'}", "--json", "-", "--", program).result()
+        return here(kind, *words, *fixed, "--json", "-", "--", program).result()
 
     return call
 
@@ -57,9 +58,9 @@ def test_more_blocks_go_beyond_the_plan_and_end_where_they_settle_it(noisy, here
     ("kind", "more", "message"),
     [("aa", "5", "cannot be prolonged"), ("ab", "-1", "at least 1")],
 )
-def test_what_cannot_be_prolonged_is_refused(ab, here, fakes, kind, more, message):
+def test_what_cannot_be_prolonged_is_refused(ab, here, counted, kind, more, message):
     if kind == "aa":
-        here("aa", "--max-blocks", "12", "--quiet", "--repeat", "1", "--", fakes.program, "exit", "0")
+        here("aa", "--max-blocks", "12", "--quiet", "--repeat", "1", "--", counted)
     else:
         ab("glibc,RATE=1100", "--max-blocks", "8", "--quiet")
     answer = here("resume", "--more", more, "--quiet")
@@ -83,12 +84,14 @@ def test_blocks_are_planned_for_an_effect_from_the_first_six(ab, records):
     assert answer.result()["blocks"] == 7
 
 
-def test_blocks_are_planned_for_an_effect_from_the_last_aa(here, fakes, store):
+def test_blocks_are_planned_for_an_effect_from_the_last_aa(here, modelled, store):
     from hakmem_lab.store.runs import Store
 
-    words = [*("--repeat", "1", "--quiet"), "--", fakes.program, "sleep", "5"]
+    noise = random.Random(1)
+    program = modelled(lambda _: {"wall_s": noise.gauss(0.006, 0.0002), "user_s": 0.0})
+    words = ["--repeat", "1", "--quiet", "--", program]
     checked = here("aa", "--max-blocks", "12", "--margin", "50%", "--json", "-", *words).result()
-    here("ab", "--control", "glibc", "--treatment", "default", "--detect", "30%", "--max-blocks", "7", *words)
+    here("ab", "--control", "glibc", "--treatment", "glibc,A=1", "--detect", "30%", "--max-blocks", "7", *words)
     (run,) = [run for run in Store(store).runs() if "-ab-" in run.id]
     (plan,) = [record for record in run.records() if record.get("what") == "plan"]
     assert checked["run"] in plan["text"] and plan["blocks"] <= 7
@@ -107,14 +110,14 @@ def test_a_settled_arm_leaves_the_comparison(noisy, records):
 
 
 @pytest.fixture
-def matrix(here, tmp_path, fakes):
-    """A design with a script of deterministic rates: one factor adds a fifth to the rate, the other changes nothing."""
+def matrix(here, tmp_path, counted):
+    """A design with a program of deterministic rates: one factor adds a fifth to the rate, the other nothing."""
 
     def call(*lines, flags=()):
         spec = tmp_path / "design.toml"
         own = '[factors]\nfast = "RATE=1200"\nother = "FAKE_OTHER=1"\n'
-        top = f'kind = "matrix"\nbase = "glibc"\ncommand = "{fakes.script(tmp_path)}"\nmetric = \'{RATE}\'\n'
-        fixed = f'higher-is-better = true\nrepeat = 1\nwarm-up = 0\nenv = {{ COUNT = "{tmp_path / "n"}" }}\n'
+        top = f'kind = "matrix"\nbase = "glibc"\ncommand = "{counted}"\nmetric = \'{RATE}\'\n'
+        fixed = "higher-is-better = true\nrepeat = 1\nwarm-up = 0\n"
         spec.write_text(top + fixed + "".join(f"{line}\n" for line in lines) + own)
         return here("matrix", spec, *flags, "--json", "-")
 
@@ -132,12 +135,12 @@ def test_a_matrix_ends_when_every_question_is_settled_and_goes_on_when_asked(mat
 
 
 def test_the_confirmation_of_a_sweep_goes_on_when_asked_with_the_candidate_that_was_chosen(
-    here, tmp_path, fakes, records
+    here, tmp_path, counted, records
 ):
     spec = tmp_path / "sweep.toml"
     spec.write_text(
-        f'kind = "sweep"\ncommand = "{fakes.script(tmp_path)}"\nmetric = \'{RATE}\'\nhigher-is-better = true\n'
-        f'max-blocks = 20\nrepeat = 1\nwarm-up = 0\nenv = {{ COUNT = "{tmp_path / "n"}" }}\ndefault = "glibc"\n'
+        f'kind = "sweep"\ncommand = "{counted}"\nmetric = \'{RATE}\'\nhigher-is-better = true\n'
+        f'max-blocks = 20\nrepeat = 1\nwarm-up = 0\ndefault = "glibc"\n'
         'select-blocks = 3\n[candidates]\nslow = "glibc,RATE=800"\nfast = "glibc,RATE=1200"\n'
     )
     first = here("sweep", spec, "--quiet", "--json", "-").result()

@@ -14,14 +14,14 @@ KINDS = {
 
 
 @pytest.fixture
-def measure(here, fakes, tmp_path):
+def measure(here, counted, tmp_path):
     """measure(kind): the result of a short run whose treatment is 50 % better."""
 
     def call(kind="ab"):
         spec = tmp_path / "spec.toml"
         spec.write_text(
-            f'kind = "{kind}"\ncommand = "{fakes.script(tmp_path)}"\nmetric = \'{RATE}\'\nhigher-is-better = true\n'
-            f"looks = 1\nmax-blocks = 6\nrepeat = 1\nwarm-up = 0\nenv = {{ COUNT = '{tmp_path / 'n'}' }}\n{KINDS[kind]}"
+            f'kind = "{kind}"\ncommand = "{counted}"\nmetric = \'{RATE}\'\nhigher-is-better = true\n'
+            f"looks = 1\nmax-blocks = 6\nrepeat = 1\nwarm-up = 0\n{KINDS[kind]}"
         )
         answer = here(kind, spec, "--json", "-")
         assert answer.status == 0, answer.err

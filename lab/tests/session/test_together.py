@@ -1,12 +1,12 @@
 """Runs whose sides are measured together: what is kept, shown, resumed, and when they part."""
 
 import json
+import random
 
 import pytest
 
 from hakmem_lab.designs import itself as aa
 from hakmem_lab.plan.schedule import ONE_BY_ONE, TOGETHER
-from hakmem_lab.run.demand import Demand
 from hakmem_lab.run.together import MOVED
 
 ARMS = ("--control", "glibc", "--treatment", "default")
@@ -14,18 +14,21 @@ CHEAP = ("--metric", "cpu", "--repeat", "1", "--looks", "1", "--margin", "40%", 
 
 
 @pytest.fixture
-def one_busy_thread(monkeypatch):
-    """The trials show it, as they may not where the machine is too busy to look at a program of 60 ms twice."""
-    monkeypatch.setattr(Demand, "processors", lambda *_: 1.0)
+def burn(modelled):
+    """A program that keeps one thread busy for 60 ms, some per cent more or less."""
+    noise = random.Random(1)
+
+    def model(_):
+        used_s = noise.gauss(0.06, 0.001)
+        return {"wall_s": used_s, "user_s": used_s, "system_s": 0.0}
+
+    return (modelled(model, "burn"),)
 
 
-@pytest.fixture
-def burn(fakes):
-    return (fakes.program, "burn", "20")
-
-
-def test_processor_time_of_one_thread_is_measured_together(here, records, burn):
-    result = here("ab", *ARMS, *CHEAP, "--json", "-", "--", *burn).result()
+@pytest.mark.parametrize("real", [False, True])
+def test_processor_time_of_one_thread_is_measured_together(here, records, request, fakes, real):
+    program = (fakes.program, "burn", "20") if real else request.getfixturevalue("burn")
+    result = here("ab", *ARMS, *CHEAP, "--json", "-", "--", *program).result()
     assert result["schedule"] == TOGETHER
     schedules = {row["metric"]: row["schedule"] for row in result["comparisons"]}
     assert schedules["cpu"] == schedules["faults"] == TOGETHER and schedules["wall"] == schedules["rss"] == ONE_BY_ONE
@@ -101,11 +104,10 @@ def test_the_runs_of_a_round_have_no_order_between_them():
         assert len(row) == 4
 
 
-def test_a_suite_measures_each_workload_by_its_own_schedule(here, records, fakes, tmp_path):
+def test_a_suite_measures_each_workload_by_its_own_schedule(here, records, burn, tmp_path):
     spec = tmp_path / "suite.toml"
     rows = "".join(
-        f"[[workload]]\nkey = '{key}'\ntitle = '{key}'\ncommand = ['{fakes.program}', 'burn', '20']\n"
-        f"metric = '{key}'\nmemory = false\n"
+        f"[[workload]]\nkey = '{key}'\ntitle = '{key}'\ncommand = ['{burn[0]}']\nmetric = '{key}'\nmemory = false\n"
         for key in ("cpu", "wall")
     )
     spec.write_text(
@@ -121,8 +123,8 @@ def test_a_suite_measures_each_workload_by_its_own_schedule(here, records, fakes
 FREE = ("--repeat", "1", "--looks", "1", "--margin", "40%", "--max-blocks", "7", "--quiet")
 
 
-def test_without_a_metric_processor_time_decides_and_wall_time_stands_beside_it(here, records, fakes, one_busy_thread):
-    result = here("ab", *ARMS, *FREE, "--json", "-", "--", fakes.program, "burn", "60").result()
+def test_without_a_metric_processor_time_decides_and_wall_time_stands_beside_it(here, records, burn):
+    result = here("ab", *ARMS, *FREE, "--json", "-", "--", *burn).result()
     assert (result["metric"]["name"], result["schedule"]) == ("cpu", TOGETHER)
     schedules = {row["metric"]: row["schedule"] for row in result["comparisons"]}
     assert schedules["wall"] == schedules["rss"] == ONE_BY_ONE and schedules["cpu"] == TOGETHER
@@ -136,19 +138,20 @@ def test_without_a_metric_processor_time_decides_and_wall_time_stands_beside_it(
     assert records("header")[0]["spec"]["metric"] == "cpu"
 
 
-def test_a_program_that_waits_is_judged_by_wall_time(here, fakes):
-    result = here("ab", *ARMS, *FREE, "--json", "-", "--", fakes.program, "sleep", "40").result()
+def test_a_program_that_waits_is_judged_by_wall_time(here, modelled):
+    waits = modelled(lambda _: {"wall_s": 0.04, "user_s": 0.001})
+    result = here("ab", *ARMS, *FREE, "--json", "-", "--", waits).result()
     assert (result["metric"]["name"], result["schedule"]) == ("wall", ONE_BY_ONE)
 
 
-def test_a_first_estimate_comes_after_three_blocks(here, fakes, one_busy_thread):
-    result = here("ab", *ARMS, "--repeat", "1", "--quick", "--json", "-", "--", fakes.program, "burn", "60").result()
+def test_a_first_estimate_comes_after_three_blocks(here, burn):
+    result = here("ab", *ARMS, "--repeat", "1", "--quick", "--json", "-", "--", *burn).result()
     assert result["blocks"] == 3 and result["metric"]["name"] == "cpu"
     assert not any(row["metric"] == "wall" for row in result["comparisons"])
 
 
-def test_a_benchmark_of_commands_is_one_of_wall_time(here, records, fakes):
-    commands = [f"{fakes.program} burn {ms}" for ms in (40, 60)]
+def test_a_benchmark_of_commands_is_one_of_wall_time(here, records, burn):
+    commands = [f"{burn[0]} {number}" for number in (1, 2)]
     here("bench", "-r", "12", "--quiet", *commands)
     assert records("header")[0]["spec"]["metric"] == "wall"
     assert not any(run.get("schedule") for run in records("run"))

@@ -35,10 +35,9 @@ def test_what_is_said_to_be_seen_is_missed_in_at_most_alpha(runs: int) -> None:
 
 
 @pytest.mark.parametrize(("kind", "arms", "blocks"), [("ab", 2, 15), ("compare", 3, 30)])
-def test_as_many_blocks_are_run_as_see_what_is_rare(here, fakes, tmp_path, kind, arms, blocks):
+def test_as_many_blocks_are_run_as_see_what_is_rare(here, counted, kind, arms, blocks):
     """Events in 10 % of the runs need 3 / 10 % = 30 runs of each arm, even if the verdict is clear before."""
     names = ["glibc", "glibc,RATE=1100", "glibc,RATE=1200"][:arms]
     words = ["--control", names[0], "--treatment", names[1]] if kind == "ab" else ["--allocators", *names]
-    command = ["--env", f"COUNT={tmp_path / 'count'}", "--", fakes.script(tmp_path)]
-    result = here(kind, *words, *FAST, "--rare", "10%", "--max-blocks", "12", *command).result()
+    result = here(kind, *words, *FAST, "--rare", "10%", "--max-blocks", "12", "--", counted).result()
     assert result["blocks"] == blocks and result["slow_runs_unseen_one_in"] == 10

@@ -1,6 +1,7 @@
 """From the command line to the verdict, on programs with a known true difference."""
 
 import json
+import random
 
 import pytest
 
@@ -10,12 +11,12 @@ FAST = ("--repeat", "1", "--warm-up", "0", "--looks", "1", "--max-blocks", "6", 
 
 
 @pytest.fixture
-def compare_two(here, fakes, tmp_path):
+def compare_two(here, counted):
     """An A/B of the counted script with deterministic rates."""
 
     def call(treatment, *flags, control="glibc"):
         words = ["ab", "--control", control, "--treatment", treatment, "--metric", RATE, *FAST, *flags]
-        return here(*words, "--env", f"COUNT={tmp_path / 'count'}", "--", fakes.script(tmp_path))
+        return here(*words, "--", counted)
 
     return call
 
@@ -67,8 +68,9 @@ def test_without_require_the_status_is_0_whatever_the_verdict(compare_two):
     assert compare_two("glibc,RATE=500", "--higher-is-better").status == 0
 
 
-@pytest.mark.parametrize("schedule", ["together", "one-by-one"])
-@pytest.mark.parametrize(("slow", "verdict"), [("control", "GO"), ("treatment", "NO-GO")])
+@pytest.mark.parametrize(
+    ("slow", "verdict", "schedule"), [("control", "GO", "together"), ("treatment", "NO-GO", "one-by-one")]
+)
 def test_a_really_slower_allocator(here, fakes, slow, verdict, schedule):
     """A preloaded library that wastes 15 ms of processor time, against the same library that does not."""
     arms = {"control": str(fakes.allocator), "treatment": str(fakes.allocator)}
@@ -83,20 +85,19 @@ def test_a_really_slower_allocator(here, fakes, slow, verdict, schedule):
     assert abs(result["estimate"]) > 0.2
 
 
-def test_the_same_arm_twice_gives_no_false_verdict(here, fakes):
-    """Both arms sleep equally long, and the margin of 20 % is far above the noise."""
-    words = ["ab", "--control", "glibc", "--treatment", "glibc", "--margin", "20%", *FAST]
-    result = here(*words, "--", fakes.program, "sleep", "30").result()
+def test_the_same_arm_twice_gives_no_false_verdict(here, modelled):
+    """Both arms take equally long, and the margin of 20 % is far above the noise."""
+    noise = random.Random(1)
+    program = modelled(lambda _: {"wall_s": noise.gauss(0.03, 0.001), "user_s": 0.0})
+    result = here("ab", "--control", "glibc", "--treatment", "glibc", "--margin", "20%", *FAST, "--", program).result()
     assert result["verdict"] in ("NEUTRAL", "INCONCLUSIVE")
     assert [arm["name"] for arm in result["arms"]] == ["glibc (control)", "glibc (treatment)"]
 
 
 @pytest.mark.parametrize(("limit", "status", "verdict"), [("20%", "failed", "NO-GO"), ("90%", "held", "GO")])
-def test_a_failed_guardrail_vetoes_a_go(here, fakes, tmp_path, limit, status, verdict):
+def test_a_failed_guardrail_vetoes_a_go(here, modelled, limit, status, verdict):
     """The treatment is twice as fast and costs 1.5 times as much."""
-    program = tmp_path / "two.sh"
-    program.write_text("#!/bin/sh\necho ops $RATE cost $COST\n")
-    program.chmod(0o755)
+    program = modelled(lambda run: {"stdout": f"ops {run.env['RATE']} cost {run.env['COST']}"})
     arms = ["--control", "glibc,RATE=1000,COST=100", "--treatment", "glibc,RATE=2000,COST=150"]
     words = ["ab", *arms, "--metric", RATE, "--higher-is-better", "--guardrail", rf"regex:cost (\d+)={limit}", *FAST]
     result = here(*words, "--", program).result()
@@ -132,22 +133,11 @@ def test_every_run_and_block_is_in_the_store(compare_two, records):
     assert len({r["pad_bytes"] for r in runs}) > 12
 
 
-def test_the_same_seed_gives_the_same_schedule(here, fakes, tmp_path):
+def test_the_same_seed_gives_the_same_schedule(here, counted, tmp_path):
     orders = []
     for name in ("one", "two"):
-        words = [
-            "ab",
-            "--control",
-            "glibc",
-            "--treatment",
-            "glibc,X=1",
-            *FAST,
-            "--seed",
-            "9",
-            "--store",
-            tmp_path / name,
-        ]
-        here(*words, "--", fakes.program, "exit", "0")
+        words = ["ab", "--control", "glibc", "--treatment", "glibc,X=1", *FAST, "--seed", "9"]
+        here(*words, "--store", tmp_path / name, "--", counted)
         (path,) = (tmp_path / name).glob("*.jsonl")
         lines = map(json.loads, path.read_text().splitlines())
         orders.append([(r["arm"], r["pad_bytes"]) for r in lines if r["type"] == "run" and r["phase"] == "measure"])
@@ -155,17 +145,17 @@ def test_the_same_seed_gives_the_same_schedule(here, fakes, tmp_path):
     assert len({arm for arm, _ in orders[0][::4]}) == 2
 
 
-def test_a_large_difference_ends_the_run_at_once(here, fakes, tmp_path, records):
+def test_a_large_difference_ends_the_run_at_once(here, counted, records):
     words = ["ab", "--control", "glibc", "--treatment", "glibc,RATE=2000", "--higher-is-better", "--metric", RATE]
     flags = ["--repeat", "1", "--warm-up", "0", "--max-blocks", "60", "--looks", "3", "--quiet", "--json", "-"]
-    result = here(*words, *flags, "--env", f"COUNT={tmp_path / 'n'}", "--", fakes.script(tmp_path)).result()
+    result = here(*words, *flags, "--", counted).result()
     assert (result["verdict"], result["blocks"], result["final"]) == ("GO", 8, True)
     assert [row["blocks"] for row in result["looks"]] == [8]
     assert len(records("block")) == 8
 
 
 @pytest.mark.parametrize("kind", ["compare", "matrix", "sweep", "aa"])
-def test_other_kinds_see_the_same_effect(here, fakes, tmp_path, kind):
+def test_other_kinds_see_the_same_effect(here, counted, tmp_path, kind):
     own = {
         "compare": 'allocators = ["glibc", "glibc,RATE=1200", "default"]',
         "matrix": 'base = "glibc"\n[factors]\nfast = "RATE=1200"\nother = "FAKE_OTHER=1"',
@@ -176,8 +166,8 @@ def test_other_kinds_see_the_same_effect(here, fakes, tmp_path, kind):
     looks, blocks = ("looks = 1\n", 12) if kind != "aa" else ("", 12)
     spec = tmp_path / f"{kind}.toml"
     spec.write_text(
-        f'kind = "{kind}"\ncommand = "{fakes.script(tmp_path)}"\nmetric = \'{RATE}\'\nhigher-is-better = true\n'
-        f'{looks}max-blocks = {blocks}\nrepeat = 1\nwarm-up = 0\nenv = {{ COUNT = "{tmp_path / "n"}" }}\n{own}\n'
+        f'kind = "{kind}"\ncommand = "{counted}"\nmetric = \'{RATE}\'\nhigher-is-better = true\n'
+        f"{looks}max-blocks = {blocks}\nrepeat = 1\nwarm-up = 0\n{own}\n"
     )
     answer = here(kind, spec, "--quiet", "--json", "-")
     assert answer.status == 0, answer.err
