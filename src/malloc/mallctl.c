@@ -13,7 +13,6 @@
 
 enum {
   ARENAS = 4095,          /* flags of mallocx name no more; 0 is the ordinary heap */
-  ARENA_SHIFT = 20,       /* of these flags, which hold 1 more than the index */
   NAME_BYTES = 32,        /* of an arena, with its NUL: callers pass a buffer of this size */
   DEPTH_MAX = 3,          /* components of a name */
   MIB_FIRST = 0x68616b00, /* the first number of a MIB, beyond those of jemalloc */
@@ -51,8 +50,8 @@ static hak_region_t *arena_at(size_t index) {
 }
 
 bool hak_mallctl_arena(int flags, hak_region_t **region) {
-  size_t index = ((unsigned)flags >> ARENA_SHIFT) - 1; /* without an arena, the largest number */
-  bool is_ordinary = index == 0 || index >= atomic_load_explicit(&count, RELAXED);
+  size_t index = ((unsigned)flags >> HAK_MALLCTL_SHIFT) - 1;
+  bool is_ordinary = index >= atomic_load_explicit(&count, RELAXED);
   *region = is_ordinary ? NULL : arena_at(index);
   return is_ordinary || *region;
 }

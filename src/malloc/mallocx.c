@@ -23,49 +23,58 @@ static size_t alignment_of(int flags) {
   return alignment > HAK_BLOCK_MIN ? alignment : HAK_BLOCK_MIN;
 }
 
-/* `region` NULL: from the ordinary heap. */
-static void *aligned(hak_region_t *region, size_t alignment, size_t bytes) {
-  return region ? hak_region_aligned_alloc(region, alignment, bytes) : hak_memalign(alignment, bytes);
+static void *take(hak_region_t *region, size_t bytes, int flags) {
+  size_t alignment = alignment_of(flags);
+  if (alignment == HAK_BLOCK_MIN && flags & ZERO) {
+    return hak_region_calloc(region, 1, bytes);
+  }
+  void *block = hak_region_aligned_alloc(region, alignment, bytes);
+  return block && flags & ZERO ? memset(block, 0, bytes) : block;
 }
 
-static void *refuse(void) {
-  errno = ENOMEM;
-  return NULL;
+HAK_COLD static void *take_in_arena(size_t bytes, int flags) {
+  hak_region_t *region;
+  if (!hak_mallctl_arena(flags, &region)) {
+    errno = ENOMEM;
+    return NULL;
+  }
+  return region ? take(region, bytes, flags) : mallocx(bytes, flags & (ALIGNMENT_MASK | ZERO));
 }
 
 void *mallocx(size_t bytes, int flags) {
   size_t alignment = alignment_of(flags);
-  hak_region_t *region;
-  if (!hak_mallctl_arena(flags, &region)) {
-    return refuse();
+  if (HAK_UNLIKELY(hak_mallctl_names_arena(flags))) {
+    return take_in_arena(bytes, flags);
   }
-  if (alignment == HAK_BLOCK_MIN && flags & ZERO) {
-    return region ? hak_region_calloc(region, 1, bytes) : hak_calloc(1, bytes);
+  if (alignment == HAK_BLOCK_MIN) {
+    return flags & ZERO ? hak_calloc(1, bytes) : hak_malloc(bytes);
   }
-  if (alignment == HAK_BLOCK_MIN && !region) {
-    return hak_malloc(bytes);
-  }
-  void *block = aligned(region, alignment, bytes);
+  void *block = hak_memalign(alignment, bytes);
   return block && flags & ZERO ? memset(block, 0, bytes) : block;
+}
+
+static void *resize(hak_region_t *region, void *block, size_t had, size_t bytes, size_t alignment) {
+  if (alignment == HAK_BLOCK_MIN) {
+    return region ? hak_region_realloc(region, block, bytes) : hak_realloc(block, bytes);
+  }
+  region = region ? region : hak_region_of(block);
+  void *moved = region ? hak_region_aligned_alloc(region, alignment, bytes) : hak_memalign(alignment, bytes);
+  if (moved) {
+    memcpy(moved, block, had < bytes ? had : bytes);
+    hak_free(block);
+  }
+  return moved;
 }
 
 /* With ZERO, the bytes beyond the old usable size are 0. A block of a region stays in it, unless flags name another. */
 void *rallocx(void *block, size_t bytes, int flags) {
   size_t had = hak_malloc_usable_size(block);
-  hak_region_t *region;
-  void *moved;
-  if (!hak_mallctl_arena(flags, &region)) {
-    return refuse();
+  hak_region_t *region = NULL;
+  if (hak_mallctl_names_arena(flags) && !hak_mallctl_arena(flags, &region)) {
+    errno = ENOMEM;
+    return NULL;
   }
-  if (alignment_of(flags) == HAK_BLOCK_MIN) {
-    moved = region ? hak_region_realloc(region, block, bytes) : hak_realloc(block, bytes);
-  } else {
-    moved = aligned(region ? region : hak_region_of(block), alignment_of(flags), bytes);
-    if (moved) {
-      memcpy(moved, block, had < bytes ? had : bytes);
-      hak_free(block);
-    }
-  }
+  void *moved = resize(region, block, had, bytes, alignment_of(flags));
   if (moved && flags & ZERO && bytes > had) {
     memset((char *)moved + had, 0, bytes - had);
   }
