@@ -1,4 +1,4 @@
-"""Build current allocators as libraries to preload: bench/peers/build [NAME...] [--same-version | --hardened].
+"""Build current allocators as libraries to preload: bench/peers/build [NAME...] [--same-version | --hardened | --musl].
 
 Imports table, fetch.
 
@@ -174,7 +174,8 @@ def make_all(peers: list[Peer], wanted: list[Peer]) -> bool:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="build", description="Build current allocators as libraries to preload.")
     parser.add_argument("names", nargs="*", metavar="NAME", help="only these peers")
-    kinds = {"same_version": "the versions that Debian has, to compare the builds", "hardened": "for make security"}
+    kinds = {"same_version": "the versions that Debian has, to compare the builds", "hardened": "for make security",
+             "musl": "archives for static programs on musl"}  # fmt: skip
     for kind, text in kinds.items():
         option = f"--{kind.replace('_', '-')}"
         parser.add_argument(option, dest="kind", action="store_const", const=kind, default="peer", help=text)

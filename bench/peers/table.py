@@ -49,14 +49,14 @@ class Peer:
 
     @property
     def library(self) -> Path:
-        return self.folder / f"lib{self.name}.so"
+        return self.folder / f"lib{self.name}.{'a' if self.folder.name == 'musl' else 'so'}"
 
     def expanded_arguments(self) -> list[str]:
         return [argument.replace("{machine}", platform.machine()) for argument in self.arguments]
 
 
 def load(kind: str = "peer") -> list[Peer]:
-    """The peers; or `same_version`, Debian's versions; or `hardened`. Raises PeerError on a row that is not one."""
+    """The peers; or `same_version`, Debian's versions; or `hardened`; or `musl`. Raises PeerError on a wrong row."""
     with open(TABLE, "rb") as file:
         table = tomllib.load(file)
     rows = table[kind]

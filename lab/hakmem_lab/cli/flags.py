@@ -162,6 +162,11 @@ FLAGS: Mapping[str, Any] = {
     "scan_": option(
         list[str] | None, "--scan", metavar="NAME=V,V...", help="One measurement for every value V of {NAME}"
     ),
+    "link": option(
+        str | None,
+        metavar="LINE",
+        help="Shell command that links {program} for musl with each allocator's {archive}, or by {linker}",
+    ),
     "commands": option(list[str] | None, metavar="CMD CMD", help="Compare these commands, each on its own allocator"),
     "store": StoreFolder,
     "json": JsonFile,

@@ -1,5 +1,6 @@
 """The commands that measure or judge, one for each kind: a table of them, then the special handling of some."""
 
+import shlex
 import tomllib
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -9,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from hakmem_lab.cli.flags import JsonFile, arms, beginning, command, metrics, option
-from hakmem_lab.cli.measure import check_output, measure, meet, named, overrides, spec_of
+from hakmem_lab.cli.measure import check_output, measure, meet, named, overrides, separated, spec_of
 from hakmem_lab.errors import LabError
 
 METRIC = "metric label unit higher_is_better margin alpha"
@@ -26,7 +27,7 @@ COMMANDS = {
     "compare": (
         "Allocators, settings, builds or commands on one program: time, memory, faults, with verdicts.",
         f"words allocators control treatment metric margin max_blocks detect quick schedule repeat input_ timeout "
-        f"guardrail env server commands set_ json format_ require {OF_COMPARE} baseline {OF_AB}",
+        f"guardrail env server commands link set_ json format_ require {OF_COMPARE} baseline {OF_AB}",
     ),
     "ab": (
         "Is the treatment better than the control? GO, NEUTRAL, NO-GO or INCONCLUSIVE, with the interval.",
@@ -76,6 +77,8 @@ def _compare(params: dict[str, Any]) -> None:
     """Two sides by --control and --treatment are an A/B; a spec says by its kind what is compared."""
     from hakmem_lab.plan.model import read_toml
 
+    if (line := params.pop("link")) is not None:
+        params |= _linked(line, params)
     words, control = params["words"] or [""], params.pop("control")
     kind = read_toml(Path(words[0])).get("kind", "compare") if words[0].endswith(".toml") else "compare"
     if params["treatment"] is not None or kind == "ab" or params["callgrind"]:
@@ -84,6 +87,22 @@ def _compare(params: dict[str, Any]) -> None:
     ab_alone = {name: params.pop(name) for name in ("treatment", *OF_AB.split())}
     given = {name: value for name, value in ab_alone.items() if value not in (None, False, [])}
     measure(kind if kind == "sweep" else "compare", params | given | {"baseline": control or params["baseline"]})
+
+
+def _linked(line: str, params: dict[str, Any]) -> dict[str, Any]:
+    """`--link`: the sides are commands, each with a program of its own."""
+    from hakmem_lab.plan import linked
+
+    if params["commands"]:
+        raise LabError("--link: it makes the commands of the sides: leave out --commands")
+    pair = [side for side in (params["control"], params["treatment"]) if side]
+    named = [side for text in params["allocators"] or [] for side in separated(text)]
+    sides = named or (pair if len(pair) == 2 else linked.those_there())
+    commands = linked.commands(line, sides, params["words"] or [])
+    control = params["control"] or params["baseline"] or (linked.MUSL if linked.MUSL in sides else None)
+    return {"words": None, "allocators": None, "treatment": None, "control": control, "names": sides} | {
+        "commands": [shlex.join(words) for words in commands]
+    }
 
 
 def _ab(params: dict[str, Any]) -> None:

@@ -99,7 +99,8 @@ def pair(spec: AbSpec) -> list[Arm]:
 
 def many_texts(spec: BaselineSpec) -> list[str]:
     """The sides as they were written: allocators, or commands (of a compare)."""
-    return [shlex.join(words) for words in getattr(spec, "commands", ())] or spec.allocators
+    commands = [shlex.join(words) for words in getattr(spec, "commands", ())]
+    return (commands and getattr(spec, "names", [])) or commands or spec.allocators
 
 
 def many(spec: BaselineSpec) -> list[Arm]:

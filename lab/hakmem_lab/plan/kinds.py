@@ -13,7 +13,7 @@ from hakmem_lab.plan.kind import Kind
 
 _ROWS = (
     Kind("ab", "designs.contrasts", only_in_files=("cwd", "builds")),
-    Kind("compare", "designs.contrasts", only_in_files=("cwd",)),
+    Kind("compare", "designs.contrasts", only_in_files=("cwd", "names")),
     Kind("matrix", "designs.cells", part="effects",
          pictures=("forest.effects", "single.interaction")),
     Kind("sweep", "designs.candidates", pictures=("forest.selection",)),

@@ -310,10 +310,20 @@ class BaselineSpec(BlockSpec):
 
 
 class CompareSpec(BaselineSpec, CommandsSpec):
+    """names: those of the sides, where they are commands."""
+
+    ONLY_IF_GIVEN: ClassVar[tuple[str, ...]] = (*CommandsSpec.ONLY_IF_GIVEN, "names")
     ARMS: ClassVar[dict[str, Any]] = {"allocators": ["default", "default"]}
     kind: Literal["compare"] = "compare"
     max_blocks: Annotated[int, Field(ge=1, le=100_000)] = 20
     looks: Literal[1] = 1
+    names: list[Title] = []
+
+    @model_validator(mode="after")
+    def _named(self) -> "CompareSpec":
+        if self.names and self.commands and len(self.names) != len(self.commands):
+            raise ValueError(f"{len(self.commands)} commands have {len(self.names)} names")
+        return self
 
 
 class MatrixSpec(BlockSpec):

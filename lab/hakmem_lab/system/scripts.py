@@ -8,7 +8,7 @@ import mmap
 import os
 import shutil
 import struct
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,6 +59,7 @@ def interpreters(path: Path) -> list[Path]:
 
 INTERPRETER, SYMTAB, DYNSYM = 3, 2, 11
 FUNCTIONS = (2, 10)  # symbol types: STT_FUNC, STT_GNU_IFUNC
+EVERY = range(16)
 UNDEFINED = 0
 
 
@@ -109,15 +110,16 @@ class Elf:
                 return os.fsdecode(self._data[begin : begin + length].rstrip(b"\0"))
         return None
 
-    def functions(self, names: Iterable[str]) -> Functions:
-        """Which of these names its symbol tables define, export or import; a stripped program has no `kept` ones."""
+    def functions(self, names: Iterable[str], kinds: Collection[int] = FUNCTIONS) -> Functions:
+        """Which of these names its symbol tables define, export or import; a stripped program has no `kept` ones.
+        kinds: types of symbols."""
         defined: dict[int, set[str]] = {SYMTAB: set(), DYNSYM: set()}
         imported: set[str] = set()
         sections = self._sections()
         for kind, offset, size, link in sections:
             if kind in defined and link < len(sections):
                 _, at, length, _ = sections[link]
-                here, elsewhere = self._symbols(offset, size, self._data[at : at + length], set(names))
+                here, elsewhere = self._symbols(offset, size, self._data[at : at + length], set(names), kinds)
                 defined[kind] |= here
                 imported |= elsewhere if kind == DYNSYM else set()
         exported = defined[DYNSYM]
@@ -134,7 +136,9 @@ class Elf:
         fields = "4xI16xQQI" if self._wide else "4xI8xIII"
         return [self._read(fields, offset + i * size) for i in range(count)] if offset else []
 
-    def _symbols(self, offset: int, size: int, strings: bytes, names: set[str]) -> tuple[set[str], set[str]]:
+    def _symbols(
+        self, offset: int, size: int, strings: bytes, names: set[str], kinds: Collection[int]
+    ) -> tuple[set[str], set[str]]:
         """(functions of these names that a symbol table defines, names that it imports)."""
         places: dict[int, str] = {}
         for name in names:
@@ -152,6 +156,6 @@ class Elf:
             if name in places:
                 if section == UNDEFINED:
                     wanted.add(places[name])
-                elif info & 15 in FUNCTIONS:
+                elif info & 15 in kinds:
                     defined.add(places[name])
         return defined, wanted

@@ -14,7 +14,7 @@ from hakmem_lab.plan.kinds import KINDS
 # Options that are not keys of the spec (None), or that have another name than their key.
 OF_THE_COMMAND = {
     "ab": {"callgrind": None, "ops": None},
-    "compare": {"control": "baseline", "treatment": None},
+    "compare": {"control": "baseline", "treatment": None, "link": "names"},
     "judge": {"header": None},
     "bench": dict.fromkeys(hyperfine.OPTIONS),
     "tune": {"least": "metric", "most": "metric", "subject_to": "guardrails", "read": "readings"},

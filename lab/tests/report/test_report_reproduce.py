@@ -39,7 +39,8 @@ SAMPLES: dict[str, Any] = {
     "max-blocks": 44, "warm-up": 3, "repeat": 5, "guardrails": {"rss": 0.05, "cpu": 0.07}, "also": ["faults", "pss"],
     "server": {"command": ["serve"]}, "control": "jemalloc", "treatment": "hakmem,X=1", "detect": 0.02,
     "rare": 0.01, "setup": "make > /dev/null", "prepare": ["rm", "a b"], "cleanup": "make clean",
-    "commands": [["prog", "a b"], ["prog", "2"]], "quick": True, "beside-load": True, "schedule": "one-by-one",
+    "commands": [["prog", "a b"], ["prog", "2"]], "names": ["one", "two"],
+    "quick": True, "beside-load": True, "schedule": "one-by-one",
     "precondition": True, "history": __file__,
     "builds": 6, "allocators": ["hakmem,A=1", "glibc"], "baseline": "hakmem,A=1", "base": "hakmem,Z=1",
     "factors": {"A": "X=1", "C": "Z=1"}, "default": "glibc", "candidates": {"b": "hakmem,Y=1"}, "select-blocks": 5,
@@ -55,7 +56,7 @@ OF_KIND = {
     ("soak", "warm-up"): 60.0,
     ("latency", "rate"): 500.0,
 }
-NO_KEYS = ("callgrind", "ops")  # options of hak compare that only count, and store nothing
+NO_KEYS = ("callgrind", "ops", "link")  # options of hak compare that store nothing, or the commands that they make
 NEEDS = {"rate": ["prog", "{rate}"], "duration": ["prog", "{seconds}"], "ops": ["prog", "{ops}"]}
 
 
