@@ -21,7 +21,7 @@ from pydantic import (
 )
 
 from hakmem_lab.errors import nearest
-from hakmem_lab.plan import model
+from hakmem_lab.plan import model, peers
 from hakmem_lab.plan.metrics import COUNTED, COUNTERS, LEAST, METRICS, SERVER_METRICS, Metric
 from hakmem_lab.plan.model import Model, Sparse
 from hakmem_lab.plan.project import find_program
@@ -300,7 +300,7 @@ class AbSpec(CommandsSpec):
 class BaselineSpec(BlockSpec):
     """Compares several allocators with one of them, the baseline."""
 
-    allocators: Annotated[list[str], Field(min_length=2)] = ["hakmem", "glibc", "mimalloc", "jemalloc", "tcmalloc"]
+    allocators: Annotated[list[str], Field(min_length=2)] = [*peers.COMPARED]
     baseline: str | None = None
     detect: Ratio | None = None
 

@@ -161,7 +161,6 @@ def _check_bar(spec: "SuiteSpec", row: "WorkloadSpec", bar: Bar, where: str) -> 
             raise LabError(f"{where}: {key}: there is no side '{name}': {nearest(name, known)}")
 
 
-ALLOCATORS = ("hakmem", "glibc", "mimalloc", "jemalloc", "tcmalloc")
 SUBJECT, REFERENCE = "hakmem", "glibc"
 REPLAY = "hak-replay"  # the command of a workload that is a trace
 LOAD, LOADS = "{load}", ("short", "long")
@@ -286,7 +285,7 @@ class SuiteSpec(Model):
 
     kind: Literal["suite"] = "suite"
     question: str = "Where does the subject stand among its peers?"
-    allocators: Annotated[list[str], Field(min_length=2, default_factory=lambda: list(ALLOCATORS))]
+    allocators: Annotated[list[str], Field(min_length=2, default_factory=lambda: [*peers.COMPARED])]
     subject: str = SUBJECT
     reference: str = REFERENCE
     table: Literal["subject", "reference"] = "subject"
