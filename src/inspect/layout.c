@@ -3,6 +3,7 @@
 
 #include "hakmem.h"
 #include "images.h"
+#include "regions/regions.h"
 #include "sample.h"
 #include "sites.h"
 
@@ -59,7 +60,7 @@ __attribute__((visibility("protected"))) const hak_layout_t hak_layout = {
     .rows =
         {
             ROOTS(hak_leaves, hak_heaps_all, hak_depots, hak_arena, hak_meta_pieces, hak_no_block),
-            ROOTS(hak_images),
+            ROOTS(hak_images, hak_regions_made, hak_regions_released),
             ROOTS(hak_option_values, hak_option_given, hak_records, hak_sites, hak_sample_request, hak_class_codes),
 
             CONSTANTS(HAK_SLICE_SHIFT, HAK_CHUNK_SHIFT, HAK_SLAB_SHIFT, HAK_CLASS_COUNT, HAK_CLASS_HUGE, HAK_DEPOTS),
@@ -67,6 +68,7 @@ __attribute__((visibility("protected"))) const hak_layout_t hak_layout = {
             ROW("HAK_GRANT_LAST", HAK_BATCH_LAST),
             CONSTANTS(HAK_BITS_WORDS, HAK_LEAF_SHIFT, HAK_LEAVES, HAK_LEAF_PIECE_BYTES, HAK_LEAF_PIECES),
             CONSTANTS(HAK_CHUNK_SLICED, HAK_CHUNK_FREE, HAK_CHUNK_HUGE, HAK_SMALL_STEPS, HAK_SAMPLE_MEAN_BITS),
+            CONSTANTS(HAK_REGION_LIVE, HAK_REGION_RETIRED, HAK_REGION_NAME, HAK_SITE_LABEL_BYTES),
             CONSTANTS(HAK_RECORDS, HAK_SITE_BYTE_PARTS, HAK_SITE_OBJECT_PARTS, HAK_FRAMES_PER_PIECE, HAK_FRAME_PIECES),
 
             OBJECT(hak_leaf_t, codes, chunks, pieces),
@@ -97,6 +99,11 @@ __attribute__((visibility("protected"))) const hak_layout_t hak_layout = {
             FIELDS(hak_site_label_t, name),
             OBJECT(hak_site_t, older, objects, bytes, freed_objects, freed_bytes, inherited, frame_count, frame),
             OBJECT(hak_frame_t, pc),
+            OBJECT(hak_region_t, made, parent, state, used, peak, soft, hard, name, pieces),
+            FIELDS(hak_region_t, live_bytes, live_blocks, allocated, freed),
+            OBJECT(hak_piece_t, next, base, charged, slices, chunks, is_span, first, at),
+            FIELDS(hak_piece_t, end, bits),
+            OBJECT(hak_span_bits_t, start, used),
             FIELDS(hak_mixed_t, cls),
             OBJECT(hak_images_t, count, image),
             OBJECT(hak_mapping_t, start, end, offset, name),

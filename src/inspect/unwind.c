@@ -196,6 +196,7 @@ READS_FRAMES HAK_NOINLINE size_t hak_unwind(uintptr_t pcs[HAK_UNWIND_MAX]) {
   int saved = errno;
   hak_unwinder_t which = (hak_unwinder_t)atomic_load_explicit(&unwinder, memory_order_acquire);
   size_t count = 0;
+  hak_modules_learn((uintptr_t)&hak_unwind); /* so that the library's own frames are known */
   if (which != HAK_UNWIND_FRAMES && !unwinding) {
     count = ask_unwinder(which, pcs);
   }

@@ -9,7 +9,7 @@ from contextlib import nullcontext, suppress
 
 import numpy as np
 
-from hakmem_lab.inside import layout
+from hakmem_lab.inside import layout, regions
 from hakmem_lab.inside.core import Core
 from hakmem_lab.inside.heap import Reader
 from hakmem_lab.inside.layout import Heap, Layout
@@ -54,6 +54,10 @@ def find(memory: Memory, heap: Heap, address: int) -> dict:
         return found | _in_slab(memory, heap, int(at[0]), outside, address)
     if block := _in_mixed(memory, heap, outside, address):
         return found | block
+    if (of_region := regions.block_at(memory, heap, address)) is not None:
+        what, base, size, state = of_region
+        stack = of_site(memory, heap.layout, heap.samples[base].site) if base in heap.samples else []
+        return found | _block(memory, address, what, base, size, state, stack=stack)
     return found | {"what": _elsewhere(memory, heap, address)}
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from hakmem_lab.errors import LabError, decoded, refused
-from hakmem_lab.inside import blocks, layout, owners, unserved
+from hakmem_lab.inside import blocks, layout, owners, regions, unserved
 from hakmem_lab.inside.core import Core
 from hakmem_lab.inside.heap import Reader
 from hakmem_lab.inside.layout import Heap, Layout
@@ -26,9 +26,9 @@ from hakmem_lab.inside.ptrace import stopped
 
 CHUNKS_MAX = 4096  # 8 GiB; the rest of a larger heap is not shown
 # Letters of the cells. '0' to '9': slabs, by the live share of the blocks that were ever handed out. The others:
-NOBODY, RUN, HUGE, DIRTY, CLEAN, SAMPLED, OTHER = ".rhd-so"
+NOBODY, RUN, HUGE, DIRTY, CLEAN, SAMPLED, OTHER, REGION = ".rhd-sog"
 LETTERS = {layout.RUN: RUN, layout.HUGE: HUGE, layout.DIRTY: DIRTY, layout.CLEAN: CLEAN}
-LETTERS |= {layout.SAMPLED: SAMPLED, layout.UNKNOWN: OTHER}
+LETTERS |= {layout.SAMPLED: SAMPLED, layout.UNKNOWN: OTHER, layout.REGION: REGION}
 
 
 def cells(heap: Heap, reading: Reading) -> list[dict]:
@@ -130,6 +130,7 @@ def _result(heap: Heap, reading: Reading, names: Mapping[int, str]) -> dict:
     rows = _rows(reading)
     classes = _classes(heap, reading)
     threads = _threads(heap, names)
+    named, left_out = regions.rows(heap.regions, reading.regions)
     result = {
         "schema": SCHEMA,
         "time": _now(),
@@ -140,6 +141,8 @@ def _result(heap: Heap, reading: Reading, names: Mapping[int, str]) -> dict:
         "classes": classes,
         "class_sizes": [*heap.layout.class_sizes[1:]],
         "threads": threads,
+        "regions": named,
+        "regions_left_out": left_out,
         "others": [{"name": name, "kib": size // KIB} for name, size in reading.others.most_common(20) if size >= KIB],
         "unmatched_kib": reading.unmatched // KIB,
         "broken": heap.broken,
@@ -162,7 +165,7 @@ def _rows(reading: Reading) -> list[dict]:
 
 def _classes(heap: Heap, reading: Reading) -> list[dict]:
     means = mean_asked(heap.caches, len(heap.layout.class_sizes))
-    sampled = Counter(sample.cls for sample in heap.samples.values() if sample.cls < heap.layout["HAK_RUN_FIRST"])
+    sampled = Counter(sample.cls for sample in heap.samples.values() if 0 < sample.cls < heap.layout["HAK_RUN_FIRST"])
     found = []
     for cls in sorted({*reading.classes, *reading.runs, *sampled}):
         huge = cls >= len(heap.layout.class_sizes)
@@ -245,6 +248,7 @@ BESIDE_LIVE = (
     "hak heap profile shows who holds the live ones; blocks of one life, allocated together, leave whole pages free"
 )
 CACHED_BLOCKS = "hak_thread_flush() before it idles; HAKMEM_CACHE_CLASS_MAX limits what it may keep"
+OF_REGION = "hak_region_destroy gives all back; hak_region_reset keeps the pages of small blocks for the next ones"
 NOT_THE_HEAP = "mapped by the program itself, or by another allocator in it: hak doctor says which"
 OF_OWNERS = {
     "waiting for decay": ("free memory that waits for its decay", "hak_trim(0) returns it now; HAKMEM_DECAY_MS, "
@@ -258,7 +262,7 @@ OF_OWNERS = {
 
 
 def largest(result: Mapping) -> list[dict]:
-    found = [*_of_classes(result), *_of_threads(result), *_of_rows(result), *_outside(result)]
+    found = [*_of_classes(result), *_of_threads(result), *_of_regions(result), *_of_rows(result), *_outside(result)]
     kept: list[dict] = [{"what": what, "kib": kib, "remedy": remedy} for what, kib, remedy in found if kib >= LEAST_KIB]
     return sorted(kept, key=lambda row: -row["kib"])[:MOST]
 
@@ -282,6 +286,12 @@ def _of_threads(result: Mapping) -> Iterator[Waste]:
     for row in result["threads"]:
         name = f" ({row['name']})" if row["name"] else ""
         yield f"thread {row['thread']}{name}: {row['cached_blocks']} cached blocks", row["cached_kib"], CACHED_BLOCKS
+
+
+def _of_regions(result: Mapping) -> Iterator[Waste]:
+    for row in result["regions"]:
+        free = row["resident_kib"] - row["live_bytes"] // KIB
+        yield f"region {row['name'] or 'without a name'}: free beside live blocks", free, OF_REGION
 
 
 def _of_rows(result: Mapping) -> Iterator[Waste]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from hakmem_lab.inside import regions
 from hakmem_lab.inside.layout import (
     ABSENT,
     CLEAN,
@@ -63,7 +64,7 @@ class Reader:
         return np.frombuffer(self.memory.read(address, dtype.itemsize * count), dtype)
 
     def read(self) -> Heap:
-        leaves, self._samples = self._leaves(), self._records()
+        leaves, self._samples, self._regions = self._leaves(), self._records(), regions.read(self)
         chunks, descriptors = self._chunks(leaves)
         slabs, rows = self._slabs(chunks, descriptors)
         runs = self._slices(chunks, descriptors, slabs, rows)
@@ -71,7 +72,8 @@ class Reader:
         caches = self._caches()
         return Heap(
             self.layout, chunks, slabs, self._mixed(descriptors), runs, caches, self._depot(), self._pieces(),
-            [(at, leaf_bytes) for at in leaves.values()], self.counters(), self._samples, self.broken,
+            [(at, leaf_bytes) for at in leaves.values()], self.counters(), self._samples, self._regions,
+            self.broken,
         )  # fmt: skip
 
     def counters(self) -> dict[str, int]:
@@ -79,7 +81,7 @@ class Reader:
         names = [name.removeprefix(prefix) for name in self.layout.rows if name.startswith(prefix)]
         return {name: self.word(root + self.layout[prefix + name]) for name in names}
 
-    def _linked(self, at: int, next_at: int, size: int) -> Iterator[tuple[int, bytes]]:
+    def linked(self, at: int, next_at: int, size: int) -> Iterator[tuple[int, bytes]]:
         """(address, bytes) of the objects in a linked list. next_at: offset of the link in an object."""
         seen = set[int]()
         while at and at not in seen and len(seen) < LINKED_MAX:
@@ -246,6 +248,7 @@ class Reader:
         first = owner * self.per_chunk + ((slabs.base - chunks.base[owner]) // np.uint64(self.slice)).astype(int)
         for i in range(int(slabs.slices.max(initial=0))):
             flat[(first + i)[slabs.slices > i]] = SLAB
+        regions.mark(layout, chunks, self._regions)
         self._sampled(chunks, sliced)
         return self._runs(chunks, descriptors, sliced)
 
@@ -272,7 +275,7 @@ class Reader:
         dtype, found = self.record("hak_sample_t", names), dict[int, Sample]()
         count, next_at, first = layout["HAK_RECORDS"], layout["hak_records_t.next"], layout["hak_records_t.sample"]
         size = max(next_at + WORD, first + count * dtype.itemsize)
-        for _, data in self._linked(self.word(layout.root("hak_records")), next_at, size):
+        for _, data in self.linked(self.word(layout.root("hak_records")), next_at, size):
             rows = np.frombuffer(data, dtype, count, first)
             for row in rows[(rows["live"] != 0) & (rows["cls"] <= layout["HAK_CLASS_HUGE"])]:
                 asked, cls, site, size = (int(row[name]) for name in ("asked", "cls", "site", "bytes"))
@@ -330,7 +333,7 @@ class Reader:
 
     def _caches(self) -> list[Cache]:
         layout, first = self.layout, self.word(self.layout.root("hak_heaps_all"))
-        heaps = self._linked(first, layout["hak_heap_t.next"], layout["size.hak_heap_t"])
+        heaps = self.linked(first, layout["hak_heap_t.next"], layout["size.hak_heap_t"])
         return [self._cache(data) for _, data in heaps]
 
     def _value(self, data: bytes, name: str, size: int) -> int:
@@ -375,7 +378,7 @@ class Reader:
 
     def _pieces(self) -> list[tuple[int, int]]:
         found, layout = [], self.layout
-        pieces = self._linked(
+        pieces = self.linked(
             self.word(layout.root("hak_meta_pieces")),
             layout["hak_meta_piece_t.before"],
             layout["size.hak_meta_piece_t"],

@@ -7,7 +7,7 @@ statically.
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -125,7 +125,7 @@ def _text(field: bytes) -> str:
 
 
 # The owner of a slice.
-ABSENT, UNKNOWN, SLAB, RUN, HUGE, DIRTY, CLEAN, SAMPLED, MIXED = range(9)
+ABSENT, UNKNOWN, SLAB, RUN, HUGE, DIRTY, CLEAN, SAMPLED, MIXED, REGION = range(10)
 
 
 @dataclass
@@ -191,14 +191,52 @@ class Cache:
 
 @dataclass(frozen=True)
 class Sample:
-    """A sampled live block. cls: the class it would have unsampled; site: its call site; weight_bytes: the allocated
-    bytes that it stands for."""
+    """A sampled live block. cls: the class it would have unsampled; 0: it is in a region. site: its call site;
+    weight_bytes: the allocated bytes that it stands for."""
 
     asked: int
     cls: int
     site: int
     bytes: int
     weight_bytes: float
+
+
+STEP = 16  # bytes: unit of the blocks in a span
+
+
+@dataclass
+class Piece:
+    """Memory of a region: a span of blocks, or one large block. slices and chunks are 0 in memory of the program."""
+
+    base: int
+    charged: int
+    slices: int
+    chunks: int
+    is_span: bool
+    first: int  # of a span: no block begins before this step of 16 bytes, nor from `at` on
+    at: int
+    end: int
+    bits: int  # of a span: their address
+
+    @property
+    def bytes(self) -> int:
+        return self.end * STEP if self.is_span else self.charged
+
+
+@dataclass
+class Region:
+    name: str
+    parent: str
+    state: str
+    soft: int  # bytes; 0: no limit
+    hard: int
+    used: int
+    peak: int
+    live_bytes: int
+    live_blocks: int
+    allocated: int
+    freed: int
+    pieces: list[Piece] = field(default_factory=list)
 
 
 @dataclass
@@ -214,4 +252,5 @@ class Heap:
     leaves: list[tuple[int, int]]
     counters: dict[str, int]
     samples: dict[int, Sample]  # by the block's address
+    regions: list[Region] = field(default_factory=list)
     broken: int = 0  # number of objects that could not be read, or were inconsistent

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from hakmem_lab.inside import layout
+from hakmem_lab.inside import layout, regions
 from hakmem_lab.inside.layout import Cache, Heap, Slabs
 from hakmem_lab.inside.memory import Area, Mapping, Memory, joined, total
 
@@ -191,6 +191,7 @@ def _add(
 ANONYMOUS = "other anonymous memory"
 OWNERS = (
     "live blocks",
+    "regions",
     "rounding",
     "free in slabs",
     "thread caches",
@@ -207,8 +208,9 @@ OWNERS = (
     ANONYMOUS,
     "changed meanwhile",
 )
-OPTIONAL = {"sampled blocks", "first blocks", "being changed", "changed meanwhile"}  # rows that are left out at 0
-HEAP_OWNERS = OWNERS[:11]
+# Rows that are left out at 0.
+OPTIONAL = {"regions", "sampled blocks", "first blocks", "being changed", "changed meanwhile"}
+HEAP_OWNERS = OWNERS[:12]
 
 
 @dataclass
@@ -220,6 +222,7 @@ class Reading:
     classes: dict[int, Occupancy] = field(default_factory=dict)
     runs: dict[int, tuple[int, int]] = field(default_factory=dict)  # class -> (live, cached) resident bytes
     run_blocks: dict[int, tuple[int, int]] = field(default_factory=dict)
+    regions: Counter = field(default_factory=Counter)  # id of a region -> resident bytes
     others: Counter = field(default_factory=Counter)
     unmatched: int = 0  # difference in bytes to the kernel's figures, in mappings that only the heap uses
 
@@ -260,6 +263,9 @@ def attribute(heap: Heap, areas: Sequence[Area], snapshot: Snapshot) -> Reading:
     reading.bytes["first blocks"] -= int(sizes[resident].sum())
     _add_runs(reading, heap, residency)
     _add_slices(reading.bytes, heap, residency)
+    for region, start, size in regions.holders(heap):
+        reading.regions[id(region)] += residency.bytes(start, size)
+    reading.bytes["regions"] = reading.regions.total()
     _add_rounding(reading, heap)
     reading.bytes["metadata"] += sum(int(np.count_nonzero(each)) for each in snapshot.pages) * snapshot.page
     known = [(start, found) for (start, _), found in zip(residency.ranges, residency.found, strict=True)]

@@ -46,6 +46,8 @@ def reading(memory: Process) -> dict:
         "classes": [],
         "class_sizes": [],
         "threads": [],
+        "regions": [],
+        "regions_left_out": 0,
         "others": [{"name": name, "kib": size // KIB} for name, size in others.most_common(20) if size >= KIB],
         "unmatched_kib": 0,
         "broken": 0,

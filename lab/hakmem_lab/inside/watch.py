@@ -113,7 +113,7 @@ def preview(settings: list[Setting], changed: Setting, reading: Mapping) -> str:
     return texts.get(changed.name, "from now on")
 
 
-VIEWS = ("classes", "threads", "options")
+VIEWS = ("classes", "threads", "options", "regions")
 
 
 class Subject:
@@ -193,8 +193,8 @@ class Watch:
             self._type(key)
         elif key in ("q", "escape"):
             self._ended = True
-        elif key in "cto" and len(key) == 1:
-            self.view, self.said = VIEWS["cto".index(key)], ""
+        elif key in "ctor" and len(key) == 1:
+            self.view, self.said = VIEWS["ctor".index(key)], ""
         elif key == "u":
             self._undo()
         elif self.view == "options":

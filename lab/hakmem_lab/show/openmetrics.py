@@ -139,7 +139,7 @@ def heap_text(result: Mapping) -> str:
         return "".join([_family("hakmem_rss_bytes", "gauge", "bytes", GAUGES["rss"][1], rss), by_owner, "# EOF\n"])
     counters = {name: kib * BYTES_PER_KIB for name, kib in result["counters"].items()}
     values = rows | counters | {
-        "_allocated": sum(row["live_bytes"] for row in result["classes"]),
+        "_allocated": sum(row["live_bytes"] for row in (*result["classes"], *result["regions"])),
         "_resident": sum(rows.get(owner, 0) for owner in HEAP_OWNERS),
         "_retained": max(counters["mapped_kib"] - counters["used_kib"] - counters["dirty_kib"], 0),
         "_rss": result["rss_kib"] * BYTES_PER_KIB,
@@ -155,8 +155,34 @@ def heap_text(result: Mapping) -> str:
         by_owner,
         _family("hakmem_block_size_bytes", "gaugehistogram", "bytes", sizes, dict(_heap_sizes(result))),
         _family("hakmem_threads", "gauge", "", "Threads that have a cache.", threads),
+        *_regions(result),
         "# EOF\n",
     ])  # fmt: skip
+
+
+# Of regions, by name: (metric, unit, value of a row, help)
+REGIONS = (
+    ("regions", "", "regions", "Regions of the name."),
+    ("used_bytes", "bytes", "used_bytes", "What limits of regions count, descendants included."),
+    ("peak_bytes", "bytes", "peak_bytes", "The most that was used so far."),
+    ("limit_bytes", "bytes", "hard_limit", "Hard limits; 0: there is none."),
+    ("live_bytes", "bytes", "live_bytes", "Bytes of live blocks."),
+    ("live_blocks", "", "live_blocks", "Live blocks."),
+    ("allocated_bytes", "bytes", "allocated_bytes", "Bytes allocated so far in the regions that exist."),
+    ("freed_bytes", "bytes", "freed_bytes", "Bytes freed so far in the regions that exist."),
+)
+
+
+def _regions(result: Mapping) -> Iterator[str]:
+    """The metrics of hak_stats_openmetrics, where there are regions."""
+    rows = result["regions"]
+    for name, unit, key, words in REGIONS if rows else ():
+        labels = (f',parent="{escaped(row["parent"])}"' if row["parent"] else "" for row in rows)
+        samples = {f'{{heap="{escaped(row["name"])}"{more}}}': row[key] for row, more in zip(rows, labels, strict=True)}
+        yield _family(f"hakmem_heap_{name}", "gauge", unit, words, samples)
+    if rows:
+        left_out = {"": result["regions_left_out"]}
+        yield _family("hakmem_heap_regions_left_out", "gauge", "", "Regions of the names that use least.", left_out)
 
 
 def _heap_sizes(result: Mapping) -> Iterator[tuple[str, int]]:

@@ -17,6 +17,7 @@ from hakmem_lab.inside.profile.places import (
     ALLOC_SPACE,
     INUSE_OBJECTS,
     INUSE_SPACE,
+    REGION,
     RESIDENT_SPACE,
     TYPES,
     HeapProfile,
@@ -24,6 +25,7 @@ from hakmem_lab.inside.profile.places import (
     Names,
     Place,
     Stack,
+    region_of,
 )
 from hakmem_lab.inside.profile.profile_pb2 import Profile
 from hakmem_lab.system import files
@@ -191,7 +193,8 @@ def parse(data: bytes) -> HeapProfile:
     for sample in found.sample:
         if len(sample.value) != len(profile.types):
             raise ValueError("a sample has other values than the profile")
-        profile.add(tuple(place for each in sample.location_id for place in places[each]), sample.value)
+        region = [REGION.format(texts[each.str]) for each in sample.label if texts[each.key] == "region"]
+        profile.add((*(place for each in sample.location_id for place in places[each]), *region), sample.value)
     return profile
 
 
@@ -269,10 +272,13 @@ def encode(profile: HeapProfile, names: Names) -> bytes:
     for name, unit in profile.types:
         out.sample_type.add(type=text(name), unit=text(unit))
     for stack, values in profile.values.items():
-        ids = [writer.location(place) for place in stack]
+        region = region_of(stack)
+        ids = [writer.location(place) for place in (stack[:-1] if region else stack)]
         whole = [round(max(value, 0)) for value in values]
         if any(whole):
-            out.sample.add(location_id=ids, value=whole)
+            sample = out.sample.add(location_id=ids, value=whole)
+            if region:
+                sample.label.add(key=text("region"), str=text(region))
     out.period_type.type, out.period_type.unit = text("space"), text("bytes")
     out.comment.extend(text(comment) for comment in profile.comments)
     out.default_sample_type = text(TYPES[INUSE_SPACE][0])

@@ -32,6 +32,7 @@ TYPES = (
 )
 ALLOC_OBJECTS, ALLOC_SPACE, INUSE_OBJECTS, INUSE_SPACE, RESIDENT_SPACE = range(5)
 UNKNOWN = "[unknown]"
+REGION = "[region {}]"  # the outermost frame of what was allocated in a region
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,13 @@ class Place:
 
 
 Stack = tuple[Place | str, ...]  # the innermost first; a string names a part of the heap
+
+
+def region_of(stack: Stack) -> str:
+    """The name of the region whose blocks the stack allocated; empty: none."""
+    head, _, tail = REGION.partition("{}")
+    last = stack[-1] if len(stack) > 1 and isinstance(stack[-1], str) else ""
+    return last[len(head) : -len(tail)] if last.startswith(head) else ""
 
 
 @dataclass

@@ -24,7 +24,7 @@ from hakmem_lab.inside.layout import Heap, Layout
 from hakmem_lab.inside.memory import Memory, Process, doubted, parse, word
 from hakmem_lab.inside.owners import CACHED, DEPOT, HEAP_OWNERS, LIVE, Reading
 from hakmem_lab.inside.profile import forms, places, started
-from hakmem_lab.inside.profile.places import ALLOC_SPACE, RESIDENT_SPACE, TYPES, UNKNOWN, HeapProfile, Stack
+from hakmem_lab.inside.profile.places import ALLOC_SPACE, REGION, RESIDENT_SPACE, TYPES, UNKNOWN, HeapProfile, Stack
 from hakmem_lab.plan.arms import parse_arm
 from hakmem_lab.run.preflight import check_arm, is_starter
 from hakmem_lab.run.workload import Workload
@@ -153,6 +153,7 @@ def _read(memory: Process, found: Layout) -> HeapProfile:
     for address, numbers, values, inherited in _sites(memory, found, len(frames)):
         profile.inherited += inherited
         stack: Stack = tuple(known[frames[each]] for each in numbers) or (UNKNOWN,)
+        stack = (*stack, *_region(memory, found, address))
         stacks[address] = stack
         profile.add(stack, values)
     heap = Reader(memory, found).read()
@@ -184,6 +185,15 @@ def _sites(memory: Memory, found: Layout, frame_count: int) -> Iterator[tuple[in
             own = max(objects - had_objects, 0) / object_parts, max(size - had_size, 0) / byte_parts
             yield site, numbers, [*own, *in_use, 0.0], min(had_size / byte_parts, in_use[1])
         site, seen = older, seen + 1
+
+
+def _region(memory: Memory, found: Layout, site: int) -> list[str]:
+    """The frame that names the region of a call site, if its blocks are in one."""
+    label = word(memory, site + found["hak_site_t.label"]) if "hak_site_t.label" in found else 0
+    if not label:
+        return []
+    name = memory.read(label + found["hak_site_label_t.name"], found["HAK_SITE_LABEL_BYTES"])
+    return [REGION.format(name.partition(b"\0")[0].decode(errors="replace"))]
 
 
 # Resident memory
@@ -224,7 +234,9 @@ def _add_resident(profile: HeapProfile, stacks: Mapping[int, Stack], heap: Heap,
 
 
 def _held(cls: int, heap: Heap, reading: Reading) -> tuple[int, int]:
-    """(resident bytes of a class without thread caches, bytes of its live blocks)."""
+    """(resident bytes of a class without thread caches, bytes of its live blocks). Class 0: of all regions."""
+    if cls == 0:
+        return reading.bytes["regions"], sum(region.live_bytes for region in heap.regions)
     if (each := reading.classes.get(cls)) is not None:
         resident = int(each.resident_in.sum() - each.bytes[CACHED] - each.bytes[DEPOT])
         return resident, int(each.blocks[LIVE]) * heap.layout.class_sizes[cls]

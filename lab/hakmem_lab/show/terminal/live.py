@@ -17,12 +17,12 @@ from hakmem_lab.errors import one_line
 from hakmem_lab.inside.unserved import OTHER
 from hakmem_lab.inside.watch import Watch
 from hakmem_lab.show.terminal import table_of
-from hakmem_lab.show.terminal.process import class_cells, kib, thread_cells
+from hakmem_lab.show.terminal.process import class_cells, kib, region_cells, region_heads, thread_cells
 
 KEYS = {"\x1b[A": "up", "\x1b[B": "down", "\x1bOA": "up", "\x1bOB": "down", "\r": "enter", "\n": "enter"}
 KEYS |= {"\x1b": "escape", "\x7f": "back", "\b": "back"}
 BAR, ROWS_LEFT = 20, 24  # width of a bar; lines other than the table of a view
-HELP = "c classes  t threads  o options  u undo  q quit"
+HELP = "c classes  t threads  r regions  o options  u undo  q quit"
 
 
 def show(watch: Watch, interval: float) -> None:
@@ -75,7 +75,7 @@ def screen(watch: Watch, height: int) -> Group:
     changed = reading["counters"]["difference_kib"] if "counters" in reading else 0
     head = f"process {reading['pid']}: {kib(reading['rss_kib'])} KiB resident; read in {reading['seconds']:.2f} s"
     head += f", meanwhile its counters changed by {kib(changed)} KiB" if changed else ""
-    table = {"classes": _classes, "threads": _threads, "options": _options}[watch.view]
+    table = {"classes": _classes, "threads": _threads, "options": _options, "regions": _regions}[watch.view]
     view = table(watch, max(height - ROWS_LEFT, 4))
     return Group(Text(head, style="bold"), _owners(watch), view, _line(watch), Text(HELP, style="dim"))
 
@@ -113,6 +113,12 @@ def _threads(watch: Watch, most: int):
         *first, blocks = thread_cells(row)
         rows.append([*first, _rate(cached.get(row["thread"])), blocks, _rate(events.get(row["thread"]))])
     return table_of("", heads, rows)
+
+
+def _regions(watch: Watch, most: int):
+    resident = watch.changes("regions", "name", "resident_kib")
+    rows = ([*region_cells(row), _rate(resident.get(row["name"]))] for row in watch.reading["regions"][:most])
+    return table_of("", (*region_heads, "KiB/s"), rows)
 
 
 def _options(watch: Watch, _: int):

@@ -68,6 +68,8 @@ def show_reading(result: Mapping) -> None:
         console.print(table_of("anonymous memory by name", ("mapping", "KiB"), rows))
     else:
         console.print(classes(result))
+    if result.get("regions"):
+        console.print(regions(result))
     if result["threads"]:
         console.print(threads(result))
     if "counters" in result:
@@ -137,6 +139,23 @@ def threads(result: Mapping, most: int = 8):
 
 def thread_cells(row: Mapping) -> list[str]:
     return [str(row["thread"]), one_line(row["name"] or "-"), kib(row["cached_kib"]), kib(row["cached_blocks"])]
+
+
+region_heads = ("region", "number", "used KiB", "at most", "limit", "live KiB", "blocks", "resident")
+
+
+def regions(result: Mapping, most: int = 10):
+    rows = result["regions"]
+    left = sum(row["regions"] for row in rows[most:]) + result["regions_left_out"]
+    more = f" (those that use most; {left:,} regions are left out)" if left else ""
+    return table_of(f"regions by name{more}", region_heads, map(region_cells, rows[:most]))
+
+
+def region_cells(row: Mapping) -> list[str]:
+    name = one_line(row["name"] or "-") + (f" in {one_line(row['parent'])}" if row["parent"] else "")
+    limit = kib(row["hard_limit"] // 1024) if row["hard_limit"] else "-"
+    used, peak, live = (kib(row[each] // 1024) for each in ("used_bytes", "peak_bytes", "live_bytes"))
+    return [name, kib(row["regions"]), used, peak, limit, live, kib(row["live_blocks"]), kib(row["resident_kib"])]
 
 
 def _wastes(console, result: Mapping) -> None:
