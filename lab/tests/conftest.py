@@ -203,9 +203,9 @@ def store(tmp_path: Path) -> Path:
 
 def answered(command: Sequence[object], input: str | None = None, **keywords) -> Answer:
     """How this command ended."""
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "errors": "surrogateescape"}
-    keywords |= {"stdin": subprocess.PIPE} if input is not None else {}
-    with Forked(command, **pipes, **keywords) as process:
+    usual = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "errors": "surrogateescape"}
+    usual["stdin"] = None if input is None else subprocess.PIPE
+    with Forked(command, **usual | keywords) as process:
         try:
             out, err = process.communicate(input, LIMIT_S)
         except BaseException:

@@ -55,8 +55,8 @@ class Server:
 
 
 class Forked(subprocess.Popen):
-    """A process with the words of LAUNCH, perhaps FOREGROUND before them, and those of hak. Where a fork would not do, it
-    is started as usual."""
+    """A process with the words of LAUNCH, perhaps FOREGROUND before them, and those of hak. Where a fork would not
+    do, it is started as usual."""
 
     server: Server | None = None
 

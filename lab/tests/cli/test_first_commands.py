@@ -108,7 +108,7 @@ def test_a_slow_replay_is_no_server(here, store, monkeypatch, tmp_path, fakes):
     monkeypatch.setattr(launcher, "SLOW_S", 0.0)
     trace = tmp_path / "x.trace"
     assert here("record", "-o", trace, "--", fakes.program, "exit", "0").status == 0
-    answer = here("replay", "--allocators", "glibc", "default", "--max-blocks", "6", trace)
+    answer = here("replay", "--allocators", "glibc", "default", "--max-blocks", "6", "--repeat", "1", trace)
     assert SLOW not in answer.err and "Traceback" not in answer.err
     line = next(line for line in answer.err.splitlines() if line.startswith("the first run has not ended after "))
     assert line.endswith("a shorter limit: --timeout 60s, or the spec's timeout")
@@ -125,7 +125,7 @@ def test_a_baseline_has_no_flag_for_the_limit(here, store, monkeypatch, tmp_path
 
 def test_a_quick_command_is_taken_for_nothing(here, store, monkeypatch):
     monkeypatch.setattr(launcher, "SLOW_S", 5.0)
-    answer = here("compare", "--allocators", "glibc", "default", "--max-blocks", "6", "--", "true")
+    answer = here("compare", "--allocators", "glibc", "default", "--max-blocks", "6", "--repeat", "1", "--", "true")
     assert "has not ended" not in answer.err
     assert launcher.Launcher.when_slow is None
 

@@ -18,7 +18,7 @@ SMALL = ("-r", "14", "--quiet")
 
 def test_two_commands_get_a_verdict_memory_and_hyperfine_s_json(here, fakes, tmp_path, records):
     out = tmp_path / "both.json"
-    slow, quick = (f"{fakes.program} burn {ms}" for ms in (160, 40))
+    slow, quick = (f"{fakes.program} burn {ms}" for ms in (60, 15))
     answer = here("bench", "-w", "1", *SMALL, "--export-json", out, "--json", "-", slow, quick)
     found = answer.result()
     assert [row["verdict"] for row in found["comparisons"] if row["verdict"]] == ["GO"]

@@ -35,15 +35,9 @@ def body(answer):
     return json.loads(answer.content[0].text)
 
 
-def test_every_tool_is_offered_with_what_it_does(session):
-    found = session(lambda client: client.list_tools()).tools
-    assert {tool.name for tool in found} == {tool.__name__ for tool in TOOLS}
-    assert all(tool.description for tool in found)
-
-
 def test_whether_a_change_is_better_is_one_call(session, fakes, tmp_path):
     (tmp_path / "count").write_text("")
-    old, new = (f"sh -c 'echo ops {rate}'" for rate in (1000, 1200))
+    old, new = (f"sh -c 'sleep 0.1; echo ops {rate}'" for rate in (1000, 1200))  # as long as a run is at least
 
     async def steps(client):
         words = {"before": old, "after": new, "metric": r"regex:ops (\d+)", "higher_is_better": True}
@@ -65,11 +59,14 @@ def test_a_quick_answer_is_gone_on_with(session, fakes):
     assert first["headline"].startswith("First estimate after 5 blocks") and more["blocks"] > 5
 
 
-def test_a_mistake_is_the_line_that_a_user_reads(session, fakes):
+def test_every_tool_is_offered_and_a_mistake_is_the_line_that_a_user_reads(session, fakes):
     async def steps(client):
-        return await client.call_tool("is_better", {"before": "glibc", "after": "hakmemm", "command": ["true"]})
+        wrong = {"before": "glibc", "after": "hakmemm", "command": ["true"]}
+        return (await client.list_tools()).tools, await client.call_tool("is_better", wrong)
 
-    answer = session(steps)
+    found, answer = session(steps)
+    assert {tool.name for tool in found} == {tool.__name__ for tool in TOOLS}
+    assert all(tool.description for tool in found)
     said = answer.content[0].text
     assert (answer.is_error if hasattr(answer, "is_error") else answer.isError) and "did you mean 'hakmem'?" in said
     assert "Traceback" not in said

@@ -1,6 +1,9 @@
 """Figures on the terminal have units, no exponents, and directions in words; open comparisons say what is decided."""
 
+import subprocess
+
 import pytest
+from tests.conftest import LAUNCH, answered
 
 from hakmem_lab.judge import words
 from hakmem_lab.judge.explain import explain
@@ -113,13 +116,10 @@ def test_a_warning_that_stands_beside_the_result_is_not_repeated(monkeypatch, tm
 
 def test_both_outputs_in_one_pipe_say_a_warning_once(fakes, store):
     """The output of a real comparison, as a build keeps it."""
-    import subprocess
-    import sys
-
-    words = [sys.executable, "-m", "hakmem_lab.cli.main", "ab", "--control", "glibc", "--treatment", "glibc,A=1"]
-    words += ["--quick", "--store", str(store), "--", str(fakes.program), "exit", "0"]
-    done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=-1, stderr=-2, text=True, timeout=600, check=True)
-    warnings = [line for line in done.stdout.splitlines() if line.startswith("warning: ")]
+    words = [*LAUNCH, "ab", "--control", "glibc", "--treatment", "glibc,A=1", "--quick", "--repeat", "1"]
+    words += ["--store", store, "--", fakes.program, "exit", "0"]
+    answer = answered([str(word) for word in words], stderr=subprocess.STDOUT)
+    warnings = [line for line in answer.out.splitlines() if line.startswith("warning: ")]
     assert any("this machine was not checked" in line for line in warnings)
     assert len(warnings) == len(set(warnings))
 

@@ -2,11 +2,11 @@
 
 import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tests.conftest import LAUNCH, Answer, answered
 
 from hakmem_lab import kinds
 from hakmem_lab.errors import LabError
@@ -158,15 +158,20 @@ def test_a_page_says_what_its_raw_data_say(pages, key):
     assert (PAGES / f"{key}.md").read_text(encoding="utf-8") == pages.page(read, pages.load_versions()[key])
 
 
-def test_the_index_is_made_of_the_rows_and_names_what_is_not_measured(pages):
-    rows = gallery.rows()
+@pytest.fixture(scope="module")
+def rows():
+    return gallery.rows()
+
+
+@pytest.mark.xdist_group("gallery")
+def test_the_index_is_made_of_the_rows_and_names_what_is_not_measured(pages, rows):
     left = [key for key in gallery.names() if key not in MEASURED]
     assert (PAGES / "README.md").read_text(encoding="utf-8") == pages.index(rows, left)
     assert {path.stem for path in PAGES.glob("*.md")} - {"README"} == set(MEASURED)
 
 
-def test_the_chart_and_the_figures_of_the_readme_are_those_of_the_rows(pages):
-    rows = gallery.rows()
+@pytest.mark.xdist_group("gallery")
+def test_the_chart_and_the_figures_of_the_readme_are_those_of_the_rows(pages, rows):
     assert (PAGES / "overview.svg").read_text(encoding="utf-8") == pages.gallery_chart.draw(rows)
     readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
     for line in pages.gallery_chart.lines(rows):
@@ -179,13 +184,12 @@ def test_a_run_of_another_row_is_refused():
         gallery.read("nothing", RunFile(gallery.data(MEASURED[0])))
 
 
-def hak(*words: str) -> subprocess.CompletedProcess:
-    return subprocess.run([sys.executable, "-m", "hakmem_lab.cli.main", *words],
-                          cwd=ROOT, capture_output=True, text=True, check=False)  # fmt: skip
+def hak(*words: str) -> Answer:
+    return answered([*LAUNCH, *words], cwd=ROOT)
 
 
 def test_bare_it_tells_what_was_found_losses_first():
-    told = hak("bench", "gallery").stdout
+    told = hak("bench", "gallery").out
     places = [told.find(f"\n{standing}:") for standing in gallery.STANDINGS]
     assert [place for place in places if place >= 0] == sorted(place for place in places if place >= 0)
     shown = set(re.findall(r"^  (\S+): ", told, re.MULTILINE))
@@ -193,16 +197,15 @@ def test_bare_it_tells_what_was_found_losses_first():
 
 
 def test_an_unknown_row_is_one_line_with_the_nearest():
-    done = hak("bench", "gallery", "rediss")
-    assert done.returncode == 2
-    assert done.stderr.count("\n") == 1 and "redis" in done.stderr
+    answer = hak("bench", "gallery", "rediss")
+    assert answer.status == 2 and "redis" in answer.message()
 
 
 def test_a_row_is_a_suite_of_that_row_alone(tmp_path):
     if not (ROOT / "build" / "gallery" / "text.txt").exists():
         pytest.skip("bench/gallery/prepare has not been run")
     few = ("--allocators", "glibc", "hakmem", "--max-blocks", "1")
-    done = hak("bench", "gallery", "sort", *few, "--store", str(tmp_path), "--quiet")
-    assert done.returncode == 0, done.stderr
+    answer = hak("bench", "gallery", "sort", *few, "--store", str(tmp_path), "--quiet")
+    assert answer.status == 0, answer.err
     (stored,) = tmp_path.rglob("*.jsonl")
     assert RunFile(stored).header()["spec"]["only"] == ["sort"]

@@ -57,15 +57,18 @@ def called(text):
     return {word for line in lines for word in COMMAND.findall(line)}
 
 
-def owner(name):
-    """The program's package; None if the name is a function or a shell builtin, or is not installed."""
-    path = shutil.which(name, path="/usr/sbin:/usr/bin:/sbin:/bin")
-    for place in dict.fromkeys([path, str(Path(path).resolve())]) if path else ():
-        for way in (place, place.removeprefix("/usr")):
-            done = subprocess.run(["dpkg-query", "-S", way], capture_output=True, text=True, check=False)
-            if done.returncode == 0:
-                return done.stdout.partition(":")[0]
-    return None
+def owners(names):
+    """Program -> its package; None if the name is a function or a shell builtin, or is not installed. One call of dpkg
+    for all names, since each takes a tenth of a second."""
+    ways = {}
+    for name in names:
+        path = shutil.which(name, path="/usr/sbin:/usr/bin:/sbin:/bin")
+        places = [path, str(Path(path).resolve())] if path else []
+        ways[name] = [way for place in places for way in (place, place.removeprefix("/usr"))]
+    asked = ["dpkg-query", "-S", *(way for each in ways.values() for way in each)]
+    lines = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.splitlines()
+    found = {path: package.partition(":")[0] for package, _, path in (line.partition(": ") for line in lines)}
+    return {name: next((found[way] for way in each if way in found), None) for name, each in ways.items()}
 
 
 @cache
@@ -79,8 +82,7 @@ def there():
 def test_what_a_script_calls_is_there(script):
     words = called((ROOT / script).read_text(encoding="utf-8")) - OPTIONAL
     assert words
-    owners = {word: owner(word) for word in words}
-    assert {word: package for word, package in owners.items() if package and package not in there()} == {}
+    assert {word: package for word, package in owners(words).items() if package and package not in there()} == {}
 
 
 def test_a_program_that_no_list_brings_is_seen():

@@ -1,6 +1,7 @@
 """hak record of programs with scarce resources: threads, stacks, address space, descriptors, unloaded libraries."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -180,18 +181,17 @@ def test_only_a_file_can_be_written_to(here, tmp_path, kind, what):
 
 
 def test_a_recorder_that_cannot_be_preloaded_is_refused(hak, path, tmp_path):
+    """Nor is it compiled anew, which takes seconds, where a folder holds it already."""
+    hak("record", "-o", path.with_suffix(".first"), "--", "true")
+    built, other = Path(os.environ["XDG_CACHE_HOME"]) / "hakmem-lab", tmp_path / f"hakmem-lab-{os.getuid()}"
+    for folder in (tmp_path / "a folder" / "hakmem-lab", other):
+        shutil.copytree(built, folder, ignore=shutil.ignore_patterns("tmp*"))
+        folder.chmod(0o700)
     answer = hak("record", "-o", path, "--", "true", env=os.environ | {"XDG_CACHE_HOME": str(tmp_path / "a folder")})
     assert answer.status == 2
     assert "XDG_CACHE_HOME" in answer.message()
-    answer = hak(
-        "record",
-        "-o",
-        path,
-        "--",
-        "true",
-        env=os.environ | {"XDG_CACHE_HOME": "/dev/null/cache", "TMPDIR": str(tmp_path)},
-    )
-    assert answer.status == 0 and (tmp_path / f"hakmem-lab-{os.getuid()}").is_dir()
+    unwritable = os.environ | {"XDG_CACHE_HOME": "/dev/null/cache", "TMPDIR": str(tmp_path)}
+    assert hak("record", "-o", path, "--force", "--", "true", env=unwritable).status == 0
 
 
 def test_a_trace_has_the_name_of_its_program_if_none_is_given(hak, tmp_path, monkeypatch):
