@@ -84,8 +84,12 @@ def programs(tmp_path_factory: pytest.TempPathFactory, fakes) -> Programs:
 
 
 @pytest.fixture
-def doctor(here, fakes, tmp_path: Path) -> Callable[..., Found]:
-    """doctor(words…): the answer for a PID or a command. allocator: by default, that of the fakes."""
+def doctor(here, fakes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Found]:
+    """doctor(words…): the answer for a PID or a command. allocator: by default, that of the fakes. Programs of these
+    tests wait to be killed, so they are followed for less time."""
+    from hakmem_lab.doctor import examine
+
+    monkeypatch.setattr(examine, "FOLLOW_S", 1.5)
 
     def ask(*words: object, allocator: object = None) -> Found:
         file = tmp_path / "found.json"
