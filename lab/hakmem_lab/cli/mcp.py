@@ -67,9 +67,9 @@ async def is_better(
 
     Without command: before and after are two command lines, such as './old args' and './new args'. With command (a
     list of words): before and after are allocators that it runs on, such as glibc, hakmem, jemalloc, ./lib.so or
-    hakmem,NAME=VALUE. metric: wall, cpu, rss, faults or regex:PATTERN on the output (default: cpu for a program with
-    one busy thread, otherwise wall). limits: metrics that must not get worse by more, such as 'rss=10%'. quick: a first
-    estimate within 30 s in place of a verdict.
+    hakmem,NAME=VALUE. metric: wall, cpu, rss, faults, allocated, calls or regex:PATTERN on the output (default: cpu
+    for a program with one busy thread, otherwise wall). limits: metrics that must not get worse by more, such as
+    'rss=10%'. quick: a first estimate within 30 s in place of a verdict.
     """
     words = ["compare", *_flags(metric, margin, quick, limits or []), "--max-blocks", str(max_blocks)]
     words += ["--higher-is-better"] if higher_is_better else []
@@ -84,7 +84,8 @@ async def compare_allocators(
 ) -> dict[str, Any]:  # fmt: skip
     """Time, CPU time, memory and page faults of a program on several allocators, against glibc.
 
-    server: a command with {port}, of which command is the client. quick: first estimates within about 30 s.
+    server: a command with {port}, of which command is the client. metric: also after-load, 30 s after the client's end,
+    and growth. quick: first estimates within about 30 s.
     """
     words = ["compare", *_flags(metric, margin, quick, [])]
     words += ["--allocators", *allocators] if allocators else []
