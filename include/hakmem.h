@@ -148,8 +148,8 @@ HAK_EXPORT void hak_region_on_limit(hak_region_t *region,
                                                      void *user),
                                     void *user);
 /* The region of the whole process, in which all others lie. Its blocks are the ordinary ones. Its hard limit is the
- * option MEMORY_LIMIT. All pages count that hold blocks, of any region, or stay for reuse; not the few that the heap
- * needs for itself. Near the limit, free pages go back first. on_limit is called with the hard limit before a request
+ * option MEMORY_LIMIT. All pages count that hold blocks, of any region, stay for reuse, or hold what the heap needs
+ * for itself. Near the limit, free pages go back first. on_limit is called with the hard limit before a request
  * is refused, also where the system has no memory; and with the soft one after a request took pages beyond it: false
  * gives them back and refuses the request. hak_region_usage gives used and limit; live_bytes and peak_bytes are those
  * of the pages in use, and the others are 0. hak_region_of(an ordinary block) is NULL. To retire, reset, destroy,

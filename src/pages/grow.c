@@ -2,7 +2,8 @@
 #include "limit.h"
 #include "purge.h"
 
-static bool reserve_within(size_t slices, size_t limit) {
+static bool reserve_within(size_t slices, size_t limit_bytes) {
+  size_t meta = hak_meta_mapped_bytes(), limit = (limit_bytes > meta ? limit_bytes - meta : 0) >> HAK_SLICE_SHIFT;
   for (bool purged = false;; purged = true) {
     hak_lock(&hak_arena.lock);
     size_t used = hak_arena.used_slices + hak_arena.apart_slices + hak_arena.reserved_slices;
@@ -24,12 +25,12 @@ bool hak_grow_reserve(size_t slices) {
   hak_limit_look();
   size_t hard = hak_limit_bytes();
   if (soft > 0 && (hard == 0 || soft < hard)) {
-    if (reserve_within(slices, soft >> HAK_SLICE_SHIFT)) {
+    if (reserve_within(slices, soft)) {
       return true;
     }
     hak_limit_soft_met = true;
   }
-  return hard == 0 || reserve_within(slices, hard >> HAK_SLICE_SHIFT);
+  return hard == 0 || reserve_within(slices, hard);
 }
 
 void hak_grow_unreserve(size_t slices) {

@@ -29,7 +29,8 @@ void hak_limit_set(size_t soft, size_t hard) {
 
 size_t hak_limit_used_bytes(void) {
   hak_arena_totals_t totals = hak_arena_totals();
-  return (totals.used_slices + totals.apart_slices + totals.dirty_slices) << HAK_SLICE_SHIFT;
+  size_t slices = totals.used_slices + totals.apart_slices + totals.dirty_slices;
+  return (slices << HAK_SLICE_SHIFT) + hak_meta_mapped_bytes();
 }
 
 bool hak_limit_passes_soft(size_t bytes) {

@@ -12,7 +12,7 @@ extern _Thread_local bool hak_limit_soft_met __attribute__((tls_model("initial-e
 size_t hak_limit_bytes(void);
 /* The soft limit in bytes; 0: none. */
 size_t hak_limit_soft_bytes(void);
-/* What the limits count: pages of live blocks, and free ones that may be resident. */
+/* What the limits count: pages of live blocks, free ones that may be resident, and the heap's own. */
 size_t hak_limit_used_bytes(void);
 /* Set both limits; 0: none. */
 void hak_limit_set(size_t soft, size_t hard);

@@ -23,6 +23,11 @@ size_t hak_meta_bytes(void) {
   return hak_lock_read(&hak_meta_lock, &meta.used);
 }
 
+size_t hak_meta_mapped_bytes(void) {
+  size_t used = hak_meta_bytes();
+  return used > FIRST_PIECE_BYTES ? used - FIRST_PIECE_BYTES : 0;
+}
+
 /* Its head lies in the page where the table of leaves ends, which every program with a heap touches. */
 static _Alignas(HAK_CACHE_LINE) char first_piece[FIRST_PIECE_BYTES] HAK_META_DATA;
 

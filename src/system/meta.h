@@ -10,6 +10,8 @@ void *hak_meta_alloc(size_t bytes);
 /* The same, one cache line behind the start of a page (of 4 KiB). */
 void *hak_meta_alloc_in_page(size_t bytes);
 size_t hak_meta_bytes(void);
+/* The same without what lies in the library's own data. */
+size_t hak_meta_mapped_bytes(void);
 extern hak_lock_t hak_meta_lock;
 
 /* The head of each mapping. The heads form a list, under the lock. */
