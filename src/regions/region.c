@@ -193,6 +193,9 @@ static void free_large_locked(hak_region_t *region, hak_piece_t *piece, const vo
 }
 
 void hak_region_put(hak_piece_t *piece, void *block, const char *function) {
+  if (piece->is_span) {
+    hak_span_expect(piece, block); /* the lock would wait for each miss of the cache in turn */
+  }
   hak_region_t *region = hak_piece_lock(piece);
   hak_piece_t *empty = piece;
   if (piece->is_span) {

@@ -43,25 +43,28 @@ typedef struct hak_span_bits {
 } hak_span_bits_t;
 
 typedef struct hak_piece {
+  /* What a request or a free reads, in one cache line. */
   _Atomic(hak_region_t *) region; /* changed under the lock of the region that it leaves */
-  struct hak_piece *next, *prev;  /* list of the region's pieces, or of unused ones */
-  struct hak_piece *link;         /* list of the region's empty spans */
-  struct hak_piece *given;        /* list of pieces in memory of the program */
   char *base;                     /* its first slice */
-  size_t charged;                 /* bytes that count as used in the region */
   uint32_t slices, chunks;        /* both 0: memory of the program */
-  /* List of the samples among its blocks; lock: the samples'. */
-  _Atomic(struct hak_sample *) samples;
   bool is_span;
   bool zeroed; /* what has no block reads as zeros */
   /* Of a span: */
   uint32_t live, live_steps; /* live blocks, and their steps of 16 bytes */
   uint32_t first, at, end;   /* no block before `first`, and none was made from `at` on; number of steps */
   hak_span_bits_t *bits;     /* apart from the span, where those of all spans would meet in few sets of a cache */
+  /* List of the samples among its blocks; lock: the samples'. */
+  _Atomic(struct hak_sample *) samples;
+
+  size_t charged;                /* bytes that count as used in the region */
+  struct hak_piece *next, *prev; /* list of the region's pieces, or of unused ones */
+  struct hak_piece *link;        /* list of the region's empty spans */
+  struct hak_piece *given;       /* list of pieces in memory of the program */
 } hak_piece_t;
 
 _Static_assert(HAK_SPAN_STEPS / 64 * sizeof(hak_span_bits_t) + sizeof(hak_piece_t) <= HAK_SPAN_APART,
                "what is counted");
+_Static_assert(offsetof(hak_piece_t, charged) == HAK_CACHE_LINE, "one line");
 
 /* A free block of a span. */
 typedef struct hak_region_free {
@@ -148,6 +151,11 @@ extern hak_lock_t hak_pieces_lock;
 void hak_span_format(hak_piece_t *span, uint32_t first, uint32_t steps);
 /* NULL: the spans have no room, or ask->met would pass a limit. */
 void *hak_span_take_locked(hak_region_t *region, size_t bytes, size_t align, bool *zeroed, hak_region_ask_t *ask);
+/* Begin to read what the free of a block will read. No lock is held. */
+HAK_INLINE void hak_span_expect(const hak_piece_t *span, const void *block) {
+  __builtin_prefetch(block, 1);
+  __builtin_prefetch(&span->bits[(size_t)((const char *)block - span->base) >> HAK_BLOCK_SHIFT >> 6], 1);
+}
 /* Free a block. Returns the span if it is empty and the region has another one; the caller then gives it. */
 hak_piece_t *hak_span_put_locked(hak_region_t *region, hak_piece_t *span, void *block, const char *function);
 /* The usable bytes of a block. Aborts, and names `function`, unless a live block starts there. */
