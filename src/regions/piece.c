@@ -182,8 +182,20 @@ static void forget_given(hak_piece_t *piece) {
   hak_unlock(&hak_pieces_lock);
 }
 
+void hak_piece_wipe(const hak_piece_t *piece) {
+  char *from = piece->base + (piece->is_span ? (size_t)piece->first << HAK_BLOCK_SHIFT : 0);
+  size_t bytes = piece->is_span ? (size_t)(piece->at - piece->first) << HAK_BLOCK_SHIFT : piece->charged;
+  bool of_program = piece->slices == 0 && piece->chunks == 0;
+  if (HAK_UNLIKELY(hak_hard.zero) && of_program) {
+    memset(from, 0, bytes); /* discarded pages of a mapped file would show the file again */
+  } else if (HAK_UNLIKELY(hak_hard.zero)) {
+    hak_move_zero(from, bytes);
+  }
+}
+
 void hak_piece_give(hak_piece_t *piece) {
   hak_piece_unsample(piece, NULL);
+  hak_piece_wipe(piece);
   if (piece->slices == 0 && piece->chunks == 0) {
     forget_given(piece);
     piece->bits = NULL;

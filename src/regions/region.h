@@ -131,6 +131,8 @@ hak_region_t *hak_piece_lock(const hak_piece_t *piece);
 hak_piece_t *hak_piece_take(size_t bytes, size_t align, bool is_span);
 void hak_piece_enter_locked(hak_region_t *region, hak_piece_t *piece);
 void hak_piece_leave_locked(hak_piece_t *piece);
+/* Under the hardened profile: overwrite all blocks of a piece with zeros. */
+void hak_piece_wipe(const hak_piece_t *piece);
 /* Give the memory of a piece that left its region. No lock is held. */
 void hak_piece_give(hak_piece_t *piece);
 /* Resize the block of a large piece. Returns its address; NULL: it is unchanged. */

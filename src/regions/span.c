@@ -248,6 +248,7 @@ size_t hak_span_usable(const hak_piece_t *span, const void *block, const char *f
 }
 
 void hak_span_reset_locked(hak_piece_t *span) {
+  hak_piece_wipe(span);
   memset(span->bits, 0, (span->at + 63) / 64 * sizeof *span->bits);
   hak_span_format(span, span->first, span->end);
   span->zeroed = false;
@@ -271,6 +272,9 @@ hak_piece_t *hak_span_put_locked(hak_region_t *region, hak_piece_t *span, void *
   region->live_bytes -= bytes;
   region->freed += bytes;
   region->freed_since += bytes;
+  if (HAK_UNLIKELY(hak_hard.zero)) {
+    memset(block, 0, bytes);
+  }
   list(region, span, step, steps);
   if (HAK_LIKELY(span->live > 0) || region->walks) {
     return NULL;
