@@ -172,6 +172,29 @@ def test_a_budget_ends_it_after_two_rounds(here, card, records):
     assert answer.result()["final"]
 
 
+def test_a_workload_ends_when_its_intervals_are_narrow_and_another_when_it_took_too_long(here, card, records):
+    wide = "echo ops $((${RATE:-500} * (2 + $(od -An -N1 -tu1 /dev/urandom) % 7)))"
+    path = card(
+        rate_workload("steady", memory=False), rate_workload("wide", wide, memory=False),
+        allocators=[SUBJECT, "glibc"], within="5%", patience="700ms", **{"max-blocks": 500},
+    )  # fmt: skip
+    answer = here("suite", path, "--quiet", "--json", "-")
+    assert answer.status == 0, answer.err
+    found = answer.result()
+    steady, wide = (found["suite"]["tried"][key] for key in ("steady", "wide"))
+    assert found["final"] and not steady["open"] and wide["open"]
+    assert wide["seconds"] >= 0.7 and steady["blocks"] % 3 == 0
+    blocks = [block["workload"] for block in records("block")]
+    assert (blocks.count("steady"), blocks.count("wide")) == (steady["blocks"], wide["blocks"])
+
+
+def test_a_suite_judges_all_workloads_by_another_metric(here, card, records):
+    path = card(rate_workload("first"), **{"max-blocks": 2})
+    assert here("suite", path, "--quiet", "--set", "metric=rss").status == 0
+    (workload,) = records("header")[0]["spec"]["workload"]
+    assert (workload["metric"], workload["memory"], workload["higher-is-better"]) == ("rss", False, False)
+
+
 def test_an_interrupted_suite_goes_on_where_it_was(begin, here, card, records, until, store):
     path = card(rate_workload("first", "sleep 0.05; " + SCRIPT), rate_workload("second"))
     running = begin("suite", path, "--quiet")

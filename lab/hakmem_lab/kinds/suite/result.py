@@ -12,6 +12,7 @@ from hakmem_lab.judge.explain import explained
 from hakmem_lab.judge.repeated import repeated
 from hakmem_lab.judge.statistics.paired import least_count
 from hakmem_lab.judge.warnings import Warn
+from hakmem_lab.kinds.suite import settle
 from hakmem_lab.kinds.suite.run import WORKLOAD_FAILED, rates
 from hakmem_lab.kinds.suite.sheet import FASTER, LEANER, MISS, OPEN, PASS, Judged, Sheet, ratios
 from hakmem_lab.kinds.suite.spec import BEST, Bar, SuiteSpec
@@ -19,6 +20,7 @@ from hakmem_lab.plan.model import build
 from hakmem_lab.store.query import events, finished_blocks
 
 LEAST_WORKLOADS = 2
+TRIED = ("open", "blocks", "seconds")  # of a workload that ended by the width of its intervals or by its time
 WHAT = {FASTER: "speed", LEANER: "memory"}
 
 
@@ -190,7 +192,8 @@ def analyse(header: dict, records: list[dict]) -> dict:
     sheets = sheets_of(spec, records)
     rows = [row for sheet in sheets for row in sheet_rows(sheet)]
     timed = [sheet for sheet in sheets if not sheet.row.ops]
-    blocks, planned = sum(len(sheet.blocks) for sheet in timed), sum(spec.blocks_of(sheet.row) for sheet in timed)
+    settled, blocks = settle.known(records), sum(len(sheet.blocks) for sheet in timed)
+    planned = sum(len(each.blocks) if each.row.key in settled else spec.blocks_of(each.row) for each in timed)
     failed = failed_workloads(records)
     final = (blocks >= planned or bool(events(records, "budget"))) and not failed
     result = begun(header, records)
@@ -214,5 +217,6 @@ def analyse(header: dict, records: list[dict]) -> dict:
             "rows": rows,
             "means": group_means(sheets),
             "ratios": ratios_of(sheets),
+            "tried": {key: {name: each[name] for name in TRIED} for key, each in settled.items()},
         },
     }

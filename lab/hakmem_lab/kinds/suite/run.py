@@ -9,6 +9,7 @@ import contextlib
 import random
 import shutil
 import time
+from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,7 +19,8 @@ from hakmem_lab.errors import LabError
 from hakmem_lab.judge import fitness
 from hakmem_lab.judge.conditions import MEASURE, asked
 from hakmem_lab.judge.statistics.paired import rate_interval
-from hakmem_lab.kinds.suite.sheet import Figure
+from hakmem_lab.kinds.suite import settle
+from hakmem_lab.kinds.suite.sheet import Figure, Sheet
 from hakmem_lab.kinds.suite.spec import Places, SuiteSpec, WorkloadSpec, check_names
 from hakmem_lab.kinds.syscalls import OPS, Counter
 from hakmem_lab.kinds.syscalls.result import upper_bound
@@ -136,6 +138,8 @@ class Suite(Recorder):
         check_names(spec, context.source)
         self.begun, self.context = time.monotonic(), context
         self._warned_of_load = False
+        self._settled: dict[str, dict] = {}
+        self._spent_s = defaultdict[str, float](float)  # of each workload's blocks, since this command began
         self.phases = [MEASURE, *asked(normalised(spec))]
         self.places = Places.of(context.source)
         need_all(map(self.places.arm, spec.allocators), "allocators")
@@ -258,7 +262,10 @@ class Suite(Recorder):
             seconds += executions * sum(trial["wall_s"] for trial in trials[row.key])
             runs += turns * self.spec.blocks_of(row) * len(trials[row.key])
         time_s = f"about {endings.duration(seconds)}" if seconds >= LEAST_SAID_S else "less than a minute"
-        text = f"run {self.file.id}: {time_s} for {runs:,} runs"
+        if self.spec.within is not None:
+            seconds = min(seconds, self.spec.patience * len(trials))
+            time_s = f"at most {endings.duration(seconds)}"
+        text = f"run {self.file.id}: {time_s} for {'up to ' if self.spec.within else ''}{runs:,} runs"
         left = self.spec.budget - (time.monotonic() - self.begun) if self.spec.budget else seconds
         if left < seconds:
             text += f", but the budget ends it in about {endings.duration(left)}"
@@ -270,6 +277,7 @@ class Suite(Recorder):
         A workload that fails takes no further part, and the others go on.
         """
         records = self.records()
+        self._settled = settle.known(records)
         for row in self.spec.chosen():
             if row.ops is not None:
                 try:
@@ -285,7 +293,8 @@ class Suite(Recorder):
         rounds_s: list[float] = []
         started = time.monotonic()
         for index in range(max((self.spec.blocks_of(row) for row, _ in timed), default=0)):
-            todo = [each for each in timed if done[each[0].key, each[1]] <= index < self.spec.blocks_of(each[0])]
+            todo = [each for each in timed if done[each[0].key, each[1]] <= index < self.spec.blocks_of(each[0])
+                    and each[0].key not in self._settled]  # fmt: skip
             if self._over_budget(index, rounds_s):
                 self.event("budget", f"{index} rounds: another would exceed the budget")
                 break
@@ -293,6 +302,7 @@ class Suite(Recorder):
             for row, phase in random.Random(f"round {self.seed} {index}").sample(todo, len(todo)):
                 if (row, phase) not in timed:
                     continue
+                began = time.monotonic()
                 self.progress.share(self._part_done(sum(done.values()), timed, started), row.title)
                 try:
                     self._block(self.sessions[row.key], phase, index, made[row.key, phase].get(index, 0))
@@ -301,9 +311,23 @@ class Suite(Recorder):
                     text = f"workload '{row.key}': {failed.arm} failed too often in block {index} ({failed.why})"
                     self.sessions[row.key].tell(WORKLOAD_FAILED, text)
                     timed = [each for each in timed if each[0] is not row]
+                self._spent_s[row.key] += time.monotonic() - began
+            self._settle({row.key: row for row, _ in todo})
             rounds_s += [time.monotonic() - begun] if todo else []
         self.progress.share(1.0)
         self.progress.restart()
+
+    def _settle(self, rows: dict[str, WorkloadSpec]) -> None:
+        """Ends the workloads whose intervals are narrow enough, or that were measured for long enough."""
+        if self.spec.within is None:
+            return
+        for key, row in rows.items():
+            own = [record for record in self.records() if record.get("workload") == key]
+            sheet = Sheet(self.spec, row, finished_blocks(own, MEASURE), records=own)
+            if found := settle.settled(sheet, self._spent_s[key]):
+                self.sessions[key].event(settle.SETTLED, **found)
+                self.progress.say(found["text"])
+                self._settled[key] = found
 
     def _block(self, session: Session, phase: str, index: int, attempt: int) -> None:
         """Run a block of one workload. A warning of other load is given once, and not in every session."""

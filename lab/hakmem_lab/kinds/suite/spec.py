@@ -273,15 +273,18 @@ class WorkloadSpec(Sparse):
         return self.memory_metric() if metric == "rss" else metric
 
 
-class SuiteSpec(Model):
+class SuiteSpec(Sparse):
     """subject: the arm that is judged. reference: not a peer; guardrails are relative to it.
 
     table: whether to show the subject's ratios to every other arm, or every arm's ratios to the reference. margin: an
     interval entirely within it is called "same". budget: after the first two rounds, no round begins that would exceed
     it. beside_load, precondition: every round also has a block of each workload under that condition. defaults: keys
-    for every workload that lacks them; they are filled in, and not stored separately. only: keys and groups. load:
-    which of its loads a workload has; filled in, too.
+    for every workload that lacks them; they are filled in, and not stored separately. only: keys and groups. load,
+    metric: which of its loads a workload has, and what it is judged by; filled in, too. within: a workload ends where
+    the subject's intervals against the reference are this narrow, or when its blocks took as long as the patience.
     """
+
+    ONLY_IF_GIVEN: ClassVar[tuple[str, ...]] = ("load", "metric", "within", "patience")
 
     kind: Literal["suite"] = "suite"
     question: str = "Where does the subject stand among its peers?"
@@ -298,6 +301,9 @@ class SuiteSpec(Model):
     seed: Seed | None = None
     only: Keys = Field(default_factory=list)
     load: Literal["short", "long"] = "short"
+    metric: MetricName | None = None
+    within: Ratio | None = None
+    patience: Duration = 3600.0
     defaults: dict[str, Any] = Field(default_factory=dict, exclude=True)
     workload: Annotated[list[WorkloadSpec], Field(min_length=1)]
 
@@ -311,7 +317,9 @@ class SuiteSpec(Model):
         found = values | {"defaults": {}}
         if isinstance(rows := values.get("workload"), list):
             whole = [_whole(row, defaults) if isinstance(row, dict) else row for row in rows]
-            found["workload"] = [loaded(row, values.get("load", LOADS[0])) for row in whole]
+            found["workload"] = [
+                loaded(judged_by(row, values.get("metric")), values.get("load", LOADS[0])) for row in whole
+            ]
         arms = values.get("allocators")
         if isinstance(arms, list) and "subject" not in values and SUBJECT not in arms:
             reference = values.get("reference", REFERENCE)
@@ -366,6 +374,12 @@ def _whole(row: dict, defaults: dict) -> dict:
     """A workload with its missing keys filled in."""
     found = defaults | row
     return found if "title" in found or not isinstance(found.get("key"), str) else found | {"title": found["key"]}
+
+
+def judged_by(row: Any, metric: Any) -> Any:
+    """A workload that is judged by this metric alone, unless it is None."""
+    kept = {"metric": metric, "memory": False, "also": {}, "label": "", "unit": "", "higher-is-better": False}
+    return row | kept if isinstance(row, dict) and metric is not None else row
 
 
 def loaded(row: Any, load: Any) -> Any:
