@@ -16,7 +16,7 @@ from pathlib import Path
 
 import gallery_chart
 
-from hakmem_lab.errors import LabError
+from hakmem_lab.errors import LabError, nearest
 from hakmem_lab.plan.schedule import ONE_BY_ONE
 from hakmem_lab.show import gallery
 from hakmem_lab.show.gallery import Measure, Row
@@ -56,6 +56,10 @@ What others reported when they changed the allocator of a program, and the row h
 theirs, mostly of one run without an interval.
 """
 CHANGES_HEADS = ["program", "published change", "source", "row", "measured instead"]
+# A row is measured until the intervals against glibc are within 5 %, or an hour has gone.
+UNTIL_DECIDED = ["--set=within=5%", "--set=patience=1h", "--max-blocks=1000"]
+SETTINGS = ("--metric=", "--load=", "--within=", "--patience=")  # keys of the suite that are written as flags here
+MARKED = ("after-load",)  # metrics for which a measurement has to know where the load ends
 INDEX_HEADS = ["program", "measure", "hakmem against glibc", "better than hakmem", "worse than hakmem"]
 
 
@@ -135,6 +139,7 @@ def page(row: Row, version: str) -> str:
     lines += table(["allocator", "version", "configuration"], configured)
     raw = f"data/{row.key}.jsonl.gz"
     memory = f", of memory [`alone`](data/alone/{row.key}.jsonl.gz)" if row.alone else ""
+    memory += "".join(f", of {gallery.MORE[each]} [`{each}`](data/{each}/{row.key}.jsonl.gz)" for each in row.more)
     lines += [f"To repeat it: `hak bench {row.key}`. Raw data: [`{raw}`]({raw}){memory}."]
     return "\n".join(lines) + "\n"
 
@@ -179,6 +184,7 @@ def conditions(row: Row, version: str) -> str:
     where = f"{machine['cpu']}, {machine['processors']} processors, Linux {machine['kernel']}, {machine['libc']}"
     margin = f"{100 * row.result['suite']['margin']:g} %"
     memory = f" Memory: {when(row.alone)}." if row.alone else ""
+    memory += "".join(f" {gallery.MORE[name].capitalize()}: {when(each)}." for name, each in row.more.items())
     return f"{version}. {when(row)}, {where}.{memory} Same: less than {margin}."
 
 
@@ -208,7 +214,11 @@ def summary(row: Row) -> list[list[str]]:
     for measure in row.measures:
         record = measure.against.get(row.reference)
         better, worse = (", ".join(measure.arms(sure)) or "none" for sure in (-1, 1))
-        found.append([name, measure.label, measure.cell(record) if record else "failed", better, worse])
+        cell = measure.cell(record) if record else "failed"
+        tried_s = row.tried_s(measure)
+        found.append(
+            [name, measure.label, cell + (f", tried for {tried_s / 60:.0f} min" if tried_s else ""), better, worse]
+        )
         name = ""
     return found
 
@@ -228,9 +238,12 @@ def publish(key: str, file: RunFile) -> None:
     row = gallery.read(key, file)
     if not row.result["final"]:
         raise LabError(f"run {file.id} is not finished: hak runs resume {file.id}")
-    (PAGES / "data").mkdir(parents=True, exist_ok=True)
-    gallery.data(f"alone/{key}").unlink(missing_ok=True)
-    with gzip.GzipFile(PAGES / "data" / f"{key}.jsonl.gz", "wb", mtime=0) as packed:
+    metric = gallery.judged(key, file)
+    place = gallery.data(f"{metric}/{key}" if metric in gallery.MORE else key)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    if metric not in gallery.MORE:
+        gallery.data(f"alone/{key}").unlink(missing_ok=True)
+    with gzip.GzipFile(place, "wb", mtime=0) as packed:
         # Paths become relative to the checkout.
         packed.write(file.path.read_bytes().replace(f"{Path.cwd()}/".encode(), b""))
     versions = load_versions() | {key: version_of(row)}
@@ -238,21 +251,27 @@ def publish(key: str, file: RunFile) -> None:
     write_all()
 
 
-def due() -> list[str]:
-    """All rows in the order of their need: first those without a page, then those with the oldest data."""
-    age = {row.key: row.header["created"] for row in gallery.rows()}
-    return sorted(gallery.names(), key=lambda key: age.get(key, ""))
+def due(metric: str | None) -> list[str]:
+    """Rows in the order of their need: first those without such a run, then those with the oldest."""
+    place = f"{metric}/" if metric else ""
+    keys = [key for key in gallery.names() if not metric or gallery.marks(key) or metric not in MARKED]
+    files = {key: RunFile(path) for key in keys if (path := gallery.data(place + key)).exists()}
+    age = {key: file.header()["created"] for key, file in files.items()}
+    return sorted(keys, key=lambda key: age.get(key, ""))
 
 
 def renew(words: list[str]) -> None:
     """Measures and publishes rows: the named ones, or so many that are due. Flags are passed on to hak bench."""
     flags = [word for word in words if word.startswith("-")]
     words = [word for word in words if word not in flags]
-    chosen = words if words and not words[0].isdecimal() else due()[: int(words[0]) if words else 3]
+    metric = next((flag.partition("=")[2] for flag in flags if flag.startswith("--metric=")), None)
+    if metric and metric not in gallery.MORE:
+        raise LabError(f"--metric: {nearest(metric, gallery.MORE)}")
+    flags = [f"--set={flag[2:]}" if flag.startswith(SETTINGS) else flag for flag in flags]
+    chosen = words if words and not words[0].isdecimal() else due(metric)[: int(words[0]) if words else 3]
     for key in chosen:
-        if subprocess.run(
-            [".venv/bin/hak", "bench", "gallery", key, *flags, "--quiet"], stdout=subprocess.DEVNULL, check=False
-        ).returncode:
+        command = [".venv/bin/hak", "bench", "gallery", key, *UNTIL_DECIDED, *flags, "--quiet"]
+        if subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode:
             print(f"gallery: row '{key}' could not be measured", file=sys.stderr)
             continue
         publish(key, Store(default_folder()).find("last"))

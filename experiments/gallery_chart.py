@@ -10,16 +10,27 @@ from statistics import median
 from matplotlib.axes import Axes
 from panels import Panels
 
-from hakmem_lab.kinds.suite.sheet import FASTER, LEANER, SAME
+from hakmem_lab.kinds.suite.sheet import FASTER, SAME
+from hakmem_lab.kinds.suite.sheet import LEANER as FEWER
 from hakmem_lab.show import gallery
 from hakmem_lab.show.gallery import Measure, Row
 from hakmem_lab.show.report import svg
 from hakmem_lab.show.report.model import Table
 
-PAGE = gallery.PAGES / "overview.svg"
+PAGE, MEMORY = gallery.PAGES / "overview.svg", gallery.PAGES / "memory.svg"
+AFTER, LEAST = gallery.MORE["after-load"], gallery.MORE["least-memory"]
+HEADS = {gallery.TIME: "processor time", gallery.PEAK: "peak memory", gallery.TAIL: "p99"} | {
+    name: name for name in gallery.MORE.values()
+}
 SUBJECT, NAMES = "hakmem", {"hakmem": "hakmem", "jemalloc5": "jemalloc", "mimalloc3": "mimalloc",
                             "google-tcmalloc": "Google's tcmalloc"}  # fmt: skip
 TITLE = "Real programs on four allocators, as multiples of glibc"
+LEANER = ("smaller", "larger")
+WORDS = {
+    gallery.TIME: ("faster", "slower"),
+    gallery.TAIL: ("lower", "higher"),
+    gallery.MORE["growth"]: ("slower", "faster"),
+}
 LIMITS, TICKS = (0.36, 3.4), (0.5, 0.7, 1, 1.4, 2, 3)
 PANELS = Panels(0.18, 2.75, 0.75, 0.45, LIMITS, TICKS, " ×")
 # Narrow enough for a phone.
@@ -36,9 +47,14 @@ def costs(measure: Measure, arm: str) -> Cost | None:
     return 1 / record["ratio"], 1 / record["ci_high"], 1 / record["ci_low"]
 
 
-def column(rows: list[Row], which: int, arm: str = SUBJECT) -> list[tuple[Cost, Row]]:
-    """(cost, row) for one measure, given by its place, and one arm; rows without that measure are left out."""
-    return [(cost, row) for row in rows if which < len(row.measures) and (cost := costs(row.measures[which], arm))]
+def column(rows: list[Row], which: str, arm: str = SUBJECT) -> list[tuple[Cost, Row]]:
+    """(cost, row) for one measure and one arm; rows without that measure are left out."""
+    return [(cost, row) for row in rows if (found := row.measure(which)) and (cost := costs(found, arm))]
+
+
+def measured(rows: list[Row]) -> list[str]:
+    """The measures that some row has."""
+    return [which for which in HEADS if column(rows, which)]
 
 
 def named(rows: list[Row]) -> dict[str, str]:
@@ -52,30 +68,42 @@ def named(rows: list[Row]) -> dict[str, str]:
 
 def draw(rows: list[Row]) -> str:
     """A standalone SVG in the colours of the reports: processor time and peak memory of every row."""
-    return _document(rows, "overview", PANELS, (0, 1), 30)
+    return _document(rows, "overview", PANELS, (gallery.TIME, gallery.PEAK), 30, lines(rows))
 
 
-def question(rows: list[Row], which: int) -> str:
+def draw_memory(rows: list[Row]) -> str:
+    """Memory after the load and least memory, of the rows that have either."""
+    of = (AFTER, LEAST)
+    chosen = [row for row in rows if any(row.measure(which) for which in of)]
+    return _document(chosen, "memory", PANELS, of, 30, [sentence(rows, which) for which in of if column(rows, which)])
+
+
+def question(rows: list[Row], which: str) -> str:
     """A chart of one measure, with the lowest cost first."""
     chosen = [row for _, row in sorted(column(rows, which), key=lambda found: found[0])]
-    return _document(chosen, f"question-{which}", NARROW, (which,), 21)
+    return _document(chosen, f"question-{place(which)}", NARROW, (which,), 21, [sentence(rows, which)])
 
 
-def _document(rows: list[Row], name: str, panels: Panels, measures: Sequence[int], letters: int) -> str:
+def place(which: str) -> int:
+    return list(HEADS).index(which)
+
+
+def _document(
+    rows: list[Row], name: str, panels: Panels, measures: Sequence[str], letters: int, told: list[str]
+) -> str:
     with svg.drawing():
-        heads = ("processor time, ", "peak memory, ") if len(measures) > 1 else ("",)
+        heads = [f"{HEADS[which]}, " if len(measures) > 1 else "" for which in measures]
         titles = [f"{head}× glibc (left is better)" for head in heads]
         figure, axes = panels.draw([svg.label(row.title.partition(",")[0], letters) for row in rows], titles)
         for axis, which in zip(axes, measures, strict=True):
             _dots(axis, rows, which)
         handles, labels = axis.get_legend_handles_labels()
         figure.legend(handles[::-1], labels[::-1], loc="upper center", ncols=4 if panels is PANELS else 2)
-        told = " ".join(lines(rows) if panels is PANELS else [sentence(rows, measures[0])])
-        picture = svg.Picture(name, TITLE, told, figure, Table(TITLE, [], []))
+        picture = svg.Picture(name, TITLE, " ".join(told), figure, Table(TITLE, [], []))
         return svg.document(picture.inlined(name).svg)
 
 
-def _dots(axis: Axes, rows: list[Row], which: int) -> None:
+def _dots(axis: Axes, rows: list[Row], which: str) -> None:
     """Draws the estimates, and hakmem's intervals. A hollow mark: the interval includes 1. An arrow: it is cut off."""
     called = named(rows)
     for place, arm in reversed(list(enumerate(NAMES))):
@@ -95,22 +123,31 @@ def _dots(axis: Axes, rows: list[Row], which: int) -> None:
 
 def lines(rows: list[Row]) -> list[str]:
     """Sentences for README.md: time and memory against glibc, and the largest gain and loss with their intervals."""
-    best, winner = min(column(rows, 0), key=lambda found: found[0][2])
-    worst, loser = max(column(rows, 1), key=lambda found: found[0][1])
-    middle = {arm: median(cost[0] for cost, _ in column(rows, 1, arm)) for arm in NAMES}
-    others = ", ".join(f"{name} {middle[arm]:.2f} ×" for arm, name in named(rows).items() if arm != SUBJECT)
+    best, winner = min(column(rows, gallery.TIME), key=lambda found: found[0][2])
+    worst, loser = max(column(rows, gallery.PEAK), key=lambda found: found[0][1])
     return [
-        f"**Processor time**: {sentence(rows, 0)} The largest gain is {short(winner)}, {interval(best)}.",
-        f"**Peak memory**: {middle[SUBJECT]:.2f} × glibc in the median ({others}).",
+        f"**Processor time**: {sentence(rows, gallery.TIME)} The largest gain is {short(winner)}, {interval(best)}.",
+        *(f"**{HEADS[which].capitalize()}**: {middles(rows, which)}"
+          for which in (gallery.PEAK, AFTER, LEAST) if column(rows, which)),
         f"**The largest loss**: {short(loser)}, {interval(worst)} of glibc's peak memory.",
-    ]
+    ]  # fmt: skip
 
 
-def sentence(rows: list[Row], which: int) -> str:
+def middles(rows: list[Row], which: str) -> str:
+    """The medians of the rows, on hakmem and on the others."""
+    middle = {arm: median(cost[0] for cost, _ in found) for arm in NAMES if (found := column(rows, which, arm))}
+    others = ", ".join(
+        f"{name} {middle[arm]:.2f} ×" for arm, name in named(rows).items() if arm in middle and arm != SUBJECT
+    )
+    return f"{middle[SUBJECT]:.2f} × glibc in the median ({others})."
+
+
+def sentence(rows: list[Row], which: str) -> str:
     """Says how many programs are better than on glibc in one measure, worse, the same, or undecided."""
-    better, worse = (("faster", "slower"), ("smaller", "larger"), ("lower", "higher"))[which]
-    words = [row.measures[which].by_reference[SUBJECT]["word"] for _, row in column(rows, which)]
-    gains, losses = (sum(word == each[sure] for word in words for each in (FASTER, LEANER)) for sure in (0, 1))
+    better, worse = WORDS.get(which, LEANER)
+    found = [row.measure(which) for _, row in column(rows, which)]
+    words = [measure.by_reference[SUBJECT]["word"] for measure in found if measure]
+    gains, losses = (sum(word == each[sure] for word in words for each in (FASTER, FEWER)) for sure in (0, 1))
     alike, margin = words.count(SAME), 100 * rows[0].result["suite"]["margin"]
     return (
         f"{gains} of {len(words)} programs are {better} than on glibc, {losses} {worse}, {alike} the same within "
@@ -128,3 +165,5 @@ def interval(cost: tuple[float, float, float]) -> str:
 
 def write(rows: list[Row]) -> None:
     (gallery.top() / PAGE).write_text(draw(rows), encoding="utf-8")
+    if any(column(rows, which) for which in (AFTER, LEAST)):
+        (gallery.top() / MEMORY).write_text(draw_memory(rows), encoding="utf-8")

@@ -11,8 +11,23 @@ from hakmem_lab.show.gallery import Measure, Row
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "experiments"))
 import gallery_chart
 
-HEADS = ("Program", "Processor time", "Peak memory", "p99")
-QUESTIONS = ("Is it faster?", "Does it need less memory?", "Are the tails shorter?")
+# Measure -> its heading, and what one asks about it.
+ASKED = {
+    gallery.TIME: ("Processor time", "Is it faster?"),
+    gallery.PEAK: ("Peak memory", "Does it need less memory?"),
+    gallery.TAIL: ("p99", "Are the tails shorter?"),
+    gallery.MORE["after-load"]: ("After load", "How much stays after the load?"),
+    gallery.MORE["growth"]: ("Growth", "How fast does it grow?"),
+    gallery.MORE["least-memory"]: ("Least memory", "In how little memory does it live?"),
+}
+# Kind of program -> groups of the gallery.
+KINDS = {
+    "Services": ("servers",),
+    "Databases inside of a program": ("databases",),
+    "Scripts": ("languages",),
+    "Builds": ("compilers",),
+    "Tools of the command line": ("data", "media", "solvers"),
+}
 TOP = """\
 ---
 hide: [toc]
@@ -38,24 +53,19 @@ FAR = 2.5
 def page(rows: list[Row], folder: Path) -> str:
     """Its Markdown; the charts go into the folder."""
     lines = [TOP, '<div class="questions" markdown>', ""]
-    for which, asked in enumerate(QUESTIONS):
-        (folder / f"question-{which}.svg").write_text(gallery_chart.question(rows, which), encoding="utf-8")
+    shown = gallery_chart.measured(rows)
+    for which in shown:
+        picture = f"question-{gallery_chart.place(which)}.svg"
+        (folder / picture).write_text(gallery_chart.question(rows, which), encoding="utf-8")
         told = gallery_chart.sentence(rows, which)
-        lines += [
-            "<section markdown>",
-            "",
-            f"## {asked}",
-            "",
-            told,
-            "",
-            f"![{told}](question-{which}.svg)",
-            "",
-            "</section>",
-            "",
-        ]
-    lines += ["</div>", "", CHART, ""]
-    heads = "".join(f'<th scope="col"><button type="button">{head}</button></th>' for head in HEADS)
-    body = "\n".join(table_row(row) for row in rows)
+        lines += ["<section markdown>", "", f"## {ASKED[which][1]}", "", told, "", f"![{told}]({picture})", ""]
+        lines += ["</section>", ""]
+    lines += ["</div>", "", CHART, "", *kinds(rows, shown)]
+    heads = "".join(
+        f'<th scope="col"><button type="button">{head}</button></th>'
+        for head in ("Program", *(ASKED[which][0] for which in shown))
+    )
+    body = "\n".join(table_row(row, shown) for row in rows)
     lines += [
         TABLE,
         f'<table class="programs">\n<thead><tr>{heads}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>',
@@ -66,10 +76,25 @@ def page(rows: list[Row], folder: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
-def table_row(row: Row) -> str:
+def kinds(rows: list[Row], shown: list[str]) -> list[str]:
+    """Should I use it for X? One sentence for each measure, from the programs of that kind."""
+    lines = ["## For what kind of program?", ""]
+    for kind, groups in KINDS.items():
+        chosen = [row for row in rows if row.group in groups]
+        lines += [f"**{kind}**", ""] if chosen else []
+        lines += [
+            f"- {ASKED[which][0]}: {gallery_chart.sentence(chosen, which)}"
+            for which in shown
+            if gallery_chart.column(chosen, which)
+        ]
+        lines += [""] if chosen else []
+    return lines
+
+
+def table_row(row: Row, shown: list[str]) -> str:
     name = f'<th scope="row"><a href="results/gallery/{row.key}.html">{html.escape(row.title)}</a></th>'
-    cells = [cell(row, measure, head) for measure, head in zip(row.measures, HEADS[1:], strict=False)]
-    return f"<tr>{name}{''.join(cells)}{'<td></td>' * (len(HEADS) - 1 - len(cells))}</tr>"
+    found = ((row.measure(which), ASKED[which][0]) for which in shown)
+    return f"<tr>{name}{''.join(cell(row, each, head) if each else '<td></td>' for each, head in found)}</tr>"
 
 
 def cell(row: Row, measure: Measure, head: str) -> str:

@@ -21,6 +21,9 @@ from hakmem_lab.store.runs import RunFile
 SPEC = Path("experiments") / "gallery.toml"
 CHANGES = Path("bench") / "gallery" / "published.toml"
 PAGES = Path("results") / "gallery"
+# Metrics that take runs of their own, in folders of these names -> the name of the measure.
+MORE = {"after-load": "memory after load", "growth": "growth", "least-memory": "least memory"}
+TIME, PEAK, TAIL = "time", "peak RSS", "p99"  # the other measures; the first one is of time or a rate
 LOST, BEHIND, AHEAD, ALIKE, UNDECIDED = STANDINGS = (
     "hakmem is worse than glibc in something",
     "Another allocator is better than hakmem in something, glibc in nothing",
@@ -69,7 +72,8 @@ class Measure:
 class Row:
     """A program. measures: its time or rate first, then memory, then others; empty where it has no page yet.
     conditions: title of a further condition -> the same measures under it. alone: an earlier run, one by one, of which
-    all measures but the first are."""
+    all measures but the first are. more: metric -> the run of its own that measured it; it is among the measures, too.
+    """
 
     key: str
     title: str
@@ -79,10 +83,24 @@ class Row:
     measures: tuple[Measure, ...]
     conditions: dict[str, tuple[Measure, ...]] = field(default_factory=dict)
     alone: "Row | None" = None
+    more: "dict[str, Row]" = field(default_factory=dict)
 
     @property
     def reference(self) -> str:
         return str(self.result["suite"]["reference"])
+
+    def measure(self, name: str) -> Measure | None:
+        """TIME, PEAK, TAIL or a name of MORE."""
+        if name == TIME:
+            return self.measures[0]
+        return next((each for each in self.measures[1:] if each.label.startswith(name)), None)
+
+    def tried_s(self, measure: Measure) -> float | None:
+        """How long a measure was tried that is still open, in seconds; None where it is not, or no run told it."""
+        name = next((metric for metric, label in MORE.items() if label == measure.label), None)
+        of = self.more[name] if name else self
+        found = of.result["suite"].get("tried", {}).get(self.key)
+        return float(found["seconds"]) if found and found["open"] else None
 
     def losses(self) -> list[tuple[float, str]]:
         """(ratio that is lost at least, arm), the greatest loss first. The subject's own profiles do not count as other
@@ -167,6 +185,21 @@ def changes() -> list[Change]:
     return [Change(**each) for each in read_toml(top() / CHANGES)["change"]]
 
 
+def judged(key: str, file: RunFile) -> str:
+    """The metric by which a run judges this row."""
+    return next(str(row["metric"]) for row in file.header()["spec"]["workload"] if row["key"] == key)
+
+
+def marks(key: str) -> bool:
+    """Whether a measurement knows where the load of this row ends: that of a server does with its client, another
+    program marks it (hak mark)."""
+    spec = next(row for row in read_toml(top() / SPEC)["workload"] if row["key"] == key)
+    words = spec["command"].split() if isinstance(spec["command"], str) else spec["command"]
+    scripts = [top() / word for word in words if word.startswith("bench/gallery/")]
+    scripts += [top() / "bench" / "gallery" / f"{word}.java" for word in words if word == "Work"]
+    return "server" in spec or any("HAK_MARK" in script.read_text(encoding="utf-8") for script in scripts)
+
+
 def data(key: str) -> Path:
     return top() / PAGES / "data" / f"{key}.jsonl.gz"
 
@@ -175,10 +208,12 @@ def published(key: str) -> Row:
     """A row of the gallery. Older runs have peak memory of sides that share a processor, where allocators that purge by
     time keep less than alone: those have another run, one by one, from which memory is shown."""
     row, earlier = read(key, RunFile(data(key))), data(f"alone/{key}")
-    if not earlier.exists():
-        return row
-    alone = read(key, RunFile(earlier))
-    return replace(row, measures=(row.measures[0], *alone.measures[1:]), alone=alone)
+    if earlier.exists():
+        alone = read(key, RunFile(earlier))
+        row = replace(row, measures=(row.measures[0], *alone.measures[1:]), alone=alone)
+    more = {metric: read(key, RunFile(data(place))) for metric in MORE if data(place := f"{metric}/{key}").exists()}
+    extra = (replace(each.measures[0], label=MORE[metric]) for metric, each in more.items())
+    return replace(row, measures=(*row.measures, *extra), more=more)
 
 
 def rows() -> list[Row]:

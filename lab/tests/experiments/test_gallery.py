@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -136,8 +137,42 @@ def test_the_sentence_counts_what_is_better_worse_or_the_same(pages):
     words = (figure("faster", 1.2, 1.1, 1.3), figure("slower", 0.8, 0.7, 0.9), OPEN, figure("same", 1.02, 1.01, 1.03))
     found = [Row("x", "x", "g", {}, {"suite": {"margin": 0.05}}, (Measure("t", "s", {}, {"hakmem": each}, {}),))
              for each in words]  # fmt: skip
-    told = pages.gallery_chart.sentence(found, 0)
+    told = pages.gallery_chart.sentence(found, gallery.TIME)
     assert told == "1 of 4 programs are faster than on glibc, 1 slower, 1 the same within 5 %, and 1 undecided."
+
+
+def more_of(first: Row, metric: str, **figures: dict) -> Row:
+    """The row with a further measure, as of a run of its own that took 90 minutes and left it open."""
+    measure = Measure(gallery.MORE[metric], "KiB", figures, figures, dict.fromkeys(figures, 1024.0))
+    tried = {"suite": {"tried": {first.key: {"open": True, "seconds": 5400.0, "blocks": 40}}}}
+    more = replace(first, result=first.result | tried, measures=(measure,))
+    return replace(first, measures=(*first.measures, measure), more={metric: more})
+
+
+def test_a_measure_of_its_own_run_is_found_by_its_name_and_says_how_long_it_was_tried(pages):
+    plain = replace(row(glibc=OPEN), result={"suite": {"reference": "glibc", "subject": "hakmem", "margin": 0.05}})
+    found = more_of(plain, "after-load", glibc=OPEN, hakmem=figure("leaner", 1.3, 1.2, 1.4))
+    assert found.measure("memory after load") is found.measures[1] and found.measure(gallery.TIME).label == "speed"
+    assert found.measure("least memory") is None and found.measure(gallery.TAIL) is None
+    first, second = pages.summary(found)
+    assert "tried" not in first[2]
+    assert second[1:3] == ["memory after load", "undecided [-17, +25] %, tried for 90 min"]
+    told = pages.gallery_chart.sentence([found], "memory after load")
+    assert told.startswith("1 of 1 programs are smaller than on glibc, 0 larger")
+    assert pages.gallery_chart.measured([found]) == ["memory after load"]
+
+
+def test_the_chart_of_memory_has_the_rows_that_were_measured(pages):
+    (first, second) = gallery.rows()[:2]
+    figures = {arm: figure("leaner", 1.3, 1.2, 1.4) for arm in ("hakmem", "mimalloc3", "glibc")}
+    drawn = pages.gallery_chart.draw_memory([more_of(first, "least-memory", **figures), second])
+    assert first.title.partition(",")[0][:12] in drawn and second.title.partition(",")[0][:12] not in drawn
+
+
+def test_where_a_load_ends_is_known_of_servers_and_of_marked_programs():
+    assert {key for key in ("redis", "java", "sharp", "duckdb", "sort") if gallery.marks(key)} == {
+        "redis", "java", "sharp", "duckdb",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("key", MEASURED)
@@ -145,7 +180,8 @@ def test_memory_is_of_runs_one_by_one(key):
     row = gallery.published(key)
     if row.alone:
         assert row.result["schedule"] == "together" != row.alone.result["schedule"]
-        assert row.measures[0].label == "CPU time" and row.measures[1:] == row.alone.measures[1:]
+        alone = row.alone.measures[1:]
+        assert row.measures[0].label == "CPU time" and row.measures[1 : 1 + len(alone)] == alone
     else:
         runs = [record for record in RunFile(gallery.data(key)).records() if record.get("phase") == "measure"]
         assert all(run["wall_s"] for run in runs if run["type"] == "run" and run["ok"]), "of the run one by one"
@@ -173,6 +209,8 @@ def test_the_index_is_made_of_the_rows_and_names_what_is_not_measured(pages, row
 @pytest.mark.xdist_group("gallery")
 def test_the_chart_and_the_figures_of_the_readme_are_those_of_the_rows(pages, rows):
     assert (PAGES / "overview.svg").read_text(encoding="utf-8") == pages.gallery_chart.draw(rows)
+    if (PAGES / "memory.svg").exists():
+        assert (PAGES / "memory.svg").read_text(encoding="utf-8") == pages.gallery_chart.draw_memory(rows)
     readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
     for line in pages.gallery_chart.lines(rows):
         assert line in readme, "experiments/gallery.py prints the lines of README.md"

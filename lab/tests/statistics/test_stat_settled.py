@@ -1,4 +1,4 @@
-"""A workload that ends when its interval is narrow: the interval covers as often as one of a fixed number of blocks."""
+"""A workload that ends when its interval is narrow: how often the interval then misses."""
 
 import math
 
@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from hakmem_lab.judge.statistics.paired import simultaneous_intervals
-from hakmem_lab.kinds.suite.settle import EVERY
+from hakmem_lab.kinds.suite.settle import EVERY, FIRST
 
-TRIALS, MOST = 300, 90
+TRIALS, MOST = 400, 90
+EXCESS = 1.3  # times the misses of an interval after a fixed number of blocks
 
 
 def missed(draw, comparisons: int) -> int:
@@ -16,7 +17,7 @@ def missed(draw, comparisons: int) -> int:
     count = 0
     for _ in range(TRIALS):
         d = draw(MOST)
-        for blocks in range(EVERY, MOST + 1, EVERY):
+        for blocks in range(FIRST, MOST + 1, EVERY):
             arms = {str(arm): d[:blocks] for arm in range(comparisons)}
             found = simultaneous_intervals(arms, 0.95)["0"]
             half = max(found.high - found.estimate, found.estimate - found.low)
@@ -26,15 +27,18 @@ def missed(draw, comparisons: int) -> int:
     return count
 
 
+def allowed(comparisons: int) -> float:
+    """So many misses, or fewer, are seen in all but one of a thousand simulations."""
+    expected = TRIALS * EXCESS * 0.05 / comparisons
+    return expected + 3.1 * math.sqrt(expected)
+
+
 @pytest.mark.parametrize(("spread", "comparisons"), [(0.06, 1), (0.12, 1), (0.15, 1), (0.1, 9)])
-def test_an_early_end_by_width_misses_as_seldom_as_a_fixed_number_of_blocks(spread, comparisons):
+def test_an_early_end_by_width_adds_few_misses(spread, comparisons):
     random = np.random.default_rng(12)
-    count = missed(lambda n: random.normal(0, spread, n), comparisons)
-    expected = 0.05 / comparisons
-    assert count <= TRIALS * expected + 3.3 * math.sqrt(TRIALS * expected) + 1, count
+    assert missed(lambda n: random.normal(0, spread, n), comparisons) <= allowed(comparisons)
 
 
-def test_heavy_tails_do_not_change_that():
+def test_heavy_tails_add_no_more():
     random = np.random.default_rng(13)
-    count = missed(lambda n: 0.06 * random.standard_t(3, n), 1)
-    assert count <= TRIALS * 0.05 + 3.3 * math.sqrt(TRIALS * 0.05), count
+    assert missed(lambda n: 0.06 * random.standard_t(3, n), 1) <= allowed(1)

@@ -1,7 +1,7 @@
 """When a workload of a suite has had enough blocks: its intervals are narrow, or it was measured for long enough.
 
-Only the width of an interval ends a workload, never its position, so that its coverage stays what it is without early
-ends: tests/statistics/test_stat_settled.py.
+Only the width of an interval ends a workload, never its position. Its intervals at 95 % then miss in about 6 % of
+workloads: tests/statistics/test_stat_settled.py.
 """
 
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from hakmem_lab.run.endings import duration
 from hakmem_lab.store.query import events
 
 SETTLED = "settled"
-EVERY = 3  # blocks between two looks
+FIRST, EVERY = 15, 3  # blocks before the first look, and between two
 
 
 def narrow(sheet: Sheet, within: float) -> bool:
@@ -28,7 +28,7 @@ def settled(sheet: Sheet, spent_s: float) -> dict | None:
     if spec.within is None:
         return None
     found = {"seconds": round(spent_s, 1), "blocks": blocks}
-    if blocks % EVERY == 0 and narrow(sheet, spec.within):
+    if blocks >= FIRST and blocks % EVERY == 0 and narrow(sheet, spec.within):
         text = f"workload '{sheet.row.key}': after {blocks} blocks all intervals are within {100 * spec.within:g} %"
         return found | {"text": text, "open": False}
     if spent_s < spec.patience:
