@@ -147,7 +147,7 @@ typedef struct hak_chunk {
   uint8_t dirty_list;       /* SLICED: 1 + number of its list by free dirty slices; 0: in no list */
   bool for_slabs;           /* SLICED: other users take dirty slices only, unless memory is short */
   bool moved;               /* realloc moved pages to the huge block that begins here */
-  struct hak_piece *region; /* HUGE: the piece of a region that begins here; its owner writes it */
+  struct hak_piece *region; /* HUGE: the piece of a region that begins here; its owner writes it, under the lock */
   /* Page attributes, one bit for 4 KiB: the program changed the page, and its block was not freed since. HUGE: the
    * first bit stands for the whole block. */
   _Atomic uint64_t attributes[(HAK_CHUNK_BYTES >> HAK_PAGE_SHIFT) / 64];

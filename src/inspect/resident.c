@@ -29,14 +29,20 @@ static struct picture {
   hak_stats_t stats;
 } *picture; /* made on first use */
 
-/* Copy a chunk's state under the arena's lock. The first chunk of an extent stands for all of them. False: the heap has
- * no chunk there, or the chunk is counted with the first one of its extent. */
+/* Copy what the arena's lock protects of a chunk. The first chunk of an extent stands for all of them. False: the heap
+ * has no chunk there, or the chunk is counted with the first one of its extent. */
 static bool view_chunk(char *base, hak_chunk_t *view) {
   hak_lock(&hak_arena.lock);
   const hak_chunk_t *chunk = hak_pagemap_chunk(base);
   bool ok = chunk && chunk->state != HAK_CHUNK_SPARE && chunk->state != HAK_CHUNK_GONE && chunk->base == base;
   if (ok) {
-    *view = *chunk;
+    *view = (hak_chunk_t){.present = chunk->present,
+                          .free = chunk->free,
+                          .base = chunk->base,
+                          .slabs = chunk->slabs,
+                          .chunks = chunk->chunks,
+                          .state = chunk->state,
+                          .region = chunk->region};
     ok = chunk->state != HAK_CHUNK_FREE || chunk->chunks == 1 || chunk->mate->base > base;
   }
   hak_unlock(&hak_arena.lock);

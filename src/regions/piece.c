@@ -34,7 +34,9 @@ static void drop_piece(hak_piece_t *piece) {
 /* The descriptors of a piece's memory lead to it, or to none. bits[1]: its slices, for those who only look. */
 static void mark(const hak_piece_t *piece, bool is) {
   if (piece->chunks > 0) {
+    hak_lock(&hak_arena.lock); /* a profile may be written */
     hak_pagemap_chunk(piece->base)->region = is ? (struct hak_piece *)(uintptr_t)piece : NULL;
+    hak_unlock(&hak_arena.lock);
     return;
   }
   hak_slab_t *slab = hak_pagemap_slab(piece->base);

@@ -319,7 +319,7 @@ int hak_option_get(const char *name, char *value, size_t capacity) {
 
 void hak_option_put(hak_option_id_t id, int64_t value) {
   hak_lock(&hak_options_lock); /* no other lock is taken under it */
-  give(id, value);
+  give((int)id, value);
   derive();
   hak_unlock(&hak_options_lock);
 }

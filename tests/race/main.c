@@ -15,7 +15,7 @@ static const struct {
     SCENARIO(concurrent_realloc), SCENARIO(large_blocks),      SCENARIO(observers),
     SCENARIO(thread_storm),       SCENARIO(thread_only_frees), SCENARIO(blocks_outlive_threads),
     SCENARIO(late_destructors),   SCENARIO(sampler_storm),     SCENARIO(profile_writers),
-    SCENARIO(empty_blocks),
+    SCENARIO(observed_regions),   SCENARIO(empty_blocks),
 };
 
 enum { THREADS_MAX = 64 };

@@ -20,6 +20,7 @@ void blocks_outlive_threads(void);
 void late_destructors(void);
 void sampler_storm(void);
 void profile_writers(void);
+void observed_regions(void);
 void empty_blocks(void);
 
 #endif
