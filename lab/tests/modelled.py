@@ -7,6 +7,7 @@ program.
 
 import functools
 import os
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -59,6 +60,7 @@ class Modelled:
         self.folder, self.clock = folder, Clock()
         self.calls: list[Execution] = []
         self._models: dict[str, Model] = {}
+        self._numbers: Counter[str] = Counter()
 
     def __call__(self, model: Model, name: str = "modelled.sh") -> Path:
         """The path of a program that behaves like the model. Where the file exists already, it stays as it is."""
@@ -72,8 +74,8 @@ class Modelled:
     def outcome(self, request: Request) -> Outcome:
         path = request.argv[0]
         assert path in self._models, f"{path} would be started"
-        number = 1 + sum(call.argv[0] == path for call in self.calls)
-        self.calls.append(Execution(number, request.argv, request.env))
+        self._numbers[path] += 1
+        self.calls.append(Execution(self._numbers[path], request.argv, request.env))
         found = replace(USUAL, mapped=True if request.expect else None, counts=(None,) * len(request.counters))
         found = replace(found, **self._models[path](self.calls[-1]))
         self.clock.sleep(found.wall_s)

@@ -12,9 +12,9 @@ AB = ("ab", "--control", "glibc", "--treatment", "glibc,RATE=1100", "--metric", 
 
 
 @pytest.fixture
-def measure(here, fakes, tmp_path):
+def measure(here, counted):
     def call(*flags):
-        return here(*AB, "--env", f"COUNT={tmp_path / 'n'}", *flags, "--", fakes.script(tmp_path))
+        return here(*AB, *flags, "--", counted)
 
     return call
 

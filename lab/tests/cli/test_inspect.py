@@ -17,15 +17,15 @@ def kept(tmp_path_factory):
 
 
 @pytest.fixture
-def measured(here, fakes, kept, store):
+def measured(here, counted, kept, store):
     """A finished A/B with one failed run of its control, in a store of the test's own. Its result."""
     if "result" not in kept:
-        kept["result"] = measure(here, fakes, kept["folder"])
+        kept["result"] = measure(here, counted, kept["folder"])
     shutil.copytree(kept["folder"] / "store", store)
     return kept["result"]
 
 
-def measure(here, fakes, folder):
+def measure(here, counted, folder):
     words = ["ab", "--control", "glibc", "--treatment", "glibc,RATE=1100", "--metric", RATE, "--higher-is-better"]
     flags = [
         "--repeat",
@@ -42,8 +42,8 @@ def measure(here, fakes, folder):
         "--question",
         "Is 1,100 'more'?",
     ]
-    env = ["--env", f"COUNT={folder / 'n'}", "--env", "AT_7=exit", "--json", "-", "--store", folder / "store"]
-    return here(*words, *flags, *env, "--", fakes.script(folder)).result()
+    env = ["--env", "AT_7=exit", "--json", "-", "--store", folder / "store"]
+    return here(*words, *flags, *env, "--", counted).result()
 
 
 def test_show_is_the_same_verdict(here, measured):

@@ -56,8 +56,8 @@ def asked(here, schema):
     return call
 
 
-def test_a_run_and_what_is_asked_of_it(asked, here, fakes, tmp_path):
-    made = asked("ab", *TWO, "--beside-load", "--guardrail", "rss=50%", "--", fakes.program, "exit", "0")
+def test_a_run_and_what_is_asked_of_it(asked, here, counted, tmp_path):
+    made = asked("ab", *TWO, "--beside-load", "--guardrail", "rss=50%", "--", counted)
     for command in ("runs show", "runs resume"):
         assert asked(command)["run"] == made["run"]
     assert asked("runs list")["runs"][0]["run"] == made["run"]
@@ -66,9 +66,9 @@ def test_a_run_and_what_is_asked_of_it(asked, here, fakes, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["compare", "aa", "tune"])
-def test_kinds_by_flags(kind, asked, fakes):
+def test_kinds_by_flags(kind, asked, counted):
     arms = {"compare": ("--allocators", "glibc,default"), "tune": ("--allocators", "glibc,default", "--least", "wall")}
-    asked(kind, *arms.get(kind, ()), "--max-blocks", "12", *ONCE, "--", fakes.program, "exit", "0")
+    asked(kind, *arms.get(kind, ()), "--max-blocks", "12", *ONCE, "--", counted)
 
 
 SPECS = {
