@@ -62,6 +62,8 @@ static void parents(void) {
   CHECK(used(top) < was - MIB);
   hak_region_release(right);
   CHECK(used(top) == 0);
+  hak_region_usage_t usage;
+  CHECK(hak_region_usage(top, &usage) && usage.peak_bytes >= was && usage.peak_bytes <= 2 * MIB);
   hak_region_destroy(top);
 }
 
@@ -249,6 +251,9 @@ static void impossible(void) {
     CHECK(hak_region_calloc(region, hide_size(sizes[i]), 2) == NULL);
     CHECK(hak_region_aligned_alloc(region, hide_size((size_t)1 << 62), 16) == NULL);
   }
+  char *two_slices = hak_region_malloc(region, 20000); /* others may have the rest of the slab */
+  CHECK(hak_region_of(two_slices + 32767) == region && hak_region_of(two_slices + 32768) != region);
+  hak_free(two_slices);
   errno = 0;
   CHECK(hak_region_aligned_alloc(region, 24, 16) == NULL && errno == EINVAL);
   errno = 7;

@@ -136,6 +136,9 @@ static void in_place_of_a_region(void) {
   CHECK(hak_region_of(block = hak_malloc(10)) == NULL && hak_region_enter(region) && hak_region_enter(process));
   hak_free(block);
   CHECK(hak_region_of(block = hak_malloc(10)) == NULL);
+  void *large = hak_malloc(3 * MIB);
+  CHECK(large && hak_region_of(large) == NULL);
+  hak_free(large);
   hak_region_leave(process);
   void *inside = hak_malloc(10);
   CHECK(hak_region_of(inside) == region);
