@@ -74,6 +74,11 @@ def _run(words: Sequence[str]) -> int | None:
         os.getcwd()
     except FileNotFoundError:
         raise LabError("the folder that hak was started in is gone: change to another one") from None
+    if words == ["mark"]:  # in the middle of a measured program, so it imports little
+        from hakmem_lab.run import after
+
+        after.mark()
+        return 0
     # Imported here because it is slow: main() also reports a signal that arrives meanwhile in one line.
     from hakmem_lab.cli import commands, hyperfine, measure
 

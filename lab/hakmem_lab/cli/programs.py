@@ -31,14 +31,6 @@ def register(app: typer.Typer) -> None:
     app.command("system", hidden=True)(system)
     app.command(context_settings={"allow_interspersed_args": False})(run)
     app.command()(doctor)
-    app.command(hidden=True)(mark)
-
-
-def mark() -> None:
-    """The load of a measured program has ended: wait until its memory is read. Elsewhere this does nothing."""
-    from hakmem_lab.run import after
-
-    after.mark()
 
 
 def system(action: Action = "check", json: JsonFile = None) -> None:

@@ -14,17 +14,19 @@ ENDS = {"estimate": "", "ci_low": "_low", "ci_high": "_high"}
 
 
 def priced(result: Record, header: Record, records: list[Record]) -> Record:
-    """The result with `money`, if the spec has a price: a row for each comparison of an amount of memory.
+    """The result with `money`, if the spec has a price: a row for each comparison of the metric where that is an amount
+    of memory, else for each such comparison with an interval.
 
     The interval is that of the comparison, times the first side's median.
     """
     if not (price := header["spec"].get("price")):
         return result
     amount, unit_kib, _ = price_of(price)
-    rows = []
+    rows, main = [], (result.get("metric") or {}).get("name") or ""
     for row in result.get("comparisons") or []:
+        wanted = row["metric"] == main or (row_of(main).unit != "KiB" and words.finite(row["ci_low"]) is not None)
         base_kib = _median(row, measured(records)) or _median(row, beside(records))
-        if row_of(row["metric"]).unit != "KiB" or base_kib is None:
+        if not wanted or row_of(row["metric"]).unit != "KiB" or base_kib is None:
             continue
         found = {key: row[key] for key in ("control", "treatment", "metric")} | {"price": price}
         for end, suffix in ENDS.items():

@@ -1,7 +1,8 @@
 """Memory a stated time after the load has ended: of a server when its client has ended, of a command at its mark.
 
 A command marks the end of its load by a line that it writes to the file which the variable HAK_MARK names. If it then
-reads a line from `$HAK_MARK.done`, it waits there until its memory has been read. `hak mark` does both.
+reads a line from `$HAK_MARK.done`, it waits there until its memory has been read. `hak mark` does both. Numbers in the
+line are processes that do not belong to the program: `hak mark` itself.
 """
 
 import contextlib
@@ -10,6 +11,7 @@ import select
 import statistics
 import tempfile
 import time
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,10 +24,10 @@ UNMARKED = f"the program wrote no line to ${MARK}: let it run 'hak mark' where i
 TOO_SOON = "the program ended {:g} s after its load, before its memory could be read at {:g} s"
 
 
-def reading(running: Running, after_s: float) -> dict:
+def reading(running: Running, after_s: float, without: Collection[int] = ()) -> dict:
     """The memory of the program's processes after this time, or why it is not known. by: what it is the sum of."""
     began = time.monotonic()
-    found = None if running.ended(after_s) else usage.usage(running.pid, True)
+    found = None if running.ended(after_s) else usage.usage(running.pid, True, without)
     if found is None:
         return {"why": TOO_SOON.format(round(time.monotonic() - began, 1), after_s)}
     by, kib = ("rss", found.rss_kib) if found.pss_kib is None else ("pss", found.pss_kib)
@@ -75,10 +77,10 @@ class Mark:
         while not running.ended():
             if marks not in select.select([running.fileno(), marks], [], [])[0]:
                 continue
-            for file in self._files:
-                _drain(file)
+            without = [int(word) for word in _drained(marks).split() if word.isdigit()]
+            _drained(done)
             before, began = usage.usage(running.pid, False), time.monotonic()
-            self._read = reading(running, self._after_s)
+            self._read = reading(running, self._after_s, without)
             after = usage.usage(running.pid, False)
             if before and after:
                 cpu_s, faults = after.cpu_s - before.cpu_s, after.minor_faults - before.minor_faults
@@ -102,16 +104,16 @@ class Mark:
         )
 
 
-def _drain(file: int) -> None:
+def _drained(file: int) -> bytes:
     with contextlib.suppress(BlockingIOError):
-        while os.read(file, 1 << 12):
-            pass
+        return os.read(file, 1 << 16)
+    return b""
 
 
 def mark() -> None:
     """Marks the end of the load, and waits until the memory has been read. Does nothing where nobody measures it."""
     if path := os.environ.get(MARK):
         with contextlib.suppress(OSError):
-            Path(path).write_bytes(LINE)
+            Path(path).write_bytes(b"%d\n" % os.getpid())
             with open(path + DONE, "rb") as done:
                 done.readline()

@@ -9,7 +9,7 @@ import contextlib
 import itertools
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -60,12 +60,12 @@ def _memory(pid: int, exact: bool) -> tuple[int, int | None]:
     return int(pages) * PAGE_KIB, None
 
 
-def usage(pid: int, exact: bool) -> Usage | None:
-    """The use of the process and its descendants; None if none of them has memory."""
+def usage(pid: int, exact: bool, without: Collection[int] = ()) -> Usage | None:
+    """The use of the process and its descendants, without some of them; None if none of them has memory."""
     found: list[tuple[Any, ...]] = []
     for each, own_tasks in family(pid).items():
         stat, (own_rss, own_pss) = text(f"/proc/{each}/stat"), _memory(each, exact)
-        if stat is not None and own_rss:
+        if stat is not None and own_rss and each not in without:
             fields = stat.rpartition(")")[2].split()
             counts = (int(fields[at]) for at in (THREADS, USER_TICKS, SYSTEM_TICKS, MINOR_FAULTS, MAJOR_FAULTS))
             found.append((own_rss, own_pss, *counts, own_tasks))

@@ -23,7 +23,7 @@ def result(row, price="4/GiB-month", kib=2 * GIB_KIB):
     runs = [{"type": "run", "arm": name, "position": at, "ok": True, "value": 1.0, **key, **run}
             for at, name in enumerate(("glibc", "hakmem"))]  # fmt: skip
     records = [*runs, {"type": "block", "ok": True, "order": ["glibc", "hakmem"], **key}]
-    return priced({"comparisons": [row]}, {"spec": {"price": price}}, records)
+    return priced({"comparisons": [row], "metric": {"name": row["metric"]}}, {"spec": {"price": price}}, records)
 
 
 def test_half_the_memory_saves_half_its_price():

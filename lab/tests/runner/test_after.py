@@ -46,6 +46,13 @@ def test_memory_is_read_after_the_mark_and_the_program_goes_on(run):
     assert record["metrics"]["after-load"] < 48 * MIB_KIB < 64 * MIB_KIB < record["rss_peak_kib"]
 
 
+def test_the_process_that_marks_does_not_count(run):
+    plain, marked = (
+        run(["/bin/sh", "-c", f"{way}; echo done"])["metrics"]["after-load"] for way in (BY_LINES, BY_COMMAND)
+    )
+    assert marked < plain + 2 * MIB_KIB
+
+
 def test_the_whole_tree_counts_and_the_last_mark(run):
     holds = f"b = bytearray({32 << 20}); import sys; print(1, flush=True); sys.stdin.read()"
     line = f"mkfifo pipe; {sys.executable} -c '{holds}' < pipe > said & exec 3> pipe; until [ -s said ]; do :; done"
