@@ -12,8 +12,8 @@ from importlib.metadata import entry_points
 from hakmem_lab.plan.kind import Kind
 
 _ROWS = (
-    Kind("ab", "designs.contrasts", only_in_files=("cwd", "builds")),
-    Kind("compare", "designs.contrasts", only_in_files=("cwd", "names")),
+    Kind("ab", "designs.contrasts", only_in_files=("cwd", "builds", "requests")),
+    Kind("compare", "designs.contrasts", only_in_files=("cwd", "names", "requests")),
     Kind("matrix", "designs.cells", part="effects",
          pictures=("forest.effects", "single.interaction")),
     Kind("sweep", "designs.candidates", pictures=("forest.selection",)),
@@ -24,7 +24,7 @@ _ROWS = (
     Kind("aa", "designs.itself", part="aa",
          pictures=("single.false_verdicts", "single.smallest_effect", "single.autocorrelation"),
          only_in_files=("server", "cwd", "also", "looks", "question", "env", "timeout", "warm-up", "guardrails",
-                        "resamples", "rare", "expect-exit")),
+                        "resamples", "rare", "expect-exit", "after", "requests", "price")),
     Kind("suite", part="suite", mixed=True, own_spec=True, pictures=("scores.scores",)),
     Kind("replay", "kinds.replay", part="replay"),
     Kind("judge"),

@@ -40,6 +40,7 @@ SAMPLES: dict[str, Any] = {
     "server": {"command": ["serve"]}, "control": "jemalloc", "treatment": "hakmem,X=1", "detect": 0.02,
     "rare": 0.01, "setup": "make > /dev/null", "prepare": ["rm", "a b"], "cleanup": "make clean",
     "commands": [["prog", "a b"], ["prog", "2"]], "names": ["one", "two"],
+    "after": 5.0, "requests": 1000, "price": "4.5 EUR/GiB-month",
     "quick": True, "beside-load": True, "schedule": "one-by-one",
     "precondition": True, "history": __file__,
     "builds": 6, "allocators": ["hakmem,A=1", "glibc"], "baseline": "hakmem,A=1", "base": "hakmem,Z=1",
