@@ -70,9 +70,22 @@ KINDS = {
 }
 
 
+def _arenas(rng, simulations, count):
+    """Memory after load: some of the arenas stay, each whole."""
+    return np.log(20 + 2 * rng.binomial(4, 0.4, (simulations, count))) + rng.normal(0, 0.002, (simulations, count))
+
+
+def _counted(rng, simulations, count):
+    """Counts: always the same, but in a few runs, where the program takes another path."""
+    return 0.02 * (rng.random((simulations, count)) < 0.05)
+
+
+OF_MEASURES = {"arenas that stay": _arenas, "counts": _counted}
+
+
 def blocks(name, rng, simulations, count):
     """Rows of per-block log-ratios of two equal arms."""
-    runs = KINDS[name](rng, simulations, 4 * count).reshape(simulations, count, 4)
+    runs = (KINDS | OF_MEASURES)[name](rng, simulations, 4 * count).reshape(simulations, count, 4)
     return runs @ np.array([-0.5, 0.5, 0.5, -0.5]) * rng.choice((-1.0, 1.0), (simulations, count))
 
 

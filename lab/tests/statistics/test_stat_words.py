@@ -8,9 +8,9 @@ import pytest
 from scipy.stats import binom
 
 from hakmem_lab.judge.statistics.paired import as_log, hodges_lehmann
-from hakmem_lab.judge.statistics.plan import Plan
+from hakmem_lab.judge.statistics.plan import Plan, planned_looks
 from hakmem_lab.judge.statistics.stopping import corrected
-from hakmem_lab.judge.statistics.verdict import Verdict, decide, sequential_verdict, settling_count
+from hakmem_lab.judge.statistics.verdict import Verdict, decide, guardrail, sequential_verdict, settling_count
 
 _found = importlib.util.spec_from_file_location("noise_kinds", Path(__file__).parent / "noise_kinds.py")
 noise_kinds = importlib.util.module_from_spec(_found)
@@ -53,12 +53,20 @@ def test_what_is_simulated_of_many_is_what_is_said_of_one():
     assert (np.array(said) == simulated).mean() > 0.99  # except for rounding by the normal approximation
 
 
-@pytest.mark.parametrize("kind", noise_kinds.KINDS)
+@pytest.mark.filterwarnings("ignore:invalid value")  # counts that never differ
+@pytest.mark.parametrize("kind", noise_kinds.KINDS | noise_kinds.OF_MEASURES)
 def test_a_direction_of_equal_arms_is_claimed_in_alpha_of_the_runs(kind):
     """Counts GO, NO-GO, and "surely better" or "surely worse" in an INCONCLUSIVE, after any block."""
     data = noise_kinds.blocks(kind, np.random.default_rng(11), MANY, 60)
     above, below = directions(data)
     assert (above | below).sum() <= at_most(MANY, ALPHA)
+
+
+@pytest.mark.parametrize(("growth", "status"), [(0.0, "held"), (0.03, "failed")])
+def test_a_gate_on_counts_is_sure_after_a_few_blocks(growth, status):
+    data = noise_kinds.blocks("counts", np.random.default_rng(14), 100, 8) - growth
+    plan = Plan(tuple(planned_looks(8)))
+    assert {str(guardrail(row, 0.01, plan=plan).status) for row in data} == {status}
 
 
 @pytest.mark.parametrize("kind", ["normal", "heavy tails", "neighbours alike", "rare and slow"])
