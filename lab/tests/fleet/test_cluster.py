@@ -17,7 +17,7 @@ import pytest
 if importlib.util.find_spec("distributed") is None:
     pytest.skip("needs the extra 'fleet'", allow_module_level=True)
 
-BLOCKS, WORKERS = 16, 4
+BLOCKS, WORKERS = 12, 3  # of fewer hosts nothing can be said about a fleet
 FIRST = ("--engine", "dask", "--quiet")
 
 
@@ -29,7 +29,7 @@ def whole(killing, tmp_path_factory):
     return found
 
 
-def test_four_workers_share_the_blocks(whole, killing):
+def test_the_workers_share_the_blocks(whole, killing):
     (result,) = (r for r in whole if r["type"] == "result")
     assert (result["verdict"], result["final"]) == ("GO", True)
     assert [each["blocks"] for each in result["fleet"]["hosts"]] == [BLOCKS // WORKERS] * WORKERS
@@ -41,7 +41,7 @@ def test_four_workers_share_the_blocks(whole, killing):
 @pytest.mark.long
 def test_a_killed_worker_costs_no_finished_block_and_no_verdict(killing, whole, tmp_path):
     said = killing.trial(tmp_path / "run", WORKERS, BLOCKS, whole, random.Random(1))
-    assert re.match("part [0-3] killed after", said)
+    assert re.match("part [0-2] killed after", said)
 
 
 @pytest.mark.long
