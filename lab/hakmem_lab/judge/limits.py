@@ -4,6 +4,7 @@ A run tries limits of its own, and a program may fail by chance. So the ends cou
 upper end or with more memory nearly all of them ended well, at the lower end or with less nearly all failed.
 """
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from hakmem_lab.judge import words
 from hakmem_lab.plan.metrics import LEAST
 
 Record = dict[str, Any]
-CHANCE = 0.05  # share of the executions beyond an end that may have gone the other way
+CHANCE = 0.05  # share of the executions beyond an end that may have gone the other way; one may always
 HOW = {
     "cgroup v2": "The kernel kept the limits; processor time and waiting for memory decided what is slower.",
     "cgroup v1": "The kernel kept the limits; processor time alone decided what is slower.",
@@ -21,14 +22,14 @@ HOW = {
 
 
 def _end(tried: Sequence[tuple[int, bool]], wanted: bool) -> dict[str, Any] | None:
-    """The furthest limit from which on nearly all executions went as wanted: {kib, count, of}. tried: (KiB, whether it
-    ended well), from the safest limit on."""
-    end, count = None, 0
-    for index, (kib, lived) in enumerate(tried, 1):
-        count += lived is wanted
-        beyond = index == len(tried) or tried[index][0] != kib
-        if beyond and count and index - count <= CHANCE * index:
-            end = {"kib": kib, "count": count, "of": index}
+    """The furthest limit at which most executions, and from which on nearly all, went as wanted: {kib, count, of}.
+    tried: (KiB, whether it ended well), from the safest limit on."""
+    end, count, of = None, 0, 0
+    for kib, same in itertools.groupby(tried, key=lambda each: each[0]):
+        here = [lived is wanted for _, lived in same]
+        count, of = count + sum(here), of + len(here)
+        if 2 * sum(here) > len(here) and of - count <= max(1, CHANCE * of):
+            end = {"kib": kib, "count": count, "of": of}
     return end
 
 
