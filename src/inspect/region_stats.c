@@ -5,9 +5,11 @@
 
 static uint32_t hash_of(const hak_region_row_t *row) {
   uint32_t hash = 1;
-  for (size_t i = 0; i < sizeof row->name; i++) {
-    hash = (hash ^ (unsigned char)row->name[i]) * 0x01000193U;
-    hash = (hash ^ (unsigned char)row->parent[i]) * 0x01000193U;
+  for (const char *at = row->name; *at; at++) {
+    hash = (hash ^ (unsigned char)*at) * 0x01000193U;
+  }
+  for (const char *at = row->parent; *at; at++) {
+    hash = (hash ^ (unsigned char)*at) * 0x01000193U;
   }
   return hash;
 }
@@ -34,7 +36,6 @@ static void look(hak_region_t *region, hak_region_row_t *row) {
   hak_unlock(&region->lock);
   hak_text_copy_name(row->name, sizeof row->name, region->name);
   hak_text_copy_name(row->parent, sizeof row->parent, region->parent ? region->parent->name : "");
-  row->hash = hash_of(row);
 }
 
 static void add_to_row(hak_region_row_t *row, const hak_region_row_t *more) {
@@ -50,20 +51,38 @@ static void add_to_row(hak_region_row_t *row, const hak_region_row_t *more) {
   row->freed += more->freed;
 }
 
-static bool is_same(const hak_region_row_t *a, const hak_region_row_t *b) {
-  return a->hash == b->hash && strcmp(a->name, b->name) == 0 && strcmp(a->parent, b->parent) == 0;
+/* NULL: the names have no row. */
+static hak_region_row_t *row_of(hak_region_table_t *table, const hak_region_row_t *one, uint32_t hash) {
+  for (size_t i = 0; i < table->rows; i++) {
+    hak_region_row_t *row = &table->row[i];
+    if (table->hash[i] == hash && strcmp(row->name, one->name) == 0 && strcmp(row->parent, one->parent) == 0) {
+      return row;
+    }
+  }
+  return NULL;
 }
 
-/* The row of the same names; else an unused one, or the one that uses least. */
-static hak_region_row_t *row_for(hak_region_table_t *table, const hak_region_row_t *one) {
-  hak_region_row_t *least = &table->row[0];
-  for (size_t i = 0; i < table->rows; i++) {
-    if (is_same(&table->row[i], one)) {
-      return &table->row[i];
-    }
-    least = table->row[i].used < least->used ? &table->row[i] : least;
+/* All rows are in use: the one that uses least. */
+static size_t find_least(hak_region_table_t *table) {
+  size_t least = 0;
+  for (size_t i = 1; i < table->rows; i++) {
+    least = table->row[i].used < table->row[least].used ? i : least;
   }
-  return table->rows < HAK_REGION_ROWS ? &table->row[table->rows++] : least;
+  table->floor = table->row[least].used;
+  return least;
+}
+
+static void add_row(hak_region_table_t *table, const hak_region_row_t *one, uint32_t hash) {
+  size_t at = table->rows;
+  if (at < HAK_REGION_ROWS) {
+    table->rows++;
+  } else if (one->used <= table->floor || one->used <= table->row[at = find_least(table)].used) {
+    table->left_out++;
+    return;
+  }
+  table->left_out += table->row[at].regions;
+  table->row[at] = *one;
+  table->hash[at] = hash;
 }
 
 static void add(hak_region_t *region, void *context) {
@@ -73,14 +92,12 @@ static void add(hak_region_t *region, void *context) {
   table->regions++;
   table->live_bytes += one.live_bytes;
   table->live_blocks += one.live_blocks;
-  hak_region_row_t *row = row_for(table, &one);
-  if (row->regions > 0 && is_same(row, &one)) {
+  uint32_t hash = hash_of(&one);
+  hak_region_row_t *row = row_of(table, &one, hash);
+  if (row) {
     add_to_row(row, &one);
-  } else if (one.used >= row->used) {
-    table->left_out += row->regions;
-    *row = one;
   } else {
-    table->left_out++;
+    add_row(table, &one, hash);
   }
 }
 

@@ -14,7 +14,6 @@ typedef struct hak_region_row {
   size_t soft, hard;       /* sums of the limits in bytes; 0: one of them has none */
   size_t live_bytes, live_blocks;
   size_t allocated, freed; /* bytes */
-  uint32_t hash;           /* of both names */
   char name[HAK_REGION_NAME], parent[HAK_REGION_NAME];
 } hak_region_row_t;
 
@@ -22,6 +21,8 @@ typedef struct hak_region_table {
   size_t regions, live_bytes, live_blocks; /* of all, including those without a row */
   size_t rows;                             /* the one that uses most comes first */
   size_t left_out;                         /* regions without a row */
+  size_t floor;                            /* no row used less when all were last compared */
+  uint32_t hash[HAK_REGION_ROWS];          /* of both names; until the rows are sorted */
   hak_region_row_t row[HAK_REGION_ROWS];
 } hak_region_table_t;
 
