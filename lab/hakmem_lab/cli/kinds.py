@@ -383,7 +383,7 @@ RUN: dict[str, Callable[[dict[str, Any]], None]] = {
 }
 
 
-HIDDEN = {"compare": f"{OF_COMPARE} {OF_AB} baseline"}
+HIDDEN = {"compare": f"{OF_COMPARE} {OF_AB} baseline link"}
 
 
 def register(app: typer.Typer) -> None:

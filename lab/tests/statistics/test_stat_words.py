@@ -63,9 +63,9 @@ def test_a_direction_of_equal_arms_is_claimed_in_alpha_of_the_runs(kind):
 
 
 @pytest.mark.parametrize(("growth", "status"), [(0.0, "held"), (0.03, "failed")])
-def test_a_gate_on_counts_is_sure_after_a_few_blocks(growth, status):
-    data = noise_kinds.blocks("counts", np.random.default_rng(14), 100, 8) - growth
-    plan = Plan(tuple(planned_looks(8)))
+def test_a_gate_on_counts_is_sure_after_the_default_of_blocks(growth, status):
+    data = noise_kinds.blocks("counts", np.random.default_rng(14), 100, 20) - growth
+    plan = Plan(tuple(planned_looks(20)))
     assert {str(guardrail(row, 0.01, plan=plan).status) for row in data} == {status}
 
 
