@@ -15,6 +15,8 @@ from hakmem_lab.inside.memory import Gone, Process
 AUTO = -1
 WORDS = {"off": 0, "dense": 1, "auto": AUTO}
 NO_END = (1 << 63) - 1
+SIZES = ("BYTES", "LIMIT")  # kinds of options with a suffix
+AUTO_PERCENT = 90  # of MEMORY_LIMIT=auto
 SUFFIXES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 KIB, SLAB_KIB = 1024, 64
 PEAK_PART = 2  # as in src/base/numbers.def
@@ -35,9 +37,11 @@ class Setting:
 
     def shown(self, value: int | None = None) -> str:
         value = self.value if value is None else value
+        if self.option.kind == "LIMIT" and value < 0:
+            return f"auto:{-value}%"
         if self.option.kind == "HUGE" or value == AUTO:
             return next((word for word, number in WORDS.items() if number == value), str(value))
-        if self.option.kind == "BYTES":
+        if self.option.kind in SIZES:
             if value == NO_END:
                 return "no limit"
             suffix = next(each for each in ("G", "M", "K", "") if value % SUFFIXES[each] == 0 and (value or not each))
@@ -64,13 +68,17 @@ def parse_setting(setting: Setting, text: str) -> int:
         if value is None:
             raise LabError(f"{option.name}: '{text}' is none of {', '.join(WORDS)}")
         return value
-    suffixes = "KMG" if option.kind == "BYTES" else ""
+    share = re.fullmatch(r"auto(?::(\d+)%?)?", text.lower()) if option.kind == "LIMIT" else None
+    if share and 1 <= int(share[1] or AUTO_PERCENT) <= 100:
+        return -int(share[1] or AUTO_PERCENT)
+    suffixes = "KMG" if option.kind in SIZES else ""
     found = re.fullmatch(rf"(\d+)([{suffixes}]?)" if suffixes else r"(\d+)()", text.upper())
     value = int(found[1]) * SUFFIXES[found[2]] if found else None
-    if value is None or not option.low <= value <= option.high:
+    low = max(option.low, 0)
+    if value is None or not low <= value <= option.high:
         what = "a number of bytes such as 64M" if suffixes else "a number"
         high = "" if option.high == NO_END else f" up to {option.high}"
-        raise LabError(f"{option.name}: '{text}' is not {what} from {option.low}{high}")
+        raise LabError(f"{option.name}: '{text}' is not {what} from {low}{high}")
     return value
 
 
@@ -102,12 +110,13 @@ def preview(settings: list[Setting], changed: Setting, reading: Mapping) -> str:
     dirty, used, new = counters["dirty_kib"], counters["used_kib"], changed.value
     then = before | {changed.name: new}
     was, will = target_kib(before, counters), target_kib(then, counters)
+    share = f"the heap may fill {-new} % of what the control group may use, less what others in it use"
     left = f"{new // KIB - used:,} KiB more can be had" if new // KIB > used else "malloc fails from now on"
     stays = f"{was:,} KiB now, {will:,} KiB then; {surplus_kib(then, counters):,} KiB go back soon"
     waiting = f"free memory that may stay until it was idle for a window: {stays}"
     texts = dict.fromkeys(("WARM_POOL_SIZE", "RETAIN", "RETAIN_MAX"), waiting) | {
         "DECAY_MS": f"{dirty:,} KiB are free and resident; what is idle for {new:,} ms goes back at the next chance",
-        "MEMORY_LIMIT": f"{used:,} KiB are in use: {left if new else 'no limit'}",
+        "MEMORY_LIMIT": f"{used:,} KiB are in use: {share if new < 0 else left if new else 'no limit'}",
         "HUGE_PAGES": "for memory that is mapped from now on",
     }
     return texts.get(changed.name, "from now on")

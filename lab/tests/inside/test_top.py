@@ -91,6 +91,19 @@ def test_a_change_is_shown_first_and_taken_back_by_one_key(watch):
     assert found.said == "nothing was changed"
 
 
+def test_a_limit_may_be_a_share_of_the_control_groups(watch):
+    found, _ = watch
+    select_option(found, "MEMORY_LIMIT")
+    type_in(found, "auto:80%")
+    assert "80 % of what the control group may use" in found.said
+    found.key("y")
+    found.read()
+    assert (setting(found, "MEMORY_LIMIT").value, setting(found, "MEMORY_LIMIT").shown()) == (-80, "auto:80%")
+    found.key("u")
+    type_in(found, "-5")
+    assert "is not a number of bytes such as 64M from 0" in found.said
+
+
 MIB = 1024  # of KiB
 VALUES = {"WARM_POOL_SIZE": 16, "RETAIN": 8 << 20, "RETAIN_MAX": (1 << 63) - 1}
 COUNTERS = dict.fromkeys(("used_kib", "dirty_kib", "balance_kib", "idle_kib", "peak_kib"), 0)
