@@ -2,7 +2,7 @@
 #include "hakmem.h"
 #include "stats.h"
 
-void hak_stats_put_head(hak_text_t *text, const char *name, const char *unit, const char *type, const char *help) {
+void hak_metrics_put_head(hak_text_t *text, const char *name, const char *unit, const char *type, const char *help) {
   hak_text_put(text, "# TYPE hakmem_%s %s\n", name, type);
   if (*unit) {
     hak_text_put(text, "# UNIT hakmem_%s %s\n", name, unit);
@@ -11,7 +11,7 @@ void hak_stats_put_head(hak_text_t *text, const char *name, const char *unit, co
 }
 
 static void put_gauge(hak_text_t *text, const char *name, const char *unit, const char *help, size_t value) {
-  hak_stats_put_head(text, name, unit, "gauge", help);
+  hak_metrics_put_head(text, name, unit, "gauge", help);
   hak_text_put(text, "hakmem_%s %zu\n", name, value);
 }
 
@@ -26,7 +26,7 @@ static void put_gauges(hak_text_t *text, const hak_stats_t *stats) {
 }
 
 static void put_calls(hak_text_t *text, const hak_os_counts_t *os) {
-  hak_stats_put_head(text, "os_calls", "", "counter",
+  hak_metrics_put_head(text, "os_calls", "", "counter",
                      "System calls that concern memory; failed: those of all that were refused.");
 #define CALL(name) hak_text_put(text, "hakmem_os_calls_total{call=\"%s\"} %zu\n", #name, os->name);
   HAK_OS_CALLS(CALL)
@@ -41,7 +41,7 @@ static size_t blocks_of(const hak_class_stats_t *class, state_t state) {
 /* Write block counts by size, one histogram for each state. */
 static void put_sizes(hak_text_t *text, const hak_stats_t *stats) {
   static const char *const names[STATES] = {"live", "cached", "free"};
-  hak_stats_put_head(text, "block_size_bytes", "bytes", "gaugehistogram",
+  hak_metrics_put_head(text, "block_size_bytes", "bytes", "gaugehistogram",
                      "Blocks by size: handed out, in caches, free in slabs.");
   for (state_t state = LIVE; state < STATES; state++) {
     size_t count = 0, bytes = 0;

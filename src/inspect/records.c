@@ -101,7 +101,7 @@ void hak_record_put_locked(hak_sample_t *record) {
   record->live = 1;
   count_locked(record->cls, 1);
   if (record->piece) {
-    hak_record_enter_piece_locked(record);
+    hak_region_samples_enter_locked(record);
   }
 }
 
@@ -122,7 +122,7 @@ hak_sample_t *hak_record_take_locked(const void *block, struct hak_piece *piece)
     count_locked(record->cls, (size_t)-1);
   }
   if (record && piece) {
-    hak_record_leave_piece_locked(record);
+    hak_region_samples_leave_locked(record);
   }
   return record;
 }

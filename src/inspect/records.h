@@ -43,8 +43,8 @@ void hak_record_put_locked(hak_sample_t *record);
 /* Take a block's record out of the table, for the caller alone. `piece`: of a region, or NULL. NULL: there is none. */
 hak_sample_t *hak_record_take_locked(const void *block, struct hak_piece *piece);
 /* The list of the record's piece: region_samples.c. */
-void hak_record_enter_piece_locked(hak_sample_t *record);
-void hak_record_leave_piece_locked(const hak_sample_t *record);
+void hak_region_samples_enter_locked(hak_sample_t *record);
+void hak_region_samples_leave_locked(const hak_sample_t *record);
 /* Copy the record of a block that is in no region. False: there is none. */
 bool hak_record_find(const void *block, hak_sample_t *copy);
 size_t hak_records_live(void);

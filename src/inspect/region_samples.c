@@ -8,7 +8,7 @@ static void set_first_locked(hak_piece_t *piece, hak_sample_t *record) {
   atomic_store_explicit(&piece->samples, record, memory_order_relaxed);
 }
 
-void hak_record_enter_piece_locked(hak_sample_t *record) {
+void hak_region_samples_enter_locked(hak_sample_t *record) {
   record->before = NULL;
   record->after = atomic_load_explicit(&record->piece->samples, memory_order_relaxed);
   if (record->after) {
@@ -17,7 +17,7 @@ void hak_record_enter_piece_locked(hak_sample_t *record) {
   set_first_locked(record->piece, record);
 }
 
-void hak_record_leave_piece_locked(const hak_sample_t *record) {
+void hak_region_samples_leave_locked(const hak_sample_t *record) {
   if (record->after) {
     record->after->before = record->before;
   }

@@ -197,7 +197,7 @@ static void put_labels(hak_text_t *text, const hak_region_row_t *row) {
 
 void hak_region_stats_put_metrics(hak_text_t *text, const hak_region_table_t *table) {
   for (size_t i = 0; table && i < sizeof families / sizeof *families; i++) {
-    hak_stats_put_head(text, families[i].name, families[i].unit, "gauge", families[i].help);
+    hak_metrics_put_head(text, families[i].name, families[i].unit, "gauge", families[i].help);
     for (size_t j = 0; j < table->rows; j++) {
       const hak_region_row_t *row = &table->row[j];
       hak_text_put(text, "hakmem_%s", families[i].name);
@@ -206,7 +206,7 @@ void hak_region_stats_put_metrics(hak_text_t *text, const hak_region_table_t *ta
     }
   }
   if (table) {
-    hak_stats_put_head(text, "heap_regions_left_out", "", "gauge", "Regions of the names that use least.");
+    hak_metrics_put_head(text, "heap_regions_left_out", "", "gauge", "Regions of the names that use least.");
     hak_text_put(text, "hakmem_heap_regions_left_out %zu\n", table->left_out);
   }
 }

@@ -53,7 +53,7 @@ void hak_stats_give(hak_stats_t *stats); /* accepts NULL */
 extern hak_lock_t hak_stats_lock;
 
 /* What OpenMetrics wants before the values of a metric. */
-void hak_stats_put_head(hak_text_t *text, const char *name, const char *unit, const char *type, const char *help);
+void hak_metrics_put_head(hak_text_t *text, const char *name, const char *unit, const char *type, const char *help);
 
 /* Format the statistics into a buffer, up to its capacity; `put` writes the text. Keeps errno. Returns the full
  * length. */

@@ -196,7 +196,7 @@ void hak_piece_wipe(const hak_piece_t *piece) {
 }
 
 void hak_piece_give(hak_piece_t *piece) {
-  hak_piece_unsample(piece, NULL);
+  hak_region_unsample(piece, NULL);
   hak_piece_wipe(piece);
   if (piece->slices == 0 && piece->chunks == 0) {
     forget_given(piece);

@@ -194,7 +194,7 @@ static void free_large_locked(hak_region_t *region, hak_piece_t *piece, const vo
 
 void hak_region_put(hak_piece_t *piece, void *block, const char *function) {
   if (piece->is_span) {
-    hak_span_expect(piece, block); /* the lock would wait for each miss of the cache in turn */
+    hak_region_prefetch(piece, block); /* the lock would wait for each miss of the cache in turn */
   }
   hak_region_t *region = hak_piece_lock(piece);
   hak_piece_t *empty = piece;
@@ -203,7 +203,7 @@ void hak_region_put(hak_piece_t *piece, void *block, const char *function) {
   } else {
     free_large_locked(region, piece, block, function);
   }
-  hak_piece_unsample(piece, block);
+  hak_region_unsample(piece, block);
   if (empty) {
     hak_piece_leave_locked(empty);
     hak_region_uncharge(region, empty->charged);
@@ -250,7 +250,7 @@ static void *resize_large(hak_region_t *region, hak_piece_t *piece, size_t bytes
   hak_lock(&region->lock); /* since a walk reads the piece */
   void *fresh = hak_piece_resize(piece, whole);
   if (fresh) {
-    hak_piece_unsample(piece, NULL);
+    hak_region_unsample(piece, NULL);
     piece->charged = whole;
     region->live_bytes += whole - had;
     *(whole > had ? &region->allocated : &region->freed) += whole > had ? whole - had : had - whole;

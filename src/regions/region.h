@@ -140,7 +140,7 @@ void *hak_piece_resize(hak_piece_t *piece, size_t bytes);
 /* Make a span of memory that the program gave. False: there is too little. */
 bool hak_piece_adopt(hak_region_t *region, void *memory, size_t bytes);
 /* The block was freed, so it is no sample any more. NULL: all of the piece's blocks were. */
-HAK_INLINE void hak_piece_unsample(hak_piece_t *piece, const void *block) {
+HAK_INLINE void hak_region_unsample(hak_piece_t *piece, const void *block) {
   if (HAK_UNLIKELY(atomic_load_explicit(&piece->samples, memory_order_relaxed) != NULL)) {
     hak_hook_sampler.out_of_region(piece, block);
   }
@@ -154,7 +154,7 @@ void hak_span_format(hak_piece_t *span, uint32_t first, uint32_t steps);
 /* NULL: the spans have no room, or ask->met would pass a limit. */
 void *hak_span_take_locked(hak_region_t *region, size_t bytes, size_t align, bool *zeroed, hak_region_ask_t *ask);
 /* Begin to read what the free of a block will read. No lock is held. */
-HAK_INLINE void hak_span_expect(const hak_piece_t *span, const void *block) {
+HAK_INLINE void hak_region_prefetch(const hak_piece_t *span, const void *block) {
   __builtin_prefetch(block, 1);
   __builtin_prefetch(&span->bits[(size_t)((const char *)block - span->base) >> HAK_BLOCK_SHIFT >> 6], 1);
 }

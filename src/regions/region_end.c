@@ -154,7 +154,7 @@ void hak_region_end_blocks(hak_region_t *region) {
   for (hak_piece_t *piece = region->pieces, *next; piece; piece = next) {
     next = piece->next;
     if (piece->is_span) {
-      hak_piece_unsample(piece, NULL);
+      hak_region_unsample(piece, NULL);
       hak_span_reset_locked(piece);
       piece->link = region->current; /* each follows the one that was reset before it */
       region->current = piece;

@@ -130,8 +130,8 @@ int main(void) {
       {"memalign and calloc", aligned, GIVING_BACK},
       {"malloc_usable_size", usable, 1024},
 #ifdef __GLIBC__
-      {"mallinfo2", info, 512},
-      {"mallinfo", old_info, 512},
+      {"mallinfo2", info, 768},
+      {"mallinfo", old_info, 768},
       {"malloc_info", print_info, 2304}, /* printf takes more than a KiB by itself */
       {"malloc_stats", print_stats, 2304},
 #endif
