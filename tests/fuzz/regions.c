@@ -22,11 +22,10 @@ typedef struct {
 
 typedef struct {
   hak_region_t *region; /* NULL: none */
-  int parent;
-  bool retired, given;
-  unsigned inside;
   size_t hard;
-  unsigned answer; /* of the callback */
+  int parent;
+  unsigned inside, answer; /* `answer`: of the callback */
+  bool retired, given;
 } Known;
 
 static Slot slots[SLOTS];
