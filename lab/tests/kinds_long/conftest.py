@@ -43,6 +43,17 @@ def script(tmp_path: Path) -> Callable[[str], Path]:
 
 
 @pytest.fixture
+def printer(modelled) -> Path:
+    """A program, modelled, that prints a histogram of 10,000 requests, of which 1.5 % took TAIL nanoseconds."""
+
+    def model(run) -> dict:
+        base, tail = run.env.get("BASE", 1000), run.env.get("TAIL", 50000)
+        return {"stdout": f"response {base} 9850\nresponse {tail} 150\nservice {base} 10000\n"}
+
+    return modelled(model, "printer")
+
+
+@pytest.fixture
 def context(store: Path):
     """context(progress, resume): a kinds.Context with the test's own store."""
     from hakmem_lab.run.conduct import Context

@@ -8,14 +8,8 @@ import pytest
 
 from hakmem_lab.errors import LabError
 
+
 # Prints a histogram of 10,000 requests: 9,850 take $BASE ns; the other 150, which include p99 and above, take $TAIL ns.
-PRINTER = """#!/bin/sh
-echo "response ${BASE:-1000} 9850"
-echo "response ${TAIL:-50000} 150"
-echo "service ${BASE:-1000} 10000"
-"""
-
-
 def spec(command, **keys):
     from hakmem_lab.kinds.latency import Spec
     from hakmem_lab.plan.model import build
@@ -146,10 +140,10 @@ def test_the_benchmarks_refuse_bad_arguments(compiled, arguments):
         assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
 
 
-def test_a_worse_tail_is_no_go(script, context, only_run, shown):
+def test_a_worse_tail_is_no_go(printer, context, only_run, shown):
     from hakmem_lab.kinds.latency import latency
 
-    result = latency.run(spec([script(PRINTER)]), context())
+    result = latency.run(spec([printer]), context())
     assert result["verdict"] == "NO-GO" and result["final"]
     primary = result["comparisons"][0]
     assert (primary["metric"], primary["control"]) == ("p99", "glibc")
@@ -172,10 +166,10 @@ def test_a_worse_tail_is_no_go(script, context, only_run, shown):
     assert shown(latency.analyse(file.header(), list(file.records()))) == shown(result)
 
 
-def test_the_same_program_twice_is_neutral(script, context):
+def test_the_same_program_twice_is_neutral(printer, context):
     from hakmem_lab.kinds.latency import latency
 
-    made = spec([script(PRINTER)], allocators=["glibc", "glibc,OTHER=1"], metric="p99.9")
+    made = spec([printer], allocators=["glibc", "glibc,OTHER=1"], metric="p99.9")
     assert latency.run(made, context())["verdict"] == "NEUTRAL"
 
 
@@ -212,13 +206,13 @@ def test_an_output_without_a_histogram_is_an_error_before_anything_is_stored(scr
     assert not store.exists()
 
 
-def test_an_interrupted_run_is_continued(script, context, only_run, interrupting):
+def test_an_interrupted_run_is_continued(printer, context, only_run, interrupting):
     from hakmem_lab import kinds
     from hakmem_lab.errors import Interrupted
     from hakmem_lab.kinds.latency import latency
 
     with pytest.raises(Interrupted):
-        latency.run(spec([script(PRINTER)]), context(interrupting(8)))
+        latency.run(spec([printer]), context(interrupting(8)))
     done = [record for record in only_run().records() if record["type"] == "block"]
     partly = kinds.result_of(only_run())
     assert partly["verdict"] is None and not partly["comparisons"] and not partly["final"]
@@ -269,7 +263,7 @@ def test_mistakes_that_need_the_whole_spec(keys, word, context, store):
     assert not store.exists()
 
 
-def test_an_unfit_machine_gives_no_verdict(script, context, store):
+def test_an_unfit_machine_gives_no_verdict(printer, context, store):
     from hakmem_lab.kinds.latency import latency
     from hakmem_lab.store.runs import RunFile
     from hakmem_lab.system import machine
@@ -277,6 +271,6 @@ def test_an_unfit_machine_gives_no_verdict(script, context, store):
     file = RunFile.create(store, "aa", {"machine": machine.facts()})
     file.append({"type": "result", "id": file.id, "aa": {"fit": False}})
     file.close()
-    result = latency.run(spec([script(PRINTER)]), context())
+    result = latency.run(spec([printer]), context())
     assert result["verdict"] == "INCONCLUSIVE" and result["comparisons"][0]["estimate"] == pytest.approx(-0.5, abs=0.01)
     assert result["answer"].startswith("No verdict on p") and file.id in result["answer"]

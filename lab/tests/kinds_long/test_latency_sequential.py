@@ -193,12 +193,6 @@ def test_a_look_before_the_end_needs_requests_beyond_the_percentile():
     assert law.intervals(pair, "p99", ALPHA)[0].low == -np.inf
 
 
-PRINTER = """#!/bin/sh
-echo "response ${BASE:-1000} 9850"
-echo "response ${TAIL:-50000} 150"
-"""
-
-
 def spec(command, **keys):
     from hakmem_lab.kinds.latency import Spec
     from hakmem_lab.plan.model import build
@@ -208,10 +202,10 @@ def spec(command, **keys):
     return build(Spec, values | keys, "s.toml")
 
 
-def test_a_run_ends_when_its_verdict_stands_and_goes_on_when_asked(script, context, only_run, here):
+def test_a_run_ends_when_its_verdict_stands_and_goes_on_when_asked(printer, context, only_run, here):
     from hakmem_lab.kinds.latency import latency
 
-    result = latency.run(spec([script(PRINTER)], **{"max-blocks": 20}), context())
+    result = latency.run(spec([printer], **{"max-blocks": 20}), context())
     assert (result["verdict"], result["blocks"], result["final"]) == ("NO-GO", 8, True)
     assert result["headline"].startswith("glibc,TAIL=100000 p99 2.0 × as high as glibc [")
     records = list(only_run().records())
@@ -221,12 +215,12 @@ def test_a_run_ends_when_its_verdict_stands_and_goes_on_when_asked(script, conte
 
 
 def test_a_percentile_with_few_requests_a_block_has_planned_looks_and_goes_on_when_asked(
-    script, context, only_run, here
+    printer, context, only_run, here
 ):
     from hakmem_lab.judge.planning import check_more
     from hakmem_lab.kinds.latency import latency
 
-    made = spec([script(PRINTER)], metric="p99.99", **{"max-blocks": 16})
+    made = spec([printer], metric="p99.99", **{"max-blocks": 16})
     result = latency.run(made, context())
     assert (result["verdict"], result["final"]) == ("NO-GO", True)
     assert result["blocks"] == 12  # half of the blocks have too few requests beyond p99.99
@@ -239,13 +233,14 @@ def test_a_percentile_with_few_requests_a_block_has_planned_looks_and_goes_on_wh
     assert more["comparisons"][0]["blocks"] == 15
 
 
-def test_a_settled_arm_leaves_and_the_others_go_on(script, context, only_run):
+def test_a_settled_arm_leaves_and_the_others_go_on(modelled, context, only_run):
     from hakmem_lab.kinds.latency import latency
 
-    program = script(
-        '#!/bin/sh\nt=${TAIL:-50000}\n[ "$t" = 1 ] && t=$((48000 + $1 % 9 * 500))\n'
-        'echo "response 1000 9850"\necho "response $t 150"\n'
-    )
+    def model(run):
+        tail = 48000 + int(run.argv[1]) % 9 * 500 if run.env.get("TAIL") == "1" else run.env.get("TAIL", 50000)
+        return {"stdout": f"response 1000 9850\nresponse {tail} 150\n"}
+
+    program = modelled(model)
     arms = ["glibc", "glibc,TAIL=200000", "glibc,TAIL=1"]
     made = spec([program, "{seed}"], allocators=arms, **{"max-blocks": 14, "margin": "1%"})
     result = latency.run(made, context())
@@ -255,10 +250,10 @@ def test_a_settled_arm_leaves_and_the_others_go_on(script, context, only_run):
     assert len(orders[0]) == 3 and arms[1] not in orders[-1]
 
 
-def test_a_run_without_a_promised_rule_is_judged_at_its_end_alone(script, context, only_run):
+def test_a_run_without_a_promised_rule_is_judged_at_its_end_alone(printer, context, only_run):
     from hakmem_lab.kinds.latency import latency
 
-    latency.run(spec([script(PRINTER)], **{"max-blocks": 20}), context())
+    latency.run(spec([printer], **{"max-blocks": 20}), context())
     header = {key: value for key, value in only_run().header().items() if key != "anytime"}
     early = latency.analyse(header, list(only_run().records()))
     assert early["verdict"] is None and early["answer"] == "No verdict yet: 8 of 20 planned blocks."
@@ -267,10 +262,10 @@ def test_a_run_without_a_promised_rule_is_judged_at_its_end_alone(script, contex
     assert late["verdict"] == "NO-GO" and late["final"]
 
 
-def test_the_blocks_are_planned_by_their_own_percentiles(script, context, only_run):
+def test_the_blocks_are_planned_by_their_own_percentiles(printer, context, only_run):
     from hakmem_lab.kinds.latency import latency
 
-    result = latency.run(spec([script(PRINTER)], detect="10%", **{"max-blocks": 20}), context())
+    result = latency.run(spec([printer], detect="10%", **{"max-blocks": 20}), context())
     (plan,) = [record for record in only_run().records() if record.get("what") == "plan"]
     assert "by the first 6 blocks" in plan["text"] and plan["blocks"] == 7
     assert (result["verdict"], result["blocks"], result["max_blocks"]) == ("NO-GO", 7, 7)
