@@ -86,6 +86,7 @@ def test_a_workload_has_the_load_that_is_chosen(here, folder, records, load, sai
     assert here("suite", "suite.toml", "--quiet", "--set", f"load={load}").status == 0
     (header,) = records("header")
     assert header["spec"]["workload"][0]["command"] == ["sh", "-c", f"echo ops {said}000"]
+    assert header["spec"]["workload"][0]["timeout"] == (3600 if load == "long" else 300)
     assert "loads" not in header["spec"]["workload"][0] and header["spec"].get("load", "short") == load
 
 

@@ -164,6 +164,7 @@ def _check_bar(spec: "SuiteSpec", row: "WorkloadSpec", bar: Bar, where: str) -> 
 SUBJECT, REFERENCE = "hakmem", "glibc"
 REPLAY = "hak-replay"  # the command of a workload that is a trace
 LOAD, LOADS = "{load}", ("short", "long")
+LONG_TIMEOUT_S = 3600.0
 OWN_KEYS = ("key", "title")  # keys whose value must differ between workloads
 
 
@@ -391,4 +392,5 @@ def loaded(row: Any, load: Any) -> Any:
     if not any(LOAD in str(word) for word in words):
         raise ValueError(f"the key 'loads' and {LOAD} in the command go together: one of them is missing")
     filled = [str(word).replace(LOAD, str(loads[LOADS.index(load)])) for word in words]
-    return row | {"command": filled[0] if isinstance(command, str) else filled}
+    more = {"timeout": LONG_TIMEOUT_S} if load == LOADS[1] else {}
+    return row | more | {"command": filled[0] if isinstance(command, str) else filled}
