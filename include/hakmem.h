@@ -107,7 +107,9 @@ HAK_EXPORT int hak_option_set(const char *name, const char *value);
  * leaves a block in its region. Any number of threads may use one region.
  *
  * All bytes are counted in pages of 4 KiB: blocks, large blocks and what the region needs for itself, and in each
- * parent also those of its children. A large block in memory that was in use before counts in steps of 16 KiB. A new region uses no page.
+ * parent also those of its children. Pages that a region keeps for its next blocks count too. They go back before a
+ * limit of the region or a parent refuses a request or calls on_limit, and at hak_trim().
+ * A large block in memory that was in use before counts in steps of 16 KiB. A new region uses no page.
  *
  * A region that was destroyed, released, or retired and empty must not be named again: the process then aborts with one
  * line, as for other misuse. Its address serves a new region after a thousand others have ended. */
@@ -126,7 +128,8 @@ typedef struct hak_region_options {
   size_t hard_limit;    /* in bytes; a request beyond it gets NULL and ENOMEM */
   /* Called before a request of the region or a descendant passes a limit: with `region`, whose limit it is, and the
    * bytes of the request. The caller of malloc waits for it; it holds no lock and may free, allocate, or change limits.
-   * While it runs, its thread's requests pass soft limits and call it no more. True: go on (the soft limit is passed,
+   * While it runs, its thread's requests pass soft limits and call it no more. It must return, so it may neither throw
+   * nor longjmp(), and must not end the block that realloc() was called with. True: go on (the soft limit is passed,
    * or the hard limit is looked at again, once). False: refuse the request. */
   bool (*on_limit)(hak_region_t *region, size_t bytes, hak_region_limit_kind_t limit, void *user);
   void *user;
@@ -176,7 +179,8 @@ HAK_EXPORT void hak_region_retire(hak_region_t *region);
 HAK_EXPORT void hak_region_reset(hak_region_t *region);
 /* All blocks, the region and its descendants are gone. No thread may be inside one of them. */
 HAK_EXPORT void hak_region_destroy(hak_region_t *region);
-/* The region and its descendants are gone; their live blocks become ordinary ones. No thread may be inside. */
+/* The region and its descendants are gone; their live blocks become ordinary ones. No thread may be inside.
+ * Other threads may free or resize blocks meanwhile. */
 HAK_EXPORT void hak_region_release(hak_region_t *region);
 
 typedef struct {
@@ -192,8 +196,8 @@ HAK_EXPORT const char *hak_region_name(const hak_region_t *region);
 /* The region of a live block, or NULL. */
 HAK_EXPORT hak_region_t *hak_region_of(const void *block);
 /* Call `visit` for each live block, with its usable bytes, until it returns another number than 0, which is then
- * returned; else 0. It may free the block that it visits. What other threads allocate or free meanwhile is visited or
- * not. */
+ * returned; else 0. It may free the block that it visits. It must return, so it may neither throw nor longjmp(). What
+ * other threads allocate or free meanwhile is visited or not. */
 HAK_EXPORT int hak_region_walk(hak_region_t *region, int (*visit)(void *block, size_t bytes, void *context),
                                void *context);
 /* How much of the slab around a live block is in use, in percent: programs that defragment move the blocks of slabs

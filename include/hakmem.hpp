@@ -120,7 +120,7 @@ inline std::pmr::memory_resource *resource() noexcept {
 class region final : public std::pmr::memory_resource {
 public:
   /* The callable is called as on_limit is (hakmem.h), `bool(hak_region_t *, std::size_t, hak_region_limit_kind_t)`. It
-   * must outlive the region, which copies nothing. */
+   * must outlive the region, which copies nothing. If it throws, the process ends by std::terminate(). */
   template <typename F> region(hak_region_options_t options, F &on_limit) : region(with(options, on_limit)) {}
   explicit region(const hak_region_options_t &options) : handle_(hak_region_new(&options)) {
     if (handle_ == nullptr) {
@@ -180,9 +180,8 @@ private:
     return options;
   }
   template <typename F> static hak_region_options_t with(hak_region_options_t options, F &on_limit) noexcept {
-    options.on_limit = [](hak_region_t *met, std::size_t bytes, hak_region_limit_kind_t limit, void *user) -> bool {
-      return (*static_cast<F *>(user))(met, bytes, limit);
-    };
+    options.on_limit = [](hak_region_t *met, std::size_t bytes, hak_region_limit_kind_t limit,
+                          void *user) noexcept -> bool { return (*static_cast<F *>(user))(met, bytes, limit); };
     options.user = &on_limit;
     return options;
   }

@@ -134,6 +134,10 @@ void *hak_region_realloc(hak_region_t *region, void *block, size_t bytes) {
     return hak_realloc(block, bytes);
   }
   hak_region_expect(region, "hak_region_realloc");
+  if (bytes == 0) {
+    hak_free(block);
+    return NULL;
+  }
   hak_piece_t *piece = hak_pagemap_slice_class(block) == HAK_CLASS_NONE ? hak_piece_at(block) : NULL;
   if (!piece || atomic_load_explicit(&piece->region, memory_order_relaxed) != region) {
     size_t usable = hak_malloc_usable_size(block); /* of the ordinary heap, or another region */
@@ -281,11 +285,12 @@ static void *own_realloc(void *block, size_t bytes) {
     own_free(block);
     return NULL;
   }
-  if (hak_region_is_released(piece)) {
+  void *fresh = hak_region_is_released(piece) ? NULL : resize(piece, block, bytes, "realloc");
+  if (!fresh && hak_region_is_released(piece)) { /* perhaps meanwhile */
     size_t usable = hak_region_usable(piece, block, "realloc");
     return move_to(hak_fast_alloc(bytes), block, usable, bytes);
   }
-  return resize(piece, block, bytes, "realloc");
+  return fresh;
 }
 
 static size_t own_usable(const void *block) {

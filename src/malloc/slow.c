@@ -96,6 +96,7 @@ bool hak_trim(size_t keep_bytes) {
   hak_cache_request_flush();
   hak_heap_close_parked(UINT64_MAX);
   hak_heap_flush_mine("malloc_trim");
+  hak_region_trim();
   hak_hook_hardened.trim();
   hak_depot_flush(false);
   bool any = hak_retain_used_slices() < used; /* the flush itself may have given back pages */

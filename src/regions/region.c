@@ -31,7 +31,18 @@ static bool passes(hak_region_t *region, size_t used, hak_region_ask_t *ask) {
   return hard || soft;
 }
 
+void hak_region_raise_peaks(hak_region_t *region) {
+  for (; region; region = region->parent) {
+    raise_peak(region, atomic_load_explicit(&region->used, memory_order_relaxed));
+  }
+}
+
 bool hak_region_charge(hak_region_t *region, size_t bytes, hak_region_ask_t *ask) {
+  for (hak_region_t *each = region; each; each = each->parent) {
+    if (HAK_UNLIKELY(passes(each, atomic_load_explicit(&each->used, memory_order_relaxed) + bytes, ask))) {
+      return false;
+    }
+  }
   for (hak_region_t *each = region; each; each = each->parent) {
     size_t used = atomic_fetch_add_explicit(&each->used, bytes, memory_order_relaxed) + bytes;
     if (HAK_UNLIKELY(passes(each, used, ask))) {
@@ -42,7 +53,6 @@ bool hak_region_charge(hak_region_t *region, size_t bytes, hak_region_ask_t *ask
         }
       }
     }
-    raise_peak(each, used);
   }
   return true;
 }
@@ -125,24 +135,40 @@ static void *take_large(hak_region_t *region, size_t bytes, size_t align, bool *
   *zeroed = piece->zeroed;
   piece->charged = whole; /* slices that were in use before are resident up to their end */
   hak_lock(&region->lock);
-  hak_piece_enter_locked(region, piece);
-  region->live_blocks++;
-  region->live_bytes += whole;
-  region->allocated += whole;
+  bool live = hak_region_state(region) == HAK_REGION_LIVE; /* it may have ended meanwhile */
+  if (HAK_LIKELY(live)) {
+    hak_piece_enter_locked(region, piece);
+    region->live_blocks++;
+    region->live_bytes += whole;
+    region->allocated += whole;
+  }
   hak_unlock(&region->lock);
+  if (HAK_UNLIKELY(!live)) {
+    hak_region_uncharge(region, whole);
+    hak_piece_give(piece);
+    return NULL;
+  }
+  hak_region_raise_peaks(region);
   return piece->base;
 }
 
 /* Add a span. Its pages count once a block reaches them. False: no memory. */
 static bool grow(hak_region_t *region) {
   hak_piece_t *span = hak_piece_take(HAK_SLAB_BYTES, HAK_BLOCK_MIN, true);
-  if (span) {
-    hak_lock(&region->lock);
+  if (!span) {
+    return false;
+  }
+  hak_lock(&region->lock);
+  bool live = hak_region_state(region) == HAK_REGION_LIVE; /* else the caller finds that it has ended */
+  if (HAK_LIKELY(live)) {
     hak_piece_enter_locked(region, span);
     region->current = span;
-    hak_unlock(&region->lock);
   }
-  return span != NULL;
+  hak_unlock(&region->lock);
+  if (HAK_UNLIKELY(!live)) {
+    hak_piece_give(span);
+  }
+  return true;
 }
 
 static void *take(hak_region_t *region, size_t bytes, size_t align, bool *zeroed, hak_region_ask_t *ask,
@@ -151,7 +177,9 @@ static void *take(hak_region_t *region, size_t bytes, size_t align, bool *zeroed
   void *block = NULL;
   do {
     hak_lock(&region->lock);
-    hak_region_expect(region, function);
+    if (function) {
+      hak_region_expect(region, function);
+    }
     bool live = hak_region_state(region) == HAK_REGION_LIVE;
     given = region->given;
     bool small = given || (bytes <= HAK_REGION_SMALL_MAX && align <= HAK_REGION_SMALL_MAX);
@@ -176,7 +204,7 @@ void *hak_region_take(hak_region_t *region, size_t bytes, size_t align, bool *ze
   do {
     ask.met = NULL;
     block = take(region, bytes, align, zeroed, &ask, function);
-  } while (!block && ask.met && may_pass(&ask, bytes, &asked_hard));
+  } while (!block && ask.met && (hak_region_give_idle(ask.met) || may_pass(&ask, bytes, &asked_hard)));
   *starved = !block && !ask.met && !region->given && hak_region_state(region) == HAK_REGION_LIVE;
   return block;
 }
@@ -200,6 +228,9 @@ void hak_region_put(hak_piece_t *piece, void *block, const char *function) {
   hak_piece_t *empty = piece;
   if (piece->is_span) {
     empty = hak_span_put_locked(region, piece, block, function);
+    if (HAK_UNLIKELY(piece->live == 0) && !empty) {
+      hak_region_note_idle(region);
+    }
   } else {
     free_large_locked(region, piece, block, function);
   }
@@ -235,20 +266,25 @@ static bool charge_or_ask(hak_region_t *region, size_t more, size_t bytes) {
   hak_region_ask_t ask = {.soft = !in_callback};
   do {
     counted = hak_region_charge(region, more, &ask);
-  } while (!counted && may_pass(&ask, bytes, &asked_hard));
+  } while (!counted && (hak_region_give_idle(ask.met) || may_pass(&ask, bytes, &asked_hard)));
   return counted;
 }
 
 /* Resize a large block in place, or by moving whole pages. *refused: a limit refused it. */
-static void *resize_large(hak_region_t *region, hak_piece_t *piece, size_t bytes, bool *refused) {
+static void *resize_large(hak_region_t *region, hak_piece_t *piece, size_t bytes, const char *function, bool *refused) {
+  void *block = piece->base;
   size_t unit = piece->slices > 0 ? (size_t)1 << HAK_SLICE_SHIFT : HAK_REGION_PAGE;
   size_t whole = hak_round_up(bytes, unit), had = piece->charged;
   *refused = bytes > HAK_REGION_SMALL_MAX && whole > had && !charge_or_ask(region, whole - had, bytes);
   if (bytes <= HAK_REGION_SMALL_MAX || *refused) {
     return NULL;
   }
-  hak_lock(&region->lock); /* since a walk reads the piece */
-  void *fresh = hak_piece_resize(piece, whole);
+  hak_lock(&region->lock);                                                          /* since a walk reads the piece */
+  bool same = atomic_load_explicit(&piece->region, memory_order_relaxed) == region; /* else it was released */
+  if (same && hak_piece_at(block) != piece) {
+    hak_misuse(function, HAK_MISUSE_DOUBLE_FREE, block); /* by the callback */
+  }
+  void *fresh = same ? hak_piece_resize(piece, whole) : NULL;
   if (fresh) {
     hak_region_unsample(piece, NULL);
     piece->charged = whole;
@@ -260,6 +296,7 @@ static void *resize_large(hak_region_t *region, hak_piece_t *piece, size_t bytes
     hak_region_uncharge(region, whole > had ? whole - had : 0);
     return NULL;
   }
+  hak_region_raise_peaks(region);
   hak_region_uncharge(region, whole < had ? had - whole : 0);
   return fresh;
 }
@@ -272,12 +309,12 @@ void *hak_region_resize(hak_piece_t *piece, void *block, size_t bytes, const cha
     return block;
   }
   bool refused = false;
-  void *fresh = !piece->is_span && bytes <= PTRDIFF_MAX ? resize_large(region, piece, bytes, &refused) : NULL;
+  void *fresh = !piece->is_span && bytes <= PTRDIFF_MAX ? resize_large(region, piece, bytes, function, &refused) : NULL;
   if (fresh || refused) {
     return fresh; /* a copy would pass the limit by even more */
   }
   bool zeroed;
-  fresh = hak_region_take(region, bytes, HAK_BLOCK_MIN, &zeroed, function, starved);
+  fresh = hak_region_take(region, bytes, HAK_BLOCK_MIN, &zeroed, NULL, starved);
   if (fresh) {
     memcpy(fresh, block, usable < bytes ? usable : bytes);
     hak_region_put(piece, block, function);

@@ -83,6 +83,8 @@ struct hak_region {
   struct hak_region *child, *next, *prev; /* first child; siblings, or `next` in the list of regions that are gone */
   hak_walk_t *walks;                      /* under way; no span goes meanwhile */
   bool given;                             /* its only span is memory of the program */
+  _Atomic bool idle;                      /* it has kept spans without a block since it was last looked through */
+  _Atomic uint64_t looked;                /* how many regions were idle so far, when its limit was last met */
   _Atomic size_t used, peak;              /* bytes of its pieces and those of its descendants */
   _Atomic size_t soft, hard;              /* limits in bytes; SIZE_MAX: none */
   _Atomic(hak_on_limit_t *) on_limit;     /* changed with `user`, under hak_region_callback_lock */
@@ -162,6 +164,8 @@ HAK_INLINE void hak_region_prefetch(const hak_piece_t *span, const void *block) 
 hak_piece_t *hak_span_put_locked(hak_region_t *region, hak_piece_t *span, void *block, const char *function);
 /* The usable bytes of a block. Aborts, and names `function`, unless a live block starts there. */
 size_t hak_span_usable(const hak_piece_t *span, const void *block, const char *function);
+/* Take the free blocks of a span without a live one from the lists. */
+void hak_span_unlist_all(hak_region_t *region, hak_piece_t *span);
 /* Free all blocks of a span whose region keeps no list of free ones. */
 void hak_span_reset_locked(hak_piece_t *span);
 /* The next live block from a step on; `end` if there is none. */
@@ -173,10 +177,14 @@ void hak_span_forget_lists(hak_region_t *region);
 
 /* region.c */
 
-/* Count bytes in the region and its ancestors. False: a limit would be passed, and nothing is counted. */
+/* Count bytes in the region and its ancestors. False: a limit would be passed, and nothing is counted. A request that
+ * cannot pass is never counted meanwhile, so that it makes no other fail. */
 bool hak_region_charge(hak_region_t *region, size_t bytes, hak_region_ask_t *ask);
 void hak_region_uncharge(hak_region_t *region, size_t bytes);
-/* NULL, and *starved: no limit of a region was met, but there is no memory, or the process is at its limit. */
+/* A request succeeded: what is used may be the most so far. */
+void hak_region_raise_peaks(hak_region_t *region);
+/* NULL, and *starved: no limit of a region was met, but there is no memory, or the process is at its limit. Without a
+ * function to name, a region that is gone gives NULL. */
 void *hak_region_take(hak_region_t *region, size_t bytes, size_t align, bool *zeroed, const char *function,
                       bool *starved);
 /* Set the callback of a region, or of the process. */
@@ -184,7 +192,7 @@ void hak_region_set_callback(hak_region_t *region, hak_on_limit_t *on_limit, voi
 /* Ask the program whether a request of the process may pass its soft limit, or be tried again. No lock is held. */
 bool hak_region_ask_process(size_t bytes, hak_region_limit_kind_t limit);
 void hak_region_put(hak_piece_t *piece, void *block, const char *function);
-/* The block stays in its region. NULL: no memory, and it is unchanged. */
+/* The block stays in its region. NULL: no memory, or the region was released meanwhile; the block is unchanged. */
 void *hak_region_resize(hak_piece_t *piece, void *block, size_t bytes, const char *function, bool *starved);
 size_t hak_region_usable(const hak_piece_t *piece, const void *block, const char *function);
 bool hak_region_is_released(const hak_piece_t *piece);
@@ -204,6 +212,16 @@ hak_region_t *hak_region_unused(void);
 /* The region and its descendants end. `keep`: their live blocks become ordinary ones. */
 void hak_region_end(hak_region_t *region, bool keep, const char *function);
 void hak_region_end_blocks(hak_region_t *region);
+/* The region keeps a span without a block. */
+void hak_region_note_idle(hak_region_t *region);
+/* Take the spans without a block out of the region, and add them to the list; or only those that a walk emptied. */
+void hak_region_take_idle_locked(hak_region_t *region, bool all, hak_piece_t **list);
+/* Give the spans without a block of a region at its limit and its descendants. False: there are none. */
+bool hak_region_give_idle(hak_region_t *region);
+/* Give those of all regions. */
+void hak_region_trim(void);
+/* Give the memory of a list of pieces. No lock is held. */
+void hak_region_give_all(hak_piece_t *pieces);
 /* No new blocks; it ends once it is empty. */
 void hak_region_close(hak_region_t *region);
 /* A retired region that became empty ends, unless it has children. */

@@ -64,8 +64,11 @@ int hak_region_visit(hak_region_t *region, int (*visit)(void *block, size_t byte
   region->walks = innermost = &walk;
   int stop = visit_pieces(&walk);
   end_walk_locked(&walk);
+  hak_piece_t *idle = NULL; /* spans that the visitor emptied */
+  hak_region_take_idle_locked(region, false, &idle);
   bool done = hak_region_is_done_locked(region);
   hak_unlock(&region->lock);
+  hak_region_give_all(idle);
   if (done) {
     hak_region_end_if_done(region);
   }

@@ -48,6 +48,7 @@ static void release(hak_piece_t *piece, hak_piece_t **empty) {
   hak_lock(&hak_regions_released.lock);
   hak_piece_enter_locked(&hak_regions_released, piece);
   hak_region_charge(&hak_regions_released, piece->charged, &(hak_region_ask_t){.soft = false});
+  hak_region_raise_peaks(&hak_regions_released);
   if (piece->is_span) {
     hak_regions_released.live_blocks += piece->live;
     hak_regions_released.live_bytes += (size_t)piece->live_steps << HAK_BLOCK_SHIFT;
@@ -62,8 +63,10 @@ static void release(hak_piece_t *piece, hak_piece_t **empty) {
 /* End one region without children, whose lock is held. Its pieces, unless their blocks are kept, join the list. */
 static void end_one_locked(hak_region_t *region, bool keep, hak_piece_t **pieces) {
   atomic_store_explicit(&region->state, HAK_REGION_GONE, memory_order_relaxed);
+  size_t charged = 0; /* requests that are under way take back themselves what they counted */
   for (hak_piece_t *piece = region->pieces, *next; piece; piece = next) {
     next = piece->next;
+    charged += piece->charged;
     if (keep) {
       release(piece, pieces);
     } else {
@@ -71,13 +74,13 @@ static void end_one_locked(hak_region_t *region, bool keep, hak_piece_t **pieces
       *pieces = piece;
     }
   }
-  hak_region_uncharge(region, atomic_load_explicit(&region->used, memory_order_relaxed));
+  hak_region_uncharge(region, charged);
   region->pieces = region->current = region->empty = NULL;
   region->live_blocks = region->live_bytes = 0;
   put_gone_locked(region);
 }
 
-static void give_all(hak_piece_t *pieces) {
+void hak_region_give_all(hak_piece_t *pieces) {
   for (hak_piece_t *next; pieces; pieces = next) {
     next = pieces->next;
     hak_piece_give(pieces);
@@ -113,7 +116,7 @@ void hak_region_end(hak_region_t *region, bool keep, const char *function) {
   hak_region_t *parent = region->parent;
   hak_piece_t *pieces = end_tree_locked(region, keep, function);
   hak_unlock(&hak_regions_lock);
-  give_all(pieces);
+  hak_region_give_all(pieces);
   if (parent) {
     hak_region_end_if_done(parent);
   }
@@ -130,7 +133,7 @@ void hak_region_end_if_done(hak_region_t *region) {
   }
   hak_unlock(&region->lock);
   hak_unlock(&hak_regions_lock);
-  give_all(pieces);
+  hak_region_give_all(pieces);
   if (parent) {
     hak_region_end_if_done(parent);
   }
@@ -166,11 +169,12 @@ void hak_region_end_blocks(hak_region_t *region) {
     }
   }
   region->empty = region->current ? region->current->link : NULL;
+  hak_region_note_idle(region);
   region->freed += region->live_bytes;
   region->live_blocks = region->live_bytes = 0;
   bool done = hak_region_is_done_locked(region);
   hak_unlock(&region->lock);
-  give_all(large);
+  hak_region_give_all(large);
   if (done) {
     hak_region_end_if_done(region);
   }
@@ -185,4 +189,72 @@ void hak_region_count_scope(hak_region_t *region, bool begins, const char *funct
   if (done) {
     hak_region_end_if_done(region);
   }
+}
+
+/* Spans without a block stay with their region for its next ones, but count in its limits and its ancestors'. So they
+ * go before a request is refused, or the program is asked. */
+
+static _Atomic uint64_t became_idle;
+
+void hak_region_note_idle(hak_region_t *region) {
+  if (!atomic_load_explicit(&region->idle, memory_order_relaxed)) {
+    atomic_store_explicit(&region->idle, true, memory_order_relaxed);
+    atomic_fetch_add_explicit(&became_idle, 1, memory_order_relaxed);
+  }
+}
+
+void hak_region_take_idle_locked(hak_region_t *region, bool all, hak_piece_t **list) {
+  if (region->walks || region->given) {
+    return;
+  }
+  region->empty = all ? NULL : region->empty; /* which has no span with a free block */
+  for (hak_piece_t *piece = region->pieces, *next; piece; piece = next) {
+    next = piece->next;
+    bool is_idle = piece->is_span && piece->live == 0;
+    if (is_idle && (all || (piece->at > piece->first && piece != region->current))) {
+      hak_span_unlist_all(region, piece);
+      hak_piece_leave_locked(piece);
+      hak_region_uncharge(region, piece->charged);
+      piece->next = *list;
+      *list = piece;
+    }
+  }
+}
+
+static void take_idle(hak_region_t *region, hak_piece_t **list) {
+  if (atomic_load_explicit(&region->idle, memory_order_relaxed)) {
+    hak_lock(&region->lock);
+    atomic_store_explicit(&region->idle, false, memory_order_relaxed);
+    hak_region_take_idle_locked(region, true, list);
+    hak_unlock(&region->lock);
+  }
+}
+
+static void take_idle_of(hak_region_t *region, void *list) {
+  take_idle(region, list);
+}
+
+void hak_region_trim(void) {
+  hak_piece_t *idle = NULL;
+  hak_region_each(take_idle_of, &idle);
+  hak_region_give_all(idle);
+}
+
+bool hak_region_give_idle(hak_region_t *region) {
+  uint64_t now = atomic_load_explicit(&became_idle, memory_order_relaxed);
+  if (atomic_exchange_explicit(&region->looked, now, memory_order_relaxed) == now) {
+    return false;
+  }
+  hak_piece_t *idle = NULL;
+  hak_lock(&hak_regions_lock);
+  for (hak_region_t *each = leaf_of(region); hak_region_is_open(region);
+       each = each->next ? leaf_of(each->next) : each->parent) {
+    take_idle(each, &idle);
+    if (each == region) {
+      break;
+    }
+  }
+  hak_unlock(&hak_regions_lock);
+  hak_region_give_all(idle);
+  return idle != NULL;
 }

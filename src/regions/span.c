@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+enum { JOINED_PART = 4, JOINED_PART_AT_LIMIT = 16 }; /* of the spans must be free before neighbours are joined */
+
 static bool starts(const hak_piece_t *span, uint32_t step) {
   return span->bits[step / 64].start >> step % 64 & 1;
 }
@@ -130,6 +132,7 @@ static void *take_unused(hak_region_t *region, hak_piece_t *span, uint32_t steps
       return NULL;
     }
     span->charged = reach;
+    hak_region_raise_peaks(region);
   }
   span->at = at + steps;
   if (at > before) {
@@ -187,10 +190,15 @@ static void join(hak_region_t *region) {
   hak_span_forget_lists(region);
   region->empty = NULL;
   for (hak_piece_t *span = region->pieces; span; span = span->next) {
+    hak_piece_t *current = region->current;
     if (span->is_span) {
       hak_span_list_locked(region, span);
-      const hak_piece_t *current = region->current;
-      region->current = !current || span->end - span->at > current->end - current->at ? span : region->current;
+      if (span->live == 0 && current && span != current) {
+        span->link = region->empty;
+        region->empty = span;
+      } else {
+        region->current = !current || span->end - span->at > current->end - current->at ? span : current;
+      }
     }
   }
 }
@@ -219,9 +227,11 @@ void *hak_span_take_locked(hak_region_t *region, size_t bytes, size_t align, boo
   *zeroed = false;
   void *block = align <= HAK_BLOCK_MIN && cls > 0 ? take_listed(region, cls) : NULL;
   block = block ? block : take_fresh(region, steps, align, zeroed, ask);
-  if (!block && !ask->met) {
+  if (!block) { /* at a limit, what is free counts more than the time to find it */
+    size_t part = region->span_bytes / (ask->met ? JOINED_PART_AT_LIMIT : JOINED_PART);
     *zeroed = false;
-    if (region->freed_since >= region->span_bytes / 4 && region->free_bytes >= region->span_bytes / 4) {
+    ask->met = NULL;
+    if (region->freed_since >= part && region->free_bytes >= part) {
       join(region);
     }
     block = take_larger(region, cls, steps, align);
@@ -254,8 +264,7 @@ void hak_span_reset_locked(hak_piece_t *span) {
   span->zeroed = false;
 }
 
-/* The span has no live block. */
-static void unlist_all(hak_region_t *region, hak_piece_t *span) {
+void hak_span_unlist_all(hak_region_t *region, hak_piece_t *span) {
   for (uint32_t step = next_start(span, span->first), next; step < span->at; step = next) {
     next = next_start(span, step + 1);
     unlist(region, block_at(span, step), (size_t)(next - step) << HAK_BLOCK_SHIFT);
@@ -279,7 +288,7 @@ hak_piece_t *hak_span_put_locked(hak_region_t *region, hak_piece_t *span, void *
   if (HAK_LIKELY(span->live > 0) || region->walks) {
     return NULL;
   }
-  unlist_all(region, span);
+  hak_span_unlist_all(region, span);
   hak_span_reset_locked(span);
   bool stays = span == region->current || region->given;
   return stays ? NULL : span;
@@ -295,7 +304,8 @@ void hak_span_list_locked(hak_region_t *region, hak_piece_t *span) {
     for (; next < span->at && !is_live(span, next); next = next_start(span, next + 1)) {
       set(&span->bits[next / 64].start, next, false);
     }
-    if (next < span->at) {
+    bool ends = span == region->current || step == span->first;
+    if (next < span->at || !ends) {
       list(region, span, step, next - step);
     } else {
       set(&span->bits[step / 64].start, step, false);

@@ -20,6 +20,13 @@ static int destroy_it(void *block, size_t bytes, void *region) {
   return 0;
 }
 
+/* A soft limit's callback frees the block that grows. */
+static bool free_that(hak_region_t *region, size_t bytes, hak_region_limit_kind_t limit, void *block) {
+  (void)region, (void)bytes, (void)limit;
+  hak_free(block);
+  return true;
+}
+
 int main(int argc, char **argv) {
   CHECK(argc == 2 && signal(SIGABRT, leave) != SIG_ERR);
   hak_region_t *region = hak_region_new(NULL), *other = hak_region_new(NULL);
@@ -93,6 +100,12 @@ int main(int argc, char **argv) {
     break;
   case 16:
     hak_region_walk(hak_region_process(), destroy_it, region);
+    break;
+  case 17:
+    hak_region_on_limit(region, free_that, large);
+    hak_region_limit(region, 1, 0);
+    later = hak_realloc(hide_pointer(large), 300000);
+    CHECK(later != NULL);
     break;
   default:
     CHECK(!"no such misuse");
