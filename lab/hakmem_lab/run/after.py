@@ -74,10 +74,14 @@ class Mark:
         count neither as time nor in the mean memory."""
         started = time.monotonic()
         marks, done = self._files
-        while not running.ended():
-            if marks not in select.select([running.fileno(), marks], [], [])[0]:
+        while True:
+            if not (over := running.ended()):
+                select.select([running.fileno(), marks], [], [])
+            if not (line := _drained(marks)):
+                if over:  # without a line that came together with the end
+                    return self._without_waits(running.wait())
                 continue
-            without = [int(word) for word in _drained(marks).split() if word.isdigit()]
+            without = [int(word) for word in line.split() if word.isdigit()]
             _drained(done)
             before, began = usage.usage(running.pid, False), time.monotonic()
             self._read = reading(running, self._after_s, without)
@@ -86,7 +90,6 @@ class Mark:
                 cpu_s, faults = after.cpu_s - before.cpu_s, after.minor_faults - before.minor_faults
                 self._waits.append(_Wait(began - started, time.monotonic() - began, cpu_s, faults))
             os.write(done, LINE)
-        return self._without_waits(running.wait())
 
     def _without_waits(self, outcome: Outcome) -> Outcome:
         wall_s, cpu_s = (sum(getattr(each, name) for each in self._waits) for name in ("wall_s", "cpu_s"))
