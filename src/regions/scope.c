@@ -76,7 +76,7 @@ void hak_scope_step_back(const hak_aside_t *state) {
 
 bool hak_scope_begin(hak_region_t *region) {
   if (!innermost) {
-    hak_heap_mine(); /* so that hak_scope_thread_ends is called */
+    hak_heap_expect_end();
   }
   struct hak_scope *scope = new_scope();
   if (!scope) {

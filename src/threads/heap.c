@@ -166,6 +166,9 @@ void hak_heap_age_parked(void) {
 static void thread_ends(void *value) {
   hak_heap_t *heap = value;
   hak_hook_heap.thread_ends();
+  if (value == &gone) { /* the heap went before */
+    return;
+  }
   if (!park(heap)) {
     hak_cache_close(heap, "free");
     give_up(); /* before another thread can get the heap */
@@ -247,6 +250,13 @@ hak_heap_t *hak_heap_mine(void) {
     pthread_setspecific((pthread_key_t)(key - 1), heap);
   }
   return heap;
+}
+
+void hak_heap_expect_end(void) {
+  uint64_t key = atomic_load_explicit(&heaps.key, memory_order_acquire);
+  if (!hak_heap_mine() && key > 0 && !pthread_getspecific((pthread_key_t)(key - 1))) {
+    pthread_setspecific((pthread_key_t)(key - 1), &gone);
+  }
 }
 
 void hak_heap_step_aside(hak_aside_t *aside) {

@@ -17,6 +17,9 @@ extern _Thread_local hak_heap_t *hak_heap_operators __attribute__((tls_model("in
 
 /* Return this thread's heap, and make one if needed. NULL: the thread is ending, or there is no memory. */
 hak_heap_t *hak_heap_mine(void);
+/* Make the heap if needed; at the end of the thread, even if its heap went before, hak_hook_heap.thread_ends is called.
+ */
+void hak_heap_expect_end(void);
 
 /* Set the thread's heap aside during a call that other libraries may intercept, and restore it. */
 void hak_heap_step_aside(hak_aside_t *aside);

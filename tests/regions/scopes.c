@@ -135,6 +135,30 @@ static void thread_ends_inside(void) {
   hak_region_destroy(region); /* aborts if a thread counted as inside */
 }
 
+/* The heap's own destructor may have run before. */
+static pthread_key_t first_key, last_key;
+
+static void enters(void *region) {
+  CHECK(hak_region_enter(region));
+  void *block = hak_malloc(100);
+  CHECK(hak_region_of(block) == region);
+  hak_free(block);
+}
+
+static void *sets_data(void *region) {
+  hak_free(hak_malloc(10));
+  CHECK(pthread_setspecific(first_key, region) == 0 && pthread_setspecific(last_key, region) == 0);
+  return NULL;
+}
+
+static void destructors_enter(void) {
+  pthread_t thread;
+  hak_region_t *region = hak_region_new(NULL);
+  CHECK(pthread_key_create(&last_key, enters) == 0);
+  CHECK(pthread_create(&thread, NULL, sets_data, region) == 0 && pthread_join(thread, NULL) == 0);
+  hak_region_destroy(region);
+}
+
 /* Each thread fills the shared region and one of its own, and frees what others left. */
 static _Atomic(void *) exchange[BLOCKS];
 
@@ -213,10 +237,12 @@ static void forks_of_busy_threads(void) {
 }
 
 int main(void) {
+  CHECK(pthread_key_create(&first_key, enters) == 0);
   nested();
   walks();
   walks_go_on();
   thread_ends_inside();
+  destructors_enter();
   forks_of_busy_threads();
   return 0;
 }
