@@ -27,7 +27,7 @@ static void put_gauges(hak_text_t *text, const hak_stats_t *stats) {
 
 static void put_calls(hak_text_t *text, const hak_os_counts_t *os) {
   hak_metrics_put_head(text, "os_calls", "", "counter",
-                     "System calls that concern memory; failed: those of all that were refused.");
+                       "System calls that concern memory; failed: those of all that were refused.");
 #define CALL(name) hak_text_put(text, "hakmem_os_calls_total{call=\"%s\"} %zu\n", #name, os->name);
   HAK_OS_CALLS(CALL)
 }
@@ -42,7 +42,7 @@ static size_t blocks_of(const hak_class_stats_t *class, state_t state) {
 static void put_sizes(hak_text_t *text, const hak_stats_t *stats) {
   static const char *const names[STATES] = {"live", "cached", "free"};
   hak_metrics_put_head(text, "block_size_bytes", "bytes", "gaugehistogram",
-                     "Blocks by size: handed out, in caches, free in slabs.");
+                       "Blocks by size: handed out, in caches, free in slabs.");
   for (state_t state = LIVE; state < STATES; state++) {
     size_t count = 0, bytes = 0;
     for (int c = 1; c < HAK_CLASS_COUNT; c++) {

@@ -22,8 +22,8 @@ static char *fill(hak_region_t *region, size_t bytes) {
 static void allocate(void) {
   cache = hak_region_new(&(hak_region_options_t){.name = "cache \"1\"", .hard_limit = 64 << 20});
   tenant = hak_region_new(&(hak_region_options_t){.name = "tenant", .parent = cache});
-  hak_region_t *given =
-      hak_region_new(&(hak_region_options_t){.name = "given", .memory = given_memory, .memory_bytes = sizeof given_memory});
+  hak_region_t *given = hak_region_new(
+      &(hak_region_options_t){.name = "given", .memory = given_memory, .memory_bytes = sizeof given_memory});
   for (size_t i = 0; i < BLOCKS; i++) {
     kept[i] = fill(cache, 1000);
     fill(given, 100);
