@@ -28,7 +28,7 @@ static void *block_at(const hak_piece_t *span, uint32_t step) {
 static uint32_t next_start(const hak_piece_t *span, uint32_t from) {
   uint32_t word = from / 64;
   uint64_t left = from < span->at ? span->bits[word].start >> from % 64 << from % 64 : 0;
-  while (left == 0 && (word + 1) * 64 < span->at) {
+  while (left == 0 && (word + 1) * (uint64_t)64 < span->at) {
     left = span->bits[++word].start;
   }
   return left ? word * 64 + (uint32_t)__builtin_ctzll(left) : span->at;
@@ -180,6 +180,9 @@ static void *take_larger(hak_region_t *region, uint32_t cls, uint32_t steps, siz
   }
   for (hak_region_free_t *block = region->free[0], *next; block && !found; block = next) {
     next = block->next;
+    if (next && !leads_to_span(region, block, next)) {
+      hak_misuse("malloc", HAK_MISUSE_CORRUPTED, block);
+    }
     found = take_part(region, block, steps, align);
   }
   return found;

@@ -27,6 +27,8 @@ static bool free_that(hak_region_t *region, size_t bytes, hak_region_limit_kind_
   return true;
 }
 
+static char memory[100000];
+
 int main(int argc, char **argv) {
   CHECK(argc == 2 && signal(SIGABRT, leave) != SIG_ERR);
   hak_region_t *region = hak_region_new(NULL), *other = hak_region_new(NULL);
@@ -106,6 +108,15 @@ int main(int argc, char **argv) {
     hak_region_limit(region, 1, 0);
     later = hak_realloc(hide_pointer(large), 300000);
     CHECK(later != NULL);
+    break;
+  case 18: /* a large free block is written to, and passed over */
+    region = hak_region_new(&(hak_region_options_t){.memory = memory, .memory_bytes = sizeof memory});
+    block = hak_region_malloc(region, 20000);
+    CHECK(block && hak_region_malloc(region, 60000) != NULL);
+    hak_free(hide_pointer(block));
+    memset(hide_pointer(block), 0x41, 16);
+    later = hak_region_malloc(region, 30000);
+    CHECK(later == NULL);
     break;
   default:
     CHECK(!"no such misuse");
