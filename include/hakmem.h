@@ -108,7 +108,7 @@ HAK_EXPORT int hak_option_set(const char *name, const char *value);
  *
  * All bytes are counted in pages of 4 KiB: blocks, large blocks and what the region needs for itself, and in each
  * parent also those of its children. Pages that a region keeps for its next blocks count too. They go back before a
- * limit of the region or a parent refuses a request or calls on_limit, and at hak_trim().
+ * limit of the region or a parent refuses a request, and at hak_trim().
  * A large block in memory that was in use before counts in steps of 16 KiB. A new region uses no page.
  *
  * A region that was destroyed, released, or retired and empty must not be named again: the process then aborts with one

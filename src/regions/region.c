@@ -105,6 +105,12 @@ static bool may_pass(hak_region_ask_t *ask, size_t bytes, bool *asked_hard) {
   return ask_program(ask->met, bytes, ask->limit);
 }
 
+/* True: try again. No request is refused for the sake of spans that have no block. */
+static bool may_go_on(hak_region_ask_t *ask, size_t bytes, bool *asked_hard) {
+  return hak_region_give_idle(ask->met, false) || may_pass(ask, bytes, asked_hard) ||
+         (ask->limit == HAK_REGION_HARD && hak_region_give_idle(ask->met, true));
+}
+
 /* Requests. */
 
 bool hak_region_is_open(hak_region_t *region) {
@@ -204,7 +210,7 @@ void *hak_region_take(hak_region_t *region, size_t bytes, size_t align, bool *ze
   do {
     ask.met = NULL;
     block = take(region, bytes, align, zeroed, &ask, function);
-  } while (!block && ask.met && (hak_region_give_idle(ask.met) || may_pass(&ask, bytes, &asked_hard)));
+  } while (!block && ask.met && may_go_on(&ask, bytes, &asked_hard));
   *starved = !block && !ask.met && !region->given && hak_region_state(region) == HAK_REGION_LIVE;
   return block;
 }
@@ -266,7 +272,7 @@ static bool charge_or_ask(hak_region_t *region, size_t more, size_t bytes) {
   hak_region_ask_t ask = {.soft = !in_callback};
   do {
     counted = hak_region_charge(region, more, &ask);
-  } while (!counted && (hak_region_give_idle(ask.met) || may_pass(&ask, bytes, &asked_hard)));
+  } while (!counted && may_go_on(&ask, bytes, &asked_hard));
   return counted;
 }
 

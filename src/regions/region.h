@@ -84,10 +84,11 @@ struct hak_region {
   hak_walk_t *walks;                      /* under way; no span goes meanwhile */
   bool given;                             /* its only span is memory of the program */
   _Atomic bool idle;                      /* it has kept spans without a block since it was last looked through */
-  _Atomic uint64_t looked;                /* how many regions were idle so far, when its limit was last met */
-  _Atomic size_t used, peak;              /* bytes of its pieces and those of its descendants */
-  _Atomic size_t soft, hard;              /* limits in bytes; SIZE_MAX: none */
-  _Atomic(hak_on_limit_t *) on_limit;     /* changed with `user`, under hak_region_callback_lock */
+  _Atomic uint64_t looked;            /* how many became idle so far, when those below it were last looked through */
+  _Atomic uint64_t below;             /* how many regions these were */
+  _Atomic size_t used, peak;          /* bytes of its pieces and those of its descendants */
+  _Atomic size_t soft, hard;          /* limits in bytes; SIZE_MAX: none */
+  _Atomic(hak_on_limit_t *) on_limit; /* changed with `user`, under hak_region_callback_lock */
   void *user;
   size_t live_bytes, live_blocks; /* of this region alone */
   uint64_t allocated, freed;      /* bytes, since it was made */
@@ -216,8 +217,9 @@ void hak_region_end_blocks(hak_region_t *region);
 void hak_region_note_idle(hak_region_t *region);
 /* Take the spans without a block out of the region, and add them to the list; or only those that a walk emptied. */
 void hak_region_take_idle_locked(hak_region_t *region, bool all, hak_piece_t **list);
-/* Give the spans without a block of a region at its limit and its descendants. False: there are none. */
-bool hak_region_give_idle(hak_region_t *region);
+/* Give the spans without a block of a region at its limit and its descendants. False: there are none, or they are too
+ * few for the time to find them; `few`: then too. */
+bool hak_region_give_idle(hak_region_t *region, bool few);
 /* Give those of all regions. */
 void hak_region_trim(void);
 /* Give the memory of a list of pieces. No lock is held. */

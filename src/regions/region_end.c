@@ -194,6 +194,7 @@ void hak_region_count_scope(hak_region_t *region, bool begins, const char *funct
 /* Spans without a block stay with their region for its next ones, but count in its limits and its ancestors'. So they
  * go before a request is refused, or the program is asked. */
 
+enum { LOOKED_PART = 4 }; /* of the regions must have become idle, unless the request would be refused */
 static _Atomic uint64_t became_idle;
 
 void hak_region_note_idle(hak_region_t *region) {
@@ -240,20 +241,24 @@ void hak_region_trim(void) {
   hak_region_give_all(idle);
 }
 
-bool hak_region_give_idle(hak_region_t *region) {
-  uint64_t now = atomic_load_explicit(&became_idle, memory_order_relaxed);
-  if (atomic_exchange_explicit(&region->looked, now, memory_order_relaxed) == now) {
+bool hak_region_give_idle(hak_region_t *region, bool few) {
+  uint64_t now = atomic_load_explicit(&became_idle, memory_order_relaxed), below = 0;
+  uint64_t since = now - atomic_load_explicit(&region->looked, memory_order_relaxed);
+  if (since == 0 || (!few && since <= atomic_load_explicit(&region->below, memory_order_relaxed) / LOOKED_PART)) {
     return false;
   }
+  atomic_store_explicit(&region->looked, now, memory_order_relaxed);
   hak_piece_t *idle = NULL;
   hak_lock(&hak_regions_lock);
   for (hak_region_t *each = leaf_of(region); hak_region_is_open(region);
        each = each->next ? leaf_of(each->next) : each->parent) {
     take_idle(each, &idle);
+    below++;
     if (each == region) {
       break;
     }
   }
+  atomic_store_explicit(&region->below, below, memory_order_relaxed);
   hak_unlock(&hak_regions_lock);
   hak_region_give_all(idle);
   return idle != NULL;
