@@ -119,7 +119,7 @@ int main(int argc, char **argv) {
     CHECK(later == NULL);
     break;
   default:
-    CHECK(!"no such misuse");
+    CHECK(false);
   }
   return 2; /* nothing was noticed */
 }
