@@ -23,16 +23,25 @@ static uint32_t places_of(uint32_t cls) {
   return places < WAITING_MIN ? WAITING_MIN : places > WAITING_MAX ? WAITING_MAX : places;
 }
 
+/* Statistics, and a look whether any is ready, take no lock. */
+static void set_ready_count_locked(waiting_t *in, uint32_t count) {
+  __atomic_store_n(&in->ready_count, count, __ATOMIC_RELAXED);
+}
+static void set_queued_locked(waiting_t *in, uint32_t at, char *block) {
+  __atomic_store_n(&in->queue[at], block, __ATOMIC_RELAXED);
+}
+
 /* Returns the block that has no place any more, or NULL. */
 static char *put_locked(waiting_t *in, char *block, uint32_t places) {
   char *older = block;
   if (hak_hard.delay_bytes > 0) {
     older = in->queue[in->next];
-    in->queue[in->next] = block;
+    set_queued_locked(in, in->next, block);
     in->next = (in->next + 1) % places;
   }
   if (older && in->ready_count < places) {
-    in->ready[in->ready_count++] = older;
+    in->ready[in->ready_count] = older;
+    set_ready_count_locked(in, in->ready_count + 1);
     return NULL;
   }
   return older;
@@ -56,7 +65,7 @@ char *hak_framed_take_ready(uint32_t cls) {
     uint32_t last = in->ready_count - 1, at = hak_chance(last + 1);
     block = in->ready[at];
     in->ready[at] = in->ready[last];
-    in->ready_count = last;
+    set_ready_count_locked(in, last);
   }
   hak_unlock(&hak_framed_lock);
   return block;
@@ -68,9 +77,10 @@ char *hak_framed_take_place(uint32_t place, bool delayed) {
   hak_lock(&hak_framed_lock);
   if (place / WAITING_MAX % 2 == 0 && delayed) {
     block = in->queue[place % WAITING_MAX];
-    in->queue[place % WAITING_MAX] = NULL;
+    set_queued_locked(in, place % WAITING_MAX, NULL);
   } else if (place / WAITING_MAX % 2 == 1 && in->ready_count > 0) {
-    block = in->ready[--in->ready_count];
+    block = in->ready[in->ready_count - 1];
+    set_ready_count_locked(in, in->ready_count - 1);
   }
   hak_unlock(&hak_framed_lock);
   return block;
