@@ -244,7 +244,7 @@ impl<'p> Region<'p> {
     #[must_use]
     pub unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         if layout.align() <= crate::ALIGNED_ANYWAY {
-            return hak_region_realloc(self.as_ptr(), block.cast(), size).cast();
+            return hak_region_realloc(self.as_ptr(), block.cast(), size.max(1)).cast(); // 0 would free the block
         }
         let moved = self.alloc(Layout::from_size_align_unchecked(size, layout.align()));
         if !moved.is_null() {
