@@ -78,20 +78,26 @@ void replay_blame(worker_t *w, const trace_operation_t *o, void (*one)(worker_t 
   one(w, o);
 }
 
+// jemalloc's way. False: there is none, or the allocator has only a part of jemalloc's interface.
+static bool purge_arenas(void) {
+  int (*control)(const char *, void *, size_t *, void *, size_t) = dlsym(RTLD_DEFAULT, "mallctl");
+  if (control == NULL) {
+    return false;
+  }
+  control("thread.tcache.flush", NULL, NULL, NULL, 0);
+  return control("arena.4096.purge", NULL, NULL, NULL, 0) == 0; // all arenas
+}
+
 // Makes the allocator return its free memory, if it has a function for that.
 static void settle(void) {
   int (*trim)(size_t) = (int (*)(size_t))dlsym(RTLD_DEFAULT, "malloc_trim");
   void (*collect)(bool) = (void (*)(bool))dlsym(RTLD_DEFAULT, "mi_collect");
-  int (*control)(const char *, void *, size_t *, void *, size_t) = dlsym(RTLD_DEFAULT, "mallctl");
   void (*release)(void) = (void (*)(void))dlsym(RTLD_DEFAULT, "MallocExtension_ReleaseFreeMemory");
   if (collect != NULL) {
     collect(true);
-  } else if (control != NULL) {
-    control("thread.tcache.flush", NULL, NULL, NULL, 0);
-    control("arena.4096.purge", NULL, NULL, NULL, 0); // all arenas
   } else if (release != NULL) {
     release();
-  } else if (trim != NULL) {
+  } else if (!purge_arenas() && trim != NULL) {
     trim(0);
   }
 }
