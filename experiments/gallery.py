@@ -29,14 +29,14 @@ PLACES = {"postgres": "/usr/lib/postgresql/15/bin/postgres", "mariadb": "/usr/sb
 INDEX_TOP = """\
 # Which allocator for which program?
 
-Each program runs on ten allocators or settings: glibc, hakmem with two of its profiles, and seven others. Its
-page names their releases. They are configured as their documentation suggests ([peers](../../bench/peers/README.md); if
-yours is configured wrongly, correct its row). Where one thread is busy, all ten run at once on one processor. Servers
-and programs of several threads run [one by one](../../docs/lab/schedules.md), so their time is mostly undecided on a
-busy machine. Memory is that of runs one by one. The intervals of one measure hold for all ten at once, at 95 %. A
-difference that is certainly below 5 % counts as the same. An interval with signs includes no change: the cell is
-undecided. The programs that hakmem loses come first. Figures are of the machine and the day that a page names; its
-warnings say what else that machine did. Time is processor time, of the server where there is one.
+Each program runs on ten or eleven allocators or settings: glibc, hakmem with two of its profiles, and others. Its
+page names their releases. They are configured as their documentation suggests ([peers](../../bench/peers/README.md);
+if yours is configured wrongly, correct its row). Where one thread is busy, all sides run at once on one processor.
+Servers and programs of several threads [take turns](../../docs/lab/schedules.md) of 10 ms. Memory is that of runs one
+by one. The intervals of one measure hold for all sides at once, at 95 %. A difference that is certainly below 5 %
+counts as the same. An interval with signs includes no change: the cell is undecided. The programs that hakmem loses
+come first. Figures are of the machine and the day that a page names; its warnings say what else that machine did.
+Time is processor time, of the server where there is one.
 
 ![Time and peak memory of every program, as multiples of glibc](overview.svg)
 
