@@ -2,6 +2,7 @@
  */
 #include "check.h"
 #include "hakmem.hpp"
+#include "throws.h"
 
 #include <array>
 #include <cstdint>
@@ -64,15 +65,6 @@ void check_resource() {
   }
   std::pmr::monotonic_buffer_resource pool(ours);
   CHECK(std::pmr::vector<char>(100000, &pool).size() == 100000);
-}
-
-template <typename F> bool throws_bad_alloc(F call) {
-  try {
-    call();
-  } catch (const std::bad_alloc &) {
-    return true;
-  }
-  return false;
 }
 
 void check_failure() {

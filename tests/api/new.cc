@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "check.h"
+#include "throws.h"
 
 namespace {
 
@@ -89,15 +90,6 @@ void aligned_forms() {
       ::operator delete[](blocks[5], bytes, align);
     }
   }
-}
-
-template <typename Function> bool throws_bad_alloc(Function function) {
-  try {
-    function();
-  } catch (const std::bad_alloc &) {
-    return true;
-  }
-  return false;
 }
 
 void impossible_requests_throw() {

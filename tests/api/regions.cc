@@ -2,6 +2,9 @@
  * without type information, and then leaves out what throws. */
 #include "check.h"
 #include "hakmem.hpp"
+#ifdef __cpp_exceptions
+#include "throws.h"
+#endif
 
 #include <cstdint>
 #include <cstdlib>
@@ -177,15 +180,6 @@ void check_scope() {
 }
 
 #ifdef __cpp_exceptions
-template <typename F> bool throws_bad_alloc(F call) {
-  try {
-    call();
-  } catch (const std::bad_alloc &) {
-    return true;
-  }
-  return false;
-}
-
 void check_failure() {
   hakmem::region region("small", 1 << 20);
   CHECK(throws_bad_alloc([&] { const std::pmr::vector<char> too_many(2 << 20, &region); }));

@@ -1,4 +1,4 @@
-"""Growth of one run: of ramps and of steps, behind a warm-up; and how often equal sides are told apart by it."""
+"""Growth of one run: of ramps and of steps, behind a warm-up; and how often equal sides seem to differ."""
 
 import functools
 
