@@ -1,5 +1,6 @@
 """Cells of the tables about a result: its metrics, changes and figures. `judge.explain` has the sentences."""
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -94,7 +95,7 @@ def standing(record: Record, memory: bool) -> Change | None:
 
 def is_memory(row: Record) -> bool:
     """Whether a row or a mean of a suite is about memory; otherwise it is about speed."""
-    return row.get("what") == "memory" or str(row.get("unit") or "").partition(" ")[0] in _SIZES
+    return row.get("what") == "memory" or re.split("[ /]", str(row.get("unit") or ""))[0] in _SIZES
 
 
 def comparison_name(comparison: Record) -> str:

@@ -9,6 +9,7 @@ from hakmem_lab.kinds.suite.result import analyse
 from hakmem_lab.kinds.suite.sheet import Figure
 from hakmem_lab.kinds.suite.spec import parse_amount
 from hakmem_lab.kinds.syscalls.result import upper_bound
+from hakmem_lab.show import figures
 
 SPEEDS = {"hakmem": {RATE: 110.0}, "glibc": {RATE: 200.0}, "mimalloc": {RATE: 100.0}, "jemalloc": {RATE: 80.0}}
 TIMES = {"hakmem": {"wall": 1.0}, "glibc": {"wall": 0.5}, "mimalloc": {"wall": 0.8}, "jemalloc": {"wall": 2.0}}
@@ -36,6 +37,12 @@ def test_a_ratio_above_one_means_that_the_subject_is_better_whatever_the_directi
     assert slow["arms"]["mimalloc"]["ratio"] == pytest.approx(0.8, rel=0.02)
     for entry in (*fast["arms"].values(), *slow["arms"].values()):
         assert entry["ci_low"] < entry["ratio"] < entry["ci_high"]
+
+
+def test_growth_is_worded_as_memory():
+    (found,) = rows(workload(metric="growth"), records=runs("mix", {arm: {"growth": 9.0} for arm in TIMES}))
+    assert found["metric"] == "memory" and found["words"] == ("leaner", "larger")
+    assert figures.is_memory(found)
 
 
 def test_the_best_peer_is_by_the_median_and_never_the_reference_or_the_subject():

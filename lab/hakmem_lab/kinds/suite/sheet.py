@@ -4,6 +4,7 @@ Pure.
 """
 
 import math
+import re
 import statistics as mean
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -114,7 +115,7 @@ class Sheet:
 
     def words(self, name: str) -> tuple[str, str]:
         """(the word for a ratio above 1, the word for one below)."""
-        return LEANER if self.unit(name).partition(" ")[0] in SIZES_KIB else FASTER
+        return LEANER if re.split("[ /]", self.unit(name))[0] in SIZES_KIB else FASTER
 
     def worded(self, name: str) -> dict[str, dict]:
         """The ratios shown, each with the word for its interval."""
