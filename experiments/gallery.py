@@ -3,8 +3,10 @@
 The raw data are those of the row's last published run. `programs.toml` beside them has the versions of the programs.
 """
 
+import fcntl
 import gzip
 import json
+import os
 import re
 import shlex
 import shutil
@@ -18,6 +20,8 @@ import gallery_chart
 
 from hakmem_lab.errors import LabError, nearest
 from hakmem_lab.plan.schedule import ONE_BY_ONE
+from hakmem_lab.plan.spec import AFTER_S
+from hakmem_lab.run.endings import duration
 from hakmem_lab.show import gallery
 from hakmem_lab.show.gallery import Measure, Row
 from hakmem_lab.show.terminal import number
@@ -29,16 +33,25 @@ PLACES = {"postgres": "/usr/lib/postgresql/15/bin/postgres", "mariadb": "/usr/sb
 INDEX_TOP = """\
 # Which allocator for which program?
 
-Each program runs on ten or eleven allocators or settings: glibc, hakmem with two of its profiles, and others. Its
-page names their releases. They are configured as their documentation suggests ([peers](../../bench/peers/README.md);
+Each program runs on six to eleven allocators or settings: glibc, hakmem, and others. Its page names their releases
+and the runs that it shows. They are configured as their documentation suggests ([peers](../../bench/peers/README.md);
 if yours is configured wrongly, correct its row). Where one thread is busy, all sides run at once on one processor.
 Servers and programs of several threads [take turns](../../docs/lab/schedules.md) of 10 ms. Memory is that of runs one
 by one. The intervals of one measure hold for all sides at once, at 95 %. A difference that is certainly below 5 %
-counts as the same. An interval with signs includes no change: the cell is undecided. The programs that hakmem loses
-come first. Figures are of the machine and the day that a page names; its warnings say what else that machine did.
-Time is processor time, of the server where there is one.
+counts as the same. An interval with signs includes no change: the cell is undecided, and says how long it was tried.
+The programs that hakmem loses come first, then those without a difference. Figures are of the machine and the day that
+a page names; its warnings say what else that machine did.
 
-![Time and peak memory of every program, as multiples of glibc](overview.svg)
+| measure | what it is |
+|---|---|
+| CPU time | processor time of the whole program; of a server, while its client runs |
+| memory after load | PSS of all processes 12 s after the client of a server, or the load of a program, has ended |
+| least memory | the smallest limit of memory in which the program ends well and is at most 5 % slower |
+| growth | how fast the memory of a server grows after its warm-up |
+
+![Memory after load and least memory of the programs, as multiples of glibc](memory.svg)
+
+![Time and peak memory of the programs, as multiples of glibc](overview.svg)
 
 ```sh
 make peers && scripts/bootstrap gallery && bench/gallery/prepare    # once
@@ -49,12 +62,18 @@ hak bench gallery                                                   # the findin
 [experiments/gallery.toml](../../experiments/gallery.toml) has the commands. The method is that of
 [hak suite](../../docs/lab/howto-suite.md).
 """
+KINDS_TOP = """\
+## Should I use it for X?
+
+The greatest gains and losses of each kind of program against glibc, and how many programs there are of each.
+"""
 CHANGES_TOP = """\
 ## Programs where a change was published
 
 What others reported when they changed the allocator of a program, and the row here that stands for it. The figures are
 theirs, mostly of one run without an interval.
 """
+RUNS_HEADS = ["measure", "blocks", "schedule", "day", "machine", "raw data"]
 CHANGES_HEADS = ["program", "published change", "source", "row", "measured instead"]
 # A row is measured until the intervals against glibc are within 5 %, or an hour has gone.
 UNTIL_DECIDED = ["--set=within=5%", "--set=patience=1h", "--max-blocks=1000"]
@@ -130,17 +149,18 @@ def page(row: Row, version: str) -> str:
     lines += repeated(row)
     lines += ["## Medians", ""]
     lines += table(["allocator", *labels], medians)
-    lines += ["## What was measured", "", *commands(row), "", conditions(row, version), ""]
-    warnings = {re.sub(r"\d[\d.]*", "", text): text for text in reversed(row.result["warnings"])}
+    lines += ["## What was measured", "", *commands(row), "", f"{version}. {margin(row)}", ""]
+    lines += table(RUNS_HEADS, runs(row))
+    results = [run.result for run in row.runs.values()]
+    told = [text for result in results for text in result["warnings"]]
+    warnings = {re.sub(r"\d[\d.]*", "", text): text for text in reversed(told)}
     lines += [f"- Warning: {text}." for text in reversed(warnings.values())]
-    failures = Counter((failure["arm"], failure["why"]) for failure in row.result["failures"])
+    failures = Counter((each["arm"], each["why"]) for result in results for each in result["failures"])
     lines += [f"- Failed {count} times: {name}, {why}." for (name, why), count in failures.items()] + [""]
     configured = [[f"`{arm['name']}`", arm["version"] or "", arm["configuration"] or ""] for arm in row.result["arms"]]
     lines += table(["allocator", "version", "configuration"], configured)
-    raw = f"data/{row.key}.jsonl.gz"
-    memory = f", of memory [`alone`](data/alone/{row.key}.jsonl.gz)" if row.alone else ""
-    memory += "".join(f", of {gallery.MORE[each]} [`{each}`](data/{each}/{row.key}.jsonl.gz)" for each in row.more)
-    lines += [f"To repeat it: `hak bench {row.key}`. Raw data: [`{raw}`]({raw}){memory}."]
+    again = [f"`hak bench {row.key}`", *(f"`hak bench {row.key} --set metric={each}`" for each in row.more)]
+    lines += [f"To repeat it: {', '.join(again[0 if row.timed else 1 :])}."]
     return "\n".join(lines) + "\n"
 
 
@@ -179,23 +199,34 @@ def commands(row: Row) -> list[str]:
     return ["```", shlex.join(spec["server"]["command"]), *found[1:]] if spec["server"] else found
 
 
-def conditions(row: Row, version: str) -> str:
-    machine = row.header["machine"]
-    where = f"{machine['cpu']}, {machine['processors']} processors, Linux {machine['kernel']}, {machine['libc']}"
-    margin = f"{100 * row.result['suite']['margin']:g} %"
-    memory = f" Memory: {when(row.alone)}." if row.alone else ""
-    memory += "".join(f" {gallery.MORE[name].capitalize()}: {when(each)}." for name, each in row.more.items())
-    return f"{version}. {when(row)}, {where}.{memory} Same: less than {margin}."
+def margin(row: Row) -> str:
+    return f"Same: less than {100 * row.result['suite']['margin']:g} %."
 
 
-def when(row: Row) -> str:
-    """How often, on which schedule and on which day a row was measured."""
-    schedule = row.result["schedule"] or ONE_BY_ONE
-    return f"{row.result['blocks']} blocks, {schedule}, {row.header['created'][:10]}"
+def runs(row: Row) -> list[list[str]]:
+    """A line for each run that the page shows: of what, how often, when and where."""
+    found = []
+    for name, run in row.runs.items():
+        machine, folder = run.header["machine"], f"{name}/" if name else ""
+        where = f"{machine['cpu']}, {machine['processors']} processors, Linux {machine['kernel']}, {machine['libc']}"
+        raw = f"[data](data/{folder}{row.key}.jsonl.gz)"
+        blocks, schedule = str(run.result["blocks"]), run.result["schedule"] or ONE_BY_ONE
+        found.append([title(row, name), blocks, schedule, run.header["created"][:10], where, raw])
+    return found
+
+
+def title(row: Row, name: str) -> str:
+    """The measures that come from one of a row's runs."""
+    if name in gallery.MORE:
+        workloads = row.more[name].header["spec"]["workload"]
+        after_s = next(each.get("after", AFTER_S) for each in workloads if each["key"] == row.key)
+        return gallery.MORE[name] + (f", {after_s:g} s" if name in MARKED else "")
+    labels = [each.label for each in row.measures if each.label not in gallery.MORE.values()]
+    return ", ".join(labels[1:] if name else labels[: 1 if row.alone else None])
 
 
 def index(rows: list[Row], left: list[str]) -> str:
-    lines = [INDEX_TOP]
+    lines = [INDEX_TOP, KINDS_TOP, *gallery_chart.kinds(rows)]
     for standing in gallery.STANDINGS:
         chosen = [row for row in rows if row.standing() == standing]
         if not chosen:
@@ -204,7 +235,7 @@ def index(rows: list[Row], left: list[str]) -> str:
         lines += table(INDEX_HEADS, [line for row in chosen for line in summary(row)])
     lines += changes({row.key for row in rows})
     if left:
-        lines += ["## Not measured yet", "", ", ".join(f"`{key}`" for key in left) + ".", ""]
+        lines += ["## Time not measured yet", "", ", ".join(f"`{key}`" for key in left) + ".", ""]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -216,9 +247,8 @@ def summary(row: Row) -> list[list[str]]:
         better, worse = (", ".join(measure.arms(sure)) or "none" for sure in (-1, 1))
         cell = measure.cell(record) if record else "failed"
         tried_s = row.tried_s(measure)
-        found.append(
-            [name, measure.label, cell + (f", tried for {tried_s / 60:.0f} min" if tried_s else ""), better, worse]
-        )
+        cell += f", tried for {duration(tried_s)}" if tried_s else ""
+        found.append([name, measure.label, cell, better, worse])
         name = ""
     return found
 
@@ -228,13 +258,15 @@ def write_all() -> None:
     rows, versions = gallery.rows(), load_versions()
     for row in rows:
         (PAGES / f"{row.key}.md").write_text(page(row, versions[row.key]), encoding="utf-8")
-    left = [key for key in gallery.names() if key not in {row.key for row in rows}]
+    left = [key for key in gallery.names() if key not in {row.key for row in rows if row.timed}]
     (PAGES / "README.md").write_text(index(rows, left), encoding="utf-8")
     gallery_chart.write(rows)
 
 
-def publish(key: str, file: RunFile) -> None:
-    """Publishes a run and writes all pages again. Raises LabError if the run is of another row or not finished."""
+def store(file: RunFile) -> str:
+    """Keeps a run as the newest of its row and measure. Returns the row. Raises LabError where it is not finished."""
+    only = file.header()["spec"].get("only") or [""]
+    key = str(only[0])
     row = gallery.read(key, file)
     if not row.result["final"]:
         raise LabError(f"run {file.id} is not finished: hak runs resume {file.id}")
@@ -248,7 +280,25 @@ def publish(key: str, file: RunFile) -> None:
         packed.write(file.path.read_bytes().replace(f"{Path.cwd()}/".encode(), b""))
     versions = load_versions() | {key: version_of(row)}
     VERSIONS.write_text("".join(f'{name} = "{versions[name]}"\n' for name in sorted(versions)), encoding="utf-8")
-    write_all()
+    return key
+
+
+def publish(*files: RunFile) -> None:
+    """Publishes runs and writes all pages again. Several rows may be renewed at once: each waits for the others."""
+    lock = os.open(VERSIONS.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for key in [store(file) for file in files]:
+            print(f"gallery: {key}: {PAGES}/{key}.md", flush=True)
+        write_all()
+    finally:
+        os.close(lock)
+
+
+def newest(key: str) -> RunFile:
+    """The last stored run of this row alone: other rows may be measured meanwhile."""
+    files = reversed(Store(default_folder()).runs())
+    return next(file for file in files if file.header().get("spec", {}).get("only") == [key])
 
 
 def due(metric: str | None) -> list[str]:
@@ -274,21 +324,20 @@ def renew(words: list[str]) -> None:
         if subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode:
             print(f"gallery: row '{key}' could not be measured", file=sys.stderr)
             continue
-        publish(key, Store(default_folder()).find("last"))
-        print(f"gallery: {key}: results/gallery/{key}.md", flush=True)
+        publish(newest(key))
 
 
 def main() -> None:
     match sys.argv[1:]:
         case ["renew", *words]:
             renew(words)
-        case ["publish", key, *rest] if len(rest) < 2:
-            publish(key, Store(default_folder()).find(rest[0] if rest else "last"))
+        case ["publish", *names]:
+            publish(*(Store(default_folder()).find(name) for name in names or ["last"]))
         case ["pages"]:
             write_all()
             print(*gallery_chart.lines(gallery.rows()), sep="\n")
         case _:
-            sys.exit("usage: experiments/gallery renew [FLAG...] [N | KEY...] | publish KEY [RUN] | pages")
+            sys.exit("usage: experiments/gallery renew [FLAG...] [N | KEY...] | publish [RUN...] | pages")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ Also writes the sentences that README.md and the site quote, from the same rows.
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from statistics import median
 
 from matplotlib.axes import Axes
@@ -16,21 +17,40 @@ from hakmem_lab.show import gallery
 from hakmem_lab.show.gallery import Measure, Row
 from hakmem_lab.show.report import svg
 from hakmem_lab.show.report.model import Table
+from hakmem_lab.show.terminal import number
 
-PAGE, MEMORY = gallery.PAGES / "overview.svg", gallery.PAGES / "memory.svg"
 AFTER, LEAST = gallery.MORE["after-load"], gallery.MORE["least-memory"]
+# Name of a standalone picture -> its measures.
+PICTURES = {"memory": (AFTER, LEAST), "time": (gallery.TIME,), "overview": (gallery.TIME, gallery.PEAK)}
 HEADS = {gallery.TIME: "processor time", gallery.PEAK: "peak memory", gallery.TAIL: "p99"} | {
     name: name for name in gallery.MORE.values()
 }
 SUBJECT, NAMES = "hakmem", {"hakmem": "hakmem", "jemalloc5": "jemalloc", "mimalloc3": "mimalloc",
                             "google-tcmalloc": "Google's tcmalloc"}  # fmt: skip
 TITLE = "Real programs on four allocators, as multiples of glibc"
-LEANER = ("smaller", "larger")
 WORDS = {
-    gallery.TIME: ("faster", "slower"),
-    gallery.TAIL: ("lower", "higher"),
-    gallery.MORE["growth"]: ("slower", "faster"),
+    gallery.TIME: ("are faster", "slower"),
+    gallery.PEAK: ("need less", "more"),
+    gallery.TAIL: ("answer faster", "slower"),
+    AFTER: ("keep less", "more"),
+    gallery.MORE["growth"]: ("grow slower", "faster"),
+    LEAST: ("need less", "more"),
 }
+GAINS = {
+    gallery.TIME: "takes {} and {}",
+    gallery.PEAK: "needs {} and {}",
+    AFTER: "keeps {} and {}",
+    LEAST: "lives in {} and in {}",
+}
+# Kind of program -> groups of the gallery.
+KINDS = {
+    "Services": ("servers",),
+    "Databases inside of a program": ("databases",),
+    "Scripts": ("languages",),
+    "Builds": ("compilers",),
+    "Tools of the command line": ("data", "media", "solvers"),
+}
+NAMED = 4  # programs that are named in one sentence
 LIMITS, TICKS = (0.36, 3.4), (0.5, 0.7, 1, 1.4, 2, 3)
 PANELS = Panels(0.18, 2.75, 0.75, 0.45, LIMITS, TICKS, " ×")
 # Narrow enough for a phone.
@@ -66,16 +86,18 @@ def named(rows: list[Row]) -> dict[str, str]:
     return {arm: " ".join([NAMES[arm], " and ".join(sorted(found[arm]))]).strip() for arm in NAMES}
 
 
-def draw(rows: list[Row]) -> str:
-    """A standalone SVG in the colours of the reports: processor time and peak memory of every row."""
-    return _document(rows, "overview", PANELS, (gallery.TIME, gallery.PEAK), 30, lines(rows))
-
-
-def draw_memory(rows: list[Row]) -> str:
-    """Memory after the load and least memory, of the rows that have either."""
-    of = (AFTER, LEAST)
+def draw(rows: list[Row], name: str) -> str:
+    """A standalone SVG in the colours of the reports: a panel for each measure, of the rows that have any of them."""
+    of = PICTURES[name]
     chosen = [row for row in rows if any(row.measure(which) for which in of)]
-    return _document(chosen, "memory", PANELS, of, 30, [sentence(rows, which) for which in of if column(rows, which)])
+    told = [sentence(rows, which) for which in of if column(rows, which)]
+    return _document(chosen, name, PANELS, of, 30, told)
+
+
+def pictures(rows: list[Row]) -> dict[Path, str]:
+    """The path of each standalone picture, and what is in it."""
+    names = [name for name, of in PICTURES.items() if any(column(rows, which) for which in of)]
+    return {gallery.PAGES / f"{name}.svg": draw(rows, name) for name in names}
 
 
 def question(rows: list[Row], which: str) -> str:
@@ -98,7 +120,7 @@ def _document(
         for axis, which in zip(axes, measures, strict=True):
             _dots(axis, rows, which)
         handles, labels = axis.get_legend_handles_labels()
-        figure.legend(handles[::-1], labels[::-1], loc="upper center", ncols=4 if panels is PANELS else 2)
+        figure.legend(handles[::-1], labels[::-1], loc="upper center", ncols=2 if panels is NARROW else 4)
         picture = svg.Picture(name, TITLE, " ".join(told), figure, Table(TITLE, [], []))
         return svg.document(picture.inlined(name).svg)
 
@@ -122,15 +144,24 @@ def _dots(axis: Axes, rows: list[Row], which: str) -> None:
 
 
 def lines(rows: list[Row]) -> list[str]:
-    """Sentences for README.md: time and memory against glibc, and the largest gain and loss with their intervals."""
-    best, winner = min(column(rows, gallery.TIME), key=lambda found: found[0][2])
-    worst, loser = max(column(rows, gallery.PEAK), key=lambda found: found[0][1])
+    """Sentences for README.md: each measure against glibc with the largest gain in it, and the largest loss of all."""
+    lost = sure(rows, False)[:1]
     return [
-        f"**Processor time**: {sentence(rows, gallery.TIME)} The largest gain is {short(winner)}, {interval(best)}.",
-        *(f"**{HEADS[which].capitalize()}**: {middles(rows, which)}"
-          for which in (gallery.PEAK, AFTER, LEAST) if column(rows, which)),
-        f"**The largest loss**: {short(loser)}, {interval(worst)} of glibc's peak memory.",
+        *(f"**{HEADS[which].capitalize()}**: {sentence(rows, which)} {middles(rows, which)}{largest(rows, which)}"
+          for which in (AFTER, LEAST, gallery.PEAK, gallery.TIME) if column(rows, which)),
+        *(f"**The largest loss**: {short(row)}, {interval(cost)} of glibc's {HEADS[which]}."
+          for cost, row, which in lost),
     ]  # fmt: skip
+
+
+def largest(rows: list[Row], which: str) -> str:
+    """A sentence that a reader may repeat: the program that surely gains most in this measure, with its medians."""
+    found = next(((cost, row) for cost, row, measure in sure(rows, True) if measure == which), None)
+    if not found or not (measure := found[1].measure(which)):
+        return ""
+    ours, theirs = (number(measure.medians[arm], measure.unit) for arm in (SUBJECT, found[1].reference))
+    told = GAINS[which].format(f"{ours} on hakmem", f"{theirs} on glibc")
+    return f" {short(found[1])} {told}, {interval(found[0])}."
 
 
 def middles(rows: list[Row], which: str) -> str:
@@ -139,20 +170,51 @@ def middles(rows: list[Row], which: str) -> str:
     others = ", ".join(
         f"{name} {middle[arm]:.2f} ×" for arm, name in named(rows).items() if arm in middle and arm != SUBJECT
     )
-    return f"{middle[SUBJECT]:.2f} × glibc in the median ({others})."
+    return f"The median is {middle[SUBJECT]:.2f} × ({others})."
 
 
 def sentence(rows: list[Row], which: str) -> str:
     """Says how many programs are better than on glibc in one measure, worse, the same, or undecided."""
-    better, worse = WORDS.get(which, LEANER)
+    better, worse = WORDS[which]
     found = [row.measure(which) for _, row in column(rows, which)]
     words = [measure.by_reference[SUBJECT]["word"] for measure in found if measure]
     gains, losses = (sum(word == each[sure] for word in words for each in (FASTER, FEWER)) for sure in (0, 1))
     alike, margin = words.count(SAME), 100 * rows[0].result["suite"]["margin"]
     return (
-        f"{gains} of {len(words)} programs are {better} than on glibc, {losses} {worse}, {alike} the same within "
+        f"{gains} of {len(words)} programs {better} than on glibc, {losses} {worse}, {alike} the same within "
         f"{margin:g} %, and {len(words) - gains - losses - alike} undecided."
     )
+
+
+def sure(rows: list[Row], gains: bool) -> list[tuple[Cost, Row, str]]:
+    """(cost, row, measure) of what is surely better than on glibc, or surely worse; the greatest difference first."""
+    words = {each[0 if gains else 1] for each in (FASTER, FEWER)}
+    found = [(cost, row, which) for which in HEADS for cost, row in column(rows, which)
+             if (measure := row.measure(which)) and measure.by_reference[SUBJECT]["word"] in words]  # fmt: skip
+    return sorted(found, key=lambda each: each[0][2] if gains else -each[0][1])
+
+
+def kinds(rows: list[Row]) -> list[str]:
+    """Should I use it for X? What the programs of each kind gain and lose, and a sentence for each measure."""
+    lines = []
+    for kind, groups in KINDS.items():
+        chosen = [row for row in rows if row.group in groups]
+        told = [(which, sentence(chosen, which)) for which in measured(chosen)]
+        lines += [f"**{kind}**: {answer(chosen)}", ""] if chosen else []
+        lines += [*(f"- {HEADS[which][:1].upper()}{HEADS[which][1:]}: {text}" for which, text in told), ""] * bool(told)
+    return lines
+
+
+def answer(rows: list[Row]) -> str:
+    """The greatest gains and losses against glibc, by name."""
+    found = []
+    for word, gains in (("better", True), ("worse", False)):
+        several = sure(rows, gains)
+        some = [f"{short(row)} ({HEADS[which]} {cost[0]:.2f} ×)" for cost, row, which in several[:NAMED]]
+        left = f" and {len(several) - NAMED} more" if len(several) > NAMED else ""
+        found.append(f"{word} than on glibc: {', '.join(some) or 'nothing'}{left}")
+    text = "; ".join(found)
+    return f"{text[:1].upper()}{text[1:]}."
 
 
 def short(row: Row) -> str:
@@ -164,6 +226,5 @@ def interval(cost: tuple[float, float, float]) -> str:
 
 
 def write(rows: list[Row]) -> None:
-    (gallery.top() / PAGE).write_text(draw(rows), encoding="utf-8")
-    if any(column(rows, which) for which in (AFTER, LEAST)):
-        (gallery.top() / MEMORY).write_text(draw_memory(rows), encoding="utf-8")
+    for path, drawn in pictures(rows).items():
+        (gallery.top() / path).write_text(drawn, encoding="utf-8")

@@ -20,14 +20,6 @@ ASKED = {
     gallery.MORE["growth"]: ("Growth", "How fast does it grow?"),
     gallery.MORE["least-memory"]: ("Least memory", "In how little memory does it live?"),
 }
-# Kind of program -> groups of the gallery.
-KINDS = {
-    "Services": ("servers",),
-    "Databases inside of a program": ("databases",),
-    "Scripts": ("languages",),
-    "Builds": ("compilers",),
-    "Tools of the command line": ("data", "media", "solvers"),
-}
 TOP = """\
 ---
 hide: [toc]
@@ -60,7 +52,7 @@ def page(rows: list[Row], folder: Path) -> str:
         told = gallery_chart.sentence(rows, which)
         lines += ["<section markdown>", "", f"## {ASKED[which][1]}", "", told, "", f"![{told}]({picture})", ""]
         lines += ["</section>", ""]
-    lines += ["</div>", "", CHART, "", *kinds(rows, shown)]
+    lines += ["</div>", "", CHART, "", "## For what kind of program?", "", *gallery_chart.kinds(rows)]
     heads = "".join(
         f'<th scope="col"><button type="button">{head}</button></th>'
         for head in ("Program", *(ASKED[which][0] for which in shown))
@@ -74,21 +66,6 @@ def page(rows: list[Row], folder: Path) -> str:
     left = len(gallery.names()) - len(rows)
     lines += [f"{left} of {left + len(rows)} programs are not measured yet.", ""] if left else []
     return "\n".join(lines) + "\n"
-
-
-def kinds(rows: list[Row], shown: list[str]) -> list[str]:
-    """Should I use it for X? One sentence for each measure, from the programs of that kind."""
-    lines = ["## For what kind of program?", ""]
-    for kind, groups in KINDS.items():
-        chosen = [row for row in rows if row.group in groups]
-        lines += [f"**{kind}**", ""] if chosen else []
-        lines += [
-            f"- {ASKED[which][0]}: {gallery_chart.sentence(chosen, which)}"
-            for which in shown
-            if gallery_chart.column(chosen, which)
-        ]
-        lines += [""] if chosen else []
-    return lines
 
 
 def table_row(row: Row, shown: list[str]) -> str:

@@ -1,6 +1,6 @@
 """The gallery: the published results of every program, with those that hakmem loses first.
 
-A row is a workload of experiments/gallery.toml. Its run, a suite of only that workload, is in results/gallery/data.
+A row is a workload of experiments/gallery.toml. Its runs, suites of only that workload, are in results/gallery/data.
 """
 
 import re
@@ -12,7 +12,7 @@ from typing import Any
 from hakmem_lab import kinds
 from hakmem_lab.errors import LabError
 from hakmem_lab.judge import words
-from hakmem_lab.kinds.suite.sheet import FAILED, FASTER, LEANER, SAME
+from hakmem_lab.kinds.suite.sheet import FAILED, FASTER, LEANER, OPEN, SAME
 from hakmem_lab.plan import project
 from hakmem_lab.plan.model import read_toml
 from hakmem_lab.show import figures
@@ -24,12 +24,12 @@ PAGES = Path("results") / "gallery"
 # Metrics that take runs of their own, in folders of these names -> the name of the measure.
 MORE = {"after-load": "memory after load", "growth": "growth", "least-memory": "least memory"}
 TIME, PEAK, TAIL = "time", "peak RSS", "p99"  # the other measures; the first one is of time or a rate
-LOST, BEHIND, AHEAD, ALIKE, UNDECIDED = STANDINGS = (
+LOST, BEHIND, ALIKE, UNDECIDED, AHEAD = STANDINGS = (
     "hakmem is worse than glibc in something",
     "Another allocator is better than hakmem in something, glibc in nothing",
-    "hakmem is better than glibc in something, and no allocator is better than hakmem",
     "All allocators are within the margin",
     "Undecided against glibc",
+    "hakmem is better than glibc in something, and no allocator is better than hakmem",
 )
 
 
@@ -70,9 +70,9 @@ class Measure:
 
 @dataclass(frozen=True)
 class Row:
-    """A program. measures: its time or rate first, then memory, then others; empty where it has no page yet.
-    conditions: title of a further condition -> the same measures under it. alone: an earlier run, one by one, of which
-    all measures but the first are. more: metric -> the run of its own that measured it; it is among the measures, too.
+    """A program. measures: its time or rate first, then memory, then others. conditions: title of a further condition
+    -> the same measures under it. alone: an earlier run, one by one, of which all measures but the first are. more:
+    metric -> the run of its own that measured it; it is among the measures, too. seconds: how long its run took.
     """
 
     key: str
@@ -84,6 +84,18 @@ class Row:
     conditions: dict[str, tuple[Measure, ...]] = field(default_factory=dict)
     alone: "Row | None" = None
     more: "dict[str, Row]" = field(default_factory=dict)
+    seconds: float = 0.0
+
+    @property
+    def timed(self) -> bool:
+        """Whether its time was measured, and not only what takes runs of its own."""
+        return self.measures[0].label not in MORE.values()
+
+    @property
+    def runs(self) -> "dict[str, Row]":
+        """Folder of the raw data -> the run there."""
+        own, alone = {"": self} if self.timed else {}, {"alone": self.alone} if self.alone else {}
+        return own | alone | self.more
 
     @property
     def reference(self) -> str:
@@ -92,15 +104,17 @@ class Row:
     def measure(self, name: str) -> Measure | None:
         """TIME, PEAK, TAIL or a name of MORE."""
         if name == TIME:
-            return self.measures[0]
-        return next((each for each in self.measures[1:] if each.label.startswith(name)), None)
+            return self.measures[0] if self.timed else None
+        return next((each for each in self.measures if each.label.startswith(name)), None)
 
     def tried_s(self, measure: Measure) -> float | None:
-        """How long a measure was tried that is still open, in seconds; None where it is not, or no run told it."""
-        name = next((metric for metric, label in MORE.items() if label == measure.label), None)
-        of = self.more[name] if name else self
+        """How long a measure was tried that is still undecided against the reference, in seconds; else None."""
+        if measure.against.get(self.reference, {}).get("word") != OPEN:
+            return None
+        name = next((metric for metric, label in MORE.items() if label == measure.label), "alone")
+        of = self if measure is self.measures[0] else self.runs.get(name, self)
         found = of.result["suite"].get("tried", {}).get(self.key)
-        return float(found["seconds"]) if found and found["open"] else None
+        return float(found["seconds"]) if found else of.seconds
 
     def losses(self) -> list[tuple[float, str]]:
         """(ratio that is lost at least, arm), the greatest loss first. The subject's own profiles do not count as other
@@ -141,7 +155,9 @@ def read(key: str, file: RunFile) -> Row:
     others = zip(of_subject.get("conditions", ()), result.get("conditions", ()), strict=True)
     conditions = {theirs["title"]: _measures(mine, theirs) for mine, theirs in others}
     measures = _measures(of_subject, result)
-    return Row(key, rows[0]["title"], rows[0]["group"], header, result, measures, conditions)
+    times = [record["started"] for record in records if record["type"] == "run" and record["ok"]]
+    seconds = max(times, default=0.0) - min(times, default=0.0)
+    return Row(key, rows[0]["title"], rows[0]["group"], header, result, measures, conditions, seconds=seconds)
 
 
 def _measures(of_subject: dict[str, Any], of_reference: dict[str, Any]) -> tuple[Measure, ...]:
@@ -207,16 +223,23 @@ def data(key: str) -> Path:
 def published(key: str) -> Row:
     """A row of the gallery. Older runs have peak memory of sides that share a processor, where allocators that purge by
     time keep less than alone: those have another run, one by one, from which memory is shown."""
+    more = {metric: read(key, RunFile(data(place))) for metric in MORE if data(place := f"{metric}/{key}").exists()}
+    extra = tuple(replace(each.measures[0], label=MORE[metric]) for metric, each in more.items())
+    if not data(key).exists():
+        return replace(next(iter(more.values())), measures=extra, more=more)
     row, earlier = read(key, RunFile(data(key))), data(f"alone/{key}")
     if earlier.exists():
         alone = read(key, RunFile(earlier))
         row = replace(row, measures=(row.measures[0], *alone.measures[1:]), alone=alone)
-    more = {metric: read(key, RunFile(data(place))) for metric in MORE if data(place := f"{metric}/{key}").exists()}
-    extra = (replace(each.measures[0], label=MORE[metric]) for metric, each in more.items())
     return replace(row, measures=(*row.measures, *extra), more=more)
+
+
+def measured() -> list[str]:
+    """The keys of the rows that have a run of any measure."""
+    return [key for key in names() if any(data(place + key).exists() for place in ("", *(f"{each}/" for each in MORE)))]
 
 
 def rows() -> list[Row]:
     """Published rows by standing, the worst first; within a standing, the greatest certain loss first."""
-    found = [published(key) for key in names() if data(key).exists()]
+    found = [published(key) for key in measured()]
     return sorted(found, key=lambda row: (STANDINGS.index(row.standing()), row.losses()[:1]))

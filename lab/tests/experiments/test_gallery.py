@@ -20,7 +20,8 @@ from hakmem_lab.store.runs import RunFile
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = ROOT / "results" / "gallery"
 SPEC = kinds.load_spec(ROOT / gallery.SPEC)
-MEASURED = sorted(path.name.removesuffix(".jsonl.gz") for path in (PAGES / "data").glob("*.jsonl.gz"))
+MEASURED = sorted({path.name.removesuffix(".jsonl.gz") for path in (PAGES / "data").rglob("*.jsonl.gz")})
+TIMED = [key for key in MEASURED if gallery.data(key).exists()]
 
 
 @pytest.fixture(scope="module")
@@ -156,16 +157,44 @@ def test_a_measure_of_its_own_run_is_found_by_its_name_and_says_how_long_it_was_
     assert found.measure("least memory") is None and found.measure(gallery.TAIL) is None
     first, second = pages.summary(found)
     assert "tried" not in first[2]
-    assert second[1:3] == ["memory after load", "undecided [-17, +25] %, tried for 90 min"]
+    assert second[1:3] == ["memory after load", "undecided [-17, +25] %, tried for 1 h 30 min"]
     told = pages.gallery_chart.sentence([found], "memory after load")
-    assert told.startswith("1 of 1 programs are smaller than on glibc, 0 larger")
+    assert told.startswith("1 of 1 programs keep less than on glibc, 0 more")
     assert pages.gallery_chart.measured([found]) == ["memory after load"]
+
+
+def test_a_row_whose_time_is_not_measured_has_a_page_too(pages):
+    first = gallery.read(TIMED[0], RunFile(gallery.data(TIMED[0])))
+    alone = replace(
+        first, measures=(replace(first.measures[0], label="memory after load"),), more={"after-load": first}
+    )
+    assert alone.measure(gallery.TIME) is None and alone.measure("memory after load") is alone.measures[0]
+    told = pages.page(alone, "a program 1.0")
+    assert "| memory after load, 30 s |" in told and "CPU time |" not in told
+    assert f"To repeat it: `hak bench {first.key} --set metric=after-load`." in told
+
+
+def test_a_row_is_published_from_its_own_run_while_others_are_measured(pages, tmp_path, monkeypatch):
+    monkeypatch.setenv("HAK_STORE", str(tmp_path))
+    for stamp, key in enumerate(("redis", "sort", "nginx")):
+        header = {"type": "header", "schema": 1, "id": str(stamp), "kind": "suite", "spec": {"only": [key]}}
+        (tmp_path / f"{stamp}.jsonl").write_text(json.dumps(header) + "\n", encoding="utf-8")
+    assert pages.newest("sort").id == "1"
+
+
+def test_a_kind_of_program_names_its_gains_and_losses(pages):
+    plain = replace(row(glibc=OPEN), group="servers", result={"suite": {"reference": "glibc", "margin": 0.05}})
+    leaner, larger = figure("leaner", 1.25, 1.2, 1.4), figure("larger", 0.8, 0.7, 0.9)
+    found = more_of(plain, "after-load", hakmem=leaner), more_of(plain, "least-memory", hakmem=larger)
+    better, worse = pages.gallery_chart.kinds(list(found))[0].split("; ")
+    assert better == "**Services**: Better than on glibc: x (memory after load 0.80 ×)"
+    assert worse == "worse than on glibc: x (least memory 1.25 ×)."
 
 
 def test_the_chart_of_memory_has_the_rows_that_were_measured(pages):
     (first, second) = gallery.rows()[:2]
     figures = {arm: figure("leaner", 1.3, 1.2, 1.4) for arm in ("hakmem", "mimalloc3", "glibc")}
-    drawn = pages.gallery_chart.draw_memory([more_of(first, "least-memory", **figures), second])
+    drawn = pages.gallery_chart.draw([more_of(first, "least-memory", **figures), second], "memory")
     assert first.title.partition(",")[0][:12] in drawn and second.title.partition(",")[0][:12] not in drawn
 
 
@@ -175,7 +204,7 @@ def test_where_a_load_ends_is_known_of_servers_and_of_marked_programs():
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("key", MEASURED)
+@pytest.mark.parametrize("key", TIMED)
 def test_memory_is_of_runs_one_by_one(key):
     row = gallery.published(key)
     if row.alone:
@@ -201,16 +230,15 @@ def rows():
 
 @pytest.mark.xdist_group("gallery")
 def test_the_index_is_made_of_the_rows_and_names_what_is_not_measured(pages, rows):
-    left = [key for key in gallery.names() if key not in MEASURED]
+    left = [key for key in gallery.names() if key not in TIMED]
     assert (PAGES / "README.md").read_text(encoding="utf-8") == pages.index(rows, left)
     assert {path.stem for path in PAGES.glob("*.md")} - {"README"} == set(MEASURED)
 
 
 @pytest.mark.xdist_group("gallery")
 def test_the_chart_and_the_figures_of_the_readme_are_those_of_the_rows(pages, rows):
-    assert (PAGES / "overview.svg").read_text(encoding="utf-8") == pages.gallery_chart.draw(rows)
-    if (PAGES / "memory.svg").exists():
-        assert (PAGES / "memory.svg").read_text(encoding="utf-8") == pages.gallery_chart.draw_memory(rows)
+    for path, drawn in pages.gallery_chart.pictures(rows).items():
+        assert (ROOT / path).read_text(encoding="utf-8") == drawn, path
     readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
     for line in pages.gallery_chart.lines(rows):
         assert line in readme, "experiments/gallery.py prints the lines of README.md"
@@ -219,7 +247,7 @@ def test_the_chart_and_the_figures_of_the_readme_are_those_of_the_rows(pages, ro
 @pytest.mark.skipif(not MEASURED, reason="nothing is published yet")
 def test_a_run_of_another_row_is_refused():
     with pytest.raises(LabError, match="not of the gallery's row 'nothing' alone"):
-        gallery.read("nothing", RunFile(gallery.data(MEASURED[0])))
+        gallery.read("nothing", RunFile(gallery.data(TIMED[0])))
 
 
 def hak(*words: str) -> Answer:
