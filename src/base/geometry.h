@@ -131,6 +131,9 @@ HAK_INLINE bool hak_is_start_in_class(const void *block, uint32_t cls) {
 HAK_INLINE size_t hak_round_up(size_t bytes, size_t power_of_two) {
   return (bytes + power_of_two - 1) & ~(power_of_two - 1);
 }
+HAK_INLINE bool hak_is_power_of_two(size_t n) {
+  return n != 0 && (n & (n - 1)) == 0;
+}
 HAK_INLINE size_t hak_slices_for(size_t bytes) {
   return (bytes + HAK_SLICE_BYTES - 1) >> HAK_SLICE_SHIFT;
 }

@@ -3,7 +3,6 @@
 #include "guard.h"
 
 #include "modules.h"
-#include "pages.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -36,12 +35,12 @@ static access_t access_of(const ucontext_t *context) {
 
 static hak_guard_event_t event_of(const access_t *access) {
   hak_guard_event_t event = {.thread = hak_lock_id, .count = access->pc != 0, .pcs = {access->pc}};
-  uintptr_t frame[2], at = access->frame, last = 0;
-  while (event.count > 0 && event.count < HAK_GUARD_FRAMES && at > last && at % sizeof at == 0 &&
-         hak_pages_read(at, frame, sizeof frame) && hak_modules_is_code(frame[1])) {
-    event.pcs[event.count++] = frame[1];
+  uintptr_t at = access->frame, last = 0, pc;
+  while (event.count > 0 && event.count < HAK_GUARD_FRAMES && at > last &&
+         hak_modules_is_code(pc = hak_os_word_at(at + sizeof at))) {
+    event.pcs[event.count++] = pc;
     last = at;
-    at = frame[0];
+    at = hak_os_word_at(at);
   }
   return event;
 }

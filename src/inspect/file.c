@@ -1,4 +1,4 @@
-/* File access by system calls, without allocating: it reads /proc and writes profiles. */
+/* File access by system calls, without allocating, for profiles. */
 #include "file.h"
 
 #include "system/system.h"
@@ -34,14 +34,6 @@ int hak_file_create(const char *name) {
 
 void hak_file_close(int fd) {
   hak_direct(SYS_close, fd);
-}
-
-size_t hak_file_read(int fd, void *to, size_t bytes) {
-  long got;
-  do {
-    got = hak_direct(SYS_read, fd, (long)to, (long)bytes);
-  } while (got == -EINTR);
-  return got > 0 ? (size_t)got : 0;
 }
 
 bool hak_file_read_at(int fd, void *to, size_t bytes, size_t offset) {

@@ -1,5 +1,5 @@
-/* Duty: file access without allocation, by system calls that are no cancellation points. It reads files of /proc, and
- * writes a file through a buffer, optionally as gzip (stored blocks, without compression or a library).
+/* Duty: file access without allocation, by system calls that are no cancellation points. It writes a file through a
+ * buffer, optionally as gzip (stored blocks, without compression or a library).
  * Data: the caller's. Layers below: base. Any call may fail; errno may change. */
 #pragma once
 
@@ -9,8 +9,6 @@
 int hak_file_open(const char *name);
 int hak_file_create(const char *name);
 void hak_file_close(int fd);
-/* Returns the bytes read; 0 at the end and on any error. */
-size_t hak_file_read(int fd, void *to, size_t bytes);
 /* Read all of `bytes` from an offset in the file. */
 bool hak_file_read_at(int fd, void *to, size_t bytes, size_t offset);
 

@@ -3,7 +3,6 @@
 
 #include "hakmem.h"
 #include "modules.h"
-#include "pages.h"
 #include "pages/pages.h"
 #include "unwind.h"
 
@@ -41,6 +40,18 @@ static void append(hak_guard_slot_t *slot) {
 /* A buffer of HAK_MAPS_BUFFER_BYTES, which a signal's stack may be too small for. NULL: reports name no files. */
 static char *rows;
 
+/* Discard the content first, by a call that other libraries may watch. */
+static hak_guard_access_t shut(void *at, size_t bytes) {
+  hak_os_discard(at, bytes);
+  return hak_os_guard(at, bytes) ? HAK_GUARD_ADVISED : hak_os_close(at, bytes) ? HAK_GUARD_PROTECTED : HAK_GUARD_OPEN;
+}
+
+/* The page may then read as zeros. False: it failed. */
+static bool open_page(const hak_guard_slot_t *slot) {
+  return slot->access == HAK_GUARD_OPEN ||
+         (slot->access == HAK_GUARD_ADVISED ? hak_os_unguard : hak_os_make_writable)(slot->page, pool.page);
+}
+
 bool hak_guard_make_pool(size_t slots) {
   size_t page = hak_os_page_bytes(), align = page > HAK_SLICE_BYTES ? page : HAK_SLICE_BYTES;
   size_t bytes = hak_round_up((2 * slots + 1) * page, align);
@@ -51,15 +62,15 @@ bool hak_guard_make_pool(size_t slots) {
     return false;
   }
   hak_os_decline_huge(base, bytes);
-  hak_pages_t shut = hak_pages_shut(base, bytes);
-  if (shut == HAK_PAGES_OPEN || !hak_pagemap_cover(base, bytes)) {
+  hak_guard_access_t access = shut(base, bytes);
+  if (access == HAK_GUARD_OPEN || !hak_pagemap_cover(base, bytes)) {
     hak_os_unmap_unused(base, bytes);
     return false;
   }
   pool = (struct pool){.base = base, .bytes = bytes, .page = page, .slots = slots, .slot = all};
   for (size_t i = 0; i < slots; i++) {
     all[i].page = base + (2 * i + 1) * page;
-    all[i].shut = shut;
+    all[i].access = access;
     append(&all[i]);
   }
   hak_pagemap_set_class(base, bytes >> HAK_SLICE_SHIFT, HAK_CLASS_SAMPLED);
@@ -87,7 +98,7 @@ uint32_t hak_guard_take(size_t bytes, uint64_t bits, void **block) {
     return 0;
   }
   hak_guard_slot_t *slot = oldest();
-  if (!slot || !hak_pages_open(slot->page, pool.page, (hak_pages_t)slot->shut)) {
+  if (!slot || !open_page(slot)) {
     atomic_fetch_add_explicit(&hak_guards.refused, 1, memory_order_relaxed);
     if (slot) {
       append(slot);
@@ -95,7 +106,7 @@ uint32_t hak_guard_take(size_t bytes, uint64_t bits, void **block) {
     return 0;
   }
   memset(slot->page, PATTERN, pool.page);
-  slot->shut = HAK_PAGES_OPEN;
+  slot->access = HAK_GUARD_OPEN;
   slot->block = slot->page + (bits % LEFT_ONE_IN == 0 ? 0 : pool.page - rounded);
   slot->bytes = usable;
   slot->freed.count = 0;
@@ -127,7 +138,7 @@ void hak_guard_give(uint32_t number) {
     hak_misuse("free", over ? HAK_MISUSE_OVERFLOW : HAK_MISUSE_UNDERFLOW, slot->block);
   }
   atomic_store_explicit(&slot->state, HAK_GUARD_FREED, memory_order_release);
-  slot->shut = hak_pages_shut(slot->page, pool.page);
+  slot->access = shut(slot->page, pool.page);
   append(slot);
 }
 
@@ -161,7 +172,7 @@ void hak_guard_say_event(const char *what, const hak_guard_event_t *event) {
     hak_mapping_t in;
     uintptr_t pc = event->pcs[i];
     hak_text_say("hakmem:     0x%zx", pc);
-    if (rows && hak_modules_find(pc, &in, rows) && in.name[0]) {
+    if (rows && hak_maps_find(pc, &in, rows) && in.name[0]) {
       hak_text_say(" %s", in.name);
       hak_text_say("+0x%zx", pc - in.start + in.offset);
     }

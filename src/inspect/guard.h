@@ -19,13 +19,16 @@ typedef struct hak_guard_event {
 /* In ascending order of likelihood: of two neighbours, the report names the one with the larger state. */
 typedef enum hak_guard_state { HAK_GUARD_UNUSED, HAK_GUARD_FREED, HAK_GUARD_LIVE } hak_guard_state_t;
 
+/* How the access of a slot's page was taken away. */
+typedef enum hak_guard_access { HAK_GUARD_OPEN, HAK_GUARD_ADVISED, HAK_GUARD_PROTECTED } hak_guard_access_t;
+
 typedef struct hak_guard_slot {
   struct hak_guard_slot *next; /* the slot that was freed after this one */
   char *page;
   char *block; /* the last block in this slot */
   size_t bytes;
   _Atomic uint32_t state;
-  uint32_t shut; /* hak_pages_t */
+  hak_guard_access_t access;
   hak_guard_event_t allocated, freed;
 } hak_guard_slot_t;
 

@@ -75,7 +75,7 @@ void hak_images_look(void) {
     if (hak_images->count > HAK_IMAGES_MAX / 2 || hak_images->names_used > HAK_IMAGE_NAMES_BYTES / 2) {
       hak_images->count = hak_images->names_used = 0; /* keeps room for the present images */
     }
-    hak_modules_each(add, NULL, hak_images->rows);
+    hak_maps_each(add, NULL, hak_images->rows);
     put_program_first();
   }
 }
@@ -94,13 +94,9 @@ size_t hak_images_count(void) {
   return hak_images ? hak_images->count : 0;
 }
 
-const hak_mapping_t *hak_images_at(size_t i) {
-  return &hak_images->image[i];
-}
-
 size_t hak_images_find(uintptr_t address) {
   size_t i = 0, count = hak_images_count();
-  while (i < count && !hak_module_holds(&hak_images->image[i], address)) {
+  while (i < count && !hak_map_holds(&hak_images->image[i], address)) {
     i++;
   }
   return i;

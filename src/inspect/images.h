@@ -21,7 +21,6 @@ void hak_images_look(void);
 /* Add all images if modules.c has read new ranges since the last call and the lock is free. */
 void hak_images_learn(void);
 size_t hak_images_count(void);
-const hak_mapping_t *hak_images_at(size_t i);
 /* Number of the image that holds the address; hak_images_count() if none does. */
 size_t hak_images_find(uintptr_t address);
 

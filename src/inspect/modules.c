@@ -1,9 +1,6 @@
-/* Which addresses are code, by the rows of /proc/self/maps. unwind.c and images.c call it. */
+/* Which addresses are code. unwind.c and images.c call it. */
 #include "modules.h"
 
-#include "file.h"
-
-#include <string.h>
 #include <sys/auxv.h>
 
 enum {
@@ -33,85 +30,6 @@ static struct {
   _Atomic uint64_t next_learn_ms; /* after a read that did not find its caller: time of the next one */
 } code;
 
-/* Parse a hexadecimal number and skip one character after it. */
-static uintptr_t number(char **at) {
-  const char *end = *at;
-  uintptr_t n = hak_text_number(&end, 16);
-  *at += end - *at;
-  *at += **at != '\0';
-  return n;
-}
-
-static char *next_column(char *row) {
-  row += hak_match_until(row, " ");
-  return row + hak_match_of(row, " ");
-}
-
-/* "start-end rwxp offset device inode   name" */
-static hak_mapping_t parse(char *row) {
-  hak_mapping_t mapping = {0};
-  mapping.start = number(&row);
-  mapping.end = number(&row);
-  mapping.executable = row[0] && row[1] && row[2] == 'x';
-  row = next_column(row);
-  mapping.offset = number(&row);
-  mapping.name = next_column(next_column(row));
-  return mapping;
-}
-
-/* The end of the line; NULL: the bytes up to `behind` do not hold it. */
-static char *find_end(char *row, const char *behind) {
-  while (row < behind && *row != '\n') {
-    row++;
-  }
-  return row < behind ? row : NULL;
-}
-
-bool hak_modules_each(bool (*visit)(const hak_mapping_t *mapping, void *argument), void *argument,
-                      char buffer[HAK_MAPS_BUFFER_BYTES]) {
-  int fd = hak_file_open("/proc/self/maps");
-  size_t used = 0, got = 0; /* bytes in the buffer; bytes of the last read, 0 at the end of the file */
-  bool any = false, more = true;
-  if (fd < 0) {
-    return false;
-  }
-  while (more && used < HAK_MAPS_BUFFER_BYTES &&
-         (got = hak_file_read(fd, buffer + used, HAK_MAPS_BUFFER_BYTES - used)) > 0) {
-    char *row = buffer, *behind = buffer + used + got, *end;
-    for (; more && (end = find_end(row, behind)); row = end + 1) {
-      *end = '\0';
-      hak_mapping_t mapping = parse(row);
-      any = true;
-      more = visit(&mapping, argument);
-    }
-    used = (size_t)(behind - row);
-    if (more) {
-      memmove(buffer, row, used);
-    }
-  }
-  hak_file_close(fd);
-  return any && (!more || (used == 0 && got == 0));
-}
-
-typedef struct search {
-  uintptr_t address;
-  hak_mapping_t *found;
-} search_t;
-
-static bool is_elsewhere(const hak_mapping_t *mapping, void *argument) {
-  const search_t *search = argument;
-  bool around = hak_module_holds(mapping, search->address);
-  if (around) {
-    *search->found = *mapping;
-  }
-  return !around;
-}
-
-bool hak_modules_find(uintptr_t address, hak_mapping_t *found, char buffer[HAK_MAPS_BUFFER_BYTES]) {
-  *found = (hak_mapping_t){.name = ""};
-  return hak_modules_each(is_elsewhere, &(search_t){address, found}, buffer);
-}
-
 static uintptr_t load(const _Atomic uintptr_t *word) {
   return atomic_load_explicit(word, memory_order_relaxed);
 }
@@ -128,8 +46,8 @@ static bool add_range(const hak_mapping_t *mapping, void *argument) {
   store(&table->start[count], mapping->start);
   store(&table->end[count], mapping->end);
   atomic_store_explicit(&table->count, count + 1, memory_order_relaxed);
-  bool mine = hak_module_holds(mapping, (uintptr_t)&hak_modules_look);
-  if (mine && !hak_module_holds(mapping, hak_auxiliary(AT_ENTRY))) {
+  bool mine = hak_map_holds(mapping, (uintptr_t)&hak_modules_look);
+  if (mine && !hak_map_holds(mapping, hak_auxiliary(AT_ENTRY))) {
     store(&code.mine_start, mapping->start);
     store(&code.mine_end, mapping->end);
   }
@@ -149,7 +67,7 @@ static bool learn_locked(known_t *known) {
   uint32_t version = atomic_load_explicit(&code.version, memory_order_relaxed) + 1;
   table_t *table = &known->table[version % 2];
   atomic_store_explicit(&table->count, 0, memory_order_relaxed);
-  bool ok = hak_modules_each(add_range, table, known->rows);
+  bool ok = hak_maps_each(add_range, table, known->rows);
   if (ok) {
     atomic_store_explicit(&code.version, version, memory_order_release); /* pairs with find */
   }
@@ -234,7 +152,7 @@ bool hak_modules_mapping_of(uintptr_t address, hak_mapping_t *mapping) {
     return false;
   }
   known_t *known = known_locked();
-  bool ok = known && hak_modules_find(address, mapping, known->rows);
+  bool ok = known && hak_maps_find(address, mapping, known->rows);
   hak_unlock(&hak_modules_lock);
   mapping->name = "";
   return ok;

@@ -106,7 +106,7 @@ static void write_type(writer_t *writer, unsigned field, uint64_t name, uint64_t
 }
 
 static void write_mapping(writer_t *writer, size_t i) {
-  const hak_mapping_t *image = hak_images_at(i);
+  const hak_mapping_t *image = &hak_images->image[i];
   unsigned char id[HAK_BUILD_ID_MAX];
   char digits[2 * HAK_BUILD_ID_MAX + 1];
   hak_text_t text = hak_text_on(digits, sizeof digits);

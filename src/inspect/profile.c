@@ -3,7 +3,6 @@
 
 #include "file.h"
 #include "hakmem.h"
-#include "headroom.h"
 #include "images.h"
 #include "pprof.h"
 #include "sample.h"
@@ -192,7 +191,7 @@ static bool grew(void) {
 static bool reached_limit(void) {
   size_t percent = hak_option_size(HAK_OPTION_PROFILE_DUMP_LIMIT);
   return percent > 0 && !atomic_load_explicit(&limit_told, memory_order_relaxed) &&
-         hak_headroom_near(percent, (uint64_t)hak_sites_allocated()) &&
+         hak_limit_near(percent, (uint64_t)hak_sites_allocated()) &&
          !atomic_exchange_explicit(&limit_told, true, memory_order_relaxed);
 }
 
@@ -260,7 +259,7 @@ void hak_profile_start_up(bool (*holds_lock)(void)) {
                  file_pattern());
   }
   if (hak_option(HAK_OPTION_PROFILE_DUMP_LIMIT)) {
-    hak_headroom_start("/sys/fs/cgroup", "/proc/self");
+    hak_limit_watch("/sys/fs/cgroup", "/proc/self");
   }
   hak_profile_start(mean_bytes == HAK_OPTION_AUTO ? 0 : (size_t)mean_bytes);
 }

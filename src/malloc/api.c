@@ -47,10 +47,6 @@ void *hak_calloc(size_t count, size_t bytes) {
   return calloc_slow(total);
 }
 
-static bool is_power_of_two(size_t n) {
-  return n != 0 && (n & (n - 1)) == 0;
-}
-
 static size_t next_power_of_two(size_t n) {
   size_t power = HAK_BLOCK_MIN;
   while (power < n) {
@@ -109,11 +105,11 @@ void *hak_memalign(size_t alignment, size_t bytes) {
     errno = EINVAL;
     return NULL;
   }
-  return alloc_aligned(is_power_of_two(alignment) ? alignment : next_power_of_two(alignment), bytes);
+  return alloc_aligned(hak_is_power_of_two(alignment) ? alignment : next_power_of_two(alignment), bytes);
 }
 
 int hak_posix_memalign(void **block, size_t alignment, size_t bytes) {
-  if (!is_power_of_two(alignment) || alignment % sizeof(void *) != 0) {
+  if (!hak_is_power_of_two(alignment) || alignment % sizeof(void *) != 0) {
     return EINVAL;
   }
   int saved = errno;

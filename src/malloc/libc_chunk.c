@@ -8,28 +8,16 @@
 #include "system/system.h"
 
 #ifdef __GLIBC__
-#include <string.h>
-
 enum { MAPPED = 2, IN_ARENA = 4, FLAGS = 7, ARENA_BYTES = 64 << 20, ARENA_HEADER_MAX = 128 };
-
-/* Returns 0 if the word cannot be read. */
-static uintptr_t read_word(uintptr_t at) {
-  const void *word = (const void *)at; /* NOLINT(performance-no-int-to-ptr) */
-  uintptr_t value = 0;
-  if (at % sizeof value == 0 && hak_os_is_readable(word)) {
-    memcpy(&value, word, sizeof value);
-  }
-  return value;
-}
 
 /* The first heap of an arena holds the arena, behind a pointer to it. */
 static bool is_in_arena(uintptr_t block) {
-  uintptr_t arena = read_word(block & -(uintptr_t)ARENA_BYTES), first = arena & -(uintptr_t)ARENA_BYTES;
-  return arena != 0 && arena - first <= ARENA_HEADER_MAX && read_word(first) == arena;
+  uintptr_t arena = hak_os_word_at(block & -(uintptr_t)ARENA_BYTES), first = arena & -(uintptr_t)ARENA_BYTES;
+  return arena != 0 && arena - first <= ARENA_HEADER_MAX && hak_os_word_at(first) == arena;
 }
 
 bool hak_libc_chunk_find(const void *block, hak_libc_chunk_t *found) {
-  uintptr_t at = (uintptr_t)block, page = hak_os_page_bytes(), size = read_word(at - sizeof(uintptr_t));
+  uintptr_t at = (uintptr_t)block, page = hak_os_page_bytes(), size = hak_os_word_at(at - sizeof(uintptr_t));
   *found = (hak_libc_chunk_t){0, 0};
   if (at % HAK_BLOCK_MIN != 0 || size <= FLAGS) {
     return false;
@@ -37,7 +25,7 @@ bool hak_libc_chunk_find(const void *block, hak_libc_chunk_t *found) {
   if ((size & (MAPPED | IN_ARENA)) == IN_ARENA) {
     found->in_arena = is_in_arena(at) ? size & ~(uintptr_t)FLAGS : 0;
   } else if ((size & FLAGS) == MAPPED) {
-    uintptr_t before = read_word(at - 2 * sizeof(uintptr_t)), bytes = before + (size - MAPPED);
+    uintptr_t before = hak_os_word_at(at - 2 * sizeof(uintptr_t)), bytes = before + (size - MAPPED);
     bool whole = bytes >= before && bytes % page == 0 && (at - 2 * sizeof(uintptr_t) - before) % page == 0;
     found->mapped = whole ? bytes : 0;
   }

@@ -5,7 +5,6 @@
 #include "page_attributes.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <stdarg.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -21,17 +20,13 @@ typedef _Atomic(call_t) next_t;
 /* Used if there is no next function: in a program without shared libraries. */
 #define DIRECT(call) \
   static long direct_##call(long a, long b, long c, long d, long e) { \
-    long result = hak_direct(SYS_##call, a, b, c, d, e); \
-    errno = result < 0 ? (int)-result : errno; \
-    return result < 0 ? -1 : result; \
-  }
+    return hak_direct_errno(hak_direct(SYS_##call, a, b, c, d, e)); \
+  } \
+  static next_t next_##call HAK_START_DATA;
 DIRECT(mprotect)
 DIRECT(pkey_mprotect)
 DIRECT(madvise)
 DIRECT(prctl)
-
-static next_t next_mprotect HAK_START_DATA, next_pkey_mprotect HAK_START_DATA, next_madvise HAK_START_DATA,
-    next_prctl HAK_START_DATA;
 
 /* The next function of the name. During a call of the heap itself, nothing is looked up, since dlsym may allocate. */
 static call_t find(next_t *next, const char *name, call_t direct) {
@@ -61,26 +56,12 @@ typedef long syscall_t(long number, long a, long b, long c, long d, long e LAST(
 syscall_t hak_syscall __asm__("syscall");
 
 static long direct_syscall(long number, long a, long b, long c, long d, long e, long f) {
-  long result = hak_direct(number, a, b, c, d, e, f);
-  errno = result < 0 && result > -4096 ? (int)-result : errno;
-  return result < 0 && result > -4096 ? -1 : result;
+  return hak_direct_errno(hak_direct(number, a, b, c, d, e, f));
 }
 
 static HAK_NOINLINE syscall_t *find_syscall(void) {
-  static _Atomic(syscall_t *) next HAK_START_DATA;
-  syscall_t *found = atomic_load_explicit(&next, memory_order_relaxed);
-  if (HAK_UNLIKELY(!found)) {
-    if (hak_os_is_calling()) {
-      return (syscall_t *)(void *)direct_syscall;
-    }
-    *(void **)&found = dlsym(RTLD_NEXT, "syscall");
-    if (!found) {
-      dlerror();
-      found = (syscall_t *)(void *)direct_syscall;
-    }
-    atomic_store_explicit(&next, found, memory_order_relaxed);
-  }
-  return found;
+  static next_t next_syscall HAK_START_DATA;
+  return (syscall_t *)(void *)find(&next_syscall, "syscall", (call_t)(void *)direct_syscall);
 }
 
 __attribute__((constructor(101))) static void find_all(void) {

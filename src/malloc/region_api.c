@@ -9,10 +9,6 @@
 #include <errno.h>
 #include <string.h>
 
-static bool is_power_of_two(size_t n) {
-  return n != 0 && (n & (n - 1)) == 0;
-}
-
 static bool is_process(const hak_region_t *region) {
   return region == &hak_region_root;
 }
@@ -47,7 +43,7 @@ hak_region_t *hak_region_new(const hak_region_options_t *options) {
   static const hak_region_options_t none;
   const hak_region_options_t *asked = options ? options : &none;
   int saved = errno;
-  if (asked->memory && hak_os_is_shared(asked->memory, asked->memory_bytes)) {
+  if (asked->memory && hak_maps_is_shared(asked->memory, asked->memory_bytes)) {
     errno = ENOTSUP;
     return NULL;
   }
@@ -109,7 +105,7 @@ void *hak_region_calloc(hak_region_t *region, size_t count, size_t bytes) {
 
 void *hak_region_aligned_alloc(hak_region_t *region, size_t alignment, size_t bytes) {
   bool zeroed;
-  if (!is_power_of_two(alignment)) {
+  if (!hak_is_power_of_two(alignment)) {
     errno = EINVAL;
     return NULL;
   }

@@ -1,9 +1,9 @@
-/* The limits of the whole process. grow.c keeps within them. */
+/* The limits of the whole process. grow.c keeps within them, and profile.c asks how near they are. */
 #include "limit.h"
 
 #include "retain.h"
 
-enum { PAUSE_MS = 100, NEAR_PART = 4 };
+enum { PAUSE_MS = 100, NEAR_PART = 4, STEP_PART = 10, STEP_LEAST = 1 << 20 };
 
 static struct {
   _Atomic size_t soft;     /* in bytes; 0: none */
@@ -69,4 +69,35 @@ void hak_limit_look(void) {
                                                                memory_order_relaxed, memory_order_relaxed)) {
     hak_limit_look_at("/sys/fs/cgroup", "/proc/self", (uint64_t)-value);
   }
+}
+
+/* For hak_limit_near. */
+static struct {
+  hak_group_t group;
+  _Atomic uint64_t next_ms, next_allocated;
+} watched HAK_LARGE_DATA;
+
+void hak_limit_watch(const char *root, const char *process) {
+  hak_group_find(&watched.group, root, process);
+}
+
+static bool group_is_near(size_t percent, uint64_t allocated) {
+  uint64_t now_ms = hak_os_now_ms();
+  if (watched.group.folder[0] == '\0' ||
+      (now_ms < atomic_load_explicit(&watched.next_ms, memory_order_relaxed) &&
+       allocated < atomic_load_explicit(&watched.next_allocated, memory_order_relaxed))) {
+    return false;
+  }
+  uint64_t enough = watched.group.limit / 100 * percent, used = hak_group_use(&watched.group, enough);
+  uint64_t step = used < enough ? (enough - used) / STEP_PART : 0;
+  step = step > STEP_LEAST ? step : STEP_LEAST;
+  atomic_store_explicit(&watched.next_allocated, allocated + step, memory_order_relaxed);
+  atomic_store_explicit(&watched.next_ms, now_ms + PAUSE_MS, memory_order_relaxed);
+  return used >= enough;
+}
+
+bool hak_limit_near(size_t percent, uint64_t allocated) {
+  size_t limit = hak_limit_bytes() >> HAK_SLICE_SHIFT;
+  bool near = limit > 0 && hak_retain_used_slices() >= limit - limit / 100 * (100 - percent);
+  return near || group_is_near(percent, allocated);
 }

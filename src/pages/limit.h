@@ -1,5 +1,5 @@
 /* Duty: the limits of the whole process. The hard one is the option MEMORY_LIMIT, or a share of what the control group
- * may use. The soft one is only noticed: a slow path then asks the program.
+ * may use. The soft one is only noticed: a slow path then asks the program. A heap profile may be due near a limit.
  * Data: relaxed atomics, and one flag of each thread. Layers below: retain, purge, options, group. */
 #pragma once
 
@@ -22,3 +22,9 @@ bool hak_limit_passes_soft(size_t bytes);
 void hak_limit_look(void);
 /* The same at once. `percent`: the share. The folders are those of hak_group_find. */
 void hak_limit_look_at(const char *root, const char *process, uint64_t percent);
+
+/* Find the control group for hak_limit_near. The folders are those of hak_group_find. */
+void hak_limit_watch(const char *root, const char *process);
+/* Whether `percent` of MEMORY_LIMIT, or of the limit of the watched group, is in use. It reads files at most every 100
+ * ms, or after allocations of a tenth of the remaining memory. `allocated`: bytes allocated so far, which only grow. */
+bool hak_limit_near(size_t percent, uint64_t allocated);

@@ -52,6 +52,14 @@ long hak_direct_call(long number, const long argument[6]) {
 #endif
 }
 
+long hak_direct_errno(long result) {
+  if (result < 0 && result > -4096) {
+    errno = (int)-result;
+    return -1;
+  }
+  return result;
+}
+
 size_t hak_direct_read(const char *name, void *to, size_t bytes) {
   char *buffer = to;
   size_t length = 0;

@@ -11,6 +11,9 @@
 #define hak_direct(number, ...) hak_direct_call(number, (const long[6]){__VA_ARGS__})
 long hak_direct_call(long number, const long argument[6]);
 
+/* A result of hak_direct in libc's convention: -1, and errno. */
+long hak_direct_errno(long result);
+
 /* The thread is under strict seccomp: any call but `read` and `write` would kill it. From now on all others fail with
  * EPERM, so that a request for which the heap has no memory is refused. */
 void hak_direct_confine(void);

@@ -1,6 +1,8 @@
 /* Looks up a symbol in a mapped ELF file, without the dynamic linker. Part of direct.h, the lowest layer. */
 #include "direct.h"
 
+#include "match.h"
+
 #include <elf.h>
 #include <stdint.h>
 
@@ -12,12 +14,6 @@ typedef struct object {
   const char *strings;
   const uint32_t *hash, *gnu_hash;
 } object_t;
-
-static bool is(const char *a, const char *b) {
-  for (; *a && *a == *b; a++, b++) {
-  }
-  return *a == *b;
-}
 
 static const void *at(uintptr_t address) {
   return (const void *)address; /* NOLINT(performance-no-int-to-ptr) */
@@ -68,7 +64,7 @@ uintptr_t hak_object_symbol(uintptr_t base, const char *name) {
   object_t object = read_object(base);
   uint32_t count = object.symbols && object.strings ? count_symbols(&object) : 0;
   for (const Elf64_Sym *symbol = object.symbols; count > 0; symbol++, count--) {
-    if (symbol->st_shndx != SHN_UNDEF && is(object.strings + symbol->st_name, name)) {
+    if (symbol->st_shndx != SHN_UNDEF && hak_match_same(object.strings + symbol->st_name, name)) {
       return object.offset + symbol->st_value;
     }
   }

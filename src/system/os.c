@@ -79,15 +79,6 @@ static void leave(const hak_aside_t *aside) {
   hak_hook_heap.step_back(aside);
 }
 
-/* Libc's convention: -1, and errno. */
-static long with_errno(long result) {
-  if (result < 0 && result > -4096) {
-    errno = (int)-result;
-    return -1;
-  }
-  return result;
-}
-
 static void *map(void *at, size_t bytes, int protection, int flags) {
   hak_aside_t aside;
   count(&counters.mmap, 1);
@@ -97,7 +88,7 @@ static void *map(void *at, size_t bytes, int protection, int flags) {
     p = mmap(at, bytes, protection, flags, -1, 0);
     leave(&aside);
   } else {
-    long found = with_errno(hak_direct(SYS_mmap, (long)at, (long)bytes, protection, flags, -1));
+    long found = hak_direct_errno(hak_direct(SYS_mmap, (long)at, (long)bytes, protection, flags, -1));
     p = (void *)found; /* NOLINT(performance-no-int-to-ptr) */
   }
   if (!succeeded(p != MAP_FAILED)) {
@@ -159,13 +150,13 @@ void *hak_os_map_readonly(size_t bytes) {
 }
 
 static bool protect(void *at, size_t bytes, long protection) {
-  return with_errno(hak_direct(SYS_mprotect, (long)at, (long)bytes, protection)) == 0;
+  return hak_direct_errno(hak_direct(SYS_mprotect, (long)at, (long)bytes, protection)) == 0;
 }
 
 static bool map_anew(void *at, size_t bytes) {
   const long access = PROT_READ | PROT_WRITE, flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
   count(&counters.mmap, 1);
-  return succeeded(with_errno(hak_direct(SYS_mmap, (long)at, (long)bytes, access, flags, -1)) == (long)at);
+  return succeeded(hak_direct_errno(hak_direct(SYS_mmap, (long)at, (long)bytes, access, flags, -1)) == (long)at);
 }
 
 /* Uses direct system calls, since another thread may wait for the result. The pages lose no content. */
@@ -180,7 +171,13 @@ bool hak_os_close(void *at, size_t bytes) {
 }
 
 bool hak_os_guard(void *at, size_t bytes) {
-  return !hak_os_is_filtered() && hak_os_advise_quietly(at, bytes, MADV_GUARD_INSTALL);
+  static _Atomic bool works, fails;
+  bool guarded = !fails && !hak_os_is_filtered() && hak_os_advise_quietly(at, bytes, MADV_GUARD_INSTALL);
+  if (guarded && !works) { /* an emulator may report success for advice that it does not know */
+    guarded = works = !hak_os_is_readable((uintptr_t)at);
+    fails = !works;
+  }
+  return guarded;
 }
 
 bool hak_os_unguard(void *at, size_t bytes) {
@@ -274,7 +271,7 @@ static bool unmap(void *at, size_t bytes, bool unused) {
     ok = munmap(at, bytes) == 0;
     leave(&aside);
   } else if (unused) {
-    ok = with_errno(hak_direct(SYS_munmap, (long)at, (long)bytes)) == 0;
+    ok = hak_direct_errno(hak_direct(SYS_munmap, (long)at, (long)bytes)) == 0;
   } else {
     errno = EAGAIN;
   }
@@ -306,7 +303,7 @@ bool hak_os_discard(void *at, size_t bytes) {
 
 bool hak_os_advise_quietly(void *at, size_t bytes, int advice) {
   count(&counters.madvise, 1);
-  return succeeded(with_errno(hak_direct(SYS_madvise, (long)at, (long)bytes, advice)) == 0);
+  return succeeded(hak_direct_errno(hak_direct(SYS_madvise, (long)at, (long)bytes, advice)) == 0);
 }
 
 bool hak_os_is_locked(void *page) {
@@ -350,7 +347,8 @@ bool hak_os_move(void *from, void *to, size_t bytes, bool *lost) {
     return false;
   }
   count(&counters.mremap, 1);
-  bool ok = succeeded(with_errno(hak_direct(SYS_mremap, (long)from, length, length, flags, (long)to)) == (long)to);
+  bool ok =
+      succeeded(hak_direct_errno(hak_direct(SYS_mremap, (long)from, length, length, flags, (long)to)) == (long)to);
   *lost = !ok && !hak_os_discard(to, bytes) && hak_os_map_at(to, bytes) == HAK_OS_NO_MEMORY;
   return ok;
 }

@@ -34,8 +34,8 @@ bool hak_os_make_writable(void *at, size_t bytes);
 
 /* Take the access of pages away, which keep their contents; hak_os_make_writable gives it back. */
 bool hak_os_close(void *at, size_t bytes);
-/* Discard pages and take their access away by advice, without splitting the mapping. False: the kernel has no such
- * advice, or a filter may not allow it. hak_os_unguard gives the access back. */
+/* Discard pages and take their access away by advice (Linux 6.13), without splitting the mapping. False: the kernel has
+ * no such advice, or a filter may not allow it. hak_os_unguard gives the access back. */
 bool hak_os_guard(void *at, size_t bytes);
 bool hak_os_unguard(void *at, size_t bytes);
 /* Make whole pages read-only: for good if the kernel can seal them, else until a call makes them writable. */
@@ -82,8 +82,6 @@ bool hak_os_advise_quietly(void *at, size_t bytes, int advice);
 /* Which pages of a range are resident: bit 0 of one byte each. False: part of the range is unmapped, or a filter
  * forbids the call; then all bytes are 0. */
 bool hak_os_residency(void *at, size_t bytes, unsigned char *resident);
-/* Whether some of the range is shared with other processes (MAP_SHARED). False where the system does not say. */
-bool hak_os_is_shared(const void *at, size_t bytes);
 /* Whether the system's settings offer 64 KiB mTHP to processes that ask. */
 bool hak_os_offers_mthp(void);
 /* Touch the middle of a clean range, and count the bytes that this makes resident among its first 512 pages (2 MiB).
@@ -106,7 +104,9 @@ uint64_t hak_os_wall_ns(void);
 /* Random bits, independent of any other secret of the process. */
 uint64_t hak_os_random(void);
 /* Whether the word at this address, which may be any, can be read. */
-bool hak_os_is_readable(const void *word);
+bool hak_os_is_readable(uintptr_t at);
+/* The word there; 0: it cannot be read, or the address is none of a word. */
+uintptr_t hak_os_word_at(uintptr_t at);
 /* Restore the default action of SIGABRT, which ends the process. */
 void hak_os_reset_abort(void);
 /* Sleep for a short time while the word has that value. The call may return without a reason. */

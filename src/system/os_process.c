@@ -68,8 +68,16 @@ void hak_os_set_blocked_signals(uint64_t blocked) {
 }
 
 /* The kernel reads the word before it refuses the call, whose first argument is invalid. */
-bool hak_os_is_readable(const void *word) {
-  return hak_direct(SYS_rt_sigprocmask, -1, (long)word, 0, sizeof(uint64_t)) == -EINVAL;
+bool hak_os_is_readable(uintptr_t at) {
+  return hak_direct(SYS_rt_sigprocmask, -1, (long)at, 0, sizeof(uint64_t)) == -EINVAL;
+}
+
+uintptr_t hak_os_word_at(uintptr_t at) {
+  uintptr_t word = 0;
+  if (at % sizeof word == 0 && hak_os_is_readable(at)) {
+    memcpy(&word, (const void *)at, sizeof word); /* NOLINT(performance-no-int-to-ptr) */
+  }
+  return word;
 }
 
 void hak_os_reset_abort(void) {

@@ -7,6 +7,7 @@
 #include "group.h"
 #include "lock.h"
 #include "magazine.h"
+#include "maps.h"
 #include "match.h"
 #include "meta.h"
 #include "options.h"

@@ -38,14 +38,14 @@ static bool count(const hak_mapping_t *mapping, void *argument) {
 static void every_row_is_visited(void) {
   Count few = {0}, many = {0}, stopped = {.stop_at = 3};
   size_t page = hak_os_page_bytes();
-  CHECK(hak_modules_each(count, &few, buffer) && few.stack && few.named);
+  CHECK(hak_maps_each(count, &few, buffer) && few.stack && few.named);
   char *room = mmap(NULL, 2 * MANY * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   CHECK(room != MAP_FAILED);
   for (size_t i = 0; i < MANY; i++) {
     CHECK(mprotect(room + 2 * i * page, page, PROT_READ) == 0);
   }
-  CHECK(hak_modules_each(count, &many, buffer) && many.rows >= few.rows + 2 * MANY - 2 && many.stack && many.named);
-  CHECK(hak_modules_each(count, &stopped, buffer) && stopped.rows == 3);
+  CHECK(hak_maps_each(count, &many, buffer) && many.rows >= few.rows + 2 * MANY - 2 && many.stack && many.named);
+  CHECK(hak_maps_each(count, &stopped, buffer) && stopped.rows == 3);
 }
 
 static void code_is_told_from_data(void) {
@@ -107,11 +107,11 @@ static void a_mapping_is_found_by_an_address(void) {
 static void images_begin_with_the_program(void) {
   unsigned char id[HAK_BUILD_ID_MAX];
   hak_images_look();
-  CHECK(hak_images_count() > 2 && strstr(hak_images_at(0)->name, "unit_modules") != NULL);
+  CHECK(hak_images_count() > 2 && strstr(hak_images->image[0].name, "unit_modules") != NULL);
   size_t own = hak_images_find((uintptr_t)&images_begin_with_the_program), libc = hak_images_find((uintptr_t)&sysconf);
-  CHECK(own == 0 && libc > 0 && libc < hak_images_count() && strstr(hak_images_at(libc)->name, "libc") != NULL);
+  CHECK(own == 0 && libc > 0 && libc < hak_images_count() && strstr(hak_images->image[libc].name, "libc") != NULL);
   CHECK(hak_images_find(1) == hak_images_count());
-  CHECK(hak_images_build_id(hak_images_at(libc)->name, id) == 20); /* of SHA-1 */
+  CHECK(hak_images_build_id(hak_images->image[libc].name, id) == 20); /* of SHA-1 */
 }
 
 /* The second mapping of the file stands at the same place, one page shorter. */
@@ -126,11 +126,11 @@ static void an_image_is_known_until_another_takes_its_place(void) {
   CHECK(munmap(first, 2 * page) == 0);
   hak_images_look();
   size_t at = hak_images_find((uintptr_t)first + page);
-  CHECK(at < hak_images_count() && strcmp(hak_images_at(at)->name, name) == 0);
+  CHECK(at < hak_images_count() && strcmp(hak_images->image[at].name, name) == 0);
   CHECK(mmap(first, page, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED, fd, (off_t)page) == first);
   hak_images_look();
   at = hak_images_find((uintptr_t)first);
-  CHECK(at < hak_images_count() && hak_images_at(at)->offset == page);
+  CHECK(at < hak_images_count() && hak_images->image[at].offset == page);
   CHECK(hak_images_find((uintptr_t)first + page) == hak_images_count());
   size_t count = hak_images_count();
   hak_images_look();
