@@ -45,6 +45,24 @@ HAK_INLINE void hak_copy_words(void *to, const void *from, size_t words) {
   }
 }
 
+/* Lists whose nodes name both neighbours. Put a node first, or take one out. */
+#define HAK_LIST_PUSH(first, node, next, prev) \
+  do { \
+    (node)->prev = NULL; \
+    (node)->next = (first); \
+    if ((node)->next) { \
+      (node)->next->prev = (node); \
+    } \
+    (first) = (node); \
+  } while (0)
+#define HAK_LIST_REMOVE(first, node, next, prev) \
+  do { \
+    *((node)->prev ? &(node)->prev->next : &(first)) = (node)->next; \
+    if ((node)->next) { \
+      (node)->next->prev = (node)->prev; \
+    } \
+  } while (0)
+
 /* Between two stores that a fork must not see in the other order. The child sees another thread's stores up to one
  * moment, in program order (src/invariants.md, 18), so only the compiler could exchange them. */
 HAK_INLINE void hak_fork_fence(void) {

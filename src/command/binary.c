@@ -10,21 +10,11 @@
 #include <unistd.h>
 
 /* Only files of this machine's class and byte order are examined. For others it is enough to know that they differ. */
-#if UINTPTR_MAX == UINT64_MAX
-#define NATIVE_CLASS ELFCLASS64
+enum { NATIVE_CLASS = ELFCLASS64, NATIVE_DATA = ELFDATA2LSB };
 typedef Elf64_Ehdr header_t;
 typedef Elf64_Phdr segment_t;
 typedef Elf64_Dyn dynamic_t;
 typedef Elf64_Sym symbol_t;
-#define SYMBOL_TYPE ELF64_ST_TYPE
-#else
-#error "hakmem needs a 64-bit machine"
-#endif
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-#define NATIVE_DATA ELFDATA2LSB
-#else
-#define NATIVE_DATA ELFDATA2MSB
-#endif
 
 /* `bytes` of the file from `at` on, aligned to 8. NULL: the file has no such range. */
 static const void *part(const binary_t *file, uint64_t at, uint64_t bytes) {

@@ -90,31 +90,24 @@ _Noreturn static void refuse_without_library(const char *path, const search_t *s
          path, binary_machine_name(program), binary_is_musl(program) ? " and musl" : "", search->other);
 }
 
-/* The library for programs of this command's own kind. */
-static void find_library(char library[PATH_MAX]) {
-  search_t search = {0};
-  if (!library_find(&search)) {
-    refuse_without_library(NULL, &search);
-  }
-  memcpy(library, search.found, sizeof search.found);
-}
-
-/* Check a program's file. A script is not examined: the kernel starts its interpreter, or refuses the file. */
-static void check_program(const char *name, char library[PATH_MAX]) {
-  char path[PATH_MAX];
+/* Find the library for a program, or refuse it. A script is not examined: the kernel starts its interpreter, or refuses
+ * the file. */
+static void find_library(const char *name, search_t *search) {
+  char path[PATH_MAX] = "";
   binary_t file;
-  if (!find_program(name, path) || binary_open(path, &file) != 0) {
-    find_library(library);
+  bool known = find_program(name, path) && binary_open(path, &file) == 0;
+  *search = (search_t){.program = known ? &file : NULL};
+  if (known) {
+    refuse_privileged(path);
+  }
+  if (!library_find(search)) {
+    refuse_without_library(path, search);
+  }
+  if (!known) {
     return;
   }
-  refuse_privileged(path);
-  search_t search = {.program = &file};
-  if (!library_find(&search)) {
-    refuse_without_library(path, &search);
-  }
-  memcpy(library, search.found, sizeof search.found);
   if (binary_holds_hakmem(&file)) {
-    library[0] = '\0'; /* it has the allocator already */
+    search->found[0] = '\0'; /* it has the allocator already */
   } else if (binary_sanitizer(&file)) {
     refuse(EXIT_REFUSED,
            "%s is built with -fsanitize=%s, whose runtime ends it where another malloc comes before its own: build it "
@@ -125,6 +118,7 @@ static void check_program(const char *name, char library[PATH_MAX]) {
   } else if (file.exports_malloc) {
     refuse(EXIT_REFUSED, "%s has a malloc of its own, which comes before every library's: build it without", path);
   }
+  search->program = NULL;
   binary_close(&file);
 }
 
@@ -218,9 +212,9 @@ static int tell_status(const char *pid) {
 }
 
 static int tell_library(void) {
-  char library[PATH_MAX];
-  find_library(library);
-  puts(library);
+  search_t search;
+  find_library("", &search);
+  puts(search.found);
   return 0;
 }
 
@@ -236,7 +230,7 @@ static const char *known_profile(const char *name) {
 
 int main(int count, char **argument) {
   const char *profile = NULL;
-  char library[PATH_MAX];
+  search_t search;
   int i = 1;
   for (; i < count && argument[i][0] == '-'; i++) {
     const char *option = argument[i];
@@ -264,8 +258,8 @@ int main(int count, char **argument) {
   if (i >= count) {
     help(stderr, EXIT_USAGE);
   }
-  check_program(argument[i], library);
-  set_environment(library, profile);
+  find_library(argument[i], &search);
+  set_environment(search.found, profile);
   execvp(argument[i], argument + i);
   refuse(errno == ENOENT ? EXIT_NOT_FOUND : EXIT_REFUSED, "%s: %s", argument[i], strerror(errno));
 }

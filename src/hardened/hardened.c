@@ -306,7 +306,10 @@ static void look_at_slab(hak_slab_t *slab, void *argument) {
 
 static bool skips_exit; /* the end of the process checks no block */
 
-void hak_hardened_fork_child(void) {
+void hak_hardened_fork_child(hak_heap_t *mine) {
+  if (mine && mine->quarantine) { /* it takes other blocks than the parent */
+    mine->quarantine->random = hak_os_random();
+  }
   if (hak_hard.on) {
     atomic_store_explicit(&hak_freed_releasing, 0, memory_order_relaxed);
     skips_exit |= hak_policy_caches_open() != 1;
@@ -327,7 +330,8 @@ static search_t find_damaged(void) {
 }
 
 /* Blocks whose pages the program protected or kept from a child cannot be read. */
-void hak_hardened_exit(void) {
+void hak_hardened_exit(bool unused) {
+  (void)unused;
   uint32_t begun, begun_since;
   if (!hak_hard.on || skips_exit || !hak_heap->quarantine || hak_heap->quarantine->inside ||
       hak_page_attributes_any()) {
@@ -353,11 +357,8 @@ static void mark_unsealed(hak_slab_t *slab, void *unused) {
   slab->unsealed = true;
 }
 
-static bool is_on(hak_option_id_t option) {
-  return hak_option(option) != 0;
-}
-
-void hak_hardened_start(void) {
+void hak_hardened_start(bool (*unused)(void)) {
+  (void)unused;
   if (hak_option(HAK_OPTION_PROFILE) != HAK_PROFILE_HARDENED) {
     return;
   }
@@ -366,10 +367,10 @@ void hak_hardened_start(void) {
   hak_chance_renew();
   hak_gap_start();
   hak_mapped_start();
-  hak_hard = (hak_hard_t){.zero = is_on(HAK_OPTION_HARDENED_ZERO),
+  hak_hard = (hak_hard_t){.zero = hak_option(HAK_OPTION_HARDENED_ZERO) != 0,
                           .guards = (uint8_t)hak_option_size(HAK_OPTION_HARDENED_GUARDS),
                           .tokens = hak_option_size(HAK_OPTION_HARDENED_TOKENS),
-                          .regions = is_on(HAK_OPTION_HARDENED_REGIONS),
+                          .regions = hak_option(HAK_OPTION_HARDENED_REGIONS) != 0,
                           .delay_bytes = (uint32_t)hak_option_size(HAK_OPTION_HARDENED_DELAY),
                           .delayed_regions = (uint32_t)hak_option_size(HAK_OPTION_HARDENED_LARGE),
                           .secrets = {hak_os_random(), hak_os_random() | 1, hak_os_random() | 1, hak_os_random() | 1}};

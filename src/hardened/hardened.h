@@ -10,7 +10,7 @@
 #include "quarantine.h"
 
 /* Start-up: put the profile in force, if the options say so. Blocks that were handed out before have no seals. */
-void hak_hardened_start(void);
+void hak_hardened_start(bool (*unused)(void));
 
 /* malloc and free. */
 HAK_HOT void *hak_hardened_malloc(size_t bytes);
@@ -37,6 +37,6 @@ bool hak_hardened_is_data(size_t token);
 bool hak_hardened_type(bool data);
 
 /* In the child of a fork: other threads of the parent may have left blocks in the middle of a change. */
-void hak_hardened_fork_child(void);
+void hak_hardened_fork_child(hak_heap_t *mine);
 /* Look for misuse at the end of the process. */
-void hak_hardened_exit(void);
+void hak_hardened_exit(bool unused);

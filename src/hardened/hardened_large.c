@@ -222,25 +222,10 @@ static void each_lock(void (*visit)(hak_lock_t *lock, bool flag), bool flag) {
   visit(&hak_ended_lock, flag);
 }
 
-static void start(bool (*unused)(void)) {
-  (void)unused;
-  hak_hardened_start();
-}
-
-static void at_exit(bool unused) {
-  (void)unused;
-  hak_hardened_exit();
-}
-
-static void fork_child(hak_heap_t *mine) {
-  hak_hardened_fork_child();
-  hak_quarantine_fork_child(mine);
-}
-
-const hak_hook_hardened_t hak_hook_hardened = {.part = {.start = start,
-                                                        .exit = at_exit,
+const hak_hook_hardened_t hak_hook_hardened = {.part = {.start = hak_hardened_start,
+                                                        .exit = hak_hardened_exit,
                                                         .each_lock = each_lock,
-                                                        .fork_child = fork_child,
+                                                        .fork_child = hak_hardened_fork_child,
                                                         .alloc = hak_hardened_alloc,
                                                         .usable = hak_hardened_usable},
                                                .malloc = hak_hardened_malloc,

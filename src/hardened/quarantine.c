@@ -198,12 +198,6 @@ void hak_quarantine_release(hak_heap_t *heap) {
   hak_ended_release();
 }
 
-void hak_quarantine_fork_child(hak_heap_t *heap) {
-  if (heap && heap->quarantine) {
-    heap->quarantine->random = hak_os_random();
-  }
-}
-
 bool hak_quarantine_fill(hak_quarantine_t *quarantine, uint32_t kind) {
   hak_waiting_t *waiting = &quarantine->waiting[kind];
   uint32_t count = 0;

@@ -48,9 +48,6 @@ void hak_quarantine_close(hak_heap_t *heap, const char *function);
  * theirs when they next fetch blocks. */
 void hak_quarantine_release(hak_heap_t *heap);
 
-/* A child of a fork takes other blocks than its parent. NULL: the thread has no heap. */
-void hak_quarantine_fork_child(hak_heap_t *heap);
-
 /* Number of the class's blocks in the heap's quarantine; of another thread's heap it may be a moment old. */
 uint32_t hak_quarantine_blocks(const hak_heap_t *heap, uint32_t cls);
 

@@ -7,20 +7,6 @@ _Atomic bool hak_probes_seen HAK_START_DATA;
 
 volatile uint16_t hak_probe_alloc_semaphore SEMAPHORE = 0, hak_probe_free_semaphore SEMAPHORE = 0;
 
-#ifdef __aarch64__
-#define FIRST "x0"
-#define SECOND "x1"
-#define THIRD "x2"
-#elif defined(__riscv)
-#define FIRST "a0"
-#define SECOND "a1"
-#define THIRD "a2"
-#else
-#define FIRST "rdi"
-#define SECOND "rsi"
-#define THIRD "rdx"
-#endif
-
 /* A note of version 3: the address of the nop, a base that shows the load address, the semaphore, and three strings. */
 #define PROBE(name, semaphore, arguments) \
   "990: nop\n" \
@@ -44,17 +30,12 @@ volatile uint16_t hak_probe_alloc_semaphore SEMAPHORE = 0, hak_probe_free_semaph
   ".popsection\n" \
   ".endif\n"
 
-/* Keep the arguments in their entry registers, even if a compiler without optimisation has moved them. */
-#define IN(register_name, variable, value) register uintptr_t variable __asm__(register_name) = (value)
-
 HAK_NOINLINE void hak_probe_alloc(void *block, size_t bytes, size_t weighted_bytes) {
-  IN(FIRST, a, (uintptr_t)block);
-  IN(SECOND, b, bytes);
-  IN(THIRD, c, weighted_bytes);
-  __asm__ volatile(PROBE("alloc", "hak_probe_alloc_semaphore", "8@%0 8@%1 8@%2") : : "r"(a), "r"(b), "r"(c));
+  __asm__ volatile(PROBE("alloc", "hak_probe_alloc_semaphore", "8@%0 8@%1 8@%2")
+                   :
+                   : "r"(block), "r"(bytes), "r"(weighted_bytes));
 }
 
 HAK_NOINLINE void hak_probe_free(void *block) {
-  IN(FIRST, a, (uintptr_t)block);
-  __asm__ volatile(PROBE("free", "hak_probe_free_semaphore", "8@%0") : : "r"(a));
+  __asm__ volatile(PROBE("free", "hak_probe_free_semaphore", "8@%0") : : "r"(block));
 }

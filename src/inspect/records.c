@@ -101,7 +101,7 @@ void hak_record_put_locked(hak_sample_t *record) {
   record->live = 1;
   count_locked(record->cls, 1);
   if (record->piece) {
-    hak_region_samples_enter_locked(record);
+    hak_sampler_enter_piece_locked(record);
   }
 }
 
@@ -122,7 +122,7 @@ hak_sample_t *hak_record_take_locked(const void *block, struct hak_piece *piece)
     count_locked(record->cls, (size_t)-1);
   }
   if (record && piece) {
-    hak_region_samples_leave_locked(record);
+    hak_sampler_leave_piece_locked(record);
   }
   return record;
 }
@@ -145,18 +145,6 @@ size_t hak_records_out(uint32_t cls) {
   return cls < HAK_RUN_FIRST ? atomic_load_explicit(&out[cls], memory_order_relaxed) : 0;
 }
 
-void hak_record_check(void) {
-  size_t live = 0;
-  hak_lock(&hak_samples_lock);
-  for (size_t i = 0; i < table.buckets; i++) {
-    for (const hak_sample_t *record = table.bucket[i]; record; record = record->next, live++) {
-      HAK_VERIFY(record->live && bucket_of(record->block) == &table.bucket[i]);
-    }
-  }
-  HAK_VERIFY(live == table.live);
-  hak_unlock(&hak_samples_lock);
-}
-
 /* Memory for sampled blocks, in slices that hold nothing else. */
 
 enum {
@@ -168,7 +156,7 @@ enum {
 static struct {
   hak_slot_home_t *first[SIZES]; /* homes without a free slot come last */
   hak_slot_home_t *last[SIZES];
-  hak_slot_home_t *unused;
+  void *dropped; /* homes without a slice */
 } homes HAK_LARGE_DATA;
 static _Atomic size_t slices_held;
 
@@ -235,30 +223,17 @@ static void give_slices(void *base, size_t slices) {
   hak_arena_give(base, slices);
 }
 
-/* Put a home with a slice into its list, or one without into the list of unused homes. */
-/* NOLINTNEXTLINE(readability-non-const-parameter): the home keeps it */
-static void put_home(hak_slot_home_t *home, char *base, uint32_t shift) {
-  hak_lock(&hak_samples_lock);
-  *home = (hak_slot_home_t){.base = base, .shift = shift};
-  if (base) {
-    link_home_locked(home, true);
-  } else {
-    home->next = homes.unused;
-    homes.unused = home;
-  }
-  hak_unlock(&hak_samples_lock);
-}
-
 /* False: no memory. */
 static bool make_home(uint32_t shift) {
-  hak_lock(&hak_samples_lock);
-  hak_slot_home_t *home = homes.unused;
-  homes.unused = home ? home->next : NULL;
-  hak_unlock(&hak_samples_lock);
-  home = home ? home : hak_meta_alloc(sizeof *home);
+  hak_slot_home_t *home = hak_meta_take(&homes.dropped, sizeof *home);
   char *base = home ? take_slices(1, 1) : NULL;
-  if (home) {
-    put_home(home, base, shift);
+  if (base) {
+    hak_lock(&hak_samples_lock);
+    *home = (hak_slot_home_t){.base = base, .shift = shift};
+    link_home_locked(home, true);
+    hak_unlock(&hak_samples_lock);
+  } else if (home) {
+    hak_meta_drop(&homes.dropped, home);
   }
   return base != NULL;
 }
@@ -330,7 +305,7 @@ void hak_record_give_slices(void *block, uint32_t cls, hak_slot_home_t *home) {
     return;
   }
   give_slices(home->base, 1);
-  put_home(home, NULL, 0);
+  hak_meta_drop(&homes.dropped, home);
 }
 
 void hak_records_release(void) {
@@ -375,8 +350,15 @@ size_t hak_record_bytes(void) {
   return atomic_load_explicit(&slices_held, memory_order_relaxed) << HAK_SLICE_SHIFT;
 }
 
-void hak_record_check_slots(void) {
+void hak_record_check(void) {
+  size_t live = 0;
   hak_lock(&hak_samples_lock);
+  for (size_t i = 0; i < table.buckets; i++) {
+    for (const hak_sample_t *record = table.bucket[i]; record; record = record->next, live++) {
+      HAK_VERIFY(record->live && bucket_of(record->block) == &table.bucket[i]);
+    }
+  }
+  HAK_VERIFY(live == table.live);
   for (uint32_t i = 0; i < SIZES; i++) {
     const hak_slot_home_t *before = NULL;
     for (const hak_slot_home_t *home = homes.first[i]; home; before = home, home = home->next) {

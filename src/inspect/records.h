@@ -42,15 +42,14 @@ void hak_record_drop_locked(hak_sample_t *record);
 void hak_record_put_locked(hak_sample_t *record);
 /* Take a block's record out of the table, for the caller alone. `piece`: of a region, or NULL. NULL: there is none. */
 hak_sample_t *hak_record_take_locked(const void *block, struct hak_piece *piece);
-/* The list of the record's piece: region_samples.c. */
-void hak_region_samples_enter_locked(hak_sample_t *record);
-void hak_region_samples_leave_locked(const hak_sample_t *record);
+/* The list of samples of the record's piece: sampler.c. */
+void hak_sampler_enter_piece_locked(hak_sample_t *record);
+void hak_sampler_leave_piece_locked(hak_sample_t *record);
 /* Copy the record of a block that is in no region. False: there is none. */
 bool hak_record_find(const void *block, hak_sample_t *copy);
 size_t hak_records_live(void);
 /* Number of the class's live blocks in the sampler's own memory; 0 for runs and huge blocks, which have none there. */
 size_t hak_records_out(uint32_t cls);
-void hak_record_check(void);
 
 /* Memory for sampled blocks of the classes below runs, in slices that hold nothing else (class SAMPLED in the
  * page map). Up to 4 KiB, a block gets a slot in a slice of equal slots, whose sizes are powers of two from 64 bytes
@@ -79,4 +78,4 @@ void hak_records_release(void);
 hak_misuse_t hak_record_why(const void *address);
 
 size_t hak_record_bytes(void);
-void hak_record_check_slots(void);
+void hak_record_check(void);

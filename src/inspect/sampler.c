@@ -11,6 +11,19 @@
 #include "sites.h"
 #include "stats.h"
 
+/* The piece's owners read without the lock whether its list of samples is empty. */
+void hak_sampler_enter_piece_locked(hak_sample_t *record) {
+  hak_sample_t *first = atomic_load_explicit(&record->piece->samples, memory_order_relaxed);
+  HAK_LIST_PUSH(first, record, after, before);
+  atomic_store_explicit(&record->piece->samples, first, memory_order_relaxed);
+}
+
+void hak_sampler_leave_piece_locked(hak_sample_t *record) {
+  hak_sample_t *first = atomic_load_explicit(&record->piece->samples, memory_order_relaxed);
+  HAK_LIST_REMOVE(first, record, after, before);
+  atomic_store_explicit(&record->piece->samples, first, memory_order_relaxed);
+}
+
 static void forget_locked(hak_sample_t *was) {
   if (was->weight_bytes > 0) {
     hak_site_remove_locked(was->site, was->weight_bytes, was->bytes);
@@ -145,7 +158,6 @@ static void at_exit(bool inside) {
 }
 
 static void each_lock(void (*visit)(hak_lock_t *lock, bool flag), bool flag) {
-  visit(&hak_stats_lock, flag);
   visit(&hak_profile_lock, flag);
   visit(&hak_modules_lock, flag);
   visit(&hak_sites_lock, flag);
@@ -157,11 +169,6 @@ static void fork_child(hak_heap_t *unused) {
   if (atomic_load_explicit(&hak_sample_request, memory_order_relaxed) != 0) { /* else there was never a sample */
     hak_sites_fork_child_locked();
   }
-}
-
-static void check(void) {
-  hak_record_check();
-  hak_record_check_slots();
 }
 
 const hak_hook_sampler_t hak_hook_sampler = {.part = {.start = start,
@@ -177,4 +184,4 @@ const hak_hook_sampler_t hak_hook_sampler = {.part = {.start = start,
                                              .put_back = put_back,
                                              .in_region = hak_batches_in_region,
                                              .out_of_region = out_of_region,
-                                             .check = check};
+                                             .check = hak_record_check};

@@ -25,19 +25,6 @@ double hak_sampling_gap(double u) {
   return -(2 * s * sum + (double)exponent * LN2);
 }
 
-double hak_sampling_weight(size_t bytes, uint64_t mean) {
-  const double small = 0.25;
-  double x = (double)bytes / (double)mean, square = x * x;
-  if (mean == 1 || bytes == 0) {
-    return (double)bytes;
-  }
-  if (x > small) {
-    return (double)bytes / hak_sampling_one_minus_exp(x);
-  }
-  /* x / (1 - e^-x) = 1 + x / 2 + x^2 / 12 - x^4 / 720 + x^6 / 30240 - ... */
-  return (double)mean * (1 + x / 2 + square * (1.0 / 12 + square * (-1.0 / 720 + square * (1.0 / 30240))));
-}
-
 double hak_sampling_one_minus_exp(double x) {
   enum { TERMS = 12, CERTAIN = 40 };
   const double small = 0.25;

@@ -29,4 +29,6 @@ double hak_sampling_one_minus_exp(double x);
 HAK_INLINE double hak_sampling_probability(size_t bytes, uint64_t mean) {
   return mean == 1 ? 1 : hak_sampling_one_minus_exp((double)bytes / (double)mean);
 }
-double hak_sampling_weight(size_t bytes, uint64_t mean);
+HAK_INLINE double hak_sampling_weight(size_t bytes, uint64_t mean) {
+  return bytes > 0 ? (double)bytes / hak_sampling_probability(bytes, mean) : 0;
+}

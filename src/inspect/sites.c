@@ -135,21 +135,16 @@ static hak_frame_t *intern_locked(uintptr_t pc) {
 }
 
 static hak_site_t *make_locked(uint64_t hash, const uintptr_t *pcs, size_t count, hak_site_label_t *label) {
-  uint32_t frames[HAK_SITE_FRAMES_MAX];
+  hak_site_t *site = cut_locked(sizeof *site + count * sizeof *site->frame);
   for (size_t i = 0; i < count; i++) {
     hak_frame_t *frame = intern_locked(pcs[i]);
     if (!frame) {
       return no_stack();
     }
-    frames[i] = frame->index;
+    site->frame[i] = frame->index;
   }
-  hak_site_t *site = cut_locked(sizeof *site + count * sizeof *frames);
   buckets_t *all = atomic_load_explicit(&buckets, memory_order_acquire);
   _Atomic(hak_site_t *) *bucket = &all->sites[hash % HAK_SITE_BUCKETS];
-  for (size_t i = 0; i < count; i++) {
-    site->frame[i] = frames[i];
-    __asm__ volatile("" ::: "memory"); /* keeps the loop, since memcpy may allocate: see hak_copy_words */
-  }
   site->frame_count = (uint32_t)count;
   site->hash = hash;
   site->label = label;

@@ -95,15 +95,10 @@ void hak_stats_read(hak_stats_t *stats) {
   hak_lock_read_waits(stats->lock_waits);
 }
 
-hak_lock_t hak_stats_lock = HAK_LOCK_INIT; /* lock: that of the list */
-static hak_stats_t *spare;
+static void *dropped;
 
 hak_stats_t *hak_stats_take(void) {
-  hak_lock(&hak_stats_lock);
-  hak_stats_t *stats = spare;
-  spare = stats ? stats->next : NULL;
-  hak_unlock(&hak_stats_lock);
-  stats = stats ? stats : hak_meta_alloc(sizeof *stats);
+  hak_stats_t *stats = hak_meta_take(&dropped, sizeof *stats);
   if (stats) {
     hak_region_table_t *regions = stats->regions;
     hak_stats_read(stats);
@@ -116,10 +111,7 @@ hak_stats_t *hak_stats_take(void) {
 
 void hak_stats_give(hak_stats_t *stats) {
   if (stats) {
-    hak_lock(&hak_stats_lock);
-    stats->next = spare;
-    spare = stats;
-    hak_unlock(&hak_stats_lock);
+    hak_meta_drop(&dropped, stats);
   }
 }
 

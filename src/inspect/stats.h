@@ -40,7 +40,6 @@ typedef struct hak_stats {
   hak_heap_totals_t heaps[HAK_BIN_COUNT];
   hak_region_table_t *regions; /* NULL: there was never a region */
   char text[12 << 10];
-  struct hak_stats *next;
 } hak_stats_t;
 
 /* The system calls that are counted one by one; `failed` counts all refused calls. */
@@ -50,7 +49,6 @@ void hak_stats_read(hak_stats_t *stats);
 /* Like hak_stats_read, for threads with little stack; free the result with hak_stats_give. NULL: no memory. */
 hak_stats_t *hak_stats_take(void);
 void hak_stats_give(hak_stats_t *stats); /* accepts NULL */
-extern hak_lock_t hak_stats_lock;
 
 /* What OpenMetrics wants before the values of a metric. */
 void hak_metrics_put_head(hak_text_t *text, const char *name, const char *unit, const char *type, const char *help);

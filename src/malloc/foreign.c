@@ -50,33 +50,36 @@ static void *libc_function(void *libc, const char *name) {
   return (&hak_symbols_next ? hak_symbols_next() : dlsym)(libc, name);
 }
 
+#ifdef __GLIBC__
+typedef struct mallinfo2 counts_t;
+#else
+typedef struct counts {
+  size_t hblkhd, arena;
+} counts_t;
+#endif
+
+static struct {
+  hak_owner_t heap;
+  counts_t (*counts)(void);
+} libc;
+
 /* Look up libc's own functions, although other libraries may define some of the names. This is done for the first block
  * of libc, since such blocks are rare. */
 static const hak_owner_t *libc_heap(void) {
-  static hak_owner_t heap;
-  void *libc = heap.free ? NULL : hak_foreign_object((void *)sbrk, 0);
-  if (libc) {
-    *(void **)&heap.realloc = libc_function(libc, "realloc");
-    *(void **)&heap.usable = libc_function(libc, "malloc_usable_size");
-    *(void **)&heap.free = libc_function(libc, "free");
+  void *object = libc.heap.free ? NULL : hak_foreign_object((void *)sbrk, 0);
+  if (object) {
+    *(void **)&libc.counts = libc_function(object, "mallinfo2");
+    *(void **)&libc.heap.realloc = libc_function(object, "realloc");
+    *(void **)&libc.heap.usable = libc_function(object, "malloc_usable_size");
+    *(void **)&libc.heap.free = libc_function(object, "free");
   }
-  return heap.free ? &heap : NULL;
+  return libc.heap.free ? &libc.heap : NULL;
 }
 
 /* Whether libc counts as much memory as its own. */
 static bool libc_has(const hak_libc_chunk_t *chunk) {
-#ifdef __GLIBC__
-  static struct mallinfo2 (*counts)(void);
-  void *libc = counts ? NULL : hak_foreign_object((void *)sbrk, 0);
-  if (libc) {
-    *(void **)&counts = libc_function(libc, "mallinfo2");
-  }
-  struct mallinfo2 has = counts ? counts() : (struct mallinfo2){.hblks = 0};
+  counts_t has = libc.counts ? libc.counts() : (counts_t){.arena = 0};
   return has.hblkhd >= chunk->mapped && has.arena >= chunk->in_arena;
-#else
-  (void)chunk;
-  return false;
-#endif
 }
 
 /* NULL: the block is not of libc's heap. Its words alone do not tell, since anybody may write them. */

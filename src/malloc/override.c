@@ -64,25 +64,13 @@ static int retain(int value) {
  * exist here, and have no effect. Returns 0 for parameters that <malloc.h> lacks. */
 HAK_EXPORT int mallopt(int parameter, int value) {
   enum { MXFAST_MAX = 80 * sizeof(size_t) / 4 };
-  switch (parameter) {
-  case M_TRIM_THRESHOLD:
+  if (parameter == M_TRIM_THRESHOLD) {
     return retain(value);
-  case M_MXFAST:
-    return value >= 0 && value <= MXFAST_MAX;
-  case M_NLBLKS:
-  case M_GRAIN:
-  case M_KEEP:
-  case M_TOP_PAD:
-  case M_MMAP_THRESHOLD:
-  case M_MMAP_MAX:
-  case M_CHECK_ACTION:
-  case M_PERTURB:
-  case M_ARENA_TEST:
-  case M_ARENA_MAX:
-    return 1;
-  default:
-    return 0;
   }
+  if (parameter == M_MXFAST) {
+    return value >= 0 && value <= MXFAST_MAX;
+  }
+  return parameter >= M_ARENA_MAX && parameter <= M_KEEP && parameter != 0;
 }
 
 /* Every library's pthread_atfork calls this, perhaps before this library's constructor runs. It is weak, since a

@@ -20,7 +20,7 @@ static _Thread_local hak_region_t *newest_region __attribute__((tls_model("initi
 
 /* Visit every lock, in the order in which a fork takes them; or only those that a thread may have taken, so that a
  * small program's pages are enough. */
-static void each_lock_of(bool all, void (*visit)(hak_lock_t *lock, bool flag), bool flag) {
+static void each_lock(bool all, void (*visit)(hak_lock_t *lock, bool flag), bool flag) {
   visit(&registering, flag);
   hak_region_each_lock(newest_region, visit, flag); /* under a region's lock, its samples are dropped */
   hak_hook_sampler.part.each_lock(visit, flag);
@@ -41,10 +41,6 @@ static void each_lock_of(bool all, void (*visit)(hak_lock_t *lock, bool flag), b
   visit(&hak_meta_lock, flag);
 }
 
-static void each_lock(void (*visit)(hak_lock_t *lock, bool flag), bool flag) {
-  each_lock_of(true, visit, flag);
-}
-
 /* A signal handler may fork while the interrupted code holds locks. */
 static _Thread_local bool holds_some __attribute__((tls_model("initial-exec")));
 
@@ -58,7 +54,7 @@ static bool holds_a_lock(void) {
   hak_region_t *saved_newest = newest_region;
   holds_some = hak_lock_passes > 0;
   newest_region = hak_region_newest();
-  each_lock_of(false, note_mine, false);
+  each_lock(false, note_mine, false);
   bool answer = holds_some;
   holds_some = saved;
   newest_region = saved_newest;
@@ -92,12 +88,12 @@ static void take_all(void) {
   if (holds_streams) {
     _IO_list_lock();
   }
-  each_lock(take, false);
+  each_lock(true, take, false);
   lacks_some |= newest_region != hak_region_newest(); /* another region was made meanwhile */
 }
 
 static void give_all(bool in_child) {
-  each_lock(hak_lock_after_fork, in_child);
+  each_lock(true, hak_lock_after_fork, in_child);
   if (holds_streams) {
     (in_child ? _IO_list_resetlock : _IO_list_unlock)();
   }
@@ -119,7 +115,7 @@ static void before_fork(void) {
   if (hak_lock_passes == 0) {
     holds_some = false;
     newest_region = hak_region_newest();
-    each_lock(note_mine, true);
+    each_lock(true, note_mine, true);
     for (take_all(); lacks_some && !holds_some; take_all()) { /* another fork may wait for a lock of this one */
       give_all(false);
       hak_os_yield();

@@ -11,22 +11,14 @@ static void relist_run(hak_chunk_t *chunk, uint32_t run) {
     return;
   }
   if (chunk->run) {
-    *(chunk->prev ? &chunk->prev->next : &lists->runs[chunk->run]) = chunk->next;
-    if (chunk->next) {
-      chunk->next->prev = chunk->prev;
-    }
+    HAK_LIST_REMOVE(lists->runs[chunk->run], chunk, next, prev);
     if (!lists->runs[chunk->run]) {
       lists->runs_listed &= ~((hak_mask_t)1 << chunk->run);
     }
   }
   chunk->run = (uint8_t)run;
   if (run) {
-    chunk->prev = NULL;
-    chunk->next = lists->runs[run];
-    if (chunk->next) {
-      chunk->next->prev = chunk;
-    }
-    lists->runs[run] = chunk;
+    HAK_LIST_PUSH(lists->runs[run], chunk, next, prev);
     lists->runs_listed |= (hak_mask_t)1 << run;
   }
 }

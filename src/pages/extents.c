@@ -14,10 +14,7 @@ hak_extent_t hak_extent_cut_locked(hak_chunk_t *first) {
   hak_extent_t extent = {first->base, first->chunks, first->dirty != 0, first->zeros};
   uint32_t list = list_of(extent.chunks);
   hak_chunk_t **head = &hak_placement.extents[extent.dirty][list];
-  *(first->prev ? &first->prev->next : head) = first->next;
-  if (first->next) {
-    first->next->prev = first->prev;
-  }
+  HAK_LIST_REMOVE(*head, first, next, prev);
   if (!*head) {
     hak_placement.extents_listed[extent.dirty] &= ~(1U << list);
   }
@@ -60,11 +57,7 @@ void hak_extent_put_locked(hak_extent_t extent) {
   hak_pagemap_set_chunk(first->base, 1, first);
   hak_pagemap_set_chunk(last->base, 1, last);
   uint32_t list = list_of(extent.chunks);
-  first->next = hak_placement.extents[extent.dirty][list];
-  if (first->next) {
-    first->next->prev = first;
-  }
-  hak_placement.extents[extent.dirty][list] = first;
+  HAK_LIST_PUSH(hak_placement.extents[extent.dirty][list], first, next, prev);
   hak_placement.extents_listed[extent.dirty] |= 1U << list;
   *count_of(extent) += extent.chunks * HAK_CHUNK_SLICES;
   atomic_store_explicit(&hak_arena.low_memory, false, memory_order_relaxed);

@@ -4,31 +4,21 @@
 #include <string.h>
 
 hak_lock_t hak_pieces_lock = HAK_LOCK_INIT;
-static hak_piece_t *unused, *unused_spans; /* those of spans have bits */
-static hak_piece_t *given;                 /* in memory of the program */
+static void *dropped, *dropped_spans; /* pieces without memory; those of spans have bits */
+static hak_piece_t *given;            /* in memory of the program */
 static _Atomic bool any_given;
 
 static hak_piece_t *new_piece(bool has_bits) {
-  hak_piece_t **list = has_bits ? &unused_spans : &unused;
-  hak_lock(&hak_pieces_lock);
-  hak_piece_t *piece = *list;
-  *list = piece ? piece->next : NULL;
-  hak_unlock(&hak_pieces_lock);
-  if (!piece) {
-    piece = hak_meta_alloc(sizeof *piece + (has_bits ? HAK_SPAN_STEPS / 64 * sizeof(hak_span_bits_t) : 0));
-    if (piece && has_bits) {
-      piece->bits = (hak_span_bits_t *)(piece + 1);
-    }
+  size_t bits_bytes = has_bits ? HAK_SPAN_STEPS / 64 * sizeof(hak_span_bits_t) : 0;
+  hak_piece_t *piece = hak_meta_take(has_bits ? &dropped_spans : &dropped, sizeof *piece + bits_bytes);
+  if (piece && has_bits) {
+    piece->bits = (hak_span_bits_t *)(piece + 1);
   }
   return piece;
 }
 
 static void drop_piece(hak_piece_t *piece) {
-  hak_piece_t **list = piece->bits ? &unused_spans : &unused;
-  hak_lock(&hak_pieces_lock);
-  piece->next = *list;
-  *list = piece;
-  hak_unlock(&hak_pieces_lock);
+  hak_meta_drop(piece->bits ? &dropped_spans : &dropped, piece);
 }
 
 /* The descriptors of a piece's memory lead to it, or to none. bits[1]: its slices, for those who only look. */
@@ -153,12 +143,7 @@ bool hak_piece_adopt(hak_region_t *region, void *memory, size_t bytes) {
 }
 
 void hak_piece_enter_locked(hak_region_t *region, hak_piece_t *piece) {
-  piece->prev = NULL;
-  piece->next = region->pieces;
-  if (piece->next) {
-    piece->next->prev = piece;
-  }
-  region->pieces = piece;
+  HAK_LIST_PUSH(region->pieces, piece, next, prev);
   region->span_bytes += piece->is_span ? (size_t)piece->end << HAK_BLOCK_SHIFT : 0;
   atomic_store_explicit(&piece->region, region, memory_order_relaxed);
 }
@@ -166,10 +151,7 @@ void hak_piece_enter_locked(hak_region_t *region, hak_piece_t *piece) {
 void hak_piece_leave_locked(hak_piece_t *piece) {
   hak_region_t *region = atomic_load_explicit(&piece->region, memory_order_relaxed);
   hak_region_walks_pass_locked(piece);
-  *(piece->prev ? &piece->prev->next : &region->pieces) = piece->next;
-  if (piece->next) {
-    piece->next->prev = piece->prev;
-  }
+  HAK_LIST_REMOVE(region->pieces, piece, next, prev);
   region->span_bytes -= piece->is_span ? (size_t)piece->end << HAK_BLOCK_SHIFT : 0;
   region->current = region->current == piece ? NULL : region->current;
 }

@@ -367,11 +367,7 @@ hak_region_t *hak_region_make(hak_region_t *parent, const char *name) {
   strncpy(region->name, name ? name : "", sizeof region->name - 1);
   region->parent = parent;
   if (parent) {
-    region->next = parent->child;
-    parent->child = region;
-    if (region->next) {
-      region->next->prev = region;
-    }
+    HAK_LIST_PUSH(parent->child, region, next, prev);
   }
   atomic_store_explicit(&region->state, HAK_REGION_LIVE, memory_order_relaxed);
   hak_unlock(&hak_regions_lock);

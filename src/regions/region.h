@@ -44,8 +44,8 @@ typedef struct hak_span_bits {
 
 typedef struct hak_piece {
   /* What a request or a free reads, in one cache line. */
+  char *base;                     /* its first slice; first, since a dropped piece has a link there */
   _Atomic(hak_region_t *) region; /* changed under the lock of the region that it leaves */
-  char *base;                     /* its first slice */
   uint32_t slices, chunks;        /* both 0: memory of the program */
   bool is_span;
   bool zeroed; /* what has no block reads as zeros */
@@ -57,7 +57,7 @@ typedef struct hak_piece {
   _Atomic(struct hak_sample *) samples;
 
   size_t charged;                /* bytes that count as used in the region */
-  struct hak_piece *next, *prev; /* list of the region's pieces, or of unused ones */
+  struct hak_piece *next, *prev; /* list of the region's pieces */
   struct hak_piece *link;        /* list of the region's empty spans */
   struct hak_piece *given;       /* list of pieces in memory of the program */
 } hak_piece_t;
@@ -222,8 +222,8 @@ void hak_region_take_idle_locked(hak_region_t *region, bool all, hak_piece_t **l
 bool hak_region_give_idle(hak_region_t *region, bool few);
 /* Give those of all regions. */
 void hak_region_trim(void);
-/* Give the memory of a list of pieces. No lock is held. */
-void hak_region_give_all(hak_piece_t *pieces);
+/* Release the region's lock, and give the memory of pieces that left it. The region ends if it is retired and empty. */
+void hak_region_unlock_and_give(hak_region_t *region, hak_piece_t *pieces);
 /* No new blocks; it ends once it is empty. */
 void hak_region_close(hak_region_t *region);
 /* A retired region that became empty ends, unless it has children. */

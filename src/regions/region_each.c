@@ -66,12 +66,7 @@ int hak_region_visit(hak_region_t *region, int (*visit)(void *block, size_t byte
   end_walk_locked(&walk);
   hak_piece_t *idle = NULL; /* spans that the visitor emptied */
   hak_region_take_idle_locked(region, false, &idle);
-  bool done = hak_region_is_done_locked(region);
-  hak_unlock(&region->lock);
-  hak_region_give_all(idle);
-  if (done) {
-    hak_region_end_if_done(region);
-  }
+  hak_region_unlock_and_give(region, idle);
   return stop;
 }
 
@@ -118,7 +113,8 @@ void hak_region_fork_child(void) {
   }
 }
 
-static void check_one(hak_region_t *region) {
+static void check_one(hak_region_t *region, void *unused) {
+  (void)unused;
   size_t charged = 0, live = 0, blocks = 0;
   hak_lock(&region->lock);
   for (const hak_piece_t *piece = region->pieces; piece; piece = piece->next) {
@@ -136,14 +132,9 @@ static void check_one(hak_region_t *region) {
   hak_unlock(&region->lock);
 }
 
-static void check_region(hak_region_t *region, void *unused_context) {
-  (void)unused_context;
-  check_one(region);
-}
-
 void hak_region_check(void) {
   if (hak_region_newest()) {
-    hak_region_each(check_region, NULL);
-    check_one(&hak_regions_released);
+    hak_region_each(check_one, NULL);
+    check_one(&hak_regions_released, NULL);
   }
 }

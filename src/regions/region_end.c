@@ -27,10 +27,7 @@ bool hak_region_is_done_locked(hak_region_t *region) {
 static void put_gone_locked(hak_region_t *region) {
   hak_region_t *parent = region->parent;
   if (parent) {
-    *(region->prev ? &region->prev->next : &parent->child) = region->next;
-  }
-  if (parent && region->next) {
-    region->next->prev = region->prev;
+    HAK_LIST_REMOVE(parent->child, region, next, prev);
   }
   region->next = NULL;
   *(gone > 0 ? &gone_last->next : &gone_first) = region;
@@ -80,7 +77,7 @@ static void end_one_locked(hak_region_t *region, bool keep, hak_piece_t **pieces
   put_gone_locked(region);
 }
 
-void hak_region_give_all(hak_piece_t *pieces) {
+static void give_all(hak_piece_t *pieces) {
   for (hak_piece_t *next; pieces; pieces = next) {
     next = pieces->next;
     hak_piece_give(pieces);
@@ -116,7 +113,7 @@ void hak_region_end(hak_region_t *region, bool keep, const char *function) {
   hak_region_t *parent = region->parent;
   hak_piece_t *pieces = end_tree_locked(region, keep, function);
   hak_unlock(&hak_regions_lock);
-  hak_region_give_all(pieces);
+  give_all(pieces);
   if (parent) {
     hak_region_end_if_done(parent);
   }
@@ -133,9 +130,18 @@ void hak_region_end_if_done(hak_region_t *region) {
   }
   hak_unlock(&region->lock);
   hak_unlock(&hak_regions_lock);
-  hak_region_give_all(pieces);
+  give_all(pieces);
   if (parent) {
     hak_region_end_if_done(parent);
+  }
+}
+
+void hak_region_unlock_and_give(hak_region_t *region, hak_piece_t *pieces) {
+  bool done = hak_region_is_done_locked(region);
+  hak_unlock(&region->lock);
+  give_all(pieces);
+  if (done) {
+    hak_region_end_if_done(region);
   }
 }
 
@@ -172,23 +178,14 @@ void hak_region_end_blocks(hak_region_t *region) {
   hak_region_note_idle(region);
   region->freed += region->live_bytes;
   region->live_blocks = region->live_bytes = 0;
-  bool done = hak_region_is_done_locked(region);
-  hak_unlock(&region->lock);
-  hak_region_give_all(large);
-  if (done) {
-    hak_region_end_if_done(region);
-  }
+  hak_region_unlock_and_give(region, large);
 }
 
 void hak_region_count_scope(hak_region_t *region, bool begins, const char *function) {
   hak_lock(&region->lock);
   hak_region_expect(region, function);
   region->inside += begins ? 1 : -1U;
-  bool done = hak_region_is_done_locked(region);
-  hak_unlock(&region->lock);
-  if (done) {
-    hak_region_end_if_done(region);
-  }
+  hak_region_unlock_and_give(region, NULL);
 }
 
 /* Spans without a block stay with their region for its next ones, but count in its limits and its ancestors'. So they
@@ -222,7 +219,8 @@ void hak_region_take_idle_locked(hak_region_t *region, bool all, hak_piece_t **l
   }
 }
 
-static void take_idle(hak_region_t *region, hak_piece_t **list) {
+/* `list`: as for hak_region_take_idle_locked. */
+static void take_idle(hak_region_t *region, void *list) {
   if (atomic_load_explicit(&region->idle, memory_order_relaxed)) {
     hak_lock(&region->lock);
     atomic_store_explicit(&region->idle, false, memory_order_relaxed);
@@ -231,14 +229,10 @@ static void take_idle(hak_region_t *region, hak_piece_t **list) {
   }
 }
 
-static void take_idle_of(hak_region_t *region, void *list) {
-  take_idle(region, list);
-}
-
 void hak_region_trim(void) {
   hak_piece_t *idle = NULL;
-  hak_region_each(take_idle_of, &idle);
-  hak_region_give_all(idle);
+  hak_region_each(take_idle, &idle);
+  give_all(idle);
 }
 
 bool hak_region_give_idle(hak_region_t *region, bool few) {
@@ -260,6 +254,6 @@ bool hak_region_give_idle(hak_region_t *region, bool few) {
   }
   atomic_store_explicit(&region->below, below, memory_order_relaxed);
   hak_unlock(&hak_regions_lock);
-  hak_region_give_all(idle);
+  give_all(idle);
   return idle != NULL;
 }

@@ -4,28 +4,13 @@
 
 struct hak_scope {
   hak_region_t *region;
-  struct hak_scope *before; /* the scope around it, or the next unused one */
+  struct hak_scope *before; /* the scope around it */
 };
 
 _Thread_local struct hak_scope *hak_scope __attribute__((tls_model("initial-exec")));
 static _Thread_local struct hak_scope *innermost __attribute__((tls_model("initial-exec")));
 static _Thread_local hak_aside_t aside __attribute__((tls_model("initial-exec"))); /* the thread's heap */
-static struct hak_scope *unused;                                                   /* lock: that of the pieces */
-
-static void drop(struct hak_scope *scope) {
-  hak_lock(&hak_pieces_lock);
-  scope->before = unused;
-  unused = scope;
-  hak_unlock(&hak_pieces_lock);
-}
-
-static struct hak_scope *new_scope(void) {
-  hak_lock(&hak_pieces_lock);
-  struct hak_scope *scope = unused;
-  unused = scope ? scope->before : NULL;
-  hak_unlock(&hak_pieces_lock);
-  return scope ? scope : hak_meta_alloc(sizeof *scope);
-}
+static void *dropped;                                                              /* scopes that were left */
 
 hak_region_t *hak_scope_region(void) {
   return hak_scope->region;
@@ -78,7 +63,7 @@ bool hak_scope_begin(hak_region_t *region) {
   if (!innermost) {
     hak_heap_expect_end();
   }
-  struct hak_scope *scope = new_scope();
+  struct hak_scope *scope = hak_meta_take(&dropped, sizeof *scope);
   if (!scope) {
     return false;
   }
@@ -92,7 +77,7 @@ static void end(const char *function) {
   struct hak_scope *scope = innermost;
   hak_region_t *region = scope->region;
   turn_to(scope->before);
-  drop(scope);
+  hak_meta_drop(&dropped, scope);
   count(region, false, function);
 }
 

@@ -53,12 +53,8 @@ static uint32_t list_for(size_t bytes) {
 static void list(hak_region_t *region, const hak_piece_t *span, uint32_t step, uint32_t steps) {
   size_t bytes = (size_t)steps << HAK_BLOCK_SHIFT;
   uint32_t which = list_for(bytes);
-  hak_region_free_t *block = block_at(span, step), *next = region->free[which];
-  *block = (hak_region_free_t){next, NULL};
-  if (next) {
-    next->prev = block;
-  }
-  region->free[which] = block;
+  hak_region_free_t *block = block_at(span, step);
+  HAK_LIST_PUSH(region->free[which], block, next, prev);
   region->listed |= (uint64_t)1 << which;
   region->free_bytes += bytes;
 }

@@ -4,24 +4,13 @@
 #include "meta.h"
 #include "os.h"
 
-enum {
-  SIZE_MIN_SHIFT = 3,
-  SIZE_MAX_SHIFT = 18,
-};
-_Static_assert(HAK_MAGAZINE_LEAST == 1 << SIZE_MIN_SHIFT, "the smallest size");
-_Static_assert(HAK_MAGAZINE_MAX == 1 << SIZE_MAX_SHIFT, "the largest size");
-
 hak_lock_t hak_magazines_lock = HAK_LOCK_INIT;
 hak_free_block_t *hak_magazine_none[2] = {HAK_NO_BLOCK, HAK_NO_BLOCK};
-static hak_free_block_t **spare[SIZE_MAX_SHIFT + 1]; /* lists, linked by the first slot of each array */
-
-static size_t bytes_of(uint32_t size) {
-  return (size + 1UL) * sizeof(void *);
-}
+static hak_free_block_t **spare[HAK_MAGAZINE_MAX_SHIFT + 1]; /* lists, linked by the first slot of each array */
 
 bool hak_magazine_make(hak_magazine_t *magazine, uint32_t blocks) {
-  uint32_t shift = blocks <= 1U << SIZE_MIN_SHIFT ? SIZE_MIN_SHIFT : 32 - (uint32_t)__builtin_clz(blocks - 1);
-  if (shift > SIZE_MAX_SHIFT) {
+  uint32_t shift = blocks <= HAK_MAGAZINE_LEAST ? HAK_MAGAZINE_LEAST_SHIFT : 32 - (uint32_t)__builtin_clz(blocks - 1);
+  if (shift > HAK_MAGAZINE_MAX_SHIFT) {
     return false;
   }
   hak_lock(&hak_magazines_lock);
@@ -30,7 +19,7 @@ bool hak_magazine_make(hak_magazine_t *magazine, uint32_t blocks) {
     spare[shift] = (hak_free_block_t **)(void *)slots[0];
   }
   hak_unlock(&hak_magazines_lock);
-  if (!slots && !(slots = hak_meta_alloc(bytes_of(1U << shift)))) {
+  if (!slots && !(slots = hak_meta_alloc(((1UL << shift) + 1) * sizeof *slots))) {
     return false;
   }
   slots[0] = HAK_NO_BLOCK;

@@ -34,7 +34,8 @@ HAK_INLINE void hak_magazine_set(hak_magazine_t *magazine, const hak_magazine_t 
   atomic_store_explicit(&magazine->size, hak_magazine_size(to), memory_order_relaxed);
 }
 
-enum { HAK_MAGAZINE_LEAST = 8, HAK_MAGAZINE_MAX = 1 << 18 };
+enum { HAK_MAGAZINE_LEAST_SHIFT = 3, HAK_MAGAZINE_MAX_SHIFT = 18 };
+enum { HAK_MAGAZINE_LEAST = 1 << HAK_MAGAZINE_LEAST_SHIFT, HAK_MAGAZINE_MAX = 1 << HAK_MAGAZINE_MAX_SHIFT };
 
 /* Make one for at least `blocks` blocks. False: no memory, or more than HAK_MAGAZINE_MAX. */
 bool hak_magazine_make(hak_magazine_t *magazine, uint32_t blocks);

@@ -89,3 +89,18 @@ void *hak_meta_alloc(size_t bytes) {
 void *hak_meta_alloc_in_page(size_t bytes) {
   return alloc(bytes, PAGE_BYTES);
 }
+
+void *hak_meta_take(void **dropped, size_t bytes) {
+  hak_lock(&hak_meta_lock);
+  void *object = *dropped;
+  *dropped = object ? *(void **)object : NULL;
+  hak_unlock(&hak_meta_lock);
+  return object ? object : hak_meta_alloc(bytes);
+}
+
+void hak_meta_drop(void **dropped, void *object) {
+  hak_lock(&hak_meta_lock);
+  *(void **)object = *dropped;
+  *dropped = object;
+  hak_unlock(&hak_meta_lock);
+}

@@ -2,6 +2,9 @@
 #include "text.h"
 
 #include "os.h"
+
+#include <stdarg.h>
+
 enum {
   DIGITS_MAX = 20, /* decimal digits of UINT64_MAX */
   LINE_BYTES = 400,
@@ -53,7 +56,7 @@ static size_t kept(const hak_text_t *text) {
   return text->length < text->capacity ? text->length : text->capacity - 1;
 }
 
-void hak_text_put_values(hak_text_t *text, const char *format, va_list values) {
+static void put_values(hak_text_t *text, const char *format, va_list values) {
   for (; *format; format++) {
     size_t width = 0;
     if (*format != '%') {
@@ -77,7 +80,7 @@ void hak_text_put_values(hak_text_t *text, const char *format, va_list values) {
 void hak_text_put(hak_text_t *text, const char *format, ...) {
   va_list values;
   va_start(values, format);
-  hak_text_put_values(text, format, values);
+  put_values(text, format, values);
   va_end(values);
 }
 
@@ -132,7 +135,7 @@ void hak_text_say(const char *format, ...) {
   hak_text_t text = hak_text_on(line, sizeof line);
   va_list values;
   va_start(values, format);
-  hak_text_put_values(&text, format, values);
+  put_values(&text, format, values);
   va_end(values);
   hak_os_write_error(line, kept(&text));
 }

@@ -4,7 +4,6 @@
 
 #include "base/base.h"
 
-#include <stdarg.h>
 /* `length` counts the whole text, even beyond `capacity`. The stored text always ends with a NUL. */
 typedef struct hak_text {
   char *buffer;
@@ -14,7 +13,6 @@ typedef struct hak_text {
 hak_text_t hak_text_on(char *buffer, size_t capacity);
 /* Append as printf does. It knows the conversions %s, %-24s, %zu, %16zu and %zx. */
 __attribute__((format(printf, 2, 3))) void hak_text_put(hak_text_t *text, const char *format, ...);
-void hak_text_put_values(hak_text_t *text, const char *format, va_list values);
 /* Append in quotes, as JSON and OpenMetrics read it. */
 void hak_text_put_quoted(hak_text_t *text, const char *string);
 /* Copy a name; `to` has `capacity` bytes. Control characters except new lines, and bytes that are not UTF-8, become

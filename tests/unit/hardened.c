@@ -89,7 +89,7 @@ static void types_without_pointers_have_slabs_of_their_own(void) {
 
 static void a_child_keeps_classes_apart(void) {
   atomic_store(&hak_freed_releasing, 1); /* another thread of the parent was in the middle of a release */
-  hak_hardened_fork_child();
+  hak_hardened_fork_child(hak_heap);
   CHECK(atomic_load(&hak_freed_releasing) == 0);
 }
 
