@@ -1,4 +1,5 @@
 // Threads that allocate and free all the time, or, with an argument, until so many rounds are over; then they sleep.
+#include <atomic>
 #include <cstdlib>
 #include <map>
 #include <memory>
@@ -6,6 +7,8 @@
 #include <thread>
 #include <unistd.h>
 #include <vector>
+
+static std::atomic<unsigned> ended;
 
 static void work(unsigned seed, long rounds) {
   std::map<unsigned, std::string> names;
@@ -18,6 +21,7 @@ static void work(unsigned seed, long rounds) {
       names.erase(seed % 4999);
     }
   }
+  ended++;
   pause();
 }
 
@@ -27,8 +31,8 @@ int main(int count, char **words) {
   for (unsigned i = 1; i <= 3; i++) {
     threads.emplace_back(work, i, rounds);
   }
-  if (rounds > 0) {
-    sleep(1);
+  while (rounds > 0 && ended < threads.size()) {
+    usleep(10000);
   }
   if (write(STDOUT_FILENO, "ready\n", 6) != 6) {
     return 1;

@@ -146,8 +146,8 @@ def test_a_static_program_has_the_library_in_itself(start, made, explain, hakmem
 
 
 def test_a_program_in_cxx(start, made, explain):
-    program = start(made("busy.cc"), "20000")
-    time.sleep(0.5)
+    # Bound at its start, so that no thread touches further pages on its way to sleep.
+    program = start(made("busy.cc", "-Wl,-z,now", name="busy-now"), "20000")
     reading = explain("--stop", program.pid)
     rows = adds_up(reading)
     assert reading["rss_kib"] == program.rss_kib()

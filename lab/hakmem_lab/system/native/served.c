@@ -14,8 +14,8 @@ enum { LINE_BYTES = PATH_MAX + 128, EVENTS_BYTES = 1 << 14, MOST_KNOWN = 256 };
 
 static const double FIRST_LOOK_S = 0.005, GROWTH = 1.25, BUSY = 0.1; /* BUSY: part of the time since the start */
 
-/* A process between one exec and the next. before_s, used_s: processor time at the last look before the exec, and at
- * the latest look. */
+/* A process between one exec and the next. before_s, used_s: processor time at the last look before the exec, or while
+ * the program was loading, and at the latest look. */
 typedef struct known {
   int pid;
   ino_t program;
@@ -84,10 +84,12 @@ static double used_s(int pid) {
   return clock_gettime(clock, &t) == 0 ? (double)t.tv_sec + (double)t.tv_nsec * 1e-9 : 0;
 }
 
-static bool maps(int pid, const served_t *served) {
+/* loading: the dynamic linker has not mapped the C library yet. It maps preloaded libraries first, so that their absence
+ * is certain only then. */
+static bool maps(int pid, const served_t *served, bool *loading) {
   char path[PATH_BYTES], line[LINE_BYTES];
   const char *wanted = strrchr(served->path, '/');
-  bool found = false;
+  bool found = false, linked = false, libc = false;
   snprintf(path, sizeof path, "/proc/%d/maps", pid);
   FILE *file = fopen(path, "re");
   /* A process whose maps cannot be read counts as served. */
@@ -95,6 +97,8 @@ static bool maps(int pid, const served_t *served) {
   while (readable && !found && fgets(line, sizeof line, file)) {
     const char *name = strchr(line, '/');
     line[strcspn(line, "\n")] = '\0';
+    linked |= name && strstr(name, "/ld-");
+    libc |= name && (strstr(name, "/libc.so.") || strstr(name, "/ld-musl-"));
     uintmax_t inode = 0;
     found = name && (strcmp(name, served->path) == 0 ||
                      (sscanf(line, "%*s %*s %*s %*s %ju", &inode) == 1 && inode == served->inode && wanted &&
@@ -103,6 +107,7 @@ static bool maps(int pid, const served_t *served) {
   if (file) {
     fclose(file);
   }
+  *loading = linked && !libc;
   return found || !readable;
 }
 
@@ -137,7 +142,9 @@ static void look_at(served_t *served, int pid, double age_s) {
     known->served = false;
   }
   known->used_s = used;
-  known->served = known->served || maps(pid, served);
+  bool loading = false;
+  known->served = known->served || maps(pid, served, &loading);
+  known->before_s = loading ? used : known->before_s;
 }
 
 void served_watch(served_t *served, double age_s) {
