@@ -1,7 +1,8 @@
 """The first estimate of a comparison, from its first blocks, long before a verdict is possible. Pure.
 
 So few blocks give no interval at any useful level. The sentences therefore claim nothing about other runs: they give
-the estimate, the range of single blocks, and changes that every block shows. One or two blocks give no estimate.
+the estimate, the range of single blocks, and changes that every block shows. One or two blocks give no estimate. Where
+the sides share a processor, each round of a block is steady by itself and counts as one.
 """
 
 from collections.abc import Sequence
@@ -10,12 +11,23 @@ from hakmem_lab.judge import words
 from hakmem_lab.judge.analysis import log_ratios, metric_of
 from hakmem_lab.judge.statistics.paired import as_ratio, hodges_lehmann
 from hakmem_lab.judge.two_arms import shared
+from hakmem_lab.plan import schedule
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.store.query import Blocks, events
 
 FIRST, LEAST = 5, 3  # blocks with which a quick run ends; below LEAST there is no estimate
+SHARED = 2  # blocks of a shared schedule, and so four rounds, before the first estimate of a run that goes on
 QUICK_S = 30.0  # from the command's start to the last block of a quick run
 QUICK = "quick"  # event: the run ended with its first estimate, as requested
+
+
+def _single(blocks: Blocks) -> tuple[Blocks, str]:
+    """(what gives one ratio each, its name): the blocks, or their rounds if the sides of each ran at the same time."""
+    runs = [run for block in blocks for each in block.values() for run in each]
+    if not all(run.get("schedule") in schedule.MEASURES for run in runs):
+        return blocks, "block"
+    rounds = range(schedule.ROUNDS)
+    return [{name: each[at : at + 1] for name, each in block.items()} for block in blocks for at in rounds], "round"
 
 
 def _seen(ratios: Sequence[float], metric: words.Described) -> words.Change | None:
@@ -29,21 +41,21 @@ def estimate(header: dict, blocks: Blocks) -> list[str]:
     first, *others = (arm["name"] for arm in header["arms"])
     found = []
     for name in others:
-        there = shared(blocks, first, name)
+        there, noun = _single(shared(blocks, first, name))
         ratios = log_ratios(there, first, name, metric_of(header)) if len(there) >= LEAST else None
         if ratios:
-            found.append((hodges_lehmann(ratios), _sentence(header, there, (first, name), ratios)))
+            found.append((hodges_lehmann(ratios), _sentence(header, there, noun, (first, name), ratios)))
     return [text for _, text in sorted(found, reverse=True)]
 
 
-def _sentence(header: dict, blocks: Blocks, pair: tuple[str, str], ratios: Sequence[float]) -> str:
+def _sentence(header: dict, blocks: Blocks, noun: str, pair: tuple[str, str], ratios: Sequence[float]) -> str:
     metric, (control, treatment) = metric_of(header), pair
     change = _seen(ratios, metric.record())
     assert change is not None
-    text = words.sentence(treatment, control, change, of="in single blocks")
+    text = words.sentence(treatment, control, change, of=f"in single {noun}s")
     others = [name for name in words.BESIDE if name != metric.name]
     agreed = [f"{found.noun}{found.short}" for name in others if (found := _agreed(header, blocks, pair, name))]
-    return f"{text}, in every block {words.listed(agreed)}" if agreed else text
+    return f"{text}, in every {noun} {words.listed(agreed)}" if agreed else text
 
 
 def _agreed(header: dict, blocks: Blocks, pair: tuple[str, str], name: str) -> words.Change | None:
@@ -55,7 +67,7 @@ def _agreed(header: dict, blocks: Blocks, pair: tuple[str, str], name: str) -> w
 
 
 def title(blocks: Blocks) -> str:
-    if len(blocks) >= LEAST:
+    if len(_single(blocks)[0]) >= LEAST:
         return f"First estimate after {len(blocks)} blocks, still undecided"
     runs = min(sum(len(block.get(name, ())) for block in blocks) for name in {*blocks[0]})
     return f"{runs} run{'s' * (runs != 1)} each: no estimate yet"

@@ -29,7 +29,7 @@ class Row:
     counter: tuple[int, int] | None = None
 
 
-LEAST = "least-memory"
+LEAST, AFTER = "least-memory", "after-load"
 METRICS = {
     "wall": Row("s", ("wall_s",)),
     "cpu": Row("s", ("cpu_s",), server=True),
@@ -41,7 +41,7 @@ METRICS = {
     "pss-mean": Row("KiB", ("pss_mean_kib",), server=True),
     "tree-memory": Row("KiB", tree="memory_peak_kib", peak=True),
     "tree-cpu": Row("s", tree="cpu_s"),
-    "after-load": Row("KiB", extra="after_load_kib"),
+    AFTER: Row("KiB", extra="after_load_kib"),
     "growth": Row("KiB/h", extra="growth_kib"),
     "allocated": Row("B", extra="allocated_bytes"),
     "calls": Row(extra="calls"),

@@ -85,10 +85,11 @@ def workload_seed(seed: int, phase: str, index: int) -> int:
     return random.Random(f"workload {seed} {phase} {index}").getrandbits(WORKLOAD_SEED_BITS)
 
 
-def block(arms: Sequence[str], seed: int, index: int, name: str = ONE_BY_ONE) -> Block:
-    """The index-th block of the schedule `name`: the first arm is the control, or the baseline."""
+def block(arms: Sequence[str], seed: int, index: int, name: str = ONE_BY_ONE, once: bool = False) -> Block:
+    """The index-th block of the schedule `name`: the first arm is the control, or the baseline. once: one by one, two
+    arms run once each, as more of them do."""
     if len(set(arms)) != len(arms) or len(arms) < 2:
         raise ValueError("a schedule needs two or more different sides")
     if name in MEASURES:
         return shared_block(arms, seed, index)
-    return pair_block(arms[0], arms[1], seed, index) if len(arms) == 2 else row_block(arms, seed, index)
+    return pair_block(arms[0], arms[1], seed, index) if len(arms) == 2 and not once else row_block(arms, seed, index)

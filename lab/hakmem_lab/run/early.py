@@ -11,7 +11,7 @@ from hakmem_lab.store.query import Blocks, events
 
 def estimated(session: Session, every: Iterator[Blocks], phase: str) -> Iterator[Blocks]:
     """Yields the blocks as they come. After the first few blocks it reports their estimate. A quick comparison ends
-    there, or earlier if the next block would end more than 30 s after the start."""
+    with one, or earlier if the next block would end more than 30 s after the start."""
     stops = getattr(session.spec, "quick", None)
     if stops is None:
         yield from every
@@ -24,6 +24,7 @@ def estimated(session: Session, every: Iterator[Blocks], phase: str) -> Iterator
         since, took = now, now - since
         late = stops and blocks and now + took > session.progress.started + early.QUICK_S
         first = early.LEAST if session.chosen.name == schedule.TOGETHER else early.FIRST
+        first = early.SHARED if session.chosen.shared and not stops else first
         if len(blocks) != first and not late:
             continue
         texts = early.estimate(session.file.header(), blocks)

@@ -17,7 +17,7 @@ from hakmem_lab.judge import conditions, early, failing, fitness, planning
 from hakmem_lab.judge.statistics import power
 from hakmem_lab.plan import schedule
 from hakmem_lab.plan.arms import Arm
-from hakmem_lab.plan.metrics import Metric
+from hakmem_lab.plan.metrics import AFTER, Metric
 from hakmem_lab.plan.spec import BlockSpec, normalised
 from hakmem_lab.run import endings, limits
 from hakmem_lab.run.endings import ArmFailed
@@ -26,7 +26,7 @@ from hakmem_lab.run.runner import Runner
 from hakmem_lab.run.shared import Shared
 from hakmem_lab.run.together import MOVED, Chosen, choose, decides
 from hakmem_lab.run.workload import TRIAL_SEED, Workload
-from hakmem_lab.store.query import SCHEDULE, Blocks, attempts_made, events, finished_blocks
+from hakmem_lab.store.query import BESIDE, SCHEDULE, Blocks, attempts_made, events, finished_blocks
 from hakmem_lab.store.runs import RunFile
 from hakmem_lab.system import machine
 
@@ -76,6 +76,7 @@ class Session(Recorder[AnyBlockSpec]):
         self.untried: list[str] = []  # arms that a quick run leaves to its continuation
         self.repeat = 1
         self.once_s = self.run_s = self.overhead_s = 0.0  # an execution; a run; what a run takes besides
+        self.wait_s = self.spec.after if any(metric.name == AFTER for metric in self.metrics) else 0.0
         self.runner = self.runner_type(self.workload, self.metrics)
         self.chosen = Chosen(schedule.ONE_BY_ONE)
         self._shared: Shared | None = None
@@ -148,7 +149,8 @@ class Session(Recorder[AnyBlockSpec]):
             began = time.monotonic()
             trial = self.runner.trial(arm)
             if trial["ok"]:
-                self.overhead_s = max(self.overhead_s, time.monotonic() - began - trial["wall_s"])
+                besides_s = time.monotonic() - began - trial["wall_s"] - self.wait_s
+                self.overhead_s = max(self.overhead_s, besides_s)
                 trials.append(trial)
                 continue
             if trial.get("lost"):
@@ -217,16 +219,15 @@ class Session(Recorder[AnyBlockSpec]):
         """Number of executions in a run, by the spec; by default so many that a run takes at least 100 ms."""
         if self.spec.repeat != "auto":
             return self.spec.repeat
-        waits = any(metric.name == "after-load" for metric in self.metrics)
-        once = wall_s >= STEADY_S or self.spec.server is not None or waits or self.runner.search
+        once = wall_s >= STEADY_S or self.spec.server is not None or self.wait_s or self.runner.search
         return 1 if once else min(REPEAT_LIMIT, math.ceil(STEADY_S / wall_s))
 
     def _announce(self, most: int, first: int) -> None:
         each_s = (SLOWER_BUSY if self.warned_of_load else SLOWER) * (self.run_s + self.overhead_s)
-        quick = getattr(self.spec, "quick", False)
+        each_s += self.wait_s / schedule.ROUNDS if self.chosen.shared else self.wait_s
         budget_s = getattr(self.spec, "budget", None)
         text = f"run {self.file.id}: at most {endings.duration(each_s * most)} ({most} runs)"
-        if quick:
+        if getattr(self.spec, "quick", False):
             text = f"run {self.file.id}: a first estimate, after five blocks or {early.QUICK_S:.0f} s"
         elif budget_s is not None and budget_s < each_s * most:
             text = f"run {self.file.id}: about {endings.duration(budget_s)}, the budget ({most} runs)"
@@ -238,8 +239,7 @@ class Session(Recorder[AnyBlockSpec]):
         self.progress.say(text)
 
     def check_fitness(self) -> None:
-        """Warns if an A/A found this machine unfit, so that there will be no verdict, or if there was no A/A. The run
-        goes on."""
+        """Warns if an A/A found this machine unfit, so that there will be no verdict, or if there was no A/A."""
         if reason := fitness.unfit_reason(self.file.path.parent, self.file.header()):
             self.warn("fitness", reason)
         elif not events(self.records(), "fitness-unknown"):
@@ -316,7 +316,7 @@ class Session(Recorder[AnyBlockSpec]):
 
     def block(self, phase: str, names: Sequence[str], index: int, attempt: int) -> dict[str, list[dict]]:
         """Runs one block; if a run fails, the block starts again from its beginning."""
-        plan = schedule.block(names, self.seed, index, self.chosen.name)
+        plan = schedule.block(names, self.seed, index, self.chosen.name, phase == BESIDE)
         failed: list[dict] = []
         for again in range(attempt, attempt + ATTEMPTS):
             runs, why = self._attempt(plan, phase, again)

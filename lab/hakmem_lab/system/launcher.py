@@ -22,6 +22,7 @@ from hakmem_lab.system import signals
 from hakmem_lab.system.compiled import compiled
 
 SOURCES = Path(__file__).parent / "native"
+ANY_BYTE = "surrogateescape"  # of a program's output: text that can be encoded again as it was
 OUTPUT_LIMIT_BYTES = 64 << 20
 GRACE_S = 5.0
 SLOW_S = 10.0
@@ -167,11 +168,11 @@ class Outcome:
     def explained(self, why: str | None) -> str | None:
         """The reason of a failure with the end of the output, unless there was too much of it: one line without control
         characters."""
-        if self.too_much_output:
+        if why is None or self.too_much_output:
             return why
         said = "".join(c if c.isprintable() else " " for c in self.stderr or self.stdout)
         tail = " ".join(said.split())[-TAIL_CHARACTERS:]
-        return f"{why}: {tail}" if why and tail else why
+        return f"{why}: {tail}" if tail else why
 
 
 SHELL_SIGNAL = 128
@@ -221,7 +222,7 @@ class Running:
                 for fd in self._outputs:
                     os.close(fd)
                 raise
-            stdout, stderr = (_read_from(fd, 0).decode(errors="replace") for fd in self._outputs)
+            stdout, stderr = (_read_from(fd, 0).decode(errors=ANY_BYTE) for fd in self._outputs)
             for fd in self._outputs:
                 os.close(fd)
             self._outcome = _parse_outcome(fields, stdout, stderr)

@@ -6,6 +6,7 @@ import subprocess
 import threading
 import time
 import uuid
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -104,6 +105,25 @@ def test_too_much_output_is_stopped(launch):
     assert "more than 64 MiB of output" in why and "/dev/null" in why
     assert outcome.explained(why) == why
     assert len(outcome.stdout) > 1 << 20
+
+
+class Unread(str):
+    def __iter__(self):
+        raise AssertionError("every character of a good execution's output was read")
+
+
+def test_the_output_of_an_execution_that_ended_well_is_not_looked_through(launch):
+    outcome = replace(launch("exit", 0), stdout=Unread("text"))
+    assert outcome.explained(outcome.failure()) is None
+
+
+def test_a_program_that_is_still_loading_is_not_unserved(launch):
+    """Its dynamic linker looks for 2,000 libraries before it maps the C library, and then the program ends at once."""
+    (libc,) = {line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "/libc.so" in line}
+    env = {"LD_PRELOAD": ":".join(f"/none/{number}.so" for number in range(2000))}
+    outcome = launch("exit", 0, env=env, expect=libc)
+    assert outcome.exit == 0
+    assert (outcome.not_served(), outcome.unserved_s) == (None, 0)
 
 
 def test_much_output_below_the_limit_is_whole(launch):

@@ -5,6 +5,7 @@ import pytest
 from hakmem_lab.cli.measure import separated
 from hakmem_lab.judge import early
 from hakmem_lab.judge.statistics.paired import as_ratio
+from hakmem_lab.run.endings import Progress
 
 RATE = r"regex:ops (\d+)"
 FIXED = ("--metric", RATE, "--higher-is-better", "--repeat", "1", "--seed", "3")
@@ -87,6 +88,31 @@ def test_it_names_what_every_block_agrees_on_and_the_range_of_single_blocks():
     blocks[1]["b"] = [_run(1.1, 1001)]
     (text,) = early.estimate(_header("a", "b"), blocks)
     assert "every block" not in text
+
+
+def _rounds(*walls):
+    return [_run(wall, 1000) | {"schedule": "together"} for wall in walls]
+
+
+def test_sides_that_share_a_processor_are_estimated_from_their_rounds():
+    blocks = [{"a": _rounds(1.0, 1.0), "b": _rounds(*walls)} for walls in ((0.8, 0.7), (0.9, 0.8))]
+    (text,) = early.estimate(_header("a", "b"), blocks)
+    assert "in single rounds" in text and text.endswith("[11, 43]")
+    assert early.title(blocks) == "First estimate after 2 blocks, still undecided"
+    assert early.estimate(_header("a", "b"), blocks[:1]) == []
+    assert early.title(blocks[:1]) == "2 runs each: no estimate yet"
+
+
+@pytest.mark.parametrize("sides", [2, 6])
+def test_the_executions_before_the_first_estimate(here, modelled, monkeypatch, sides):
+    """Of a program of half a second: one trial of each side, and four rounds."""
+    at, say = [], Progress.say
+    monkeypatch.setattr(Progress, "say", lambda self, text: at.append((text, len(modelled.calls))) or say(self, text))
+    burn = modelled(lambda _: {"wall_s": 0.5, "user_s": 0.5, "system_s": 0.0}, "burn")
+    names = ["glibc", "default", *(f"glibc,A={number}" for number in range(sides - 2))]
+    here("compare", "--allocators", *names, "--margin", "10%", "--", burn)
+    (executions,) = [calls for text, calls in at if text.startswith("first estimate after 2 blocks")]
+    assert executions == sides + 4 * sides
 
 
 @pytest.mark.parametrize("count", [1, 2])

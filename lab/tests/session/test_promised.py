@@ -7,7 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from hakmem_lab.plan.schedule import ONE_BY_ONE, TOGETHER
 from hakmem_lab.run.session import SLOWER, SLOWER_BUSY, Session
+from hakmem_lab.run.together import Chosen
 
 # Logarithms of the times of consecutive executions of sort, Perl and Python, in series of 40 s: their standard
 # deviation, and the correlation of neighbours. On a machine whose 2 processors had 3 to 500 waiting threads each the
@@ -18,8 +20,9 @@ BUSY, QUIET = (0.36, 0.41), (0.15, 0.5)
 def announced(runs: int, busy: bool, **session: object) -> str:
     said: list[str] = []
     own = SimpleNamespace(
-        **{"file": SimpleNamespace(id="x"), "repeat": 1, "warned_of_load": busy, "spec": None} | session
-    )
+        **{"file": SimpleNamespace(id="x"), "repeat": 1, "warned_of_load": busy, "spec": None, "wait_s": 0.0,
+           "chosen": Chosen(ONE_BY_ONE)} | session
+    )  # fmt: skip
     own.runner = SimpleNamespace(search=None)
     own.progress = SimpleNamespace(say=said.append)
     Session._announce(own, runs, runs)
@@ -34,6 +37,13 @@ def test_the_promised_time_has_room_for_slower_runs_and_for_what_hak_does_betwee
     assert announced(30, False, **of_hak) == "run x: at most 11 s (30 runs)"
     quick = announced(82, True, **of_runs, spec=SimpleNamespace(quick=True))
     assert quick == "run x: a first estimate, after five blocks or 30 s"
+
+
+def test_a_wait_for_memory_after_the_load_takes_no_longer_beside_other_work():
+    """Sides that run at once wait in none of the two rounds of a block, and then once alone."""
+    both = {"run_s": 1.0, "overhead_s": 0.0, "wait_s": 30.0}
+    assert announced(10, True, **both) == "run x: at most 5 min 20 s (10 runs)"
+    assert announced(10, True, **both, chosen=Chosen(TOGETHER)) == "run x: at most 2 min 50 s (10 runs)"
 
 
 def test_a_budget_is_what_is_announced_where_it_is_shorter():
