@@ -122,6 +122,9 @@ FLAGS: Mapping[str, Any] = {
     "pin": option(str | None, help="Processors to run on, like 0 or 0,1"),
     "timeout": option(str | None, help="Longest time of one execution, like 90s"),
     "expect_exit": option(str | None, metavar="CODE,...", help="Exit codes of a run that ended well, like 0,1"),
+    "check": option(
+        str | None, metavar="LINE", help="Shell command that reads the output of a run, and fails where it is wrong"
+    ),
     "callgrind": option(bool, "--callgrind", help="Count the instructions of one run of each side, not its time"),
     "ops": option(
         str | None,

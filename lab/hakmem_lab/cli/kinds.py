@@ -19,8 +19,8 @@ RESULT = "store json format_ require quiet"
 BLOCKS = f"max_blocks seed {RESULT}"
 # Flags of compare that its help does not show, since most are keys of a spec: --set gives them, too.
 OF_COMPARE = (
-    f"label unit higher_is_better alpha beside_load precondition history rare warm_up pin expect_exit seed question "
-    f"scan_ after gate price {STEPS} store quiet"
+    f"label unit higher_is_better alpha beside_load precondition history rare warm_up pin expect_exit check seed "
+    f"question scan_ after gate price {STEPS} store quiet"
 )
 OF_AB = "looks duet also callgrind ops"
 COMMANDS = {

@@ -297,7 +297,7 @@ def finish(result: dict, json_file: Path | None, require: str | None, format_: s
     meet(result, require)
 
 
-SCANNED = ("command", "commands", "setup", "prepare", "cleanup", "env", "stdin", "cwd")
+SCANNED = ("command", "commands", "setup", "prepare", "cleanup", "check", "env", "stdin", "cwd")
 Values = dict[str, str]
 
 

@@ -24,7 +24,7 @@ _ROWS = (
     Kind("aa", "designs.itself", part="aa",
          pictures=("single.false_verdicts", "single.smallest_effect", "single.autocorrelation"),
          only_in_files=("server", "cwd", "also", "looks", "question", "env", "timeout", "warm-up", "guardrails",
-                        "resamples", "rare", "expect-exit", "after", "requests", "price")),
+                        "resamples", "rare", "expect-exit", "check", "after", "requests", "price")),
     Kind("suite", part="suite", mixed=True, own_spec=True, pictures=("scores.scores",)),
     Kind("replay", "kinds.replay", part="replay"),
     Kind("judge"),

@@ -22,7 +22,7 @@ from pydantic import (
 
 from hakmem_lab.errors import nearest
 from hakmem_lab.plan import model, peers
-from hakmem_lab.plan.metrics import COUNTED, COUNTERS, LEAST, METRICS, SERVER_METRICS, Metric
+from hakmem_lab.plan.metrics import COUNTERS, LEAST, METRICS, SERVER_METRICS, Metric
 from hakmem_lab.plan.model import Model, Sparse
 from hakmem_lab.plan.project import find_program
 from hakmem_lab.plan.schedule import MEASURES, ONE_BY_ONE, TOGETHER
@@ -162,15 +162,14 @@ class CommonSpec(Model):
 class BlockSpec(CommonSpec, Sparse):
     """The keys of the kinds that run arms in blocks. label, unit: name and unit of the metric. setup: command that is
     run once before the first run; cleanup: after the last one; prepare: before every execution. None of these is
-    measured. expect_exit: the exit codes of a successful run. schedule: whether the arms of a block run at the same
-    time; auto: where the metric and the program allow it. after: time between the end of the load and the reading of
-    memory. requests: how many one run serves, for growth per 1,000 of them.
-    price: of saved memory.
+    measured. expect_exit: the exit codes of a successful run. check: command that reads what an execution printed, and
+    fails where that is wrong. schedule: whether the arms of a block run at the same time; auto: where the metric and
+    the program allow it. after: time between the end of the load and the reading of memory. requests: how many one run
+    serves, for growth per 1,000 of them. price: of saved memory.
     """
 
     ONLY_IF_GIVEN: ClassVar[tuple[str, ...]] = (
-        *NAMING, "rare", "expect_exit", "setup", "prepare", "cleanup", "schedule", "after",
-        "requests",
+        *NAMING, "rare", "expect_exit", "setup", "prepare", "cleanup", "check", "schedule", "after", "requests",
     )  # fmt: skip
     metric: MetricName = "wall"
     label: Title = ""
@@ -191,6 +190,7 @@ class BlockSpec(CommonSpec, Sparse):
     setup: Step | None = None
     prepare: Step | None = None
     cleanup: Step | None = None
+    check: Step | None = None
     after: Duration = AFTER_S
     requests: Requests = None
     price: Annotated[str, AfterValidator(check_price)] | None = None
@@ -201,7 +201,7 @@ class BlockSpec(CommonSpec, Sparse):
         used = [name for name in asked if name in SERVER_METRICS]
         if used and self.server is None:
             raise ValueError(f"the metric '{used[0]}' needs a [server]")
-        if self.server is not None and (used := [name for name in asked if name in ("faults", *COUNTED, *COUNTERS)]):
+        if self.server is not None and (used := [name for name in asked if name in ("faults", *COUNTERS)]):
             raise ValueError(f"the metric '{used[0]}' is not counted for a [server]")
         check_alone(asked)
         return self

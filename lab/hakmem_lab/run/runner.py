@@ -5,13 +5,14 @@ A run that fails is not an exception but a record with `ok: false` and `why`.
 
 import contextlib
 import statistics
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
 from hakmem_lab.plan.arms import Arm
-from hakmem_lab.plan.metrics import COUNTED, COUNTERS, LEAST, PSS, TREE, Metric, MetricMissing, Thousands, row_of
+from hakmem_lab.plan.metrics import AFTER, COUNTED, COUNTERS, LEAST, PSS, TREE, Metric, MetricMissing, Thousands, row_of
 from hakmem_lab.plan.spec import Server
 from hakmem_lab.run import after, served
 from hakmem_lab.run.demand import Demand
@@ -30,7 +31,7 @@ from hakmem_lab.run.workload import (
 )
 from hakmem_lab.system import counting, follower, machine, usage
 from hakmem_lab.system.freezer import Freezer
-from hakmem_lab.system.launcher import Launcher, Outcome, Request, Running, wait_for_port
+from hakmem_lab.system.launcher import ANY_BYTE, Launcher, Outcome, Request, Running, wait_for_port
 
 SAMPLE_MS = 10
 PSS_MS = 50
@@ -68,7 +69,7 @@ class Runner:
         self._steal = machine.StealMeter()
         names = [metric.name for metric in metrics]
         self._counted = [name for name in names if name in COUNTERS]
-        self._after_load, self._growth = "after-load" in names, "growth" in names
+        self._after_load, self._growth = AFTER in names, "growth" in names
         self._counts = any(name in COUNTED for name in names)
         self._pss_ms = PSS_MS if any(name in PSS for name in names) else 0
         self.groups, self.no_groups = None, None
@@ -118,7 +119,7 @@ class Runner:
         whole, self.limit = self.workload, limit
         self.workload = replace(whole, timeout_s=timeout_s)
         try:
-            return self._execute(arm, pad_bytes)
+            return self._checked([self._execute(arm, pad_bytes)])[0]
         finally:
             self.workload, self.limit = whole, None
 
@@ -136,6 +137,7 @@ class Runner:
         record: dict = {"arm": arm.name, "started": started, "repeat": repeat, "pad_bytes": pad_bytes}
         if self.workload.seeded():
             record["workload_seed"] = self._seed
+        parts = self._checked(parts)
         record |= _combined(parts)
         if len(parts) > 1:
             record["executions"] = [{key: part[key] for key in EXECUTION_KEYS} for part in parts]
@@ -144,6 +146,25 @@ class Runner:
             record["value"] = record["metrics"].get(self.metrics[0].name)
         record["load_1m"], record["steal_percent"] = machine.load_1m(), self._steal.percent()
         return record
+
+    def _checked(self, parts: Sequence[dict]) -> Sequence[dict]:
+        """The executions up to the first one that failed, or whose output the check of the workload refuses."""
+        for count, part in enumerate(parts, 1):
+            output = part.pop("output", "")
+            if self.workload.check and not part["why"]:
+                part["why"] = self._refusal(self.workload.check, output)
+            if part["why"]:
+                return parts[:count]
+        return parts
+
+    def _refusal(self, check: Sequence[str], output: str) -> str | None:
+        with tempfile.NamedTemporaryFile(prefix="hak-output-") as file:
+            file.write(output.encode(errors=ANY_BYTE))
+            file.flush()
+            try:
+                return self._client(check, None, "check", file.name)[1]
+            except OSError as error:
+                return f"check: cannot be started: {error.strerror}"
 
     def trial(self, arm: Arm) -> dict:
         """A run whose figures do not count; every program that it starts is followed. If the arm's allocator does not
@@ -189,6 +210,9 @@ class Runner:
         allocate."""
         w = self.workload.on(arm)
         with counting.Counts() as counts:
+            if w.server:
+                outcome, _, why = self._with_server(w.server, arm, 0, counts)
+                return {"why": f"while its allocations were counted: {why}"} if why else counts.read()
             environment = counts.environment(arm.environment(w.env))
             outcome = self.launchers[0].run(self.request(self.filled_in(w.argv), environment, arm, stdin=w.stdin))
             why = _failed(outcome, w.expect_exit)
@@ -204,7 +228,8 @@ class Runner:
 
     def _measured(self, arm: Arm, pad_bytes: int, counts: dict) -> dict:
         if self.workload.server:
-            return self._with_server(self.workload.server, arm, pad_bytes)
+            outcome, used, why = self._with_server(self.workload.server, arm, pad_bytes)
+            return self._part(replace(outcome, extra=counts | outcome.extra), used, why)
         environment = arm.environment(self.workload.env, pad_bytes)
         with self._new_group() as group:
             launcher, w = self.launchers[0], self.workload
@@ -271,6 +296,7 @@ class Runner:
         part = {name: getattr(outcome, name) for name in KEPT} | {"metrics": {}, "why": why}
         outcome = replace(outcome, extra=outcome.extra | self._grown(outcome, server)) if self._growth else outcome
         part |= {"extra": outcome.extra} if outcome.extra else {}
+        part |= {"output": outcome.stdout} if self.workload.check else {}
         if server is None:
             part |= {"tree": outcome.tree, "rss_series": outcome.rss_series, "pss_series": outcome.pss_series}
         else:
@@ -300,11 +326,15 @@ class Runner:
                 raise MetricMissing(f"metric '{metric.name}' could not be measured: {self.no_groups}") from None
             raise
 
-    def _with_server(self, server: Server, arm: Arm, pad_bytes: int) -> dict:
+    def _with_server(
+        self, server: Server, arm: Arm, pad_bytes: int, counts: counting.Counts | None = None
+    ) -> tuple[Outcome, dict, str | None]:
+        """(the outcome of the client, or of the server if no client ran; the server's use; why it failed)."""
         w = self.workload
         port = choose_port(server)
         argv = self.filled_in(w.subject(), port)
         environment = arm.environment(w.env, pad_bytes)
+        environment = counts.environment(environment) if counts else environment
         client: Outcome | None = None
         used: dict = {}
         why: str | None = f"the server did not listen on port {port} within {server.ready_timeout:g} s"
@@ -314,8 +344,8 @@ class Runner:
             try:
                 with self._watched(running):
                     if wait_for_port(port, running, server.ready_timeout):
-                        client, used, why = self._clients(server, meter, port)
-                        if client and not why and self._after_load:
+                        client, used, why = self._clients(server, counts or meter, port)
+                        if client and not why and self._after_load and not counts:
                             client = replace(client, extra=after.reading(running, w.after_s))
             finally:
                 ended = running.ended(ENDING_S if why else 0)  # a client may notice the end first
@@ -325,9 +355,11 @@ class Runner:
             why = f"the server ended during the run: {_failed(outcome) or DAEMON}"
         elif why is None:
             why = outcome.explained(outcome.not_served())
-        return self._part(client or outcome, used, why)
+        return client or outcome, used, why
 
-    def _clients(self, server: Server, meter: ServerMeter, port: int) -> tuple[Outcome | None, dict, str | None]:
+    def _clients(
+        self, server: Server, meter: ServerMeter | counting.Counts, port: int
+    ) -> tuple[Outcome | None, dict, str | None]:
         """Runs the warm-up client, then the measured one. Returns its outcome, the server's use meanwhile, and why it
         failed."""
         if server.warm_up and (why := self._client(server.warm_up, port, "warm-up client")[1]):

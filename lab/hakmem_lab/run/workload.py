@@ -43,6 +43,7 @@ class Workload:
     stdin: str | None = None
     others: Sequence[Sequence[str]] = ()  # where arms are commands: the commands after the first
     prepare: Sequence[str] | None = None  # run before each execution
+    check: Sequence[str] | None = None  # run after it: reads its output, and fails where that is wrong
     expect_exit: Sequence[int] = (0,)
     after_s: float = 0.0  # between the end of the load and the reading of memory
     requests: int | None = None  # in one run, for growth per 1,000 of them
@@ -66,6 +67,7 @@ class Workload:
         stdin = None if spec.stdin is None else check_file(spec.stdin)
         workload = cls(argv, spec.env, spec.cwd, spec.pin, spec.timeout, server, stdin)
         workload = replace(workload, others=others, prepare=getattr(spec, "prepare", None))
+        workload = replace(workload, check=getattr(spec, "check", None))
         workload = replace(workload, expect_exit=getattr(spec, "expect_exit", (0,)))
         workload = replace(workload, after_s=getattr(spec, "after", 0.0), requests=getattr(spec, "requests", None))
         if workload.seeded() and not spec.DRAWS_SEEDS:
@@ -91,7 +93,7 @@ class Workload:
         """Whether a command contains {seed}."""
         server = self.server
         words = [*self.argv, *(server.command if server else ()), *((server and server.warm_up) or ())]
-        words += [*itertools.chain(*self.others), *(self.prepare or ())]
+        words += [*itertools.chain(*self.others), *(self.prepare or ()), *(self.check or ())]
         return any(SEED in word for word in words)
 
 

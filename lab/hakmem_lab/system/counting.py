@@ -12,7 +12,7 @@ from hakmem_lab.system.compiled import compiled
 SOURCES = Path(__file__).parent / "native" / "count"
 FLAGS = ("-shared", "-fPIC", "-fvisibility=hidden", "-fno-builtin", "-fexceptions", "-ldl")
 FORM = "=QQ"
-NOTHING = "no allocation was seen: the program is statically linked, or loses LD_PRELOAD on its way"
+NOTHING = "no allocation was seen: the program is statically linked, loses LD_PRELOAD on its way, or makes none"
 
 
 @cache
@@ -21,7 +21,10 @@ def library() -> Path:
 
 
 class Counts:
-    """The counters of one execution. A context manager."""
+    """The counters of one execution. A context manager. Of a server, what counts is between `begin` and `end`."""
+
+    _before: tuple[int, int] = (0, 0)
+    _found: tuple[int, int] | None = None
 
     def __enter__(self) -> "Counts":
         self._file = tempfile.NamedTemporaryFile(prefix="hak-count-")
@@ -37,6 +40,18 @@ class Counts:
         preload = ":".join(filter(None, (str(library()), env.get("LD_PRELOAD"))))
         return env | {"LD_PRELOAD": preload, "HAK_COUNT": self._file.name}
 
-    def read(self) -> dict:
+    def _now(self) -> tuple[int, int]:
         calls, count_bytes = struct.unpack(FORM, Path(self._file.name).read_bytes())
-        return {"calls": calls, "allocated_bytes": count_bytes} if calls else {"why": NOTHING}
+        return calls, count_bytes
+
+    def begin(self) -> None:
+        self._before = self._now()
+
+    def end(self) -> dict:
+        self._found = self._now()
+        return {}
+
+    def read(self) -> dict:
+        (calls, count_bytes), (calls_before, bytes_before) = self._found or self._now(), self._before
+        counts = {"calls": calls - calls_before, "allocated_bytes": count_bytes - bytes_before}
+        return counts if counts["calls"] else {"why": NOTHING}

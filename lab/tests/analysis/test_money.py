@@ -1,10 +1,12 @@
 """Saved memory at the user's price: its amount, its interval, and the sentence."""
 
+import math
+
 import pytest
 from tests.analysis.test_results import AB, ab_records, header
 
 from hakmem_lab.designs.contrasts import ab
-from hakmem_lab.judge.money import priced
+from hakmem_lab.judge.money import of_suite, priced
 from hakmem_lab.plan.model import build
 from hakmem_lab.plan.spec import AbSpec, spec_hash
 from hakmem_lab.plan.values import price_of
@@ -17,9 +19,9 @@ def comparison(metric, estimate, low=None, high=None):
             "ci_high": high}  # fmt: skip
 
 
-def result(row, price="4/GiB-month", kib=2 * GIB_KIB):
+def result(row, price="4/GiB-month", kib=2 * GIB_KIB, phase="measure"):
     run = {"wall_s": 1.0, "metrics": {row["metric"]: kib}}
-    key = {"block": 0, "attempt": 0, "phase": "measure"}
+    key = {"block": 0, "attempt": 0, "phase": phase}
     runs = [{"type": "run", "arm": name, "position": at, "ok": True, "value": 1.0, **key, **run}
             for at, name in enumerate(("glibc", "hakmem"))]  # fmt: skip
     records = [*runs, {"type": "block", "ok": True, "order": ["glibc", "hakmem"], **key}]
@@ -33,6 +35,25 @@ def test_half_the_memory_saves_half_its_price():
     assert row["sentence"] == (
         "hakmem saves 1 GiB [0.75, 1.2] of memory after load against glibc: 4 a month [3, 4.8], at 4/GiB-month."
     )
+
+
+@pytest.mark.parametrize("phase", ["confirm", "beside"])
+def test_it_is_of_the_blocks_that_the_comparison_is_about(phase):
+    (row,) = result(comparison("after-load", 1.0, 0.6, 1.5), phase=phase)["money"]
+    assert row["saved_kib"] == GIB_KIB
+
+
+def test_a_suite_says_what_the_subject_saves_in_each_workload():
+    memory = {"key": "kv", "workload": "a store", "metric": "peak RSS", "unit": "KiB", "against": "glibc",
+              "words": ("leaner", "larger"), "medians": {"glibc": 2 * GIB_KIB, "hakmem": GIB_KIB},
+              "arms": {"glibc": {"ratio": 2.0, "ci_low": 1.6, "ci_high": math.inf, "word": "leaner"}}}  # fmt: skip
+    bar = {key: value for key, value in memory.items() if key != "words"}
+    rows = [memory | {"metric": "speed", "unit": "s"}, memory, bar, memory | {"arms": {"glibc": {"word": "failed"}}}]
+    (row,) = of_suite("4/GiB-month", rows, "hakmem", "glibc", "glibc")["money"]
+    assert [row[key] for key in ("saved_kib", "amount", "amount_low")] == pytest.approx([GIB_KIB, 4, 3])
+    assert row["amount_high"] is None
+    assert row["sentence"] == "hakmem saves 1 GiB of peak RSS in 'a store' against glibc: 4 a month, at 4/GiB-month."
+    assert of_suite(None, rows, "hakmem", "glibc", "glibc") == {}
 
 
 def test_more_memory_costs_and_an_open_interval_is_left_out():

@@ -39,6 +39,7 @@ SAMPLES: dict[str, Any] = {
     "max-blocks": 44, "warm-up": 3, "repeat": 5, "guardrails": {"rss": 0.05, "cpu": 0.07}, "also": ["faults", "pss"],
     "server": {"command": ["serve"]}, "control": "jemalloc", "treatment": "hakmem,X=1", "detect": 0.02,
     "rare": 0.01, "setup": "make > /dev/null", "prepare": ["rm", "a b"], "cleanup": "make clean",
+    "check": "grep -q done",
     "commands": [["prog", "a b"], ["prog", "2"]], "names": ["one", "two"],
     "after": 5.0, "requests": 1000, "price": "4.5 EUR/GiB-month",
     "quick": True, "beside-load": True, "schedule": "one-by-one",

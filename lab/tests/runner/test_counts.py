@@ -102,9 +102,20 @@ def test_what_cannot_be_counted_says_why(fakes, program):
     why = "metric 'allocated' could not be measured: "
     assert run([fakes.static_program, "exit", "0"], "default")["why"] == why + counting.NOTHING
     assert run(["/bin/false"], "default")["why"] == "exit status 1"
-    with pytest.raises(Exception, match="the metric 'calls' is not counted for a"):
-        build(AbSpec, {"command": "x", "control": "glibc", "treatment": "glibc", "metric": "calls",
+    with pytest.raises(Exception, match="the metric 'faults' is not counted for a"):
+        build(AbSpec, {"command": "x", "control": "glibc", "treatment": "glibc", "metric": "faults",
                        "server": {"command": "y"}}, "test")  # fmt: skip
+
+
+@pytest.mark.parametrize("clients", [1, 3])
+def test_of_a_server_counts_what_its_processes_request_while_the_client_runs(fakes, clients):
+    """Each connection takes one block of 48 MiB, in a child of the server; before the client, others come and go."""
+    client = f"{fakes.server} {{port}} client"
+    server = {"command": [str(fakes.server), "{port}", "prefork"], "warm_up": client.split()}
+    record = run(["sh", "-c", "; ".join([client] * clients)], server=server, env={"FAKE_START_MIB": "5"})
+    assert record["ok"], record["why"]
+    assert record["extra"] == {"calls": clients, "allocated_bytes": clients * (48 << 20)}
+    assert record["server"]["rss_peak_kib"] > 0
 
 
 ONCE = ("--repeat", "1", "--warm-up", "0", "--max-blocks", "8", "--quiet", "--json", "-")

@@ -116,6 +116,12 @@ def test_a_real_program_in_a_control_group(run):
     assert 32 * MIB_KIB <= record["value"] <= 48 * MIB_KIB
 
 
+def test_an_execution_under_a_limit_lives_only_if_its_output_is_right():
+    values = {"command": ["true"], "control": "glibc", "treatment": "glibc", "metric": LEAST, "check": "false"}
+    with Runner(Workload.of(build(AbSpec, values, "test")), [Metric(LEAST)]) as runner:
+        assert runner._limited(parse_arm("glibc"), 0, None, 5.0)["why"] == "check: exit status 1"
+
+
 def test_a_group_gets_its_limit_in_the_words_of_its_version(tmp_path):
     for version, names in ((2, ("memory.max", "memory.oom.group")), (1, ("memory.limit_in_bytes",))):
         for name in names:

@@ -153,6 +153,36 @@ def test_an_exit_code_may_be_expected(here):
     assert here(*words, "--expect-exit", "0,2").status == 2
 
 
+RIGHT = ("--check", "grep -qx right")
+
+
+def test_a_check_reads_every_byte_that_an_execution_printed(here, records):
+    words = ("--commands", *(f"sh -c 'sleep 0.0{n}; printf \"\\\\377\"'" for n in (3, 1)), *ONE_LOOK, "--json", "-")
+    assert here("ab", *words, "--check", 'test "$(od -An -tx1)" = " ff"').result()["verdict"] == "GO"
+    assert not any("output" in run for run in records("run"))
+
+
+@pytest.mark.parametrize("flags", [(), ("--metric", "cpu", "--schedule", "together"), ("--repeat", "3")])
+def test_a_side_that_prints_something_wrong_has_failed(here, tmp_path, records, flags):
+    """The second one is wrong from its fifth execution on."""
+    wrong = tmp_path / "wrong"
+    wrong.write_text(
+        f"#!/bin/sh\necho >> {tmp_path}/count\n"
+        f"if [ $(wc -l < {tmp_path}/count) -lt 5 ]; then echo right; else echo wrong; fi\n"
+    )
+    wrong.chmod(0o755)
+    answer = here("ab", "--commands", "echo right", wrong, *ONE_LOOK, *flags, *RIGHT)
+    failed = [run for run in records("run") if not run["ok"]]
+    assert {(run["arm"], run["why"]) for run in failed} == {(str(wrong), "check: exit status 1")}
+    assert "check: exit status 1" in answer.err
+
+
+def test_a_program_whose_output_is_wrong_from_the_start_is_not_measured(here, store):
+    answer = here("ab", "--commands", "echo right", "echo left", *ONE_LOOK, *RIGHT)
+    assert (answer.status, store.exists()) == (2, False)
+    assert "echo left: check: exit status 1" in answer.message()
+
+
 def test_what_only_a_shell_understands_is_said(here):
     words = ("sleep 0.01 < in.txt", "sleep 0.01 | cat", "sleep 0.01 >out", "sleep 0.01")
     for first, sign in zip(words, ("'<'", "'|'", None, None), strict=True):

@@ -7,6 +7,7 @@ of the workloads' log-ratios in a round is one figure. These figures give the in
 import statistics
 from collections.abc import Sequence
 
+from hakmem_lab.judge import money
 from hakmem_lab.judge.analysis import begun, identity
 from hakmem_lab.judge.explain import explained
 from hakmem_lab.judge.repeated import repeated
@@ -195,6 +196,7 @@ def analyse(header: dict, records: list[dict]) -> dict:
     settled, blocks = settle.known(records), sum(len(sheet.blocks) for sheet in timed)
     planned = sum(len(each.blocks) if each.row.key in settled else spec.blocks_of(each.row) for each in timed)
     failed = failed_workloads(records)
+    by = spec.reference if spec.table == "subject" else spec.subject
     final = (blocks >= planned or bool(events(records, "budget"))) and not failed
     result = begun(header, records)
     return result | {
@@ -209,6 +211,7 @@ def analyse(header: dict, records: list[dict]) -> dict:
         "arms": [identity(arm) for arm in header["arms"]],
         "comparisons": [],
         "warnings": [*result["warnings"], *(Warn.FAILED_WORKLOAD.said(text=text) for text in failed), *too_few(sheets)],
+        **money.of_suite(spec.price, rows, spec.subject, spec.reference, by),
         "suite": {
             "subject": spec.subject,
             "reference": spec.reference,

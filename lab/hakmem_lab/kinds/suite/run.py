@@ -128,6 +128,7 @@ def block_spec(spec: SuiteSpec, row: WorkloadSpec, places: Places) -> BlockSpec:
         stdin=row.stdin and places.path(row.stdin), pin=row.pin, timeout=row.timeout, repeat=row.repeat, server=server,
         metric=row.metric, also=row.metrics()[1:], higher_is_better=row.higher_is_better, alpha=spec.alpha, looks=1,
         warm_up=0, max_blocks=spec.blocks_of(row), schedule=row.schedule, after=row.after, requests=row.requests,
+        check=row.check,
     )  # fmt: skip
 
 

@@ -30,12 +30,13 @@ from hakmem_lab.plan.spec import (
     ScheduleName,
     Seed,
     Server,
+    Step,
     Timeout,
     Word,
     check_alone,
     check_metric,
 )
-from hakmem_lab.plan.values import NUMBER
+from hakmem_lab.plan.values import NUMBER, check_price
 
 SIZES_KIB = {"KiB": 1.0, "MiB": 1024.0, "GiB": 1024.0**2}
 TIMES_S = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
@@ -191,10 +192,10 @@ class WorkloadSpec(Sparse):
     calls are counted at these two lengths, for which {ops} in the command stands, and its bars are in calls per
     operation. loads: what {load} in the command stands for, in a short and in a long run. also: further metrics, such
     as a percentile that the program prints: name of the row -> metric.
-    hint: added to the message if the program is missing. after, requests: as in a comparison.
+    hint: added to the message if the program is missing. after, requests, check: as in a comparison.
     """
 
-    ONLY_IF_GIVEN: ClassVar[tuple[str, ...]] = ("after", "requests")
+    ONLY_IF_GIVEN: ClassVar[tuple[str, ...]] = ("after", "requests", "check")
 
     key: Key
     title: str
@@ -224,6 +225,7 @@ class WorkloadSpec(Sparse):
     hint: str = ""
     after: Duration = AFTER_S
     requests: Requests = None
+    check: Step | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -283,9 +285,10 @@ class SuiteSpec(Sparse):
     for every workload that lacks them; they are filled in, and not stored separately. only: keys and groups. load,
     metric: which of its loads a workload has, and what it is judged by; filled in, too. within: a workload ends where
     the subject's intervals against the reference are this narrow, or when its blocks took as long as the patience.
+    price: of saved memory.
     """
 
-    ONLY_IF_GIVEN: ClassVar[tuple[str, ...]] = ("load", "metric", "within", "patience")
+    ONLY_IF_GIVEN: ClassVar[tuple[str, ...]] = ("load", "metric", "within", "patience", "price")
 
     kind: Literal["suite"] = "suite"
     question: str = "Where does the subject stand among its peers?"
@@ -305,6 +308,7 @@ class SuiteSpec(Sparse):
     metric: MetricName | None = None
     within: Ratio | None = None
     patience: Duration = 3600.0
+    price: Annotated[str, AfterValidator(check_price)] | None = None
     defaults: dict[str, Any] = Field(default_factory=dict, exclude=True)
     workload: Annotated[list[WorkloadSpec], Field(min_length=1)]
 

@@ -19,7 +19,7 @@ from hakmem_lab.show.report.model import LoadedRun, dumps
 SAVED = "spec.toml"  # the name under which the page offers the spec
 OWN_FLAGS = {"allocators", "stdin", "max-blocks"}  # the only flags of kinds whose other keys --set gives
 NAMES = {"stdin": "input", "guardrails": "guardrail"}  # key -> flag with another name
-STEPS = ("setup", "prepare", "cleanup")
+STEPS = ("setup", "prepare", "cleanup", "check")
 APART = {"kind", "command", "seed"}  # not given as flags
 
 
