@@ -86,23 +86,31 @@ static hak_depot_t *enter(uint32_t cls, bool wanted) {
   return first;
 }
 
-/* Give the shard a magazine if it has none. False: no memory. */
-static bool make_ready(hak_depot_t *depot, uint32_t cls) {
+/* Give the shard a magazine for `blocks` blocks. It begins small and doubles, since most classes pass on few blocks. */
+static void enlarge(hak_depot_t *depot, uint32_t blocks) {
   hak_magazine_t made = HAK_MAGAZINE_NONE;
   for (;;) {
     hak_lock(&depot->lock);
-    bool ready = depot->magazine.size > 0;
-    if (!ready && made.size > 0) {
-      depot->magazine = made;
-      made = HAK_MAGAZINE_NONE;
-      ready = true;
+    bool enough = depot->magazine.size >= blocks;
+    if (!enough && made.size > 0) {
+      hak_magazine_t had = depot->magazine;
+      hak_copy_words(hak_magazine_slots(&made) + 1, hak_magazine_slots(&had) + 1, count_of(depot));
+      hak_magazine_set(&depot->magazine, &made);
+      made = had;
+      enough = true;
     }
     hak_unlock(&depot->lock);
-    if (ready || !hak_magazine_make(&made, capacity_of(cls))) {
-      hak_magazine_drop(&made); /* another thread was first */
-      return ready;
+    if (enough || !hak_magazine_make(&made, blocks)) {
+      hak_magazine_drop(&made); /* the smaller one; or another thread was first */
+      return;
     }
   }
+}
+
+/* Number of blocks for which the shard has room now. */
+static uint32_t room_of(const hak_depot_t *depot, uint32_t cls) {
+  uint32_t capacity = capacity_of(cls), size = depot->magazine.size;
+  return (size < capacity ? size : capacity) - count_of(depot);
 }
 
 uint32_t hak_depot_put(uint32_t cls, hak_free_block_t *const *blocks, uint32_t count) {
@@ -110,14 +118,14 @@ uint32_t hak_depot_put(uint32_t cls, hak_free_block_t *const *blocks, uint32_t c
     atomic_store_explicit(&used, true, memory_order_relaxed);
   }
   hak_depot_t *depot = enter(cls, false);
-  if (depot->magazine.size == 0) {
+  uint32_t wanted = count_of(depot) + count, most = capacity_of(cls);
+  wanted = wanted < most ? wanted : most;
+  if (depot->magazine.size < wanted) {
     hak_unlock(&depot->lock);
-    if (!make_ready(depot, cls)) {
-      return count;
-    }
+    enlarge(depot, wanted);
     hak_lock(&depot->lock);
   }
-  uint32_t had = count_of(depot), room = capacity_of(cls) - had, put = count < room ? count : room;
+  uint32_t had = count_of(depot), room = room_of(depot, cls), put = count < room ? count : room;
   hak_copy_words(hak_magazine_slots(&depot->magazine) + 1 + had, blocks + count - put, put);
   set_count_locked(depot, had + put);
   hak_unlock(&depot->lock);

@@ -158,16 +158,34 @@ static void nothing_stays_that_nobody_takes(void) {
   hak_sweep_check();
 }
 
-static void without_memory_all_is_the_callers(void) {
+static void use_up_memory(void) {
   system_refuse(SYSTEM_MMAP, 0, SYSTEM_ALL);
-  while (hak_meta_alloc(1 << 10)) {
+  while (hak_meta_alloc(1)) {
   }
+}
+
+static void without_memory_all_is_the_callers(void) {
+  use_up_memory();
   CHECK(hak_depot_put(cls, blocks, 3) == 3 && waiting() == 0);
   CHECK(hak_depot_take(cls, taken, 3) == 0 && !hak_depot_holds(blocks[0], cls));
   hak_depot_verify("test");
   hak_depot_flush(false);
   system_allow();
   CHECK(hak_depot_put(cls, blocks, 3) == 0 && waiting() == 3);
+}
+
+/* Classes that pass on few blocks touch few pages of arrays. Without memory for a larger array, the present one
+ * fills. */
+static void the_array_grows_with_the_blocks(void) {
+  put_all(0, 10);
+  CHECK(hak_magazine_size(&hak_depots[cls].magazine) == 16);
+  put_all(10, 100);
+  CHECK(hak_magazine_size(&hak_depots[cls].magazine) == 128 && waiting() == 110);
+  use_up_memory();
+  CHECK(hak_depot_put(cls, blocks + 110, 30) == 12 && waiting() == 128);
+  for (uint32_t i = 0; i < 140; i++) {
+    CHECK(hak_depot_holds(blocks[i], cls) == (i < 110 || i >= 122));
+  }
 }
 
 /* Two threads may make the depot's array at once. One array stays; the other is recycled. */
@@ -353,6 +371,7 @@ int main(void) {
   child_succeeds(there_is_room_in_every_class);
   child_succeeds(nothing_stays_that_nobody_takes);
   child_succeeds(without_memory_all_is_the_callers);
+  child_succeeds(the_array_grows_with_the_blocks);
   child_succeeds(two_threads_begin_at_once);
   child_succeeds(who_meets_another_takes_another_lane);
   child_succeeds(the_slabs_get_back_what_all_lanes_hold);
