@@ -8,7 +8,7 @@ enum { MTHP_PART_BYTES = HAK_CHUNK_BYTES - HAK_SLAB_BYTES }; /* too little for a
  * come. */
 static struct {
   uint32_t pause, left;
-  uint64_t over_ms; /* time that huge pages took beyond the budget */
+  uint64_t over_ms; /* processor time that huge pages took beyond the budget */
 } budget;
 
 static _Atomic bool mthp_tried;
@@ -30,7 +30,7 @@ void hak_huge_pages_try_mthp(void) {
  * slab adjoins the one of a neighbour chunk, which saves mappings. */
 static bool prefer_mthp(char *base) {
   char *from = base + ((uintptr_t)base >> HAK_CHUNK_SHIFT & 1 ? HAK_SLAB_BYTES : 0);
-  if (!atomic_load_explicit(&mthp_tried, memory_order_relaxed) && hak_os_offers_mthp()) {
+  if (!atomic_exchange_explicit(&mthp_tried, true, memory_order_relaxed) && hak_os_offers_mthp()) {
     hak_huge_pages_try_mthp();
   }
   return hak_arena.mthp && hak_os_set_huge(from, MTHP_PART_BYTES, true);
@@ -74,8 +74,8 @@ HAK_NOINLINE static bool may_be_huge(const char *base, size_t slices) {
   return begins && !waits;
 }
 
-/* Charge the time of a huge page to the budget. About a millisecond of it is free, since small pages would have taken
- * as long; and a little more, which another program may have used. */
+/* Charge the processor time of a huge page to the budget. Time in which other programs ran says nothing about huge
+ * pages. */
 HAK_NOINLINE static void charge(uint64_t took_ms) {
   hak_lock(&hak_arena.lock);
   uint64_t over = budget.over_ms + took_ms;
@@ -96,14 +96,14 @@ HAK_NOINLINE static void charge(uint64_t took_ms) {
 HAK_NOINLINE void hak_huge_pages_fill(void *base, size_t slices, size_t every) {
   if (slices > 0 && every <= hak_os_page_bytes() && may_be_huge(base, slices)) {
     char *chunk_base = (char *)base - ((uintptr_t)base & (HAK_CHUNK_BYTES - 1));
-    uint64_t before = hak_os_now_ms();
+    uint64_t before = hak_os_busy_ms();
     bool huge = hak_os_set_huge(chunk_base, HAK_CHUNK_BYTES, true);
     if (huge) {
       *(volatile char *)base = 0;
     }
     hak_os_set_huge(chunk_base, HAK_CHUNK_BYTES, false); /* the failed call may have advised a part */
     if (huge) {
-      charge(hak_os_now_ms() - before);
+      charge(hak_os_busy_ms() - before);
     }
   }
 }

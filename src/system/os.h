@@ -98,6 +98,8 @@ bool hak_os_move(void *from, void *to, size_t bytes, bool *lost);
 
 /* Milliseconds of a cheap monotonic clock with a resolution of a few milliseconds. */
 uint64_t hak_os_now_ms(void);
+/* Milliseconds of processor time of the calling thread; 0: unknown. A system call. */
+uint64_t hak_os_busy_ms(void);
 /* Nanoseconds of a monotonic clock, and since 1970. */
 uint64_t hak_os_now_ns(void);
 uint64_t hak_os_wall_ns(void);

@@ -21,6 +21,10 @@ uint64_t hak_os_now_ms(void) {
   return read_clock(CLOCK_MONOTONIC_COARSE) / 1000000;
 }
 
+uint64_t hak_os_busy_ms(void) {
+  return read_clock(CLOCK_THREAD_CPUTIME_ID) / 1000000;
+}
+
 uint64_t hak_os_now_ns(void) {
   return read_clock(CLOCK_MONOTONIC);
 }

@@ -59,17 +59,23 @@ static size_t asked_in(size_t chunks) {
   return asked;
 }
 
-/* Time passes between any two such calls. */
+/* The thread works between any two such calls. */
 static void be_slow(void) {
-  system_advance_clock_ms(SLOW_MS);
+  system_be_busy_ms(SLOW_MS);
   system_during(SYSTEM_MADVISE, be_slow);
 }
 
-/* Fills so many chunks, with slow huge pages. Returns the number of requests. */
-static size_t asked_while_slow(size_t chunks) {
+/* Other programs run between any two such calls. */
+static void wait_for_others(void) {
+  system_advance_clock_ms(SLOW_MS);
+  system_during(SYSTEM_MADVISE, wait_for_others);
+}
+
+/* Fills so many chunks, with that between the calls. Returns the number of requests. */
+static size_t asked_while(void (*delay)(void), size_t chunks) {
   size_t asked = 0;
   for (size_t i = 0; i < chunks; i++) {
-    system_during(SYSTEM_MADVISE, be_slow);
+    system_during(SYSTEM_MADVISE, delay);
     asked += asked_in(1);
   }
   system_during(SYSTEM_MADVISE, NULL);
@@ -137,18 +143,23 @@ static void a_refusal_is_for_one_chunk(void) {
   CHECK(asked_in(3) == 3);
 }
 
-/* A clock tick now and then does not count, since it may be another program's time. */
+/* One slow page does not count. */
 static void slow_ones_are_given_up(void) {
   begin_large();
-  CHECK(asked_while_slow(1) == 1 && asked_in(4) == 4);
-  size_t asked = asked_while_slow(TRIES_MAX);
+  CHECK(asked_while(be_slow, 1) == 1 && asked_in(4) == 4);
+  size_t asked = asked_while(be_slow, TRIES_MAX);
   CHECK(asked > 1 && asked < TRIES_MAX / 2);
-  asked = asked_while_slow(PAUSE_MAX);
+  asked = asked_while(be_slow, PAUSE_MAX);
   CHECK(asked > 1 && asked < PAUSE_MAX / 32);
   CHECK(asked_in(2 * PAUSE_MAX) > PAUSE_MAX); /* when huge pages are quick again, they are requested as before */
   CHECK(asked_in(5) == 5);
-  CHECK(asked_while_slow(5 * 8) > 3); /* the pauses are again as short as at first */
+  CHECK(asked_while(be_slow, 5 * 8) > 3); /* the pauses are again as short as at first */
   slices_add_up();
+}
+
+static void time_of_other_programs_does_not_count(void) {
+  begin_large();
+  CHECK(asked_while(wait_for_others, TRIES_MAX) == TRIES_MAX);
 }
 
 int main(void) {
@@ -164,5 +175,6 @@ int main(void) {
   child_succeeds(an_option_switches_them_off);
   child_succeeds(a_refusal_is_for_one_chunk);
   child_succeeds(slow_ones_are_given_up);
+  child_succeeds(time_of_other_programs_does_not_count);
   return 0;
 }

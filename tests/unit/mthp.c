@@ -68,6 +68,17 @@ static void small_programs_are_not_asked_about(void) {
   }
 }
 
+static void nothing(void) {}
+
+static void the_setting_is_read_once(void) {
+  retain_everything();
+  slices_begin_here();
+  grow(SMALL_CHUNKS + 1);
+  system_during(SYSTEM_OPEN, nothing);
+  grow(SMALL_CHUNKS);
+  CHECK(!system_was_during());
+}
+
 /* If one touch makes a single page or too many pages resident, or the kernel does not say, no mTHP are used. */
 static void are_not_wanted(size_t pages) {
   begin(pages);
@@ -261,6 +272,7 @@ int main(void) {
     return 77;
   }
   child_succeeds(small_programs_are_not_asked_about);
+  child_succeeds(the_setting_is_read_once);
   child_succeeds(small_ones_are_not_wanted);
   child_succeeds(large_ones_are_not_wanted);
   child_succeeds(unknown_ones_are_not_wanted);

@@ -33,7 +33,7 @@ static struct {
 } interlude;
 static struct {
   bool set;
-  _Atomic uint64_t ms;
+  _Atomic uint64_t ms, busy_ms;
 } fixed_clock;
 static struct {
   bool set;
@@ -105,6 +105,10 @@ void system_set_clock_ms(uint64_t ms) {
 
 void system_advance_clock_ms(uint64_t ms) {
   system_set_clock_ms(fixed_clock.ms + ms);
+}
+
+void system_be_busy_ms(uint64_t ms) {
+  fixed_clock.busy_ms += ms;
 }
 
 void system_set_auxiliary(unsigned long type, unsigned long value) {
@@ -236,10 +240,11 @@ int __wrap_hak_clock(clockid_t clock, struct timespec *now) {
   if (is_refused(SYSTEM_CLOCK_GETTIME)) {
     return -EPERM;
   }
-  if (!fixed_clock.set || (clock != CLOCK_MONOTONIC && clock != CLOCK_MONOTONIC_COARSE)) {
+  bool busy = clock == CLOCK_THREAD_CPUTIME_ID;
+  if (!fixed_clock.set || (!busy && clock != CLOCK_MONOTONIC && clock != CLOCK_MONOTONIC_COARSE)) {
     return __real_hak_clock(clock, now);
   }
-  uint64_t ms = fixed_clock.ms;
+  uint64_t ms = busy ? fixed_clock.busy_ms : fixed_clock.ms;
   now->tv_sec = (time_t)(ms / 1000);
   now->tv_nsec = (long)(ms % 1000 * 1000000);
   return 0;

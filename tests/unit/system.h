@@ -43,6 +43,8 @@ bool system_was_during(void);
 /* From now on, the monotonic clocks show this time, and stand still. */
 void system_set_clock_ms(uint64_t ms);
 void system_advance_clock_ms(uint64_t ms);
+/* Threads have used so much more processor time, as seen by each; only after system_set_clock_ms. */
+void system_be_busy_ms(uint64_t ms);
 
 /* The answer to hak_auxiliary(type) from now on; one type at a time. */
 void system_set_auxiliary(unsigned long type, unsigned long value);
