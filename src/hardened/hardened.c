@@ -71,7 +71,7 @@ void *hak_hardened_malloc(size_t bytes) {
       return block;
     }
   }
-  return hak_slow_alloc_any(bytes);
+  return hak_slow_alloc_any(bytes, HAK_BLOCK_MIN);
 }
 
 static HAK_NOINLINE void *take_small_slow(hak_heap_t *heap, uint32_t cls, size_t bytes) {

@@ -19,7 +19,6 @@ static struct pool {
   hak_guard_slot_t *slot;
   hak_guard_slot_t *first, *last; /* the queue of usable slots */
 } pool;
-hak_guard_totals_t hak_guards;
 
 static void note_event(hak_guard_event_t *event) {
   uintptr_t pcs[HAK_UNWIND_MAX];
@@ -99,7 +98,6 @@ uint32_t hak_guard_take(size_t bytes, uint64_t bits, void **block) {
   }
   hak_guard_slot_t *slot = oldest();
   if (!slot || !open_page(slot)) {
-    atomic_fetch_add_explicit(&hak_guards.refused, 1, memory_order_relaxed);
     if (slot) {
       append(slot);
     }
@@ -112,7 +110,6 @@ uint32_t hak_guard_take(size_t bytes, uint64_t bits, void **block) {
   slot->freed.count = 0;
   note_event(&slot->allocated);
   atomic_store_explicit(&slot->state, HAK_GUARD_LIVE, memory_order_release);
-  atomic_fetch_add_explicit(&hak_guards.taken, 1, memory_order_relaxed);
   *block = slot->block;
   return (uint32_t)(slot - pool.slot) + 1;
 }

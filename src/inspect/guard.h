@@ -52,8 +52,3 @@ void hak_guard_explain(const hak_guard_slot_t *slot);
 bool hak_fault_watch(void);
 /* Report an event on stderr; only one thread at a time may do so. */
 void hak_guard_say_event(const char *what, const hak_guard_event_t *event);
-
-typedef struct hak_guard_totals {
-  _Atomic size_t taken, refused; /* refused: every slot was in use */
-} hak_guard_totals_t;
-extern hak_guard_totals_t hak_guards;

@@ -21,22 +21,16 @@ enum { FUNCTION_ID = 1, FUNCTION_NAME, FUNCTION_SYSTEM_NAME };
 enum { WIRE_NUMBER = 0, WIRE_BYTES = 2 };
 
 /* Strings are numbered in the order of writing; these come first. */
-static const char *const strings[] = {"",      "alloc_objects", "count",       "alloc_space",
-                                      "bytes", "inuse_objects", "inuse_space", "resident_space",
-                                      "space", "region"};
-enum {
-  S_NONE,
-  S_ALLOC_OBJECTS,
-  S_COUNT,
-  S_ALLOC_SPACE,
-  S_BYTES,
-  S_INUSE_OBJECTS,
-  S_INUSE_SPACE,
-  S_RESIDENT,
-  S_SPACE,
-  S_REGION
-};
-enum { STRINGS = sizeof strings / sizeof *strings, VALUES = 5, NUMBER_MOST = 10 };
+#define EACH_STRING(STRING) \
+  STRING(NONE, "") \
+  STRING(ALLOC_OBJECTS, "alloc_objects") STRING(COUNT, "count") STRING(ALLOC_SPACE, "alloc_space") \
+      STRING(BYTES, "bytes") STRING(INUSE_OBJECTS, "inuse_objects") STRING(INUSE_SPACE, "inuse_space") \
+          STRING(RESIDENT, "resident_space") STRING(SPACE, "space") STRING(REGION, "region")
+#define NUMBER(name, text) S_##name,
+#define TEXT(name, text) text,
+enum { EACH_STRING(NUMBER) STRINGS };
+static const char *const strings[STRINGS] = {EACH_STRING(TEXT)};
+enum { VALUES = 5, NUMBER_MOST = 10 };
 /* A sample is the longest message: its locations and values, each list after its length. */
 enum { MESSAGE_BYTES = (HAK_SITE_FRAMES_MAX + VALUES + 8) * NUMBER_MOST };
 

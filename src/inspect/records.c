@@ -158,7 +158,6 @@ static struct {
   hak_slot_home_t *last[SIZES];
   void *dropped; /* homes without a slice */
 } homes HAK_LARGE_DATA;
-static _Atomic size_t slices_held;
 
 static uint32_t slots_in(const hak_slot_home_t *home) {
   return (uint32_t)HAK_SLICE_BYTES >> home->shift;
@@ -211,14 +210,12 @@ static void *take_slices(size_t slices, size_t align) {
   bool zeroed;
   char *base = hak_arena_take(slices, align, &zeroed);
   if (base) {
-    atomic_fetch_add_explicit(&slices_held, slices, memory_order_relaxed);
     hak_pagemap_set_class(base, 1, HAK_CLASS_SAMPLED);
   }
   return base;
 }
 
 static void give_slices(void *base, size_t slices) {
-  atomic_fetch_sub_explicit(&slices_held, slices, memory_order_relaxed);
   hak_pagemap_set_class(base, 1, HAK_CLASS_NONE);
   hak_arena_give(base, slices);
 }
@@ -344,10 +341,6 @@ hak_misuse_t hak_record_why(const void *address) {
   }
   hak_unlock(&hak_samples_lock);
   return why;
-}
-
-size_t hak_record_bytes(void) {
-  return atomic_load_explicit(&slices_held, memory_order_relaxed) << HAK_SLICE_SHIFT;
 }
 
 void hak_record_check(void) {

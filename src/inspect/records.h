@@ -77,5 +77,4 @@ void hak_records_release(void);
 /* Why no live sample begins at an address of class SAMPLED. */
 hak_misuse_t hak_record_why(const void *address);
 
-size_t hak_record_bytes(void);
 void hak_record_check(void);

@@ -81,13 +81,6 @@ bool hak_sample_guard(size_t mean_bytes, size_t slots) {
   return true;
 }
 
-void hak_sample_start_up(void) {
-  size_t mean = hak_option_size(HAK_OPTION_GUARD_RATE);
-  if (mean && !hak_sample_guard(mean, hak_option_size(HAK_OPTION_GUARD_SLOTS))) {
-    hak_text_say("hakmem: warning: no blocks are guarded: the system has no memory for them\n");
-  }
-}
-
 void hak_sample_stop(void) {
   request(0);
   hak_records_release();
@@ -215,6 +208,22 @@ static void enter(hak_sample_t *record, const hak_sample_t *made) {
   }
 }
 
+/* Record a sample that stands for blocks of `mean` bytes between two; 0: it is only guarded. False: no memory. */
+HAK_INLINE bool keep(hak_sample_t *made, uint64_t mean, hak_site_label_t *label) {
+  made->thread = hak_lock_my_id();
+  if (mean > 0) {
+    made->weight_bytes = hak_sampling_weight(made->bytes, mean);
+    made->site = site_here(label);
+  }
+  hak_sample_t *record = made->block ? hak_record_new_and_lock() : hak_record_take_slot_and_lock(made);
+  if (record) {
+    enter(record, made);
+  } else {
+    atomic_fetch_add_explicit(&hak_samples.dropped, mean > 0, memory_order_relaxed);
+  }
+  return record != NULL;
+}
+
 /* Take a sample for the profile, as a guarded block, or both. `block` NULL: get a block for it. Returns NULL if there
  * is none. */
 HAK_INLINE void *sample(hak_heap_t *heap, void *block, uint32_t cls, size_t asked, size_t bytes, uint64_t setting) {
@@ -229,14 +238,7 @@ HAK_INLINE void *sample(hak_heap_t *heap, void *block, uint32_t cls, size_t aske
       return NULL;
     }
   }
-  made.thread = hak_lock_my_id();
-  if (profile) {
-    made.weight_bytes = hak_sampling_weight(bytes, hak_sample_mean_of(setting));
-    made.site = site_here(NULL);
-  }
-  hak_sample_t *record = made.block ? hak_record_new_and_lock() : hak_record_take_slot_and_lock(&made);
-  if (!record) {
-    atomic_fetch_add_explicit(&hak_samples.dropped, profile, memory_order_relaxed);
+  if (!keep(&made, profile ? hak_sample_mean_of(setting) : 0, NULL)) {
     if (made.guard) {
       hak_guard_give(made.guard);
     }
@@ -245,7 +247,6 @@ HAK_INLINE void *sample(hak_heap_t *heap, void *block, uint32_t cls, size_t aske
   if (block) {
     hak_pagemap_set_class(block, 1, HAK_CLASS_SAMPLED);
   }
-  enter(record, &made);
   return made.block;
 }
 
@@ -281,14 +282,5 @@ bool hak_sample_in_region(void *block, size_t asked) {
   }
   const hak_region_t *region = atomic_load_explicit(&piece->region, memory_order_relaxed);
   hak_sample_t made = {.block = block, .asked = asked, .bytes = bytes, .cls = HAK_CLASS_NONE, .piece = piece};
-  made.thread = hak_lock_my_id();
-  made.weight_bytes = hak_sampling_weight(bytes, mean);
-  made.site = site_here(hak_site_label(region->name));
-  hak_sample_t *record = hak_record_new_and_lock();
-  if (!record) {
-    atomic_fetch_add_explicit(&hak_samples.dropped, 1, memory_order_relaxed);
-    return false;
-  }
-  enter(record, &made);
-  return true;
+  return keep(&made, mean, hak_site_label(region->name));
 }

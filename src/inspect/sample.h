@@ -19,8 +19,6 @@ size_t hak_sample_rate(void); /* 0: off */
 /* Like hak_sample_start for guarded blocks, of which at most `slots` exist at a time. It works once. False: no memory,
  * or a second call. */
 bool hak_sample_guard(size_t mean_bytes, size_t slots);
-/* Apply the options. */
-void hak_sample_start_up(void);
 
 #define HAK_SAMPLE_MEAN_MAX ((size_t)1 << 30)
 #define HAK_SAMPLE_MEAN_USUAL ((size_t)512 << 10) /* the default */

@@ -148,7 +148,10 @@ void hak_sampler_each(void (*visit)(const hak_sample_t *sample, void *argument),
 __attribute__((used)) static const hak_layout_t *const layout_anchor = &hak_layout;
 
 static void start(bool (*holds_a_lock)(void)) {
-  hak_sample_start_up();
+  size_t mean = hak_option_size(HAK_OPTION_GUARD_RATE);
+  if (mean && !hak_sample_guard(mean, hak_option_size(HAK_OPTION_GUARD_SLOTS))) {
+    hak_text_say("hakmem: warning: no blocks are guarded: the system has no memory for them\n");
+  }
   hak_profile_start_up(holds_a_lock);
 }
 

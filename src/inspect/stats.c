@@ -104,7 +104,6 @@ hak_stats_t *hak_stats_take(void) {
     hak_stats_read(stats);
     stats->regions = hak_region_stats_read(regions);
     stats->region_bytes = stats->regions ? stats->regions->live_bytes : 0;
-    stats->region_blocks = stats->regions ? stats->regions->live_blocks : 0;
   }
   return stats;
 }

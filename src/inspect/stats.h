@@ -30,7 +30,7 @@ typedef struct hak_stats {
   hak_class_stats_t classes[HAK_BIN_COUNT];
   size_t live_bytes, cached_bytes, free_bytes, rounding_bytes; /* sums over the classes */
   size_t huge_blocks, huge_bytes;                              /* live */
-  size_t region_bytes, region_blocks;                          /* live blocks of regions */
+  size_t region_bytes;                                         /* of live blocks of regions */
   size_t meta_bytes, threads;
   hak_arena_totals_t arena;
   hak_os_counts_t os;

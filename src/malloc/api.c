@@ -67,7 +67,7 @@ static size_t aligned_size(size_t alignment, size_t bytes) {
 
 HAK_NOINLINE static void *alloc_aligned_slow(size_t alignment, size_t bytes) {
   if (HAK_UNLIKELY(hak_scope != NULL) || (hak_hard.on && alignment > HAK_BLOCK_MIN)) {
-    return hak_slow_alloc_any_aligned(bytes, alignment);
+    return hak_slow_alloc_any(bytes, alignment);
   }
   bool as_run = bytes > HAK_SMALL_MAX && bytes <= HAK_CACHED_MAX && alignment <= HAK_SLICE_BYTES;
   if (alignment <= HAK_BLOCK_MIN || as_run) {
@@ -84,7 +84,7 @@ HAK_NOINLINE static void *alloc_aligned_slow(size_t alignment, size_t bytes) {
     }
     return block;
   }
-  return hak_slow_alloc_any_aligned(bytes, alignment);
+  return hak_slow_alloc_any(bytes, alignment);
 }
 
 /* `alignment` is a power of two. */

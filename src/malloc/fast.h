@@ -7,11 +7,10 @@
 
 HAK_COLD void *hak_slow_alloc(size_t bytes);
 HAK_COLD void hak_slow_free(void *block);
-/* The same, but they also serve small blocks of the hardened profile. */
-HAK_NOINLINE void *hak_slow_alloc_any(size_t bytes);
+/* The same, but they also serve small blocks of the hardened profile. `align`: a power of two from HAK_BLOCK_MIN on.
+ * Above it, and without the profile: for blocks that need a run or more. */
+HAK_NOINLINE void *hak_slow_alloc_any(size_t bytes, size_t align);
 HAK_NOINLINE void hak_slow_free_any(void *block);
-/* `align`: a power of two from HAK_BLOCK_MIN on. Without the profile, for blocks that need a run or more. */
-void *hak_slow_alloc_any_aligned(size_t bytes, size_t align);
 /* For HAK_SMALL_MAX < bytes. */
 HAK_NOINLINE void *hak_slow_alloc_large(size_t bytes);
 /* As malloc. *zeroed: all of the block reads as zeros. */

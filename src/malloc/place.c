@@ -17,14 +17,13 @@ static void write_slice(hak_text_t *text, const void *address, uint32_t cls) {
   if (cls != HAK_CLASS_NONE && cls < HAK_RUN_FIRST) {
     size_t bytes = hak_class_sizes[cls], in_slab = hak_slab_offset(address);
     hak_text_put(text, "block %zu of slab %zu, %zu bytes", in_slab / bytes, slice / HAK_SLAB_SLICES, bytes);
-    write_offset(text, in_slab % bytes);
+    offset = in_slab % bytes;
   } else if (hak_class_is_run(cls) || (cls == HAK_CLASS_HUGE && offset == 0)) {
     hak_text_put(text, "a block of %zu bytes", hak_block_usable(address, cls));
-    write_offset(text, offset);
   } else {
     hak_text_put(text, "slice %zu", slice);
-    write_offset(text, offset);
   }
+  write_offset(text, offset);
 }
 
 static void write_place(hak_text_t *text, const void *address) {

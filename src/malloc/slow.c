@@ -215,18 +215,13 @@ HAK_NOINLINE static void *alloc(size_t bytes, size_t align, bool *zeroed) {
   return block;
 }
 
-void *hak_slow_alloc_any(size_t bytes) {
-  bool zeroed;
-  return alloc(bytes, HAK_BLOCK_MIN, &zeroed);
-}
-
-void *hak_slow_alloc_any_aligned(size_t bytes, size_t align) {
+void *hak_slow_alloc_any(size_t bytes, size_t align) {
   bool zeroed;
   return alloc(bytes, align, &zeroed);
 }
 
 HAK_COLD void *hak_slow_alloc(size_t bytes) {
-  return HAK_UNLIKELY(hak_hard.on) ? hak_hook_hardened.malloc(bytes) : hak_slow_alloc_any(bytes);
+  return HAK_UNLIKELY(hak_hard.on) ? hak_hook_hardened.malloc(bytes) : hak_slow_alloc_any(bytes, HAK_BLOCK_MIN);
 }
 
 void *hak_slow_alloc_zeroed(size_t bytes, bool *zeroed) {
