@@ -22,7 +22,6 @@ FOREGROUND = ("env", "--default-signal=INT,TERM,HUP")
 EARLY = ("PYTHON", "LC_", "LANG", "LD_", "MALLOC_", "GLIBC_", "OPENBLAS_", "OMP_", "MKL_")
 LOADED = (
     "cli.commands",
-    "cli.hyperfine",
     "cli.measure",
     "designs.engine",
     "kinds.judge",

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import typer
 
-from hakmem_lab.cli import hyperfine
 from hakmem_lab.cli.flags import beginning, command, option
 from hakmem_lab.cli.kinds import ROUNDS
 from hakmem_lab.cli.measure import measure
@@ -15,10 +14,7 @@ from hakmem_lab.errors import LabError, nearest
 
 SUITES = ("gallery", "scorecard", "demo")  # files of experiments/; a workload's name is looked up in this order
 DEFAULT = "scorecard"
-WHAT = (
-    "The project's own suites: the scorecard, the demo, the gallery of real programs; or workloads of them by name. "
-    "Commands in quotes are compared as by hyperfine, with its options, and also with memory and a verdict."
-)
+WHAT = "The project's own suites: the scorecard, the demo, the gallery of real programs; or workloads of them by name."
 FLAGS = "words allocators only beside_load precondition budget set_ max_blocks seed store json format_ require quiet"
 
 
@@ -51,9 +47,7 @@ def names(incomplete: str) -> list[str]:
 
 Names = Annotated[
     list[str] | None,
-    typer.Argument(
-        metavar="[SUITE] [NAME...]", help="scorecard, demo, gallery, workloads, or commands", autocompletion=names
-    ),
+    typer.Argument(metavar="[SUITE] [NAME...]", help="scorecard, demo, gallery, or workloads", autocompletion=names),
 ]
 
 
@@ -70,16 +64,13 @@ def _chosen(given: list[str]) -> tuple[str, list[str]]:
     every = [name for there in known.values() for name in there]
     for name in wanted:
         if name not in every:
-            raise LabError(f"{' and '.join(suites)}: there is no workload '{name}': {nearest(name, every)}")
+            hint = "; commands are compared by hak compare --commands CMD CMD" * (" " in name)
+            raise LabError(f"{' and '.join(suites)}: there is no workload '{name}': {nearest(name, every)}{hint}")
     raise LabError(f"no suite has all of {', '.join(wanted)}: name those of one")
 
 
 def bench(params: dict[str, Any]) -> None:
     given, only = params.pop("words") or [], params.pop("only")
-    own = {name: params.pop(name, None) for name in hyperfine.OPTIONS}
-    if hyperfine.is_for(given, own, names("")):
-        hyperfine.run(given, own, params)
-        return
     if given and given[0].endswith(".toml"):
         measure("suite", params | {"words": given, "only": only})
         return
@@ -117,7 +108,6 @@ def _show_gallery() -> None:
 
 def register(app: typer.Typer) -> None:
     own = {"words": Names, "only": option(str | None, hidden=True), "budget": ROUNDS}
-    flags = f"{FLAGS} {' '.join(hyperfine.OPTIONS)}"
-    app.command("bench", help=WHAT)(command(flags, bench, **own, **hyperfine.OPTIONS))
+    app.command("bench", help=WHAT)(command(FLAGS, bench, **own))
     for suite in ("scorecard", "gallery"):
         app.command(suite, help=WHAT, hidden=True)(command(FLAGS, partial(_formerly, suite), **own))

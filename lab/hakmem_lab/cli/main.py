@@ -80,12 +80,12 @@ def _run(words: Sequence[str]) -> int | None:
         after.mark()
         return 0
     # Imported here because it is slow: main() also reports a signal that arrives meanwhile in one line.
-    from hakmem_lab.cli import commands, hyperfine, measure
+    from hakmem_lab.cli import commands, measure
 
     if not words and COMPLETION not in os.environ:
         print(commands.overview())
         return 0
-    words = measure.spread_allocators(hyperfine.spread_parameters(commands.renamed(list(words))))
+    words = measure.spread_allocators(commands.renamed(list(words)))
     app = commands.app if COMPLETION in os.environ else commands.chosen(words)
     return app(words, prog_name="hak", standalone_mode=False)
 

@@ -12,7 +12,7 @@ import itertools
 import re
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -25,6 +25,7 @@ from hakmem_lab.plan.metrics import PATTERN
 from hakmem_lab.plan.stdin import check_file, inherited
 from hakmem_lab.system.files import unwritable
 
+Values = dict[str, str]  # of a scan: name -> value
 SPREAD = {"--allocators": "SIDE", "--commands": "COMMAND"}
 
 
@@ -105,32 +106,19 @@ def _say_no_shell(commands: Sequence[str]) -> None:
 
 
 def measure(kind: str, params: dict[str, Any], below: Mapping[str, Any] = MappingProxyType({})) -> None:
-    """Measure and show the result. below: keys of the spec, which the flags and the command override."""
+    """Parse, plan, run and judge, show. below: keys of the spec, which the flags and the command override."""
     from hakmem_lab import kinds
-    from hakmem_lab.run.conduct import Context
-    from hakmem_lab.run.endings import Progress, told
-    from hakmem_lab.store.runs import default_folder
+    from hakmem_lab.run.endings import told
 
     check_output(params["json"], params["format_"], params.get("require"))
-    scans = params.get("scan_") or []
-    parameters = params.pop("parameters", [])
-    if scans and (commands := params.get("commands")) and not (kind == "ab" and len(commands) == 2):
-        every = expanded(commands, scans)
-        params, scans, parameters = params | {"commands": [*every]}, [], [*every.values()]
+    params, scans, parameters = _scan_of(kind, params)
     source, spec = spec_of(kind, params["words"] or [], {**below, **overrides(params)})
     if params.get("require") is not None:
         check_verdict(spec)
-    context = Context(params["store"] or default_folder(), source, Progress(quiet=params["quiet"]))
-    context.progress.limits, context.progress.parameters = limits(params, spec), parameters
-    context.progress.server_flag = "--server COMMAND or " if "server" in params else ""
-    results = []
+    context, results = _context(params, source, spec, parameters), []
     try:
         with told():
-            spec = with_those_there(spec, source, params, context.progress.warn_early)
-            for values, each in specs(_with_input(spec, context), scans):
-                if values:
-                    context.progress.say(f"scan: {title(values)}")
-                    context.progress.parameters = [values]
+            for values, each in _planned(spec, params, scans, context):
                 results.append(kinds.module(kind).run(each, context) | ({"scan": values} if values else {}))
     except LabError as error:
         raise named(error, source) from None
@@ -140,6 +128,36 @@ def measure(kind: str, params: dict[str, Any], below: Mapping[str, Any] = Mappin
         finish(results[0], params["json"], params.get("require"), params["format_"])
     if params.get("gate") is not None:
         _pass(results)
+
+
+def _scan_of(kind: str, params: dict[str, Any]) -> tuple[dict[str, Any], list[str], list[Values]]:
+    """(the parameters, the scans with a run for each value, the values of each command where these share a run)."""
+    scans, commands = params.get("scan_") or [], params.get("commands")
+    if not scans or not commands or (kind == "ab" and len(commands) == 2):
+        return params, scans, []
+    every = expanded(commands, scans)
+    return params | {"commands": [*every]}, [], [*every.values()]
+
+
+def _context(params: Mapping[str, Any], source: str, spec: Any, parameters: list[Values]) -> Any:
+    from hakmem_lab.run.conduct import Context
+    from hakmem_lab.run.endings import Progress
+    from hakmem_lab.store.runs import default_folder
+
+    progress = Progress(quiet=params["quiet"])
+    progress.limits, progress.parameters = limits(params, spec), parameters
+    progress.server_flag = "--server COMMAND or " if "server" in params else ""
+    return Context(params["store"] or default_folder(), source, progress)
+
+
+def _planned(spec: Any, params: Mapping[str, Any], scans: Sequence[str], context: Any) -> Iterator[tuple[Values, Any]]:
+    """The specs to run, each with its values of a scan."""
+    spec = with_those_there(spec, context.source, params, context.progress.warn_early)
+    for values, each in specs(_with_input(spec, context), scans):
+        if values:
+            context.progress.say(f"scan: {title(values)}")
+            context.progress.parameters = [values]
+        yield values, each
 
 
 def limits(params: Mapping[str, Any], spec: Any) -> list[str]:
@@ -298,10 +316,9 @@ def finish(result: dict, json_file: Path | None, require: str | None, format_: s
 
 
 SCANNED = ("command", "commands", "setup", "prepare", "cleanup", "check", "env", "stdin", "cwd")
-Values = dict[str, str]
 
 
-def combinations(scans: Sequence[str], flag: str = "--scan") -> list[Values]:
+def combinations(scans: Sequence[str]) -> list[Values]:
     """Every combination of the values of `NAME=V,V,...`, where `\\,` is a comma in a value. Raises LabError."""
     found: dict[str, list[str]] = {}
     for text in scans:
@@ -309,9 +326,9 @@ def combinations(scans: Sequence[str], flag: str = "--scan") -> list[Values]:
         apart = re.sub(r"\\([\\,])|,", lambda found: found[1] or "\0", values)
         found[name] = [value.strip() for value in apart.split("\0")]
         if not name.isidentifier() or not all(found[name]) or len(set(found[name])) < len(found[name]):
-            raise LabError(f"{flag}: '{text}' is not NAME=VALUE,VALUE,... with every value once")
+            raise LabError(f"--scan: '{text}' is not NAME=VALUE,VALUE,... with every value once")
         if name in ("seed", "port", "ops"):
-            raise LabError(f"{flag}: {{{name}}} stands for something else already; choose another name")
+            raise LabError(f"--scan: {{{name}}} stands for something else already; choose another name")
     return [dict(zip(found, values, strict=True)) for values in itertools.product(*found.values())]
 
 
@@ -330,11 +347,11 @@ def filled(written: Any, values: Mapping[str, str]) -> Any:
     return [filled(each, values) for each in written] if isinstance(written, list) else written
 
 
-def expanded(commands: Sequence[str], scans: Sequence[str], flag: str = "--scan") -> dict[str, Values]:
+def expanded(commands: Sequence[str], scans: Sequence[str]) -> dict[str, Values]:
     """Every command with every combination of values -> the values that it uses; they become the arms of one run."""
     found: dict[str, Values] = {}
     for command in commands:
-        for values in combinations(scans, flag):
+        for values in combinations(scans):
             used = {name: value for name, value in values.items() if f"{{{name}}}" in command}
             found.setdefault(filled(command, values), used)
     return found

@@ -46,17 +46,12 @@ def check_price(value: str) -> str:
     return value.strip()
 
 
-def words_of(line: str) -> list[str]:
-    """The words of a line in the quoting of the shell. Raises ValueError where the line ends too early."""
+def parse_command(value: Any) -> Any:
+    """A list of words, or one string in the quoting of the shell. Raises ValueError where it ends too early."""
     try:
-        return shlex.split(line)
+        return shlex.split(value) if isinstance(value, str) else value
     except ValueError as error:
         raise ValueError(UNFINISHED.get(str(error), str(error))) from None
-
-
-def parse_command(value: Any) -> Any:
-    """A list of words, or one string in the quoting of the shell."""
-    return words_of(value) if isinstance(value, str) else value
 
 
 def parse_step(value: Any) -> Any:

@@ -7,7 +7,7 @@ import typer
 
 from hakmem_fleet import command as fleet
 from hakmem_lab import kinds
-from hakmem_lab.cli import hyperfine, measure
+from hakmem_lab.cli import measure
 from hakmem_lab.cli.commands import app, chosen
 from hakmem_lab.plan.kinds import KINDS
 
@@ -16,7 +16,6 @@ OF_THE_COMMAND = {
     "ab": {"callgrind": None, "ops": None},
     "compare": {"control": "baseline", "treatment": None, "link": "names"},
     "judge": {"header": None},
-    "bench": dict.fromkeys(hyperfine.OPTIONS),
     "tune": {"least": "metric", "most": "metric", "subject_to": "guardrails", "read": "readings"},
     "fleet": dict.fromkeys({*fleet.FLAGS} - {*fleet.OF_THE_SPEC}),
     "baseline compare": {"file": "control"},
