@@ -138,11 +138,6 @@ def build_facts(folder: Path | None) -> dict | None:
     return {"compiler": version, "flags": flags, "lto": entries.get("HAKMEM_LTO", "OFF")}
 
 
-def compiler_version() -> str:
-    compiler = os.environ.get("CC", "cc")
-    return output([compiler, "--version"], Path.cwd(), compiler)
-
-
 def gates(folder: Path) -> set[str]:
     """Research gates of an earlier revision's sources, by the names that arms use. Published experiments set some of
     them."""

@@ -4,10 +4,11 @@ The count covers the instructions that the program's own process executes in use
 misses or the kernel's work. The counts of two executions differ by a few parts in 100 000.
 """
 
+import contextlib
 import math
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,11 +28,30 @@ CAVEAT = "Instructions are not time: cache misses, system calls and waiting are 
 _TOTAL = re.compile(r"^(?:totals|summary):\s*(\d+)", re.M)
 
 
-def traced(argv: Sequence[str], folder: Path) -> list[str]:
-    """The command that counts; it leaves files in the folder, which `total` reads. Raises LabError where valgrind is
+def traced(argv: Sequence[str], folder: Path, *options: str) -> list[str]:
+    """The command that counts; it leaves a file of each process in the folder. Raises LabError where valgrind is
     missing."""
-    valgrind = extras.tool("valgrind", "--callgrind")
-    return [valgrind, "-q", "--tool=callgrind", f"--callgrind-out-file={folder}/out.%p", "--", *argv]
+    valgrind = extras.tool("valgrind", "counting instructions")
+    return [valgrind, "-q", "--tool=callgrind", f"--callgrind-out-file={folder}/out.%p", *options, "--", *argv]
+
+
+def workload_of(spec: BlockSpec) -> Workload:
+    workload = Workload.of(spec)
+    return replace(workload, argv=[word.replace(SEED, str(TRIAL_SEED)) for word in workload.argv])
+
+
+@contextlib.contextmanager
+def executed(
+    launcher: Launcher, workload: Workload, argv: Sequence[str], env: Mapping[str, str], *options: str
+) -> Iterator[tuple[Path, int]]:
+    """(folder with the files, PID) of one execution. Raises LabError where the program fails."""
+    with tempfile.TemporaryDirectory(prefix="hak-") as folder:
+        words, patience_s = traced(argv, Path(folder), *options), SLOWER * workload.timeout_s
+        running = launcher.start(Request(words, env, workload.cwd, workload.pin, patience_s, 0, stdin=workload.stdin))
+        outcome = running.wait()
+        if why := outcome.explained(outcome.failure(workload.expect_exit)):
+            raise LabError(f"under callgrind: {' '.join(argv)}: {why}")
+        yield Path(folder), running.pid
 
 
 def total(folder: Path, pid: int) -> int | None:
@@ -43,16 +63,10 @@ def total(folder: Path, pid: int) -> int | None:
 
 def count(launcher: Launcher, workload: Workload, argv: Sequence[str], env: Mapping[str, str]) -> int:
     """Instructions of one execution. Raises LabError where the program fails, or callgrind counted nothing."""
-    with tempfile.TemporaryDirectory(prefix="hak-") as folder:
-        counting, patience_s = traced(argv, Path(folder)), SLOWER * workload.timeout_s
-        running = launcher.start(Request(counting, env, workload.cwd, workload.pin, patience_s, 0))
-        outcome = running.wait()
-        instructions = total(Path(folder), running.pid)
-    shown = " ".join(argv)
-    if why := outcome.explained(outcome.failure()):
-        raise LabError(f"under callgrind: {shown}: {why}")
+    with executed(launcher, workload, argv, env) as (folder, pid):
+        instructions = total(folder, pid)
     if instructions is None:
-        raise LabError(f"callgrind counted nothing: {shown} becomes another program; name that one instead")
+        raise LabError(f"callgrind counted nothing: {' '.join(argv)} becomes another program; name that one instead")
     return instructions
 
 
@@ -84,9 +98,7 @@ def opinion(spec: BlockSpec, arms: Sequence[Arm], ops: str | None = None) -> dic
     """Compares the instructions of the second arm with those of the first. Raises LabError."""
     if spec.server is not None:
         raise LabError("--callgrind: a server is not counted, since its clients decide what it does; drop [server]")
-    lengths = parse_ops(ops, spec.command)
-    workload = Workload.of(spec)
-    workload = replace(workload, argv=[word.replace(SEED, str(TRIAL_SEED)) for word in workload.argv])
+    lengths, workload = parse_ops(ops, spec.command), workload_of(spec)
     with Launcher() as launcher:
         rows = []
         for arm in arms:

@@ -7,20 +7,17 @@ only calls of its memory functions count.
 """
 
 import re
-import tempfile
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 
-from hakmem_lab import extras
 from hakmem_lab.errors import LabError
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.spec import BlockSpec
-from hakmem_lab.run.callgrind import SLOWER
+from hakmem_lab.run.callgrind import executed, workload_of
 from hakmem_lab.run.preflight import check_arm
-from hakmem_lab.run.workload import SEED, TRIAL_SEED, Workload
-from hakmem_lab.system.launcher import Launcher, Request
+from hakmem_lab.run.workload import Workload
+from hakmem_lab.system.launcher import Launcher
 
 NAMES = {"malloc", "calloc", "realloc", "free", "memalign", "posix_memalign", "aligned_alloc", "valloc", "pvalloc",
          "reallocarray", "cfree"}  # fmt: skip
@@ -28,6 +25,7 @@ CAVEAT = "Instructions are not time: cache misses, page faults and system calls 
 _NAME = re.compile(r"^(?:__libc_)?([a-z_]+?)(?:@.*)?(?:'\d+)?$")
 NO_OBJECT = "???"
 _TOTAL = ("summary:", "totals:")
+OPTIONS = ("--trace-children=yes", "--compress-strings=no", "--compress-pos=no")
 
 
 @dataclass
@@ -89,17 +87,9 @@ def counted(launcher: Launcher, workload: Workload, arm: Arm) -> Counted:
     """Counts one execution on the arm. Raises LabError where it fails."""
     # The C library holds more than its allocator, so only its memory functions count.
     library = str(arm.library.path.resolve()) if arm.library.path and arm.allocator != "glibc" else None
-    with tempfile.TemporaryDirectory(prefix="hak-") as folder:
-        words = [extras.tool("valgrind", "hak share"), "-q", "--tool=callgrind", "--trace-children=yes",
-                 "--compress-strings=no", "--compress-pos=no", f"--callgrind-out-file={folder}/out.%p",
-                 "--", *workload.argv]  # fmt: skip
-        environment = arm.environment(workload.env)
-        request = Request(words, environment, workload.cwd, workload.pin, SLOWER * workload.timeout_s, 0)
-        outcome = launcher.run(replace(request, stdin=workload.stdin))
-        if why := outcome.explained(outcome.failure(workload.expect_exit)):
-            raise LabError(f"under callgrind: {' '.join(workload.argv)}: {why}")
-        whole = Counted()
-        for path in Path(folder).glob("out.*"):
+    whole = Counted()
+    with executed(launcher, workload, workload.argv, arm.environment(workload.env), *OPTIONS) as (folder, _):
+        for path in folder.glob("out.*"):
             with path.open(encoding="utf-8", errors="replace") as lines:
                 each = read(lines, library)
             whole.instructions += each.instructions
@@ -112,9 +102,7 @@ def counted(launcher: Launcher, workload: Workload, arm: Arm) -> Counted:
 
 def measured(spec: BlockSpec, arms: Sequence[Arm]) -> dict:
     """The result of `hak share`."""
-    workload = Workload.of(spec)
-    workload = replace(workload, argv=[word.replace(SEED, str(TRIAL_SEED)) for word in workload.argv])
-    rows = []
+    workload, rows = workload_of(spec), []
     with Launcher() as launcher:
         for arm in arms:
             check_arm(arm, workload)

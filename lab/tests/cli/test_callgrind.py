@@ -64,6 +64,16 @@ def test_the_same_program_twice_needs_the_same(count, store):
 
 
 @needs_valgrind
+def test_the_program_reads_its_input_and_may_end_otherwise(here, loop, tmp_path):
+    (tmp_path / "input").write_text("100000\n")
+    flags = ("--control", "default", "--treatment", "default", "--input", tmp_path / "input", "--expect-exit", "3")
+    counted = here("ab", "--callgrind", *flags, "--json", "-", "--", loop, "10", "3")
+    assert counted.result()["verdict"] == "NEUTRAL"
+    reads = ("--", "/bin/sh", "-c", "read -r n; test $n = 100000 || exit 4; exit 3")
+    assert here("ab", "--callgrind", *flags, "--json", "-", *reads).result()["verdict"] == "NEUTRAL"
+
+
+@needs_valgrind
 def test_on_the_terminal_and_as_a_requirement(count, tmp_path):
     out = tmp_path / "found.json"
     flags = ("--require", "NEUTRAL", "--json", out)
