@@ -12,8 +12,9 @@ phase at the same age: differences between visits are the drift. A phase that ca
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +24,8 @@ from hakmem_lab.judge.statistics.paired import Values
 from hakmem_lab.judge.statistics.settling import curve, settled, settled_slope, teeth
 from hakmem_lab.judge.statistics.special import ndtri, stdtrit
 from hakmem_lab.judge.steps import Steps, steps
+from hakmem_lab.store.query import samples_of
+from hakmem_lab.store.records import Record, Sample
 
 MOST_POINTS = 900
 WARM_UP_LEVEL = 0.95
@@ -50,7 +53,7 @@ class Series:
         t, found = np.asarray(t_s, dtype=float), stays(phases)
         visit, group = np.zeros(t.size, dtype=int), np.zeros(t.size, dtype=int)
         if len(found) > 1:
-            numbers: dict[tuple, int] = {}
+            numbers: dict[tuple[str | None, int], int] = {}
             for number, (first, end) in enumerate(found):
                 visit[first:end] = number
                 for i in range(first, end):
@@ -229,7 +232,7 @@ class Segment:
     """One process: its samples, and the analysis of its steady state. Slopes in MiB/h and percent per hour."""
 
     number: int
-    samples: list[dict]
+    samples: list[Sample]
     steady: range
     rss: Slope | None
     throughput: Slope | None
@@ -260,7 +263,7 @@ class Segment:
     def steady_s(self) -> float:
         return self.samples[self.steady[-1]]["t_s"] - self.samples[self.steady[0]]["t_s"]
 
-    def steady_samples(self) -> list[dict]:
+    def steady_samples(self) -> list[Sample]:
         return [self.samples[i] for i in self.steady]
 
     @property
@@ -268,19 +271,19 @@ class Segment:
         return self.samples[-1]["t_s"] - self.samples[0]["t_s"]
 
 
-def column(samples: Sequence[dict], name: str) -> tuple[list[int], np.ndarray]:
+def column(samples: Sequence[Mapping[str, Any]], name: str) -> tuple[list[int], np.ndarray]:
     """(indices of the samples that have it, their values)."""
     known = [i for i, sample in enumerate(samples) if sample.get(name) is not None]
     return known, np.array([samples[i][name] for i in known], dtype=float)
 
 
-def phases_of(samples: Sequence[dict], name: str = "phase") -> list[str | None]:
+def phases_of(samples: Sequence[Mapping[str, Any]], name: str = "phase") -> list[str | None]:
     """The phase at each sample; samples before the first announcement get the first announced phase."""
     first = next((sample[name] for sample in samples if sample.get(name)), None)
     return [sample.get(name) or first for sample in samples]
 
 
-def window_of(samples: Sequence[dict]) -> slice | None:
+def window_of(samples: Sequence[Sample]) -> slice | None:
     """For a program whose phases do not come back, such as loading and serving: the longest stay, by which it is
     judged, if that takes at least half of the time. None otherwise."""
     phases = phases_of(samples)
@@ -291,7 +294,7 @@ def window_of(samples: Sequence[dict]) -> slice | None:
     return slice(first, end) if 2 * (end - first) >= len(samples) else None
 
 
-def _series(samples: Sequence[dict], name: str) -> tuple[Series, np.ndarray]:
+def _series(samples: Sequence[Sample], name: str) -> tuple[Series, np.ndarray]:
     """(the figure over time, the indices of its samples)."""
     known, values = column(samples, name)
     phases = phases_of(samples, "line_phase" if name in OF_LINES else "phase")
@@ -300,7 +303,7 @@ def _series(samples: Sequence[dict], name: str) -> tuple[Series, np.ndarray]:
     return whole.part(np.array(known, dtype=int)).with_y(values), np.array(known, dtype=int)
 
 
-def _drift_of(samples: Sequence[dict], name: str, steady: range, factor: float, level: float) -> Slope | None:
+def _drift_of(samples: Sequence[Sample], name: str, steady: range, factor: float, level: float) -> Slope | None:
     """The slope per hour, times the factor, of the samples in `steady`; throughput as a share of each phase's level."""
     series, known = _series(samples, name)
     series = series.part((known >= steady.start) & (known < steady.stop))
@@ -317,7 +320,7 @@ def _drift_of(samples: Sequence[dict], name: str, steady: range, factor: float, 
     return found.times(factor * HOUR_S)
 
 
-def analyse_segment(number: int, samples: list[dict], level: float) -> Segment:
+def analyse_segment(number: int, samples: list[Sample], level: float) -> Segment:
     """Analyse one process. Its warm-up is searched in the memory's course without the phases' levels and the drift."""
     rss, _ = _series(samples, "rss_kib")
     window = window_of(samples) or slice(0, len(samples))
@@ -338,12 +341,11 @@ def _course(whole: Series, judged: Judged) -> np.ndarray:
     return whole.y - levels + np.median(levels)
 
 
-def segments(records: Iterable[dict], warm_up_s: float = 0.0) -> list[Segment]:
+def segments(records: Iterable[Record], warm_up_s: float = 0.0) -> list[Segment]:
     """Every process of the soak that outlasts its warm-up, in order; their intervals hold at once with 95 %."""
-    by_number: dict[int, list[dict]] = {}
-    for record in records:
-        if record["type"] == "sample":
-            by_number.setdefault(record["segment"], []).append(record)
+    by_number: dict[int, list[Sample]] = {}
+    for sample in samples_of(records):
+        by_number.setdefault(sample["segment"], []).append(sample)
     judged = {
         number: [sample for sample in samples if sample["t_s"] - samples[0]["t_s"] >= warm_up_s]
         for number, samples in sorted(by_number.items())
@@ -352,7 +354,7 @@ def segments(records: Iterable[dict], warm_up_s: float = 0.0) -> list[Segment]:
     return [analyse_segment(number, samples, level) for number, samples in judged.items() if samples]
 
 
-def epochs(samples: Sequence[dict]) -> list[dict]:
+def epochs(samples: Sequence[Sample]) -> list[Record]:
     """One row for every period in a phase; without phases, for twelve equal parts."""
     phases = phases_of(samples)
     parts = stays(phases)
@@ -372,6 +374,6 @@ def epochs(samples: Sequence[dict]) -> list[dict]:
     ]
 
 
-def _median(samples: Sequence[dict], name: str, divisor: float = 1.0) -> float | None:
+def _median(samples: Sequence[Sample], name: str, divisor: float = 1.0) -> float | None:
     values = column(samples, name)[1]
     return float(np.median(values)) / divisor if values.size else None

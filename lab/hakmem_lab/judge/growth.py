@@ -4,19 +4,20 @@ from collections.abc import Sequence
 
 from hakmem_lab.judge.course import HOUR_S, KIB_PER_MIB, WARM_UP_LEVEL, analyse_segment
 from hakmem_lab.judge.steps import LEAST_KIB
+from hakmem_lab.store.records import Record, Sample
 
 THOUSAND = 1000.0
 TOO_SHORT = "the run was too short for a slope: eight samples of memory behind the warm-up are needed"
 
 
-def growth(points: Sequence[tuple[int, int]], requests: float | None = None) -> dict:
+def growth(points: Sequence[tuple[int, int]], requests: float | None = None) -> Record:
     """KiB per hour behind the warm-up, or per 1,000 of so many requests, from points of (milliseconds, KiB); else why
     it is unknown.
 
     It is the slope, or the rate of lasting steps where that is more. A rise below LEAST_KIB in the whole run cannot be
     told from none, and counts as that: ratios need numbers above 0.
     """
-    samples = [{"t_s": at / 1000, "rss_kib": kib} for at, kib in points]
+    samples = [Sample(t_s=at / 1000, rss_kib=kib) for at, kib in points]
     segment = analyse_segment(0, samples, WARM_UP_LEVEL) if len(samples) > 1 else None
     if segment is None or segment.rss is None:
         return {"why": TOO_SHORT}

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Self
 
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.metrics import AFTER, COUNTED, COUNTERS, LEAST, PSS, TREE, Metric, MetricMissing, Thousands, row_of
@@ -78,7 +79,7 @@ class Runner:
         if workload.server or self.search or any(name in TREE for name in names):
             self.groups, self.no_groups = usage.tried()
 
-    def __enter__(self) -> "Runner":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -241,10 +242,14 @@ class Runner:
                     Demand(running.pid) if self._probed else contextlib.nullcontext() as demand,
                     self._watched(running),
                 ):
-                    outcome = mark.wait(running) if mark else running.wait()
+                    outcome = mark.wait(running) if mark else self._awaited(running)
                     outcome = replace(outcome, tree=group.read() if group else None)
         outcome = replace(outcome, extra=counts | outcome.extra)
         return self.part(outcome) | ({"processors": demand.processors(outcome)} if demand else {})
+
+    def _awaited(self, running: Running) -> Outcome:
+        """The outcome of a program that is no server."""
+        return running.wait()
 
     def part(self, outcome: Outcome) -> dict:
         """The execution of a program that is no server."""
@@ -344,7 +349,7 @@ class Runner:
             try:
                 with self._watched(running):
                     if wait_for_port(port, running, server.ready_timeout):
-                        client, used, why = self._clients(server, counts or meter, port)
+                        client, used, why = self._clients(server, running, counts or meter, port)
                         if client and not why and self._after_load and not counts:
                             client = replace(client, extra=after.reading(running, w.after_s))
             finally:
@@ -358,7 +363,7 @@ class Runner:
         return client or outcome, used, why
 
     def _clients(
-        self, server: Server, meter: ServerMeter | counting.Counts, port: int
+        self, server: Server, running: Running, meter: ServerMeter | counting.Counts, port: int
     ) -> tuple[Outcome | None, dict, str | None]:
         """Runs the warm-up client, then the measured one. Returns its outcome, the server's use meanwhile, and why it
         failed."""

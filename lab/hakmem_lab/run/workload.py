@@ -1,5 +1,5 @@
 """The workload that runs on every arm. For a server: its port, its resource use while its client runs, and the client
-that drives it in a soak or a count of system calls.
+that drives it in a count of system calls.
 
 A client runs without the arm's allocator: it gets only the spec's variables.
 """
@@ -24,7 +24,7 @@ from hakmem_lab.plan.project import find_program
 from hakmem_lab.plan.spec import CommonSpec, Server
 from hakmem_lab.plan.stdin import check_file
 from hakmem_lab.system import files
-from hakmem_lab.system.launcher import Launcher, Outcome, Request, Running, accepts
+from hakmem_lab.system.launcher import Launcher, Outcome, Request, accepts
 from hakmem_lab.system.usage import Group
 
 SEED, TRIAL_SEED = "{seed}", 1
@@ -226,42 +226,3 @@ def drive(clients: Launcher, workload: Workload, server: Server, command: Sequen
         if argv and (why := failure(clients.run(client_request(workload, argv, port)), what)):
             return why
     return None
-
-
-class Driver:
-    """A client that keeps a server busy: it is started again after every success, until it is closed."""
-
-    def __init__(self, workload: Workload, server: Server, command: Sequence[str], port: int, again: bool):
-        """again: False if one client runs for the whole time."""
-        self._request, self._again = client_request(workload, command, port), again
-        self._warm_up = server.warm_up and client_request(workload, server.warm_up, port)
-        self._launcher = Launcher()
-        self._running: Running | None = None
-        self._offset = 0
-
-    def begin(self) -> str | None:
-        """Runs the warm-up client, then starts the first client. Returns why the warm-up client failed, else None."""
-        if self._warm_up and (why := failure(self._launcher.run(self._warm_up), "warm-up client")):
-            return why
-        self._running = self._launcher.start(self._request)
-        return None
-
-    def heard(self) -> tuple[bytes, str | None]:
-        """(output since the last call, why the client failed). A client that has ended well is started again."""
-        if self._running is None:
-            return b"", None
-        over = self._running.ended()
-        added = self._running.output(self._offset)
-        self._offset += len(added)
-        if not over:
-            return added, None
-        why = failure(self._running.wait(), "client")
-        self._running, self._offset = None, 0
-        if why is None and self._again:
-            self._running = self._launcher.start(self._request)
-        return added, why
-
-    def close(self) -> None:
-        if self._running is not None:
-            self._running.kill()
-        self._launcher.close()

@@ -11,15 +11,15 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from hakmem_lab.errors import LabError
-from hakmem_lab.store import query
+from hakmem_lab.store import query, records
 from hakmem_lab.store.runs import DESCRIBED, RunFile, Store, default_folder
 
 if TYPE_CHECKING:
     import pandas
     import polars
 
-POLARS_TYPES = {query.INTEGER: "Int64", query.REAL: "Float64", query.TEXT: "String", query.TRUTH: "Boolean"}
-PANDAS_TYPES = {query.INTEGER: "Int64", query.REAL: "Float64", query.TEXT: "string", query.TRUTH: "boolean"}
+POLARS_TYPES = {records.INTEGER: "Int64", records.REAL: "Float64", records.TEXT: "String", records.TRUTH: "Boolean"}
+PANDAS_TYPES = {records.INTEGER: "Int64", records.REAL: "Float64", records.TEXT: "string", records.TRUTH: "boolean"}
 
 
 class Table(Sequence[dict]):
@@ -111,9 +111,9 @@ class Run:
 
     def table(self, name: str) -> Table:
         """A table of `hak runs export --sql` by its name: headers, arms, runs, blocks, samples, events, results."""
-        if name not in query.COLUMNS:
-            raise LabError(f"there is no table '{name}': there are {', '.join(query.COLUMNS)}")
-        return Table(query.COLUMNS[name], self._tables[name])
+        if name not in records.COLUMNS:
+            raise LabError(f"there is no table '{name}': there are {', '.join(records.COLUMNS)}")
+        return Table(records.COLUMNS[name], self._tables[name])
 
     @property
     def runs(self) -> Table:

@@ -13,9 +13,11 @@ import io
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import cast
 
 from hakmem_lab import extras
 from hakmem_lab.errors import LabError
+from hakmem_lab.store.records import COLUMNS, INTEGER, REAL, TABLE_OF, Event, Record, Sample
 from hakmem_lab.store.runs import DESCRIBED, RunFile, Store, plain
 
 ASKED = ("kind", "command", "env", "cwd", "metric", "higher-is-better", "server", "control", "treatment", "allocators",
@@ -23,7 +25,7 @@ ASKED = ("kind", "command", "env", "cwd", "metric", "higher-is-better", "server"
          "workload", "only", "readings", "commands", "prepare")  # fmt: skip
 
 
-def question_hash(header: dict) -> str:
+def question_hash(header: Record) -> str:
     """A hash that is equal for runs with the same question on the same programs and libraries."""
     spec = {key: header["spec"][key] for key in ASKED if key in header["spec"]}
     libraries = [(arm["name"], arm.get("sha256")) for arm in header["arms"]]
@@ -31,7 +33,7 @@ def question_hash(header: dict) -> str:
     return hashlib.sha256(json.dumps(asked, sort_keys=True, default=str).encode()).hexdigest()
 
 
-def earlier_runs(folder: Path, header: dict) -> list[dict]:
+def earlier_runs(folder: Path, header: Record) -> list[Record]:
     """Id and verdict (None: none yet) of the runs in the folder that asked the same, oldest first."""
     found = []
     for run in [run for run in Store(folder).runs() if f"-{header['spec']['kind']}-" in run.id]:
@@ -44,7 +46,7 @@ def earlier_runs(folder: Path, header: dict) -> list[dict]:
     return found
 
 
-def sentence(runs: list[dict], prolonged: bool) -> str | None:
+def sentence(runs: list[Record], prolonged: bool) -> str | None:
     """A sentence about earlier runs; None if there are none. prolonged: whether such a run can be prolonged."""
     if not runs:
         return None
@@ -56,23 +58,28 @@ def sentence(runs: list[dict], prolonged: bool) -> str | None:
     )
 
 
-Blocks = list[dict[str, list[dict]]]
+Blocks = list[dict[str, list[Record]]]
 BESIDE = "beside"  # phase: blocks for figures that the measured blocks cannot give
 SCHEDULE = "schedule"  # event: the schedule of the blocks, chosen after the trials or changed after a failure
 
 
-def events(records: Iterable[dict], what: str) -> list[dict]:
-    return [record for record in records if record["type"] == "event" and record.get("what") == what]
+def events(records: Iterable[Record], what: str) -> list[Event]:
+    found = [record for record in records if record["type"] == "event" and record.get("what") == what]
+    return cast(list[Event], found)
 
 
-def runs_of(blocks: Blocks, arm: str) -> list[dict]:
+def samples_of(records: Iterable[Record]) -> list[Sample]:
+    return cast(list[Sample], [record for record in records if record["type"] == "sample"])
+
+
+def runs_of(blocks: Blocks, arm: str) -> list[Record]:
     return [run for block in blocks for run in block.get(arm, [])]
 
 
-def finished_blocks(records: Iterable[dict], phase: str) -> Blocks:
+def finished_blocks(records: Iterable[Record], phase: str) -> Blocks:
     """The runs of each arm in every successful and complete block, in order."""
-    runs: dict[tuple[int, int], dict[str, list[dict]]] = {}
-    done: dict[int, dict[str, list[dict]]] = {}
+    runs: dict[tuple[int, int], dict[str, list[Record]]] = {}
+    done: dict[int, dict[str, list[Record]]] = {}
     for record in records:
         if record.get("phase") != phase:
             continue
@@ -85,7 +92,7 @@ def finished_blocks(records: Iterable[dict], phase: str) -> Blocks:
     return [done[index] for index in sorted(done)]
 
 
-def attempts_made(records: Iterable[dict], phase: str) -> dict[int, int]:
+def attempts_made(records: Iterable[Record], phase: str) -> dict[int, int]:
     """Block -> number of attempts."""
     made: dict[int, int] = {}
     for record in records:
@@ -94,51 +101,9 @@ def attempts_made(records: Iterable[dict], phase: str) -> dict[int, int]:
     return made
 
 
-INTEGER, REAL, TEXT, TRUTH = "BIGINT", "DOUBLE", "VARCHAR", "BOOLEAN"
-COLUMNS = {
-    "headers": {
-        "id": TEXT, "kind": TEXT, "created": TEXT, "question": TEXT, "spec_hash": TEXT, "seed": INTEGER,
-        "lab_version": TEXT, "command": TEXT, "cpu": TEXT, "processors": INTEGER, "kernel": TEXT, "revision": TEXT,
-    },
-    "arms": {
-        "id": TEXT, "name": TEXT, "text": TEXT, "allocator": TEXT, "library": TEXT, "sha256": TEXT, "version": TEXT,
-        "configuration": TEXT, "variables": TEXT,
-    },
-    "runs": {
-        "id": TEXT, "kind": TEXT, "phase": TEXT, "workload": TEXT, "block": INTEGER, "attempt": INTEGER,
-        "position": INTEGER, "arm": TEXT, "started": REAL, "repeat": INTEGER, "ok": TRUTH, "why": TEXT,
-        "exit": INTEGER, "signal": INTEGER, "timed_out": TRUTH, "wall_s": REAL, "cpu_s": REAL, "user_s": REAL,
-        "system_s": REAL, "rss_peak_kib": REAL, "rss_mean_kib": REAL, "pss_peak_kib": REAL,
-        "pss_mean_kib": REAL, "minor_faults": REAL, "major_faults": REAL,
-        "voluntary_switches": REAL, "involuntary_switches": REAL, "value": REAL, "mapped": TRUTH, "pad_bytes": INTEGER,
-        "load_1m": REAL, "steal_percent": REAL, "workload_seed": INTEGER, "build": INTEGER, "schedule": TEXT,
-        "metrics": TEXT, "server": TEXT, "calls": TEXT, "side": INTEGER, "tree": TEXT, "host": TEXT,
-    },
-    "blocks": {
-        "id": TEXT, "kind": TEXT, "phase": TEXT, "workload": TEXT, "block": INTEGER, "attempt": INTEGER, "ok": TRUTH,
-        "why": TEXT, "disturbed": TEXT, "arms_in_order": TEXT, "host": TEXT,
-    },
-    "samples": {
-        "id": TEXT, "segment": INTEGER, "t_s": REAL, "rss_kib": INTEGER, "pss_kib": INTEGER, "exact": TRUTH,
-        "threads": INTEGER, "threads_started": INTEGER, "processes": INTEGER, "cpu_s": REAL, "minor_faults": INTEGER,
-        "major_faults": INTEGER, "operations": INTEGER, "ops_per_s": REAL, "phase": TEXT, "line_phase": TEXT,
-        "live_kib": REAL, "p50_us": REAL, "p99_us": REAL, "p999_us": REAL, "steal_percent": REAL,
-    },
-    "events": {"id": TEXT, "kind": TEXT, "time": TEXT, "what": TEXT, "text": TEXT, "workload": TEXT},
-    "results": {
-        "id": TEXT, "kind": TEXT, "verdict": TEXT, "headline": TEXT, "final": TRUTH, "blocks": INTEGER,
-        "margin": REAL, "alpha": REAL, "estimate": REAL, "ci_low": REAL, "ci_high": REAL,
-    },
-}  # fmt: skip
-
-
-# Type of a record -> table that has it as a row.
-TABLE_OF = {"run": "runs", "block": "blocks", "sample": "samples", "event": "events"}
-
-
-def tables(files: Sequence[RunFile]) -> dict[str, list[dict]]:
+def tables(files: Sequence[RunFile]) -> dict[str, list[Record]]:
     """All rows of all runs. Raises LabError where one of the files is no run."""
-    found: dict[str, list[dict]] = {table: [] for table in COLUMNS}
+    found: dict[str, list[Record]] = {table: [] for table in COLUMNS}
     for file in files:
         header = file.header(*DESCRIBED)
         key = {"id": header["id"], "kind": header["kind"]}
@@ -155,7 +120,7 @@ def tables(files: Sequence[RunFile]) -> dict[str, list[dict]]:
     return found
 
 
-def _add(found: dict[str, list[dict]], table: str, values: dict) -> None:
+def _add(found: dict[str, list[Record]], table: str, values: Record) -> None:
     found[table].append({name: _utf8(values.get(name)) for name in COLUMNS[table]})
 
 
@@ -187,12 +152,12 @@ def answer(files: Sequence[RunFile], sql: str | None, format_: str) -> str:
     return text.getvalue()
 
 
-def _single(row: dict) -> dict:
+def _single(row: Record) -> Record:
     """The row with single values; a list or a table becomes JSON."""
     return {name: json.dumps(v) if isinstance(v, dict | list) else v for name, v in row.items()}
 
 
-def _query(found: dict[str, list[dict]], sql: str) -> list[dict]:
+def _query(found: dict[str, list[Record]], sql: str) -> list[Record]:
     """Runs the query. The rows go through files of JSON lines, which DuckDB reads faster than single inserts."""
     import tempfile
     from pathlib import Path

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import overload
 
 from hakmem_lab.errors import LabError, StoreError, decoded, nearest, one_line, refused
+from hakmem_lab.store.records import Record
 
 SCHEMA = 1
 RESULT_VERSION = 1  # a result of another version, or without one, is formed again from its records
@@ -48,7 +49,7 @@ def now_utc() -> str:
 
 
 @overload
-def plain(value: dict) -> dict: ...
+def plain(value: Record) -> Record: ...
 @overload
 def plain(value: object) -> object: ...
 def plain(value: object) -> object:
@@ -64,13 +65,13 @@ def plain(value: object) -> object:
     return str(value) if isinstance(value, Path) else value
 
 
-def last_result(records: Sequence[dict]) -> dict | None:
+def last_result(records: Sequence[Record]) -> Record | None:
     """The result of this version that no later record, other than a human's decision, has made old."""
     last = next((record for record in reversed(records) if record["type"] != "decision"), None)
     return last if last and last["type"] == "result" and last.get("version") == RESULT_VERSION else None
 
 
-def _as_named_now(record: dict) -> dict:
+def _as_named_now(record: Record) -> Record:
     """A header or a result with the present name of its kind."""
     kind = RENAMED.get(record["kind"], record["kind"]) if isinstance(record.get("kind"), str) else None
     if kind not in GONE:
@@ -94,7 +95,7 @@ class RunFile:
         return self.path.name.partition(".jsonl")[0]
 
     @classmethod
-    def create(cls, folder: Path, kind: str, header: dict) -> "RunFile":
+    def create(cls, folder: Path, kind: str, header: Record) -> "RunFile":
         """Creates a run with its header. Raises LabError where the folder cannot be written."""
         with refused(f"cannot write to the store {folder}", "; choose another with --store", StoreError):
             folder.mkdir(parents=True, exist_ok=True)
@@ -117,7 +118,7 @@ class RunFile:
                 break
         return run
 
-    def _begin(self, header: dict) -> None:
+    def _begin(self, header: Record) -> None:
         """Writes the header. If that fails, it removes the file, since a file without a header is no run."""
         try:
             self.append(header)
@@ -153,7 +154,7 @@ class RunFile:
             self.close()
             raise StoreError(f"cannot write to {self.path}: {error.strerror}") from None
 
-    def append(self, record: dict) -> None:
+    def append(self, record: Record) -> None:
         """Writes one line completely, or raises OSError and leaves the file as it was."""
         # A word of a command may hold invalid UTF-8, in Python lone surrogates, which JSON can only hold as escapes.
         version = {"version": RESULT_VERSION} if record["type"] == "result" else {}
@@ -176,7 +177,7 @@ class RunFile:
             os.close(self._fd)
             self._fd = CLOSED
 
-    def records(self) -> Iterator[dict]:
+    def records(self) -> Iterator[Record]:
         """Every whole record, in the order of writing."""
         opened = gzip.open if self.path.suffix == ".gz" else open
         with opened(self.path, "rt", encoding="utf-8", errors="replace") as lines:
@@ -188,14 +189,14 @@ class RunFile:
                 if isinstance(record, dict) and "type" in record:
                     yield _as_named_now(record)
 
-    def result(self) -> dict | None:
+    def result(self) -> Record | None:
         """The last result; None if the run has none."""
         found = None
         for record in self.records():
             found = record if record["type"] == "result" else found
         return found
 
-    def header(self, *keys: str) -> dict:
+    def header(self, *keys: str) -> Record:
         """The first record. Raises LabError where the file is no run, or its header lacks one of the keys."""
         try:
             first = next(self.records(), None)

@@ -36,7 +36,7 @@ def test_a_soaked_server_is_sampled_and_its_client_runs_again_and_again(fakes, c
 
 @pytest.mark.parametrize(
     ("mode", "why"),
-    [("one-connection", "the server ended during the soak: exit status 5"), ("deaf", "did not listen on port")],
+    [("one-connection", "the server ended during the run: exit status 5"), ("deaf", "did not listen on port")],
 )
 def test_a_server_that_fails_fails_the_soak(fakes, context, only_run, mode, why):
     from hakmem_lab.errors import Stopped

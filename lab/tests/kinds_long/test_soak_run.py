@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from hakmem_lab.errors import LabError, Stopped
+from hakmem_lab.store.records import Sample
 
 LINE = r"^done (?P<operations>\d+)"
 
@@ -49,6 +50,7 @@ def test_a_flat_program_passes_and_is_ended_when_the_time_is_over(compiled, cont
     assert run["ok"] and run["signal"] == signal.SIGTERM
     taken = samples_of(only_run())
     assert len(taken) >= 10 and taken[-1]["operations"] > 1000
+    assert all(sample.keys() - {"type"} == Sample.__annotations__.keys() for sample in taken)
     assert all(sample["pss_kib"] <= sample["rss_kib"] for sample in taken)
     assert [sample["t_s"] for sample in taken] == sorted(sample["t_s"] for sample in taken)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import hakmem_lab
-from hakmem_lab.store.query import COLUMNS
+from hakmem_lab.store.records import COLUMNS
 
 DATA = Path(__file__).resolve().parents[3] / "results" / "experiments" / "data"
 

@@ -231,6 +231,11 @@ def judge(interval: Interval, equivalence: Interval, delta: float) -> Verdict:
     return Verdict.INCONCLUSIVE
 
 
+def within(low: float, high: float, limit: float) -> Verdict:
+    """On the interval of a cost with a limit: GO if all of it is at most the limit, NO-GO if all of it is above."""
+    return Verdict.NO_GO if low > limit else Verdict.GO if high <= limit else Verdict.INCONCLUSIVE
+
+
 def with_guardrails(word: Verdict, guardrails: Sequence[Guardrail]) -> tuple[Verdict, tuple[str, ...]]:
     """A failed guardrail makes a GO a NO-GO, vetoed by it; an open one makes it INCONCLUSIVE."""
     if word is not Verdict.GO:

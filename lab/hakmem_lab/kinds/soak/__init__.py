@@ -13,23 +13,27 @@ import math
 import re
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from hakmem_lab.kinds.soak.result import analyse
 from hakmem_lab.plan.arms import Arm, parse_arm
-from hakmem_lab.plan.metrics import printed_number
+from hakmem_lab.plan.metrics import Metric, printed_number
 from hakmem_lab.plan.spec import CommonSpec, Duration, Server, compiled
 from hakmem_lab.plan.values import NUMBER
 from hakmem_lab.run import endings
 from hakmem_lab.run.conduct import Context, Recorder
-from hakmem_lab.run.runner import single
-from hakmem_lab.run.workload import DAEMON, Driver, Workload, choose_port, with_port
+from hakmem_lab.run.runner import Runner
+from hakmem_lab.run.workload import ServerMeter, Workload, client_request, failure
+from hakmem_lab.store.query import samples_of
+from hakmem_lab.store.records import Record
 from hakmem_lab.system import machine, signals
-from hakmem_lab.system.launcher import Launcher, Outcome, Request, Running, wait_for_port
+from hakmem_lab.system.counting import Counts
+from hakmem_lab.system.launcher import Outcome, Request, Running
 from hakmem_lab.system.usage import Usage, usage
 
 __all__ = ["analyse"]
@@ -69,14 +73,14 @@ class LineReader:
     pattern: str
     _begun: list[bytes] = field(default_factory=list)
     _last: tuple[float, float] | None = None
-    _compiled: re.Pattern = field(init=False)
+    _compiled: re.Pattern[str] = field(init=False)
     _phase: str | None = None
     _line_phase: str | None = None
 
     def __post_init__(self) -> None:
         self._compiled = re.compile(self.pattern)
 
-    def read(self, added: bytes, now_s: float) -> dict:
+    def read(self, added: bytes, now_s: float) -> Record:
         """The values in the lines that end in `added`, the output since the last call: the latest operations, the worst
         tails.
 
@@ -122,7 +126,7 @@ class LineReader:
         return (operations - last[1]) / (at - last[0])
 
     @staticmethod
-    def _values(found: list[dict], name: str) -> list[float]:
+    def _values(found: list[Record], name: str) -> list[float]:
         return [
             value * factor
             for groups in found
@@ -139,6 +143,7 @@ SAMPLING_SHARE, LEAST_SAMPLING_S = 0.02, 0.005
 END_GRACE_S = 10.0
 SAMPLED = ("rss_kib", "pss_kib", "threads", "processes", "cpu_s", "minor_faults", "major_faults")
 LAUNCHER_SAMPLE_MS = 1000
+SAMPLED_BETTER = ("rss_series", "pss_series", "server")  # keys of a run in place of which a soak has its samples
 OUTPUT_LIMIT_BYTES = 1 << 30
 
 
@@ -175,165 +180,158 @@ class Spec(CommonSpec):
         return self
 
 
-def run(spec: Spec, context: Context) -> dict:
+def run(spec: Spec, context: Context) -> Record:
     """The result, which is also the run's last record. Raises LabError, Stopped or Interrupted."""
     arm = parse_arm(spec.allocator, spec.allocator, "allocator")
     with Recorder(spec, [arm], Workload.of(spec), context) as recorder:
         recorder.begin()
         number, done_s = position(recorder.records())
         if spec.duration - done_s >= spec.sample_interval:
-            _Segment(spec, arm, recorder, number, done_s).run()
+            with LongRunner(recorder, number, done_s) as runner:
+                runner.segment(arm)
         records = recorder.records()
-        if not any(record["type"] == "sample" for record in records):
+        if not samples_of(records):
             why = next((record["why"] for record in reversed(records) if record["type"] == "run"), None)
             raise recorder.stopped(f"the program ended before the first sample: {why or 'exit status 0'}")
         return recorder.finish(analyse(recorder.file.header(), records))
 
 
-def position(records: list[dict]) -> tuple[int, float]:
+def position(records: list[Record]) -> tuple[int, float]:
     """(number of the next segment, seconds sampled so far)."""
-    samples = [record for record in records if record["type"] == "sample"]
+    samples = samples_of(records)
     return (samples[-1]["segment"] + 1, samples[-1]["t_s"]) if samples else (0, 0.0)
 
 
-@dataclass
-class _Segment:
-    """One process from its start to its end. offset_s: seconds that earlier segments have sampled."""
+class LongRunner(Runner):
+    """Runs one process until the time is over, and stores samples of it. offset_s: seconds that earlier segments have
+    sampled."""
 
-    spec: Spec
-    arm: Arm
-    recorder: Recorder
-    number: int
-    offset_s: float
-    exact: bool = True
-    threads_seen: set[int] = field(default_factory=set)
-    driver: Driver | None = None
-    client_failed: str | None = None
+    def __init__(self, recorder: Recorder[Spec], number: int, offset_s: float):
+        self._recorder, self._spec, self._number, self._offset_s = recorder, recorder.spec, number, offset_s
+        self._left_s = self._spec.duration - offset_s
+        self._told = any(SECONDS in word for word in self._spec.command)  # the command ends in time by itself
+        super().__init__(replace(recorder.workload, timeout_s=self._left_s + self._spec.timeout), [Metric("wall")])
+        self._exact, self._tasks = True, set[int]()
+        self._over = False  # the process has ended by itself
+        self._ended_by: BaseException | None = None
+        self._speaker: Running | None = None  # the program, or the client of a server: its output is read
+        self._read_bytes = 0
+        self._new_client: Callable[[], Running] | None = None
+        self._client_failed: str | None = None
 
-    def run(self) -> None:
-        """Run the process. On an interruption, it is ended, and its end is recorded, before this returns."""
-        spec, workload = self.spec, self.recorder.workload
-        left_s = spec.duration - self.offset_s
-        workload = replace(workload, timeout_s=left_s + spec.timeout)
-        served = (workload.server, self._port(workload.server)) if workload.server else None
-        request = self._request(left_s, served)
-        self.recorder.progress.say(f"run {self.recorder.file.id}: {endings.duration(left_s)} of one process")
-        started, failed = time.time(), None
-        with Launcher() as launcher:
-            try:
-                running = launcher.start(request)
-            except OSError as error:
-                raise self.recorder.stopped(f"command: {request.argv[0]} cannot be started: {error.strerror}") from None
-            self.recorder.event("segment", f"segment {self.number}: process {running.pid} started")
-            try:
-                if served:
-                    server, port = served
-                    again = not any(SECONDS in word for word in spec.command)
-                    self.driver = Driver(workload, server, self._filled(workload.argv, left_s), port, again)
-                    failed = self._unready(running, *served) or (None if running.ended() else self.driver.begin())
-                ended_early = failed is None and not self._sample(running, left_s)
-            except BaseException as error:
-                interrupted = isinstance(error, signals.INTERRUPTS)
-                self._end(running.terminate(), started, "interrupted" if interrupted else f"stopped: {error}")
-                raise
-            finally:
-                self.recorder.progress.restart()
-                if self.driver:
-                    self.driver.close()
-            if not ended_early and not workload.server and any(SECONDS in word for word in spec.command):
-                ended_early = running.ended(min(END_GRACE_S, spec.timeout))
-            self._end(running.terminate(), started, failed or self.client_failed, ended_early)
-
-    def _port(self, server: Server) -> int:
+    def segment(self, arm: Arm) -> None:
+        """Stores the samples and the run. On an interruption, the process is ended and stored before this raises."""
+        recorder, started = self._recorder, time.time()
+        recorder.progress.say(f"run {recorder.file.id}: {endings.duration(self._left_s)} of one process")
         try:
-            return choose_port(server)
+            part = self._measured(arm, 0, {})
         except OSError as error:
-            raise self.recorder.stopped(f"server: {error.strerror}") from None
+            raise recorder.stopped(f"cannot be started: {error.strerror}") from None
+        finally:
+            recorder.progress.restart()
+        if self._ended_by:
+            interrupted = isinstance(self._ended_by, signals.INTERRUPTS)
+            part["why"] = "interrupted" if interrupted else f"stopped: {self._ended_by}"
+        key = {"type": "run", "block": self._number, "attempt": 0, "position": 0, "phase": "measure", "value": None}
+        record = key | self.record(arm, 0, 1, started, [part]) | {"ended_by_itself": self._over}
+        recorder.append({name: value for name, value in record.items() if name not in SAMPLED_BETTER})
+        recorder.changed_file()
+        if self._ended_by:
+            raise self._ended_by
 
-    @staticmethod
-    def _filled(words: Sequence[str], left_s: float) -> list[str]:
-        return [word.replace(SECONDS, str(math.ceil(left_s))) for word in words]
+    def filled_in(self, words: Sequence[str], port: int | None = None) -> list[str]:
+        return super().filled_in([word.replace(SECONDS, str(math.ceil(self._left_s))) for word in words], port)
 
-    def _request(self, left_s: float, served: tuple[Server, int] | None) -> Request:
-        """The process to sample: the server, if there is one, on its port; else the command."""
-        spec, workload, library = self.spec, self.recorder.workload, self.arm.library.path
-        argv, pin = self._filled(workload.subject(), left_s), workload.pin
-        if served:
-            argv, pin = with_port(argv, served[1]), served[0].pin or pin
-        return Request(
-            argv, self.arm.environment(spec.env), workload.cwd, pin, left_s + spec.timeout,
-            LAUNCHER_SAMPLE_MS, str(library.resolve()) if library else None, OUTPUT_LIMIT_BYTES,
-            stdin=None if served else workload.stdin,
-        )  # fmt: skip
+    def request(self, *given: Any, **named: Any) -> Request:
+        request = super().request(*given, **named)
+        return replace(request, sample_ms=LAUNCHER_SAMPLE_MS, output_limit_bytes=OUTPUT_LIMIT_BYTES)
 
-    def _unready(self, running: Running, server: Server, port: int) -> str | None:
-        """Wait for the server; the reason if it is not ready in time, else None."""
-        limit_s = server.ready_timeout
-        if wait_for_port(port, running, limit_s):
-            return None
-        return None if running.ended() else f"the server did not listen on port {port} within {limit_s:g} s"
+    def _awaited(self, running: Running) -> Outcome:
+        self._speaker = running
+        self._follow(running)
+        if self._told and not self._over and not self._ended_by:
+            self._over = running.ended(min(END_GRACE_S, self._spec.timeout))
+        return running.terminate()
 
-    def _sample(self, running: Running, left_s: float) -> bool:
+    def part(self, outcome: Outcome) -> Record:
+        failed = outcome.explained(outcome.failure()) if self._over else None
+        return self._part(outcome, None, outcome.not_served() or failed)
+
+    def _clients(
+        self, server: Server, running: Running, meter: ServerMeter | Counts, port: int
+    ) -> tuple[Outcome | None, Record, str | None]:
+        """Runs the warm-up client, then one client after the other."""
+        if server.warm_up and (why := self._client(server.warm_up, port, "warm-up client")[1]):
+            return None, {}, why
+        request = client_request(self.workload, self.filled_in(self.workload.argv), port)
+        self._new_client = partial(self.launchers[0].start, request)
+        self._speaker = self._new_client()
+        self._follow(running)
+        if self._speaker:
+            self._speaker.kill()
+        return None, {}, self._client_failed
+
+    def _heard(self) -> bytes:
+        """The output since the last call. A client that has ended well is started again, unless it was told the
+        time."""
+        if self._speaker is None:
+            return b""
+        over = self._new_client is not None and self._speaker.ended()
+        added = self._speaker.output(self._read_bytes)
+        self._read_bytes += len(added)
+        if over and self._new_client:
+            self._client_failed = failure(self._speaker.wait(), "client")
+            self._read_bytes = 0
+            self._speaker = None if self._told or self._client_failed else self._new_client()
+        return added
+
+    def _follow(self, running: Running) -> None:
+        self._recorder.event("segment", f"segment {self._number}: process {running.pid} started")
+        try:
+            self._over = not self._sample(running)
+        except BaseException as error:
+            self._ended_by = error
+
+    def _sample(self, running: Running) -> bool:
         """Sample until the time is over; False if the program ended before, or its client failed."""
-        reader, steal, offset = LineReader(self.spec.line), machine.StealMeter(), 0
-        begun, index = time.monotonic(), 0
+        reader, steal = LineReader(self._spec.line), machine.StealMeter()
+        begun, index, interval_s = time.monotonic(), 0, self._spec.sample_interval
         while True:
             # Sample in the middle of the interval: by then a program that prints a line for each has named its phase.
-            wait_s = begun + (index + 0.5) * self.spec.sample_interval - time.monotonic()
+            wait_s = begun + (index + 0.5) * interval_s - time.monotonic()
             if wait_s > 0 and running.ended(wait_s):
                 return False
             t_s = time.monotonic() - begun
             used = self._usage(running.pid)
             if used is None:
                 return False
-            if self.driver:
-                added, self.client_failed = self.driver.heard()
-            else:
-                added = running.output(offset)
-                offset += len(added)
-            lines = reader.read(added, t_s)
-            self.recorder.append(self._record(t_s, used, lines) | {"steal_percent": steal.percent()})
-            if self.client_failed:
+            lines = reader.read(self._heard(), t_s)
+            self._keep(self._offset_s + t_s, used, lines, steal.percent())
+            if self._client_failed:
                 return False
             # After a late sample, missed ones are skipped.
-            index = max(index, math.floor((time.monotonic() - begun) / self.spec.sample_interval)) + 1
-            phase = f", phase {lines['phase']}" if lines["phase"] else ""
-            note = f"resident {used.rss_kib / 1024:.1f} MiB{phase}"
-            self.recorder.progress.update(round(self.offset_s + t_s), round(self.spec.duration), note)
-            if t_s + self.spec.sample_interval > left_s:
+            index = max(index, math.floor((time.monotonic() - begun) / interval_s)) + 1
+            if t_s + interval_s > self._left_s:
                 return True
 
     def _usage(self, pid: int) -> Usage | None:
         before = time.thread_time()
-        used = usage(pid, self.exact)
+        used = usage(pid, self._exact)
         took_s = time.thread_time() - before
-        if self.exact and took_s > max(LEAST_SAMPLING_S, SAMPLING_SHARE * self.spec.sample_interval):
-            self.exact = False
+        if self._exact and took_s > max(LEAST_SAMPLING_S, SAMPLING_SHARE * self._spec.sample_interval):
+            self._exact = False
             text = f"an exact reading takes {took_s * 1e3:.0f} ms: from now on the kernel's count"
-            self.recorder.event("memory", text)
+            self._recorder.event("memory", text)
         return used
 
-    def _record(self, t_s: float, used: Usage, lines: dict) -> dict:
-        self.threads_seen |= used.tasks
-        lines = dict(lines)
-        if lines["threads_started"] is None:
-            lines["threads_started"] = len(self.threads_seen)
-        return {
-            "type": "sample",
-            "segment": self.number,
-            "t_s": round(self.offset_s + t_s, 6),
-            "exact": self.exact,
-            **{name: getattr(used, name) for name in SAMPLED},
-            **lines,
-        }
-
-    def _end(self, outcome: Outcome, started: float, why: str | None, ended_early: bool = False) -> None:
-        why = why or outcome.not_served()
-        if why is None and ended_early:
-            why = outcome.failure()
-            if self.spec.server:
-                why = f"the server ended during the soak: {why or DAEMON}"
-            why = outcome.explained(why)
-        more = {"load_1m": machine.load_1m(), "ended_by_itself": ended_early}
-        self.recorder.append(single(outcome, self.arm.name, self.number, started, why, **more))
-        self.recorder.changed_file()
+    def _keep(self, t_s: float, used: Usage, lines: Record, steal_percent: float) -> None:
+        """Stores a sample and shows it."""
+        self._tasks |= used.tasks
+        started = lines["threads_started"]
+        sample = {"type": "sample", "segment": self._number, "t_s": round(t_s, 6), "exact": self._exact}
+        sample |= {name: getattr(used, name) for name in SAMPLED} | lines
+        sample |= {"threads_started": len(self._tasks) if started is None else started, "steal_percent": steal_percent}
+        self._recorder.append(sample)
+        phase = f", phase {lines['phase']}" if lines["phase"] else ""
+        note = f"resident {used.rss_kib / 1024:.1f} MiB{phase}"
+        self._recorder.progress.update(round(t_s), round(self._spec.duration), note)

@@ -3,15 +3,18 @@
 import math
 import statistics
 from collections.abc import Sequence
+from typing import Any
 
 from hakmem_lab.judge import course
 from hakmem_lab.judge.analysis import begun, identity, warnings
 from hakmem_lab.judge.course import Segment
 from hakmem_lab.judge.explain import explained
 from hakmem_lab.judge.statistics.drift import Slope
-from hakmem_lab.judge.statistics.verdict import Verdict
+from hakmem_lab.judge.statistics.verdict import Verdict, within
 from hakmem_lab.judge.warnings import Warn
 from hakmem_lab.run.endings import duration
+from hakmem_lab.store.query import samples_of
+from hakmem_lab.store.records import Record, Sample
 from hakmem_lab.store.runs import plain
 
 # Growth at the budget's rate must reach this before there is a verdict: memory comes in whole chunks, and a program's
@@ -34,10 +37,10 @@ def passed(segment: Segment, budget_mib_per_h: float) -> bool | None:
         return None
     if in_steps(segment, budget_mib_per_h):
         return False
-    if segment.rss.low > budget_mib_per_h:
+    word = within(segment.rss.low, segment.rss.high, budget_mib_per_h)
+    if word is Verdict.NO_GO:
         return False if segment.stays_risen(segment.rss, budget_mib_per_h) else None
-    within = segment.rss.high <= budget_mib_per_h and not unexplained(segment, budget_mib_per_h)
-    return True if within else None
+    return True if word is Verdict.GO and not unexplained(segment, budget_mib_per_h) else None
 
 
 def in_steps(segment: Segment, budget_mib_per_h: float) -> bool:
@@ -129,17 +132,17 @@ def finding(segment: Segment, verdict: bool | None, budget: float) -> str:
     return f"Resident memory of another process of this soak grows by more than the budget of {budget:g} MiB/h."
 
 
-def _drift_part(found: Slope | None, name: str, low: str, high: str) -> dict:
+def _drift_part(found: Slope | None, name: str, low: str, high: str) -> Record:
     return {name: found and found.slope_per_s, low: found and found.low, high: found and found.high}
 
 
-def _steps_part(segment: Segment) -> dict:
+def _steps_part(segment: Segment) -> Record:
     rate, found = segment.steps().rate(), segment.steps()
     ends = {"low": rate.low, "estimate": rate.estimate, "high": rate.high} if rate else {}
     return {"steps": int(found.sizes.size), "steps_mib_per_h": {k: v / course.KIB_PER_MIB for k, v in ends.items()}}
 
 
-def _segment_part(segment: Segment, budget: float) -> dict:
+def _segment_part(segment: Segment, budget: float) -> Record:
     return {
         "segment": segment.number,
         "start_s": segment.samples[0]["t_s"],
@@ -160,17 +163,17 @@ def _segment_part(segment: Segment, budget: float) -> dict:
     }
 
 
-def _phase_starts(samples: Sequence[dict]) -> list[dict]:
+def _phase_starts(samples: Sequence[Sample]) -> list[Record]:
     phases = course.phases_of(samples)
     return [{"name": phases[i], "start_s": samples[i]["t_s"]} for i, _ in course.stays(phases) if phases[i]]
 
 
-def _threads(samples: Sequence[dict]) -> dict:
+def _threads(samples: Sequence[Sample]) -> Record:
     counts = [sample["threads"] for sample in samples]
     return {"least": min(counts), "most": max(counts), "started": max(sample["threads_started"] for sample in samples)}
 
 
-def _service(samples: Sequence[dict]) -> dict:
+def _service(samples: Sequence[Sample]) -> Record:
     """For each percentile of the service time in one sample: the median over the samples, and the worst."""
     found = {name: course.column(samples, name)[1].tolist() for name in course.SERVICE_TIMES}
     return {
@@ -179,9 +182,11 @@ def _service(samples: Sequence[dict]) -> dict:
     }
 
 
-def _arm(header: dict, records: Sequence[dict], main: Segment) -> dict:
+def _arm(header: Record, records: Sequence[Record], main: Segment) -> Record:
     """The arm: its memory in the steady state, and the figures of the process with the longest one."""
-    run = next((r for r in records if r["type"] == "run" and r["block"] == main.number), main.samples[-1])
+    run = next(
+        (r for r in records if r["type"] == "run" and r["block"] == main.number), dict[str, Any](main.samples[-1])
+    )
     resident = [sample["rss_kib"] for sample in main.steady_samples()]
     # Samples are sums over all processes of the program; the kernel's own peak is that of the largest.
     seen = max(sample["rss_kib"] for sample in main.samples)
@@ -196,12 +201,12 @@ def _arm(header: dict, records: Sequence[dict], main: Segment) -> dict:
     }
 
 
-def _warnings(header: dict, records: Sequence[dict], parts: Sequence[Segment]) -> list[str]:
+def _warnings(header: Record, records: Sequence[Record], parts: Sequence[Segment]) -> list[str]:
     texts, spec = warnings(header, records), header["spec"]
     if len(parts) > 1:
         lengths = ", ".join(duration(part.duration_s) for part in parts)
         texts.append(Warn.RESTARTED.said(count=len(parts), lengths=lengths))
-    samples = [record for record in records if record["type"] == "sample"]
+    samples = samples_of(records)
     if not any(sample["operations"] is not None for sample in samples):
         texts.append(Warn.NO_OPERATIONS.said())
     if not all(sample["exact"] for sample in samples):
@@ -213,7 +218,7 @@ def _warnings(header: dict, records: Sequence[dict], parts: Sequence[Segment]) -
     return texts
 
 
-def _verdict(parts: Sequence[Segment], main: Segment, failed: Sequence[dict], budget: float) -> bool | None:
+def _verdict(parts: Sequence[Segment], main: Segment, failed: Sequence[Record], budget: float) -> bool | None:
     """False if any process is above the budget, or if the program failed; None if its allocator was not loaded."""
     if any(UNSERVED in failure["why"] for failure in failed):
         return None
@@ -223,7 +228,7 @@ def _verdict(parts: Sequence[Segment], main: Segment, failed: Sequence[dict], bu
 
 
 @explained
-def analyse(header: dict, records: Sequence[dict]) -> dict:
+def analyse(header: Record, records: Sequence[Record]) -> Record:
     """GO: the growth is within the budget. NO-GO: it is above, or the program failed. See `passed`."""
     spec, parts = header["spec"], course.segments(records, header["spec"].get("warm-up") or 0.0)
     budget = spec["budget"]

@@ -39,4 +39,4 @@ def settled(sheet: Sheet, spent_s: float) -> dict | None:
 
 def known(records: Iterable[dict]) -> dict[str, dict]:
     """Workload -> the event that ended it."""
-    return {record["workload"]: record for record in events(records, SETTLED)}
+    return {str(event["workload"]): dict(event) for event in events(records, SETTLED)}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from hakmem_lab.judge.analysis import ARM_MEDIANS, begun, identity, warnings
 from hakmem_lab.judge.explain import explained
 from hakmem_lab.judge.statistics.special import gammaincinv
-from hakmem_lab.judge.statistics.verdict import Verdict
+from hakmem_lab.judge.statistics.verdict import Verdict, within
 from hakmem_lab.judge.warnings import Warn
 from hakmem_lab.store.runs import plain
 
@@ -86,9 +86,8 @@ def _passed(row: dict, budget: float | None) -> bool | None:
     open."""
     if budget is None:
         return None
-    if max(row["most"], row["upper_bound"]) <= budget:
-        return True
-    return False if row["least"] > budget else None
+    word = within(row["least"], max(row["most"], row["upper_bound"]), budget)
+    return {Verdict.GO: True, Verdict.NO_GO: False}.get(word)
 
 
 def _arm(name: str, runs: Sequence[dict], budget: float | None) -> dict:
