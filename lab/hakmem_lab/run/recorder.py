@@ -332,6 +332,10 @@ class Recorder(Written, Generic[AnySpec]):
     def records(self) -> list[dict]:
         return list(self.file.records())
 
+    def own_records(self) -> list[dict]:
+        """The records with its tag, where several share a file."""
+        return [record for record in self.records() if self.tag.items() <= record.items()]
+
     def tell(self, what: str, text: str, **more: object) -> None:
         """Stores an event and shows it at once."""
         self.event(what, text, **more)

@@ -209,7 +209,7 @@ class Session(Recorder[AnyBlockSpec]):
 
     def recall_schedule(self) -> None:
         """Goes on with the stored schedule, on processors of today."""
-        own = [event for event in events(self.records(), SCHEDULE) if self.tag.items() <= event.items()]
+        own = events(self.own_records(), SCHEDULE)
         if own and self.spec.metric in schedule.MEASURES.get(own[-1]["schedule"], ()):
             allowed = self.spec.pin or sorted(os.sched_getaffinity(0))
             processors = machine.separate_processors(allowed, len(own[-1]["processors"]))
@@ -277,29 +277,29 @@ class Session(Recorder[AnyBlockSpec]):
 
     def each_block(self, phase: str, names: Callable[[Blocks], Sequence[str]], count: int) -> Iterator[Blocks]:
         """Yields the stored blocks of the phase, then all blocks again after every further one, up to `count` blocks.
-
         names(blocks so far): the arms of the next block; none end the phase. An arm that cannot finish a block leaves,
         unless it is in `needed`.
         """
-        records = self.records()
+        records = self.own_records()
         blocks, made = finished_blocks(records, phase), attempts_made(records, phase)
-        self.progress.restart()
+        progress = endings.Progress(quiet=True) if self.tag else self.progress  # one for all that share a file
+        progress.restart()
         try:
             yield blocks
             for index in range(len(blocks), count + 1):
                 there = names(blocks)
                 if not there or index == count:
                     return
-                self.progress.update(index, count, f"blocks ({phase})" if phase != "measure" else "blocks")
+                progress.update(index, count, f"blocks ({phase})" if phase != "measure" else "blocks")
                 blocks.append(self.block_of_those_left(phase, there, index, made.get(index, 0)))
                 yield blocks
         finally:
-            self.progress.restart()
+            progress.restart()
 
     @cached_property
     def gone(self) -> dict[str, int]:
         """Arm that has left -> the block that it could not finish."""
-        return failing.gone(record for record in self.records() if self.tag.items() <= record.items())
+        return failing.gone(self.own_records())
 
     def block_of_those_left(self, phase: str, names: Sequence[str], index: int, attempt: int) -> dict[str, list[dict]]:
         """Runs one block. An arm that fails in it too often leaves, unless it is in `needed`."""

@@ -6,11 +6,12 @@ state.
 """
 
 import contextlib
+import itertools
 import random
 import shutil
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -33,7 +34,7 @@ from hakmem_lab.run.conduct import Context
 from hakmem_lab.run.endings import ArmFailed
 from hakmem_lab.run.recorder import Recorder, changed_input, check_unchanged, input_hashes
 from hakmem_lab.run.session import Session
-from hakmem_lab.store.query import attempts_made, finished_blocks
+from hakmem_lab.store.query import Blocks, finished_blocks
 from hakmem_lab.store.runs import RunFile
 from hakmem_lab.system.launcher import Launcher
 from hakmem_lab.trace import replay
@@ -273,82 +274,88 @@ class Suite(Recorder):
         self.progress.say(text)
 
     def measure(self) -> None:
-        """Count system calls, then run rounds of blocks, except blocks that are already in the store.
-
-        A workload that fails takes no further part, and the others go on.
+        """Count system calls, then run rounds: one block of each workload under each condition, as far as these are not
+        in the store. A workload ends by its rule; one that fails takes no further part, and the others go on.
         """
-        records = self.records()
-        self._settled = settle.known(records)
-        for row in self.spec.chosen():
-            if row.ops is not None:
-                try:
-                    count_all(self.sessions[row.key], row, records)
-                except CannotCount as error:
-                    self.sessions[row.key].tell(WORKLOAD_FAILED, str(error))
-        timed = [(row, phase) for row in self.spec.chosen() if row.ops is None for phase in self.phases]
-        done, made = {}, {}
-        for row, phase in timed:
-            own = [record for record in records if record.get("workload") == row.key]
-            done[row.key, phase] = len(finished_blocks(own, phase))
-            made[row.key, phase] = attempts_made(own, phase)
+        self._count_calls()
+        self._settled = settle.known(self.records())
+        rows = {row.key: row for row in self.spec.chosen() if row.ops is None}
+        most = max(map(self.spec.blocks_of, rows.values()), default=1)
+        courses = {place: self._course(*place) for place in itertools.product(rows, self.phases)}
+        index = min([len(next(course)) for course in courses.values()], default=0)
         rounds_s: list[float] = []
         started = time.monotonic()
-        for index in range(max((self.spec.blocks_of(row) for row, _ in timed), default=0)):
-            todo = [each for each in timed if done[each[0].key, each[1]] <= index < self.spec.blocks_of(each[0])
-                    and each[0].key not in self._settled]  # fmt: skip
+        while courses and index < most:
             if self._over_budget(index, rounds_s):
                 self.event("budget", f"{index} rounds: another would exceed the budget")
                 break
             begun = time.monotonic()
-            for row, phase in random.Random(f"round {self.seed} {index}").sample(todo, len(todo)):
-                if (row, phase) not in timed:
+            for key, phase in random.Random(f"round {self.seed} {index}").sample([*courses], len(courses)):
+                if (key, phase) not in courses:
                     continue
-                began = time.monotonic()
-                self.progress.share(self._part_done(sum(done.values()), timed, started), row.title)
+                self.progress.share(self._part_done(index / most, started), rows[key].title)
                 try:
-                    self._block(self.sessions[row.key], phase, index, made[row.key, phase].get(index, 0))
-                    done[row.key, phase] += 1
+                    if not self._advanced(key, phase, courses[key, phase]):
+                        del courses[key, phase]
                 except ArmFailed as failed:
-                    text = f"workload '{row.key}': {failed.arm} failed too often in block {index} ({failed.why})"
-                    self.sessions[row.key].tell(WORKLOAD_FAILED, text)
-                    timed = [each for each in timed if each[0] is not row]
-                self._spent_s[row.key] += time.monotonic() - began
-            self._settle({row.key: row for row, _ in todo})
-            rounds_s += [time.monotonic() - begun] if todo else []
+                    text = f"workload '{key}': {failed.arm} failed too often in block {index} ({failed.why})"
+                    self.sessions[key].tell(WORKLOAD_FAILED, text)
+                    courses = {place: course for place, course in courses.items() if place[0] != key}
+            self._settle({key: rows[key] for key, _ in courses})
+            rounds_s.append(time.monotonic() - begun)
+            index += 1
         self.progress.share(1.0)
         self.progress.restart()
+
+    def _count_calls(self) -> None:
+        """A workload whose calls cannot be counted takes no further part."""
+        for row in self.spec.chosen():
+            if row.ops is not None:
+                try:
+                    count_all(self.sessions[row.key], row, self.records())
+                except CannotCount as error:
+                    self.sessions[row.key].tell(WORKLOAD_FAILED, str(error))
+
+    def _course(self, key: str, phase: str) -> Iterator[Blocks]:
+        """The blocks of a workload, as of any comparison; its rule is to end when it is settled."""
+        session = self.sessions[key]
+        most = session.spec.max_blocks
+        return session.each_block(phase, lambda _: [] if key in self._settled else [*session.arms], most)
+
+    def _advanced(self, key: str, phase: str, course: Iterator[Blocks]) -> bool:
+        """Runs the next block, if there is one. A warning of other load is given once, and not in every session."""
+        session, began = self.sessions[key], time.monotonic()
+        session.warned_of_load = self._warned_of_load
+        try:
+            with conditions.under(phase, session):
+                return next(course, None) is not None
+        finally:
+            self._warned_of_load = session.warned_of_load
+            self._spent_s[key] += time.monotonic() - began
 
     def _settle(self, rows: dict[str, WorkloadSpec]) -> None:
         """Ends the workloads whose intervals are narrow enough, or that were measured for long enough."""
         if self.spec.within is None:
             return
         for key, row in rows.items():
-            own = [record for record in self.records() if record.get("workload") == key]
+            own = self.sessions[key].own_records()
             sheet = Sheet(self.spec, row, finished_blocks(own, MEASURE), records=own)
             if found := settle.settled(sheet, self._spent_s[key]):
                 self.sessions[key].event(settle.SETTLED, **found)
                 self.progress.say(found["text"])
                 self._settled[key] = found
 
-    def _block(self, session: Session, phase: str, index: int, attempt: int) -> None:
-        """Run a block of one workload. A warning of other load is given once, and not in every session."""
-        session.warned_of_load = self._warned_of_load
-        with conditions.under(phase, session):
-            session.block_of_those_left(phase, list(session.arms), index, attempt)
-        self._warned_of_load = session.warned_of_load
-
     def _over_budget(self, rounds: int, rounds_s: Sequence[float]) -> bool:
         if self.spec.budget is None or rounds < LEAST_ROUNDS or not rounds_s:
             return False
         return time.monotonic() - self.begun + sum(rounds_s) / len(rounds_s) > self.spec.budget
 
-    def _part_done(self, blocks: int, timed: Sequence[tuple[WorkloadSpec, str]], started: float) -> float:
+    def _part_done(self, share: float, started: float) -> float:
         """Finished share of the blocks or of the time budget, whichever is larger."""
-        planned = sum(self.spec.blocks_of(row) for row, _ in timed)
         if self.spec.budget is None:
-            return blocks / planned
+            return share
         left_s = self.spec.budget - (started - self.begun)
-        return max(blocks / planned, (time.monotonic() - started) / left_s if left_s > 0 else 0.0)
+        return max(share, (time.monotonic() - started) / left_s if left_s > 0 else 0.0)
 
 
 def _program(session: Session) -> dict:
