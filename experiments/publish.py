@@ -14,7 +14,7 @@ from hakmem_lab.errors import LabError
 from hakmem_lab.judge.explain import explain, tolerated
 from hakmem_lab.kinds.latency.pool import PERCENTILES
 from hakmem_lab.kinds.latency.result import key
-from hakmem_lab.plan.kinds import COMMANDS
+from hakmem_lab.plan.kinds import KINDS
 from hakmem_lab.plan.model import read_toml
 from hakmem_lab.plan.spec import NAMING
 from hakmem_lab.show import figures as cells
@@ -85,7 +85,7 @@ def spreads(comparisons: list[dict]) -> list[str]:
 
 def page(name: str, header: dict, result: dict, conclusion: str) -> str:
     verdict = result.get("verdict")
-    machine, command = header["machine"], COMMANDS.get(header["kind"], header["kind"])
+    machine, command = header["machine"], KINDS[header["kind"]].called
     where = f"{machine['cpu']}, {machine['processors']} processors, Linux {machine['kernel']}"
     lines = [f"# {name.replace('_', ' ').capitalize()}", "", f"**Question.** {result['question']}", ""]
     said = explain(result)

@@ -9,7 +9,7 @@ import typer
 
 from hakmem_lab.cli.flags import JsonFile
 from hakmem_lab.errors import LabError, nearest
-from hakmem_lab.plan.kinds import COMMANDS
+from hakmem_lab.plan.kinds import KINDS
 
 _HEAD = """\
 # {kind}.toml, run by: hak {command_name} {file}
@@ -102,7 +102,7 @@ def init(
     formats.write_text(text_of(kind, words, file), file, "--output")
     missing = [word for word in NEEDS.get(kind, ()) if not any(word in each for each in words)]
     hint = f"; put {' and '.join(missing)} into its command" if missing else ""
-    said = f"{file} is written{hint}. Edit it, then: hak {COMMANDS.get(kind, kind)} {file}"
+    said = f"{file} is written{hint}. Edit it, then: hak {KINDS[kind].called} {file}"
     formats.put({"file": str(file), "kind": kind, "missing": missing}, json, lambda: print(said))
 
 
@@ -110,7 +110,7 @@ def text_of(kind: str, words: list[str], file: Path) -> str:
     """The text of the spec. A JSON string is also a valid TOML string."""
     question, flag, body = TEMPLATES[kind]
     command, title = codec.dumps(words, ensure_ascii=False), codec.dumps(" ".join(words), ensure_ascii=False)[1:-1]
-    names = {"kind": kind, "command_name": COMMANDS.get(kind, kind), "file": file, "flag": flag}
+    names = {"kind": kind, "command_name": KINDS[kind].called, "file": file, "flag": flag}
     return (_HEAD + body).format(**names, question=question, command=command, title=title)
 
 

@@ -12,6 +12,7 @@ import typer
 from hakmem_lab.cli.flags import JsonFile, arms, beginning, command, metrics, option
 from hakmem_lab.cli.measure import check_output, measure, meet, named, overrides, separated, spec_of
 from hakmem_lab.errors import LabError
+from hakmem_lab.plan.kinds import KINDS
 
 METRIC = "metric label unit higher_is_better margin alpha"
 STEPS = "setup prepare cleanup"
@@ -389,5 +390,5 @@ HIDDEN = {"compare": f"{OF_COMPARE} {OF_AB} baseline link"}
 def register(app: typer.Typer) -> None:
     for kind, (what, names) in COMMANDS.items():
         made = command(names, RUN.get(kind, partial(measure, kind)), HIDDEN.get(kind, ""), **OWN.get(kind, {}))
-        app.command(kind, help=what, hidden=kind in ("ab", "aa", "sweep"))(made)
+        app.command(kind, help=what, hidden=bool(KINDS[kind].command))(made)
     _register_baseline(app)

@@ -21,6 +21,7 @@ import typer
 
 from hakmem_lab.cli.flags import VERDICTS
 from hakmem_lab.errors import LabError, Stopped, StoreError, nearest
+from hakmem_lab.plan.kinds import KINDS
 from hakmem_lab.plan.metrics import PATTERN
 from hakmem_lab.plan.stdin import check_file, inherited
 from hakmem_lab.system.files import unwritable
@@ -162,7 +163,7 @@ def _planned(spec: Any, params: Mapping[str, Any], scans: Sequence[str], context
 
 def limits(params: Mapping[str, Any], spec: Any) -> list[str]:
     """How a user can limit the time of one execution: by a flag, if the command has one, or by a key of the spec."""
-    if spec.kind == "suite":
+    if KINDS[spec.kind].mixed:
         return ["the workload's timeout"]
     if "timeout" not in type(spec).model_fields:
         return []
@@ -178,9 +179,9 @@ def with_those_there(spec: Any, source: str, params: Mapping[str, Any], warn: Ca
     from hakmem_lab.plan import peers, project
 
     top = project.root()
-    own = spec.kind == "suite" and top is not None and Path(source).absolute().is_relative_to(top / "experiments")
+    own = KINDS[spec.kind].mixed and top is not None and Path(source).absolute().is_relative_to(top / "experiments")
     named = "allocators" in spec.model_fields_set and not own
-    if named or params.get("allocators") or spec.kind == "tune" or getattr(spec, "commands", ()):
+    if named or params.get("allocators") or KINDS[spec.kind].many or getattr(spec, "commands", ()):
         return spec
     wanted = [getattr(spec, key, None) for key in ("baseline", "subject", "reference")]
     arms = [text for text in getattr(spec, "allocators", ()) if text not in wanted]

@@ -9,6 +9,8 @@ from typing import Any
 
 from hakmem_lab.judge import limits, words
 from hakmem_lab.judge.words import finite
+from hakmem_lab.plan.kind import Kind
+from hakmem_lab.plan.kinds import KINDS
 
 Record = dict[str, Any]
 SHOWN = 3
@@ -37,7 +39,7 @@ def decided_beside(result: Record) -> list[str]:
         if row.get("metric") in LITTLE_DISTURBED and not row.get("verdict") and words.sure(row):
             found.setdefault(f"{row.get('treatment')} against {row.get('control')}", []).append(_named(result, row))
     said = [f"{pair}: {', '.join(changes)}." for pair, changes in found.items()]
-    asked = result.get("kind") in ("ab", "compare")
+    asked = KINDS.get(str(result.get("kind")), Kind("")).called == "compare"
     return [*said, *(["--metric cpu and --metric rss give a verdict on processor time and memory."] if asked else [])]
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from hakmem_lab import extras
 from hakmem_lab.errors import LabError, nearest
 from hakmem_lab.judge.explain import explain
-from hakmem_lab.plan.kinds import COMMANDS, KINDS
+from hakmem_lab.plan.kinds import KINDS
 from hakmem_lab.plan.model import build, read_toml
 from hakmem_lab.run.conduct import Context
 from hakmem_lab.run.endings import Progress, told
@@ -42,7 +42,7 @@ def load_spec(path: Path, expected: str | None = None, overrides: dict | None = 
     if not isinstance(kind, str) or kind not in KINDS:
         raise LabError(f"{path}: kind: there is no kind '{kind}': {nearest(str(kind), KINDS)}")
     if expected and kind != expected:
-        raise LabError(f"{path}: this is a spec of kind '{kind}'; run it with: hak {COMMANDS.get(kind, kind)} {path}")
+        raise LabError(f"{path}: this is a spec of kind '{kind}'; run it with: hak {KINDS[kind].called} {path}")
     return build(module(kind).Spec, values | (overrides or {}), str(path))
 
 

@@ -12,23 +12,17 @@ from importlib.metadata import entry_points
 from hakmem_lab.plan.kind import Kind
 
 _ROWS = (
-    Kind("ab", "designs.contrasts", only_in_files=("cwd", "builds", "requests")),
-    Kind("compare", "designs.contrasts", only_in_files=("cwd", "names", "requests")),
-    Kind("matrix", "designs.cells", part="effects",
-         pictures=("forest.effects", "single.interaction")),
-    Kind("sweep", "designs.candidates", pictures=("forest.selection",)),
+    Kind("ab", "designs.contrasts", command="compare"),
+    Kind("compare", "designs.contrasts"),
+    Kind("matrix", "designs.cells", pictures=("forest.effects", "single.interaction")),
+    Kind("sweep", "designs.candidates", pictures=("forest.selection",), command="compare"),
     Kind("tune", "kinds.tune", part="tune", many=True, pictures=("forest.selection",)),
     Kind("soak", part="soak", needs="soak", pictures=("soak.resident", "soak.throughput", "soak.tails")),
     Kind("syscalls", part="syscalls", pictures=("single.syscalls",)),
     Kind("latency", "kinds.latency", part="latency", needs="latency", pictures=("single.latency",)),
-    Kind("aa", "designs.itself", part="aa",
-         pictures=("single.false_verdicts", "single.smallest_effect", "single.autocorrelation"),
-         only_in_files=("server", "cwd", "also", "looks", "question", "env", "timeout", "warm-up", "guardrails",
-                        "resamples", "rare", "expect-exit", "check", "after", "requests", "price")),
-    Kind("suite", part="suite", mixed=True, own_spec=True, pictures=("scores.scores",)),
+    Kind("aa", "designs.itself", part="aa", pictures=("single.smallest_effect",), command="doctor --machine"),
+    Kind("suite", part="suite", mixed=True, pictures=("scores.scores",)),
     Kind("replay", "kinds.replay", part="replay"),
     Kind("judge"),
 )  # fmt: skip
-# Kind -> the command that measures it, where that has another name.
-COMMANDS = {"ab": "compare", "sweep": "compare", "aa": "doctor --machine"}
 KINDS = {kind.name: kind for kind in (*_ROWS, *(point.load() for point in entry_points(group="hakmem_lab.kinds")))}

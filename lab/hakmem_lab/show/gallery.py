@@ -146,8 +146,9 @@ class Row:
 def read(key: str, file: RunFile) -> Row:
     """Reads a row from its run. Raises LabError where the run is of another row, or of several."""
     header, records = file.header(), list(file.records())
-    rows = [row for row in header["spec"]["workload"] if header["spec"]["only"] == [key] and row["key"] == key]
-    if header["kind"] != "suite" or not rows:
+    asked = header["spec"]
+    rows = [row for row in asked.get("workload", ()) if asked.get("only") == [key] and row["key"] == key]
+    if not rows:
         raise LabError(f"run {file.id} is not of the gallery's row '{key}' alone: hak bench {key}")
     analyse = kinds.module("suite").analyse
     result = analyse(header, records)

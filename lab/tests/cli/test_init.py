@@ -6,7 +6,7 @@ import pytest
 
 from hakmem_lab import kinds
 from hakmem_lab.cli.init import NEEDS, TEMPLATES
-from hakmem_lab.plan.kinds import COMMANDS
+from hakmem_lab.plan.kinds import KINDS
 
 WORDS = ["true", "a b", 'c"d\\e', "ü"]
 
@@ -17,7 +17,7 @@ def test_what_is_written_is_a_spec_of_the_kind(kind, here, tmp_path, monkeypatch
     words = [*WORDS, *NEEDS.get(kind, ())]
     answer = here("init", kind, "--", *words)
     assert (answer.status, answer.err) == (0, "")
-    assert answer.out == f"{kind}.toml is written. Edit it, then: hak {COMMANDS.get(kind, kind)} {kind}.toml\n"
+    assert answer.out == f"{kind}.toml is written. Edit it, then: hak {KINDS[kind].called} {kind}.toml\n"
     path = tmp_path / f"{kind}.toml"
     spec = kinds.load_spec(path, kind)
     command = spec.workload[0].command if kind == "suite" else spec.command

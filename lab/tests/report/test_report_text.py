@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-import shlex
 import tomllib
 
 import pytest
-from factories import aa, ab, compare, matrix, suite
+from factories import aa, ab, matrix, suite
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -123,28 +122,12 @@ def test_toml_leaves_out_what_has_no_value() -> None:
     assert tomllib.loads(model.dumps({"a": None, "b": 1, "t": {"c": None}})) == {"b": 1, "t": {}}
 
 
-def test_the_command_line_repeats_the_run() -> None:
-    words = shlex.split(command_line(ab()))
-    assert words[:2] == ["hak", "compare"]
-    assert words[words.index("--control") + 1] == "glibc"
-    assert words[words.index("--treatment") + 1] == "hakmem"
-    assert words[words.index("--seed") + 1] == "7"
-    assert words[words.index("--") + 1 :] == ["./larson", "10", "7", "a b"]
-
-
-def test_lists_of_arms_are_written_one_after_the_other() -> None:
-    run = compare()
-    run.header["spec"] = {"allocators": ["glibc", "hakmem,A=1"], "higher-is-better": True, "command": ["x"]}
-    assert command_line(run) == "hak compare --higher-is-better --allocators glibc hakmem,A=1 --seed 7 -- x"
-
-
-def test_what_only_a_file_can_say_is_run_from_a_file() -> None:
-    run = ab()
-    run.header["spec"]["server"] = {"command": ["redis-server"]}
-    assert command_line(run) == "hak compare spec.toml --seed 7"
-    run.header["spec_file"] = "experiments/tls bins.toml"
-    assert command_line(run) == "hak compare 'experiments/tls bins.toml' --seed 7"
+def test_the_command_line_repeats_the_run_from_its_specification() -> None:
+    assert command_line(ab()) == "hak compare spec.toml --seed 7"
     assert command_line(matrix()) == "hak matrix spec.toml --seed 7"
+    assert command_line(LoadedRun({"kind": "aa"})) == "hak aa spec.toml"
+    fleet = {"kind": "fleet", "spec": {"engine": "dask", "workers": 2, "scheduler": None}, "seed": 7}
+    assert command_line(LoadedRun(fleet)) == "hak fleet spec.toml --engine dask --workers 2 --seed 7"
 
 
 def test_the_specification_is_toml() -> None:
