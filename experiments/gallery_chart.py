@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
-from matplotlib.axes import Axes
-from panels import Panels
+from panels import Panel, Panels
 
 from hakmem_lab.kinds.suite.sheet import FASTER, SAME
 from hakmem_lab.kinds.suite.sheet import LEANER as FEWER
@@ -17,6 +16,7 @@ from hakmem_lab.show import gallery
 from hakmem_lab.show.gallery import Measure, Row
 from hakmem_lab.show.report import svg
 from hakmem_lab.show.report.model import Table
+from hakmem_lab.show.report.pictures.forms import Mark
 from hakmem_lab.show.terminal import number
 
 AFTER, LEAST = gallery.MORE["after-load"], gallery.MORE["least-memory"]
@@ -52,9 +52,9 @@ KINDS = {
 }
 NAMED = 4  # programs that are named in one sentence
 LIMITS, TICKS = (0.36, 3.4), (0.5, 0.7, 1, 1.4, 2, 3)
-PANELS = Panels(0.18, 2.75, 0.75, 0.45, LIMITS, TICKS, " ×")
+PANELS = Panels(13, 198, 54, LIMITS, TICKS, " ×")
 # Narrow enough for a phone.
-NARROW = Panels(0.18, 1.95, 0.85, 0.45, LIMITS, (0.5, 1, 2, 3), " ×", width_in=4.4)
+NARROW = Panels(13, 140, 61, LIMITS, (0.5, 1, 2, 3), " ×", 317)
 
 Cost = tuple[float, float, float]
 
@@ -113,34 +113,28 @@ def place(which: str) -> int:
 def _document(
     rows: list[Row], name: str, panels: Panels, measures: Sequence[str], letters: int, told: list[str]
 ) -> str:
-    with svg.drawing():
-        heads = [f"{HEADS[which]}, " if len(measures) > 1 else "" for which in measures]
-        titles = [f"{head}× glibc (left is better)" for head in heads]
-        figure, axes = panels.draw([svg.label(row.title.partition(",")[0], letters) for row in rows], titles)
-        for axis, which in zip(axes, measures, strict=True):
-            _dots(axis, rows, which)
-        handles, labels = axis.get_legend_handles_labels()
-        figure.legend(handles[::-1], labels[::-1], loc="upper center", ncols=2 if panels is NARROW else 4)
-        picture = svg.Picture(name, TITLE, " ".join(told), figure, Table(TITLE, [], []))
-        return svg.document(picture.inlined(name).svg)
+    heads = [f"{HEADS[which]}, " if len(measures) > 1 else "" for which in measures]
+    titles = [f"{head}× glibc (left is better)" for head in heads]
+    pen = svg.Pen(panels.width)
+    legend = [(name, svg.arm_colour(place), svg.arm_marker(place)) for place, name in enumerate(named(rows).values())]
+    pen.legend(legend, 2 if panels is NARROW else 4)
+    names = [svg.label(row.title.partition(",")[0], letters) for row in rows]
+    for panel, which in zip(panels.draw(pen, names, titles), measures, strict=True):
+        _dots(pen, panel, rows, which)
+    picture = svg.Picture(name, TITLE, " ".join(told), pen, Table(TITLE, [], []))
+    return svg.document(picture.inlined(name).svg)
 
 
-def _dots(axis: Axes, rows: list[Row], which: str) -> None:
+def _dots(pen: svg.Pen, panel: Panel, rows: list[Row], which: str) -> None:
     """Draws the estimates, and hakmem's intervals. A hollow mark: the interval includes 1. An arrow: it is cut off."""
-    called = named(rows)
     for place, arm in reversed(list(enumerate(NAMES))):
-        points = [(rows.index(row), cost) for cost, row in column(rows, which, arm)]
-        colour, own = svg.arm_colour(place), arm == SUBJECT
-        axis.plot([cost[0] for _, cost in points], [line for line, _ in points], svg.arm_marker(place),
-                  color=colour, markersize=6 if own else 4, label=called[arm])  # fmt: skip
-        for line, (middle, low, high) in points if own else []:
-            axis.plot((max(low, LIMITS[0]), min(high, LIMITS[1])), (line, line), color=colour)
-            if low < 1 < high:
-                axis.plot(middle, line, svg.arm_marker(place), color=colour, markersize=6,
-                          markerfacecolor=svg.SENTINELS["paper"])  # fmt: skip
-            for edge, shape, past in ((LIMITS[0], "<", low < LIMITS[0]), (LIMITS[1], ">", high > LIMITS[1])):
-                if past:
-                    axis.plot(edge, line, shape, color=colour, markersize=5, clip_on=False)
+        colour, marker, own = svg.arm_colour(place), svg.arm_marker(place), arm == SUBJECT
+        for cost, row in column(rows, which, arm):
+            line = rows.index(row)
+            if own:
+                Mark(*cost, colour, marker, cost[1] < 1 < cost[2], 1.6, 6).draw(pen, panel.axis, panel.on(line))
+            else:
+                pen.marks([panel.on(line)(cost[0])], marker, colour, 4)
 
 
 def lines(rows: list[Row]) -> list[str]:

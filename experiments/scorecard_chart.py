@@ -11,13 +11,14 @@ from panels import Panels
 
 from hakmem_lab.show.report import svg
 from hakmem_lab.show.report.model import Table
+from hakmem_lab.show.report.pictures.forms import Mark
 
 FOLDER = Path(__file__).resolve().parents[1] / "results" / "measured"
 TITLES = {
     "scorecard": "The scorecard on two processors, as multiples of the best of the others",
     "sixteen": "Sixteen threads on sixteen processors, as multiples of the best of the others",
 }
-PANELS = Panels(0.2, 3.1, 0.4, 0.4, (0.22, 14), (0.3, 0.5, 0.7, 1, 1.4, 2, 3, 6, 12))
+PANELS = Panels(14.4, 245, 28, (0.22, 14), (0.3, 0.5, 0.7, 1, 1.4, 2, 3, 6, 12))
 
 
 def read(name: str) -> list[dict[str, str]]:
@@ -34,19 +35,15 @@ def memory(row: dict[str, str]) -> float:
 def draw(name: str) -> str:
     """A standalone SVG in the colours of the reports."""
     rows = read(name)
-    with svg.drawing():
-        titles = ("time, × the fastest (left is better)", "peak memory, × the leanest")
-        figure, axes = PANELS.draw([svg.label(row["workload"], 40) for row in rows], titles)
-        for column, axis in enumerate(axes):
-            values = [memory(row) if column else float(row["time"]) for row in rows]
-            axis.plot(values, range(len(rows)), "o", color=svg.arm_colour(0), markersize=6)
-            for line, row in enumerate(rows):
-                if not column and row.get("time_low"):
-                    ends = (float(row["time_low"]), float(row["time_high"]))
-                    axis.plot(ends, (line, line), color=svg.arm_colour(0))
-        said = " ".join(f"{row['workload']}: time {row['time']} ×, memory {memory(row):.2f} ×." for row in rows)
-        picture = svg.Picture(name, TITLES[name], said, figure, Table(TITLES[name], [], []))
-        return svg.document(picture.inlined(name).svg)
+    pen, titles = svg.Pen(PANELS.width), ("time, × the fastest (left is better)", "peak memory, × the leanest")
+    time, space = PANELS.draw(pen, [svg.label(row["workload"], 40) for row in rows], titles)
+    for line, row in enumerate(rows):
+        ends = (float(row["time_low"]), float(row["time_high"])) if row.get("time_low") else (None, None)
+        Mark(float(row["time"]), *ends, svg.arm_colour(0), width=1.6, size=6).draw(pen, time.axis, time.on(line))
+        Mark(memory(row), colour=svg.arm_colour(0), size=6).draw(pen, space.axis, space.on(line))
+    said = " ".join(f"{row['workload']}: time {row['time']} ×, memory {memory(row):.2f} ×." for row in rows)
+    picture = svg.Picture(name, TITLES[name], said, pen, Table(TITLES[name], [], []))
+    return svg.document(picture.inlined(name).svg)
 
 
 def main() -> int:

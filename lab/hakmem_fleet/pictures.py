@@ -2,6 +2,7 @@
 
 from hakmem_fleet import shown
 from hakmem_lab.show.numbers import finite
+from hakmem_lab.show.report.axis import directed
 from hakmem_lab.show.report.model import LoadedRun
 from hakmem_lab.show.report.pictures.forest import DRAWN_ROWS, margin_of, panel_of, picture_of, row_of
 from hakmem_lab.show.report.svg import Picture
@@ -25,9 +26,9 @@ def hosts(run: LoadedRun) -> Picture | None:
         drawn = [line for line in lines if line.group == group][:DRAWN_ROWS]
         rows = [row_of(run, line.record | {"metric": None}, line.name) for line in drawn]
         panels.append(panel_of(rows, how, margin, group))
-    bounds = min(panel.bounds[0] for panel in panels), max(panel.bounds[1] for panel in panels)
+    bounds = min(panel.axis.low for panel in panels), max(panel.axis.high for panel in panels)
     for panel in panels:
-        panel.bounds = bounds  # the same axis for all panels, so that they can be compared
+        panel.axis = directed(*bounds, how)  # the same for all panels, so that they can be compared
     table = shown.hosts_table(run.result)
     caption = (
         "The intervals of all hosts hold together, and so do those of all kinds. A further host's interval is where "

@@ -13,7 +13,7 @@ EXTRAS = {
     "fleet": (("distributed", "distributed"),),
     "latency": (("hdrh", "hdrhistogram"), ("ruptures", "ruptures")),
     "mcp": (("mcp", "mcp"),),
-    "report": (("jinja2", "jinja2"), ("matplotlib", "matplotlib"), ("tomli_w", "tomli-w")),
+    "report": (("jinja2", "jinja2"), ("tomli_w", "tomli-w")),
     "soak": (("ruptures", "ruptures"),),
     "sql": (("duckdb", "duckdb"),),
 }

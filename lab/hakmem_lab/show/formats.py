@@ -24,8 +24,8 @@ from hakmem_lab.system import files
 
 SUMMARY_KEYS = ("verdict", "final", "margin", "alpha", "blocks", "metric", "schedule", "question", "kind")
 PARTS = [kind.part for kind in KINDS.values() if kind.part]
-DETAIL_KEYS = ("comparisons", "conditions", "guardrails", "looks", "builds", "hidden", "selection", *PARTS, "scan",
-               "limits", "money", "earlier", "failures", "warnings")  # fmt: skip
+DETAIL_KEYS = ("comparisons", "conditions", "guardrails", "looks", "builds", "effects", "hidden", "selection", *PARTS,
+               "scan", "limits", "money", "earlier", "failures", "warnings")  # fmt: skip
 
 
 def summary(result: dict) -> dict:

@@ -72,8 +72,8 @@ def test_an_open_comparison_says_of_every_arm_what_is_decided_and_what_is_not():
 
 
 def test_comparisons_stand_by_side_and_names_on_one_line():
+    from hakmem_lab.show.tables import by_side
     from hakmem_lab.show.terminal import output, table_of
-    from hakmem_lab.show.terminal.render import by_side
 
     rows = [{"treatment": side, "metric": metric} for metric in ("wall", "rss") for side in ("b", "a")]
     assert [row["treatment"] + row["metric"] for row in by_side(rows)] == ["bwall", "brss", "awall", "arss"]

@@ -225,7 +225,7 @@ def test_a_screen_reader_finds_verdict_landmarks_pictures_and_tables(browser: Br
     assert "GO: hakmem 2.1 % faster than glibc [1.4, 2.8]" in [" ".join(name.split()) for name in headings]
     assert "main" in roles
     pictures = [name for role, name in named if role in ("image", "img")]
-    assert len(pictures) == 4
+    assert len(pictures) == 3
     assert "How much better or worse?" in pictures
     assert ("table", "Medians by side, with 95\u202f% intervals") in named
 

@@ -81,7 +81,7 @@ def test_page_terminal_and_formats_agree_on_any_record(three: list[float], metri
     (row,) = result["comparisons"]
     found, told = change_of(result, row), figures.told(result, row)
     (table,) = findings(LoadedRun({}, result=result))
-    assert table.rows[0][2] == found.short
+    assert table.rows[0][2] == told
     assert dict(facts(LoadedRun({}, result=result)))["Change"] == f"{found.noun}{found.short}"
     if found.sure and found.short != NOTHING:
         assert told.startswith(found.short)

@@ -1,7 +1,7 @@
 """The HTML report. `write` makes one self-contained page from runs, `write_files` from stored runs, `write_reading`
 from a reading of a heap or a trace. `picture` makes one SVG for the documentation.
 
-Jinja2 and matplotlib are imported on the first call, so importing this is cheap.
+Jinja2 is imported on the first call, so importing this is cheap.
 """
 
 import os

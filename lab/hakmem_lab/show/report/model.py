@@ -21,11 +21,13 @@ MEASURED_PHASES = ("measure", "select", "confirm")
 
 @dataclass
 class Table:
-    """The numbers behind a picture, or a table of its own: the caption, the column heads and rows of text."""
+    """The numbers behind a picture, or a table of its own: the caption, the column heads and rows of text. note: below
+    it."""
 
     caption: str
     columns: list[str]
     rows: Sequence[Sequence[str | Cell]]
+    note: str = ""
 
     def __bool__(self) -> bool:
         return bool(self.rows)

@@ -15,7 +15,7 @@ from hakmem_lab.show.kinds import tune
 from hakmem_lab.show.report import reproduce, svg, tables
 from hakmem_lab.show.report.model import LoadedRun, Table
 from hakmem_lab.show.report.pictures import draw
-from hakmem_lab.show.report.svg import Picture, drawing
+from hakmem_lab.show.report.svg import Picture
 from hakmem_lab.store.runs import plain
 
 # Keeps a page of very many runs quick to make and to open: beyond this many pictures a run gets only its leading one,
@@ -41,16 +41,15 @@ def render(runs: Sequence[LoadedRun], links: Mapping[str, str]) -> str:
     linked."""
     environment = templates()
     environment.filters["typeset"] = numbers.typeset
-    with drawing():
-        drawn = 0
-        articles = []
-        for position, original in enumerate(runs, start=1):
-            run = original.cleaned()
-            only = None if drawn < PICTURE_BUDGET else 1 if drawn < 2 * PICTURE_BUDGET else 0
-            pictures = draw(run, f"r{position}", only)
-            drawn += len(pictures)
-            article = _article(run, f"r{position}", pictures, only, links.get(original.id))
-            articles.append(article | {"json": embedded_json(original.result)})
+    drawn = 0
+    articles = []
+    for position, original in enumerate(runs, start=1):
+        run = original.cleaned()
+        only = None if drawn < PICTURE_BUDGET else 1 if drawn < 2 * PICTURE_BUDGET else 0
+        pictures = draw(run, f"r{position}", only)
+        drawn += len(pictures)
+        article = _article(run, f"r{position}", pictures, only, links.get(original.id))
+        articles.append(article | {"json": embedded_json(original.result)})
     return environment.get_template("page.html.j2").render(title=_title(articles), articles=articles, **schemes())
 
 

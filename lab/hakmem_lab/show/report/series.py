@@ -104,17 +104,6 @@ def envelope(samples: Sequence[Record], key: str, limit: int = 400) -> Envelope 
     return Envelope(columns[:, 0], columns[:, 1], columns[:, 2], columns[:, 3], True)
 
 
-def correlations(values: Floats, lags: int = 20) -> Floats:
-    """Sample autocorrelation at lags 1…`lags` (fewer when the series is short); empty for a constant series."""
-    centred = values - values.mean() if len(values) else values
-    power = float(np.dot(centred, centred))
-    if len(values) < 4 or power == 0:
-        return np.array([])
-    return np.array(
-        [np.dot(centred[:-lag], centred[lag:]) / power for lag in range(1, min(lags, len(values) // 2) + 1)]
-    )
-
-
 def memory_curves(run: LoadedRun, points: int = 64) -> dict[str, Envelope]:
     """Resident memory of each arm over time in KiB: median and middle half of its runs, from the start of a run. For a
     server, from the start of its measured client."""

@@ -1,38 +1,16 @@
-"""Makes a small SVG from a matplotlib figure; it takes its colours and its font from the page around it.
+"""Draws pictures as small SVG elements, in the colours and the font of the page around them.
 
-Colours become CSS variables with a light and a dark form, and identifiers become unique in the page. A title and a
-description are added for screen readers.
-
-Also defines the colours of the report (each in a light and a dark form), and the shapes that distinguish sides without
-colour.
-
-Both the style sheet's variables and the pictures use this one table of colours. Also makes axes with a direction:
-positions are log-ratios, right or up is better, and ticks are changes of the shown quantity.
+A colour is the name of a CSS variable with a light and a dark form; the style sheet's variables come from the same
+table. Shapes distinguish sides without colour. Lengths are in points.
 """
 
 import html
-import io
 import math
-import re
 import unicodedata
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-import matplotlib
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.figure import Figure
-from matplotlib.ticker import NullLocator
-
-from hakmem_lab.judge.words import Style
-from hakmem_lab.show import numbers
 from hakmem_lab.show.report.model import Table
-
-if TYPE_CHECKING:
-    from matplotlib.typing import RcKeyType
 
 
 @dataclass(frozen=True)
@@ -73,18 +51,14 @@ COLOURS = (
 ARM_COUNT = 8
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "h")
 
-# While a picture is drawn, a colour is its row number, as a hexadecimal colour that matplotlib passes through
-# unchanged.
-SENTINELS = {colour.name: f"#fe01{row:02x}" for row, colour in enumerate(COLOURS, start=1)}
-
 
 def arm_colour(position: int) -> str:
-    """Placeholder for the colour of the arm at `position` (0…), repeating after eight."""
-    return SENTINELS[f"arm-{position % ARM_COUNT + 1}"]
+    """The colour of the arm at `position` (0…), repeating after eight."""
+    return f"arm-{position % ARM_COUNT + 1}"
 
 
 def arm_marker(position: int) -> str:
-    """matplotlib marker of the arm at `position`; colour and shape repeat together."""
+    """The shape of the arm at `position`; colour and shape repeat together."""
     return MARKERS[position % ARM_COUNT]
 
 
@@ -93,59 +67,20 @@ def variables(dark: bool) -> str:
 
 
 # Narrow enough for readable text on a phone, where a picture is as wide as the screen.
-WIDTH_IN = 5.0
-RIGHT_IN = 0.28
-PANEL_GAP_IN = 0.62
+WIDTH, RIGHT = 360.0, 340.0
 FONT_PT = 11
 FONT_FAMILY = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", "DejaVu Sans", sans-serif'
-
-_STYLE: "dict[RcKeyType, object]" = {
-    "font.size": FONT_PT,
-    "font.family": "DejaVu Sans",
-    "text.color": SENTINELS["ink"],
-    "text.parse_math": False,
-    "axes.edgecolor": SENTINELS["muted"],
-    "axes.labelcolor": SENTINELS["muted"],
-    "axes.linewidth": 0.8,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.facecolor": "none",
-    "axes.axisbelow": True,
-    "axes.grid": False,
-    "axes.formatter.useoffset": False,
-    "axes.unicode_minus": True,
-    "figure.facecolor": "none",
-    "grid.color": SENTINELS["line"],
-    "grid.linewidth": 0.8,
-    "legend.frameon": False,
-    "legend.fontsize": FONT_PT,
-    "lines.linewidth": 1.6,
-    "xtick.color": SENTINELS["muted"],
-    "ytick.color": SENTINELS["muted"],
-    "xtick.labelsize": FONT_PT,
-    "ytick.labelsize": FONT_PT,
-    "svg.fonttype": "none",
-    "svg.hashsalt": "hakmem",
-}
-
-_DROPPED = re.compile(r"<\?xml[^>]*>|<!DOCTYPE[^>]*>|<!--.*?-->|<metadata>.*?</metadata>|<style.*?</style>", re.DOTALL)
-_GROUP_ID = re.compile(r'<g id="[^"]*"')
-_FONT = re.compile(r"font: [0-9.]+px [^;\"]*|font: ([0-9]+) [0-9.]+px [^;\"]*")
-_GEOMETRY = re.compile(r' (?:d|x|y|x1|x2|y1|y2|width|height|transform|points|viewBox)="[^"]*"')
-_LONG_FRACTION = re.compile(r"(\.\d\d)\d+")
-_ROOT = re.compile(r"<svg [^>]*viewBox=\"([^\"]*)\"[^>]*>")
-_REFERENCE = re.compile(r'(?:xlink:)?href="#|url\(#| id="')
 
 
 @dataclass
 class Picture:
-    """A picture with its text alternatives, from a figure or from an SVG that only lacks a head. `shape` begins the
-    text for screen readers. `svg`: once drawn, the element to inline, without an XML declaration."""
+    """A drawing with its text alternatives. `shape` begins the text for screen readers. `svg`: once inlined, the
+    element, without an XML declaration."""
 
     name: str
     title: str
     description: str
-    figure: Figure | str
+    drawing: "Pen"
     table: Table
     caption: str = ""
     notes: list[str] = field(default_factory=list)
@@ -153,35 +88,14 @@ class Picture:
     svg: str = ""
 
     def inlined(self, key: str) -> "Picture":
-        """The picture with its SVG element; `key` makes identifiers unique in the page. Call it inside `drawing`."""
-        text = self.figure if isinstance(self.figure, str) else _saved(self.figure, key)
-        self.svg = _with_head(text, key, self.title, self.shape + self.description)
+        """The picture with its SVG element; `key` makes identifiers unique in the page."""
+        title, described = (html.escape(text, quote=False) for text in (self.title, self.shape + self.description))
+        self.svg = (
+            f'<svg xmlns="http://www.w3.org/2000/svg" class="picture" role="img" viewBox="{self.drawing.box}" '
+            f'aria-labelledby="{key}-t" aria-describedby="{key}-d"><title id="{key}-t">{title}</title>'
+            f'<desc id="{key}-d">{described}</desc>{"".join(self.drawing.parts)}</svg>'
+        )
         return self
-
-
-@contextmanager
-def drawing() -> Iterator[None]:
-    """The style in which every picture is drawn; matplotlib's own settings come back afterwards."""
-    with matplotlib.rc_context(_STYLE), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing")
-        yield
-
-
-def canvas(
-    *heights_in: float, left_in: float = 0.75, bottom_in: float = 0.62, top_in: float = 0.18
-) -> tuple[Figure, list[Axes]]:
-    """A figure of the common width with stacked axes of these heights, margins in inches."""
-    height_in = top_in + bottom_in + sum(heights_in) + (len(heights_in) - 1) * PANEL_GAP_IN
-    figure = Figure(figsize=(WIDTH_IN, height_in))
-    FigureCanvasSVG(figure)
-    width = 1 - (left_in + RIGHT_IN) / WIDTH_IN
-    axes: list[Axes] = []
-    top = height_in - top_in
-    for plot_in in heights_in:
-        below = top - plot_in
-        axes.append(figure.add_axes((left_in / WIDTH_IN, below / height_in, width, plot_in / height_in)))
-        top = below - PANEL_GAP_IN
-    return figure, axes
 
 
 def label(text: object, limit: int = 46) -> str:
@@ -193,39 +107,9 @@ def label(text: object, limit: int = 46) -> str:
     return line[:head] + "…" + line[len(line) - (limit - 1 - head) :]
 
 
-def _saved(figure: Figure, key: str) -> str:
-    """The figure as SVG in the colours of the page."""
-    buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
-    text = _DROPPED.sub("", buffer.getvalue())
-    text = _GROUP_ID.sub("<g", text)
-    text = _FONT.sub(lambda found: f"font-weight: {found[1]}" if found[1] else "font-weight: 400", text)
-    text = _GEOMETRY.sub(lambda found: _LONG_FRACTION.sub(r"\1", found[0]), text)
-    text = text.replace("xlink:href", "href")
-    text = _REFERENCE.sub(lambda found: f"{found[0].removeprefix('xlink:')}{key}-", text)
-    for name, sentinel in SENTINELS.items():
-        text = text.replace(sentinel, f"var(--{name})")
-    return text
-
-
-def _with_head(text: str, key: str, title: str, description: str) -> str:
-    root = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="picture" role="img" viewBox="\\1" '
-        f'aria-labelledby="{key}-t" aria-describedby="{key}-d"><title id="{key}-t">'
-    )
-    head = html.escape(title, quote=False) + "</title>" + f'<desc id="{key}-d">' + html.escape(description, quote=False)
-    found = _ROOT.search(text)
-    if found is None:
-        raise ValueError("the drawing has no SVG root")
-    return found.expand(root) + head + "</desc>" + re.sub(r"\n\s*", "\n", text[found.end() :]).strip()
-
-
 def document(svg: str) -> str:
     """An inlined `<svg>` as a file of one line: with a size, colours for light and dark, and a background."""
-    box = re.search(r'viewBox="([^"]*)"', svg)
-    if box is None:
-        raise ValueError("the picture has no viewBox")
-    width, height = box[1].split()[2:]
+    width, height = svg.split('viewBox="')[1].partition('"')[0].split()[2:]
     style = (
         f"<style>svg{{{variables(dark=False)}font:{FONT_PT}px {FONT_FAMILY};background:var(--paper)}}"
         f"@media(prefers-color-scheme:dark){{svg{{{variables(dark=True)}}}}}"
@@ -236,79 +120,96 @@ def document(svg: str) -> str:
     opening = opening.replace("<svg ", f'<svg width="{float(width) * 1.5:.0f}" height="{float(height) * 1.5:.0f}" ', 1)
     title_end = rest.index("</desc>") + len("</desc>")
     background = f'<rect width="{width}" height="{height}" style="fill:var(--paper)"/>'
-    whole = f'<?xml version="1.0" encoding="utf-8"?>\n{opening}>{rest[:title_end]}{style}{background}{rest[title_end:]}'
-    return whole.replace("\n", " ") + "\n"
+    return f'<?xml version="1.0" encoding="utf-8"?> {opening}>{rest[:title_end]}{style}{background}{rest[title_end:]}\n'
 
 
-_NICE = (
-    0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 0.99,
-    1.0, 2.0, 4.0, 9.0, 19.0, 49.0, 99.0, 999.0,
-)  # fmt: skip
-_APART = 0.17
+Points = Iterable[tuple[float, float]]
+
+# Corners of the shapes of unit size; a circle has none.
+_CORNERS: dict[str, Sequence[tuple[float, float]]] = {
+    "s": ((-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)),
+    "^": ((0, -1), (1, 1), (-1, 1)),
+    "v": ((0, 1), (1, -1), (-1, -1)),
+    "<": ((-1, 0), (1, -1), (1, 1)),
+    ">": ((1, 0), (-1, -1), (-1, 1)),
+    "D": ((0, -1.3), (1.3, 0), (0, 1.3), (-1.3, 0)),
+    "h": ((0, -1.1), (0.95, -0.55), (0.95, 0.55), (0, 1.1), (-0.95, 0.55), (-0.95, -0.55)),
+    "P": ((-0.4, -1.1), (0.4, -1.1), (0.4, -0.4), (1.1, -0.4), (1.1, 0.4), (0.4, 0.4), (0.4, 1.1), (-0.4, 1.1),
+          (-0.4, 0.4), (-1.1, 0.4), (-1.1, -0.4), (-0.4, -0.4)),
+}  # fmt: skip
+_CORNERS["X"] = [((x - y) * math.sqrt(0.5), (x + y) * math.sqrt(0.5)) for x, y in _CORNERS["P"]]
 
 
-def place(estimate: float) -> float:
-    """The position of a ratio minus one: its logarithm, infinite where there is none."""
-    ratio = 1 + estimate
-    return math.log(ratio) if 0 < ratio < math.inf else math.copysign(math.inf, ratio - 1)
+def _n(value: float) -> str:
+    return f"{value:.2f}".rstrip("0").rstrip(".")
 
 
-def _at(change: float, how: Style) -> float | None:
-    """The position of a change of the shown quantity (+0.2: 20 % more, or faster)."""
-    if how.speed:
-        return math.copysign(math.log1p(abs(change)), change)
-    if change <= -1:
-        return None
-    return math.log1p(change) * (1 if how.family == "rate" else -1)
+def corners(left: float, top: float, right: float, bottom: float) -> list[tuple[float, float]]:
+    return [(left, top), (right, top), (right, bottom), (left, bottom)]
 
 
-def ticks(low: float, high: float, how: Style, apart: float = _APART) -> list[tuple[float, float]]:
-    """A few ticks as (position, change of the quantity), including no change, far enough apart to be read."""
-    room = apart * (high - low)
-    found = [(0.0, 0.0)] if low <= 0 <= high else []
-    for size in reversed(_NICE):
-        for change in (size, -size):
-            at = _at(change, how)
-            if at is not None and low <= at <= high and all(abs(at - other) >= room for other, _ in found):
-                found.append((at, change))
-    return sorted(found)
+class Pen:
+    """Collects the elements of a picture; positions are in points from its top left corner."""
 
+    def __init__(self, width: float = WIDTH):
+        self.width, self.height, self.parts = width, 0.0, list[str]()
 
-def tick_text(change: float) -> str:
-    """A tick's label without a sign: 0, 20 %, 2 ×. The side of the axis gives the direction."""
-    if change == 0:
-        return "0"
-    return f"{1 + abs(change):g} ×" if abs(change) >= 1 else f"{abs(change) * 100:g} %"
+    @property
+    def box(self) -> str:
+        return f"0 0 {_n(self.width)} {_n(self.height)}"
 
+    def line(self, points: Points, colour: str, width: float = 1.6, dash: str = "") -> None:
+        drawn = "L".join(f"{_n(x)} {_n(y)}" for x, y in points)
+        dashed = f' stroke-dasharray="{dash}"' if dash else ""
+        stroke = f'stroke="var(--{colour})" stroke-width="{width:g}"{dashed}'
+        self.parts += [f'<path d="M{drawn}" fill="none" {stroke}/>'] if drawn else []
 
-def sides(how: Style) -> tuple[str, str]:
-    """The meanings of left and right of no change: (worse, better)."""
-    return (how.down, how.up) if how.rises else (how.up, how.down)
+    def areas(self, outlines: Iterable[Points], colour: str, alpha: float = 1.0, hollow: bool = False) -> None:
+        """Areas of one colour; hollow: their outlines, on paper."""
+        drawn = "".join("M" + "L".join(f"{_n(x)} {_n(y)}" for x, y in points) + "z" for points in outlines)
+        self._filled(drawn, colour, alpha, hollow)
 
+    def rectangle(self, left: float, top: float, right: float, bottom: float, colour: str, alpha: float = 1.0) -> None:
+        self.areas([corners(left, top, right, bottom)], colour, alpha)
 
-def across(axis: Axes, low: float, high: float, how: Style) -> None:
-    """Makes a horizontal axis, with the meanings of its two sides below it."""
-    axis.set_xlim(low, high)
-    chosen = ticks(low, high, how)
-    axis.set_xticks([at for at, _ in chosen], [tick_text(change) for _, change in chosen])
-    axis.xaxis.set_minor_locator(NullLocator())
-    worse, better = sides(how)
-    for x, side, text in ((0, "left", f"← {worse}"), (1, "right", f"{better} →")):
-        axis.annotate(
-            text, (x, 0), (0, -22), xycoords="axes fraction", textcoords="offset points", ha=side, va="top",
-            color=SENTINELS["muted"],
-        )  # fmt: skip
+    def _filled(self, drawn: str, colour: str, alpha: float, hollow: bool) -> None:
+        more = f' stroke="var(--{colour})" stroke-width="1.6"' if hollow else ""
+        more += f' fill-opacity="{alpha:g}"' if alpha < 1 else ""
+        self.parts += [f'<path d="{drawn}" fill="var(--{"paper" if hollow else colour})"{more}/>'] if drawn else []
 
+    def marks(
+        self, points: Points, shape: str, colour: str, size: float = 8, hollow: bool = False, alpha: float = 1.0
+    ) -> None:
+        """The shape at each of these places."""
+        half, parts = size / 2, []
+        for x, y in points:
+            if shape == "o":
+                r, whole = _n(half), _n(2 * half)
+                parts.append(f"M{_n(x - half)} {_n(y)}a{r} {r} 0 1 0 {whole} 0a{r} {r} 0 1 0 -{whole} 0z")
+            else:
+                parts.append("M" + "L".join(f"{_n(x + a * half)} {_n(y + b * half)}" for a, b in _CORNERS[shape]) + "z")
+        self._filled("".join(parts), colour, alpha, hollow)
 
-def upwards(axis: Axes, low: float, high: float, how: Style) -> None:
-    """Makes a vertical axis; each tick's label gives its direction."""
-    axis.set_ylim(low, high)
-    chosen = ticks(low, high, how, 0.12)
-    texts = []
-    for _, change in chosen:
-        word = "" if change == 0 else how.up if change > 0 else how.down
-        if abs(change) >= 1:
-            word = how.multiple(-1 if how.speed and change < 0 else change)
-        texts.append(f"{tick_text(change)}{numbers.JOIN}{word}".removesuffix(numbers.JOIN))
-    axis.set_yticks([at for at, _ in chosen], texts)
-    axis.yaxis.set_minor_locator(NullLocator())
+    def text(
+        self, x: float, y: float, text: str, anchor: str = "start", colour: str = "ink", bold: bool = False,
+        turned: bool = False,
+    ) -> None:  # fmt: skip
+        """A line of text whose middle is at this height."""
+        more = ' font-weight="700"' if bold else ""
+        more += "" if anchor == "start" else f' text-anchor="{anchor}"'
+        more += f' transform="rotate(-90 {_n(x)} {_n(y)})"' if turned else ""
+        words = html.escape(text, quote=False)
+        self.parts.append(f'<text x="{_n(x)}" y="{_n(y + 3.8)}" fill="var(--{colour})"{more}>{words}</text>')
+
+    def legend(self, names: Sequence[tuple[str, str, str]], columns: int = 1, left: float = 8, top: float = 2) -> float:
+        """Names with colour and shape, at the top. Returns its lower edge."""
+        for place, (name, colour, shape) in enumerate(names):
+            x = left + place % columns * (self.width - left) / columns
+            y = top + 8 + 17 * (place // columns)
+            if shape != "box":
+                self.line(((x, y), (x + 20, y)), colour)
+                self.marks([(x + 10, y)] if shape else [], shape, colour, 6)
+            else:
+                self.rectangle(x, y - 4, x + 20, y + 4, colour)
+            self.text(x + 26, y, label(name, min(46, int(self.width / columns / 6) - 5)))
+        return top + 17 * math.ceil(len(names) / columns)

@@ -3,59 +3,16 @@
 from collections.abc import Sequence
 
 from hakmem_lab.judge import explain
-from hakmem_lab.show import conditions, figures, kinds, numbers
-from hakmem_lab.show.numbers import UNKNOWN, finite
-from hakmem_lab.show.report.model import Cell, LoadedRun, Record, Table, text_of, verdict_cell
+from hakmem_lab.show import figures, kinds, numbers, tables
+from hakmem_lab.show.numbers import finite
+from hakmem_lab.show.report.model import LoadedRun, Record, Table, text_of, verdict_cell
 
 FAILURE_ROWS = 200
-
-
-_STATUS = {"held": ("✓ held", "go"), "failed": ("✕ failed", "no-go"), "open": ("? open", "inconclusive")}
-
-
-def _comparisons(result: Record) -> Table:
-    rows = [
-        [figures.comparison_name(c), figures.metric(result, c), *figures.cells(result, c),
-         numbers.percent(c.get("level")), verdict_cell(c.get("verdict")), text_of(schedule or None),
-         text_of(c.get("note"))]
-        for c, schedule in zip(result.get("comparisons") or [], figures.schedules(result), strict=True)
-    ]  # fmt: skip
-    columns = ["Comparison", "Metric", "Change", "Interval", "Level", "Verdict", "Schedule", "Note"]
-    return _known(Table("Comparisons", columns, rows))
 
 
 def _texts(caption: str, columns: dict[str, str], records: Sequence[Record]) -> Table:
     """columns: heading -> key; each record has a text under that key."""
     return Table(caption, list(columns), [[text_of(each.get(key)) for key in columns.values()] for each in records])
-
-
-def _known(table: Table) -> Table:
-    """The table without empty columns."""
-    kept = [i for i in range(len(table.columns)) if i == 0 or any(str(row[i]) != UNKNOWN for row in table.rows)]
-    return Table(table.caption, [table.columns[i] for i in kept], [[row[i] for i in kept] for row in table.rows])
-
-
-def _effects(result: Record) -> Table:
-    rows = [
-        [text_of(e.get("name")), *figures.cells(result, e), text_of(e.get("reading"))]
-        for e in result.get("effects") or []
-    ]
-    return _known(Table("What the effects say", ["Effect", "Change", "Interval", "Reading"], rows))
-
-
-def _guardrails(result: Record) -> Table:
-    rows: list[list[str | Cell]] = []
-    for guardrail in result.get("guardrails") or []:
-        text, tone = _STATUS.get(str(guardrail.get("status")), (text_of(guardrail.get("status")), "neutral"))
-        tolerated = explain.tolerated(result, guardrail) or UNKNOWN
-        rows.append([figures.metric(result, guardrail), tolerated, *figures.cells(result, guardrail), Cell(text, tone)])
-    columns = ["Guardrail", "Tolerated", "Change", "Interval", "Status"]
-    if figures.of_several(result.get("guardrails") or []):
-        columns = ["Side", *columns]
-        rows = [
-            [text_of(guardrail.get("arm")), *row] for guardrail, row in zip(result["guardrails"], rows, strict=True)
-        ]
-    return Table("Guardrails: a failed one forbids GO", columns, rows)
 
 
 def _looks(result: Record) -> Table:
@@ -69,10 +26,9 @@ def _looks(result: Record) -> Table:
 
 def findings(run: LoadedRun) -> list[Table]:
     result = run.result
-    repeated = Table(conditions.TITLE, *conditions.table(result))
-    tables = [_effects(result), repeated, _guardrails(result), _comparisons(result), _looks(result)]
-    tables += [table for tables_of in kinds.of(result, "findings") for table in tables_of(result)]
-    return [table for table in tables if table]
+    found = [*tables.of(result), _looks(result)]
+    found += [table for tables_of in kinds.of(result, "findings") for table in tables_of(result)]
+    return [table for table in found if table]
 
 
 def arms(run: LoadedRun) -> list[Table]:
@@ -106,7 +62,7 @@ def _medians(run: LoadedRun) -> Table:
         for row, arm in zip(rows, measured, strict=True):
             ends = (arm.get("intervals") or {}).get(name) or (None, None)
             row.append(numbers.between(arm.get(name), ends[0], ends[1], its_unit))
-    table = _known(Table("Medians by side, with 95\u202f% intervals", columns, rows))
+    table = tables.known(Table("Medians by side, with 95\u202f% intervals", columns, rows))
     return table if len(table.columns) > 1 else Table(table.caption, [], [])
 
 
@@ -118,7 +74,7 @@ def _identities(run: LoadedRun) -> Table:
     columns = {"Side": "name", "Allocator": "allocator", "Version": "version", "Settings": "settings",
                "Configuration": "configuration", "Library": "library", "SHA-256 of the library": "sha256"}  # fmt: skip
     arms = [arm | {"name": name, "settings": _settings(arm)} for name, arm in by_name.items()]
-    return _known(_texts("What was measured", columns, arms))
+    return tables.known(_texts("What was measured", columns, arms))
 
 
 def _settings(arm: Record) -> str:

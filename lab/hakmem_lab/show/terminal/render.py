@@ -1,12 +1,12 @@
 """A result on the terminal."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from hakmem_lab.judge import explain, words
 from hakmem_lab.run import endings
-from hakmem_lab.show import conditions, figures, kinds
+from hakmem_lab.show import figures, kinds, tables
 from hakmem_lab.show.kinds import tune
-from hakmem_lab.show.terminal import STYLES, filled, number, output
+from hakmem_lab.show.terminal import STYLES, filled, number, output, table_of
 
 
 def show(result: dict, every: bool = False) -> None:
@@ -37,12 +37,6 @@ def show(result: dict, every: bool = False) -> None:
         console.print(f"{where}\n{line}", soft_wrap=True)
 
 
-def by_side(rows: Sequence[dict]) -> list[dict]:
-    """The comparisons with those of one side together; sides and metrics in their order."""
-    sides = list(dict.fromkeys(row["treatment"] for row in rows))
-    return sorted(rows, key=lambda row: sides.index(row["treatment"]))
-
-
 def _tables(result: dict) -> Iterator:
     """Tables, and lines of text, in the order of reading."""
     heads, arms = figures.arms_table(result)
@@ -52,20 +46,9 @@ def _tables(result: dict) -> Iterator:
     yield from filled(title, ("median of", *heads), medians)
     if more:
         yield more
-    if rows := by_side(result.get("comparisons") or []):
-        result = result | {"comparisons": rows}
-        schedules = figures.schedules(result)
-        effects, note = figures.told_cells(result, rows)
-        heads = ["side", "metric", f"effect [{100 * rows[0]['level']:.3g} % interval]", "verdict"]
-        heads += ["schedule"] if any(schedules) else []
-        cells = (
-            [row["treatment"], figures.metric(result, row), effect, row.get("verdict") or ""]
-            + ([schedule] if any(schedules) else [])
-            for row, effect, schedule in zip(rows, effects, schedules, strict=True)
-        )
-        yield from filled(f"Against {rows[0]['control']}", heads, cells)
-        yield from filter(None, [note])
-    yield from filled(conditions.TITLE, *conditions.table(result))
+    for table in tables.of(result):
+        yield table_of(table.caption, table.columns, [[*map(str, row)] for row in table.rows])
+        yield from filter(None, [table.note])
     if selection := result.get("selection"):
         title = "Selection (biased upwards by having been selected; only the confirmation counts)"
         shown, more = tune.foremost(result, selection["candidates"], "arm")
@@ -74,14 +57,7 @@ def _tables(result: dict) -> Iterator:
         names = (row["arm"] + marks.get(row["arm"], "") for row in shown)
         yield from filled(title, ("candidate", "effect [interval]"), zip(names, effects, strict=True))
         yield from filter(None, [note, more])
-    rows = result.get("guardrails") or []
-    several = figures.of_several(rows)
-    for_each = [[*([row["arm"]] if several else []), figures.metric(result, row), explain.tolerated(result, row),
-                 figures.told(result, row), row["status"]] for row in rows]  # fmt: skip
-    yield from filled(
-        "Guardrails", (*(["side"] if several else []), "metric", "tolerated", "effect [interval]", "status"), for_each
-    )
-    for tables in kinds.of(result, "tables"):
-        yield from tables(result)
+    for tables_of in kinds.of(result, "tables"):
+        yield from tables_of(result)
     if text := words.builds(result):
         yield text

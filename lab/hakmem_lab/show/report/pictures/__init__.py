@@ -8,13 +8,13 @@ from collections.abc import Callable
 from hakmem_lab.plan.kind import Kind
 from hakmem_lab.plan.kinds import KINDS
 from hakmem_lab.show.report.model import LoadedRun
-from hakmem_lab.show.report.svg import Picture, document, drawing
+from hakmem_lab.show.report.svg import Picture, document
 
 Draw = Callable[[LoadedRun], Picture | None]
 
 # Pictures of any kind with data, named module.function; they follow the kind's own.
-GENERAL = ("forest.forest", "runs.tail", "runs.blocks", "runs.distribution", "runs.memory_over_time", "runs.memory")
-OF_EVERY_ARM = ("runs.distribution", "runs.memory_over_time", "runs.memory")
+GENERAL = ("forest.forest", "runs.tail", "runs.blocks", "runs.distribution", "runs.memory_over_time")
+OF_EVERY_ARM = ("runs.distribution", "runs.memory_over_time")
 
 
 def pictures(kind: str) -> dict[str, Draw]:
@@ -35,7 +35,7 @@ def place(kind: Kind, each: str) -> tuple[str, str]:
 
 
 def draw(run: LoadedRun, key: str, only: int | None = None) -> list[Picture]:
-    """The pictures of a run for inlining, at most `only`; `key` makes identifiers unique. Call it inside `drawing`."""
+    """The pictures of a run for inlining, at most `only`; `key` makes identifiers unique."""
     drawn: list[Picture] = []
     for name, function in pictures(run.kind).items():
         if only is not None and len(drawn) >= only:
@@ -51,9 +51,8 @@ def standalone(run: LoadedRun, name: str | None = None) -> str:
     if name is not None and name not in chosen:
         raise ValueError(f"no picture {name!r} for a run of kind {run.kind!r}; there are: {', '.join(chosen)}")
     run = run.cleaned()
-    with drawing():
-        for key, function in chosen.items():
-            picture = function(run) if name in (None, key) else None
-            if picture is not None:
-                return document(picture.inlined(key).svg)
+    for key, function in chosen.items():
+        picture = function(run) if name in (None, key) else None
+        if picture is not None:
+            return document(picture.inlined(key).svg)
     raise ValueError(f"the run {run.id} has no data for {'any picture' if name is None else f'the picture {name!r}'}")
