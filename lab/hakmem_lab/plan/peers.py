@@ -2,6 +2,7 @@
 
 import glob
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -24,6 +25,7 @@ DEBIAN = {
 # What is compared where nobody names the sides. Many services set two arenas, since glibc keeps less memory with them;
 # the side takes a sixth of the time.
 COMPARED = ("hakmem", "glibc", "glibc,MALLOC_ARENA_MAX=2", "mimalloc", "jemalloc", "tcmalloc")
+PACKAGED = ("/usr/", "/lib", "/opt/")  # the folders of packages
 FOLDERS = ("/usr/lib/*-linux-gnu/", "/lib/*-linux-gnu/", "/usr/lib64/", "/lib64/", "/usr/local/lib/", "/usr/lib/")
 
 WHOLE_BYTES, PARTS, PART_BYTES = 1 << 28, 64, 1 << 20
@@ -62,31 +64,54 @@ def _installed(names: tuple[str, ...]) -> Path | None:
     return next((Path(hit) for hit in found), None)
 
 
+def _dpkg_names(path: Path) -> tuple[str, ...]:
+    """The names by which dpkg may know a file: that in its package may begin with /lib, a link to /usr/lib."""
+    names = dict.fromkeys((str(path), str(path.resolve()), str(path).removeprefix("/usr")))
+    return tuple(name for name in names if name.startswith(PACKAGED))
+
+
+@cache
+def _packages(names: tuple[str, ...]) -> dict[str, str]:
+    """File -> its package, of these names. One call looks for all, since each call takes a tenth of a second."""
+    asked = ["dpkg-query", "-S", *names]
+    try:
+        told = subprocess.run(asked, capture_output=True, text=True, check=False).stdout if names else ""
+    except OSError:
+        return {}
+    found = (line.rpartition(": ") for line in told.splitlines())
+    return {path: packages.split(",")[0] for packages, _, path in found}
+
+
+def _package_of(path: Path) -> str | None:
+    there = [each for each in (_libc(), *(_installed(names) for _, names in DEBIAN.values())) if each]
+    names = _dpkg_names(path)
+    known = _packages(tuple(itertools.chain(*map(_dpkg_names, there)))) if path in there else _packages(names)
+    return next((known[name] for name in names if name in known), None)
+
+
 @cache
 def version_of(path: Path) -> str | None:
     """Package and version that dpkg reports for the file; else the numbers in its name."""
-    # dpkg knows a file by its path in the package, which may begin with /lib, a link to /usr/lib. One call looks for
-    # all names, since each call takes a tenth of a second.
-    names = dict.fromkeys((str(path), str(path.resolve()), str(path).removeprefix("/usr")))
-    try:
-        owner = subprocess.run(["dpkg-query", "-S", *names], capture_output=True, text=True, check=False)
-        if owner.stdout:
-            package = owner.stdout.partition(": ")[0].split(",")[0]
-            ask = ["dpkg-query", "-W", "-f", "${Package} ${Version}", package]
-            return subprocess.run(ask, capture_output=True, text=True, check=False).stdout or None
-    except OSError:
-        pass
+    if package := _package_of(path):
+        ask = ["dpkg-query", "-W", "-f", "${Package} ${Version}", package]
+        return subprocess.run(ask, capture_output=True, text=True, check=False).stdout or None
     numbers = re.search(r"\.so\.([\d.]+)$", path.resolve().name)
     return numbers.group(1) if numbers else None
+
+
+def _libc() -> Path | None:
+    paths = (
+        Path(line.split()[-1])
+        for line in Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace").splitlines()
+    )
+    return next((path for path in paths if re.match(r"libc(\.so|-)", path.name)), None)
 
 
 def libc() -> Library:
     """The C library that this Python runs on. If it is preloaded, its malloc comes before that of a linked
     allocator."""
-    for line in Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace").splitlines():
-        path = line.split()[-1]
-        if re.match(r"libc(\.so|-)", os.path.basename(path)):
-            return Library(Path(path), version_of(Path(path)))
+    if path := _libc():
+        return Library(path, version_of(path))
     raise LabError("cannot find the file of the C library: 'glibc' cannot be measured on this system")
 
 

@@ -1,7 +1,9 @@
 """Arms as a user writes them."""
 
 import os
+import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -202,3 +204,17 @@ def test_a_path_in_the_home_folder(monkeypatch, fakes, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
     os.symlink(fakes.allocator, tmp_path / "mine.so")
     assert parse_arm("~/mine.so").library.path == fakes.allocator
+
+
+@pytest.mark.skipif(shutil.which("dpkg-query") is None, reason="this is no Debian")
+def test_one_search_of_dpkg_finds_the_packages_of_all_allocators(monkeypatch):
+    asked, run = [], subprocess.run
+    monkeypatch.setattr(peers.subprocess, "run", lambda words, **more: asked.append(words) or run(words, **more))
+    for cached in (peers._packages, peers.version_of):
+        cached.cache_clear()
+    there = [name for name in ("glibc", *peers.DEBIAN) if not peers.lacking([name])]
+    versions = {name: peers.library(name).version for name in there}
+    assert sum("-S" in words for words in asked) == 1
+    asked.clear()
+    assert versions["glibc"].startswith("libc6 2.")
+    assert peers.version_of(Path("/tmp/libx.so.1.2")) == "1.2" and not asked

@@ -155,6 +155,41 @@ def test_a_rare_failure_does_not_move_an_end(times):
     assert row["fails"] == {"kib": 1024, "count": times, "of": times + 1}
 
 
+@pytest.mark.parametrize(("crashes", "lives"), [(2, {"kib": 2048, "count": 40, "of": 42}), (3, None)])
+def test_one_failure_in_twenty_executions_with_more_memory_is_chance(crashes, lives):
+    tried = [(2048, ""), (1024, "killed")] * 40 + [(4096, "crashed")] * crashes
+    (row,) = judged.brackets({"arms": [{"name": "a"}]}, [side("a", tried)])
+    assert row["lives"] == lives
+
+
+@pytest.mark.parametrize(
+    ("by", "how"),
+    [
+        ("cgroup v2", "The kernel kept the limits; processor time and waiting for memory decided what is slower."),
+        ("cgroup v1", "The kernel kept the limits; processor time alone decided what is slower."),
+        (
+            limits.WATCHED,
+            "The laboratory kept the limits, for no control group can be made here: it killed programs that held up to "
+            "1,500 KiB more.",
+        ),
+    ],
+)
+def test_the_result_says_who_kept_the_limits(by, how):
+    records = [side("a", [(2048, ""), (1024, "killed")], over, by) for over in (1500, 20)]
+    records += [side("b", [(2048, "killed")], 7, by)]
+    rows = judged.brackets({"arms": [{"name": "a"}, {"name": "b"}]}, records)
+    assert [row["over_kib"] for row in rows] == [1500, 7]
+    said = judged.finding({"limits": rows})
+    assert said[1:] == [
+        "a lives in 2 MiB (2 of 2 executions), fails in 1 MiB (2 of 2).",
+        "b lives in no limit, fails in 2 MiB (1 of 1).",
+        how,
+    ]
+    assert judged.finding({"limits": judged.brackets({"arms": [{"name": "a"}]}, [side("a", [(2048, "")])])})[1] == (
+        "a lives in 2 MiB (1 of 1 executions), failed in no limit."
+    )
+
+
 @pytest.mark.parametrize("keys", [{"also": [LEAST]}, {"guardrails": {LEAST: "5%"}}])
 def test_it_can_only_be_the_metric_of_the_verdict(keys):
     with pytest.raises(LabError, match="can only be the metric of the verdict"):
