@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from hakmem_lab.kinds import tune
-from hakmem_lab.run import early, endings, preflight, runner, session, together
+from hakmem_lab.run import early, endings, preflight, runner, session, together, trials
 from hakmem_lab.system.launcher import LauncherEnded, Outcome, Request
 
 USUAL = Outcome(
@@ -130,8 +130,11 @@ def installed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Modelled:
     programs = Modelled(folder)
     for module in (runner, together):
         monkeypatch.setattr(module, "Launcher", functools.partial(Launching, programs))
-    for module in (session, early, endings, runner, together, tune):
+    for module in (session, early, endings, runner, together, trials, tune):
         monkeypatch.setattr(module, "time", programs.clock)
+    # The same order in every test: one side after another.
+    one_by_one = lambda own, arms: [each for arm in arms for each in trials.tried(own, [arm])]  # noqa: E731
+    monkeypatch.setattr(session, "tried", one_by_one)
     # Whether an allocator serves a program can only be asked of one that is started.
     monkeypatch.setattr(preflight, "check_arm", lambda arm, workload, env=None: None)
     monkeypatch.setattr(runner.Runner, "_trial", lambda self, arm: self.run(arm, 0))

@@ -31,6 +31,7 @@ EXECUTIONS = 4  # of a run, about
 PLAN = "a run is 3 to 5 executions: without a limit of memory, and under limits; each side's first run is some 15"
 WHY_CHARACTERS = 80
 WATCHED, WITHOUT_GROUPS = "watched", "hak itself keeps the limits of memory"
+FIRST_ALONE = "processor time and peak memory are those of the server's first process, without those that it starts"
 
 
 def kib_at(point: int) -> int:

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
 
 from hakmem_lab.errors import LabError, Stopped
 from hakmem_lab.judge import conditions, early, failing, fitness, planning
@@ -18,13 +17,14 @@ from hakmem_lab.judge.statistics import power
 from hakmem_lab.plan import schedule
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.metrics import AFTER, Metric
-from hakmem_lab.plan.spec import BlockSpec, normalised
+from hakmem_lab.plan.spec import normalised
 from hakmem_lab.run import endings, limits
 from hakmem_lab.run.endings import ArmFailed
 from hakmem_lab.run.recorder import Recorder, Watch, files_under_test
 from hakmem_lab.run.runner import Runner
 from hakmem_lab.run.shared import Shared
-from hakmem_lab.run.together import MOVED, Chosen, choose, decides
+from hakmem_lab.run.together import MOVED, AnyBlockSpec, Chosen, best
+from hakmem_lab.run.trials import tried
 from hakmem_lab.run.workload import TRIAL_SEED, Workload
 from hakmem_lab.store.query import BESIDE, SCHEDULE, Blocks, attempts_made, events, finished_blocks
 from hakmem_lab.store.runs import RunFile
@@ -38,8 +38,6 @@ SLOWER, SLOWER_BUSY = 1.5, 2.0
 ATTEMPTS = 3
 PICKED = "picked"  # event: the trials chose the metric
 BESIDE_BLOCKS = 8  # of wall time beside it: enough for an interval of four comparisons
-FIRST_ALONE = "processor time and peak memory are those of the server's first process, without those that it starts"
-AnyBlockSpec = TypeVar("AnyBlockSpec", bound=BlockSpec)
 
 
 class Session(Recorder[AnyBlockSpec]):
@@ -138,19 +136,11 @@ class Session(Recorder[AnyBlockSpec]):
         quick run tries no further arm once the trials leave too little time for an estimate of all that were tried.
         """
         self.check_arms()
-        trials: list[dict] = []
-        failed = ""
+        trials, failed = list[dict](), ""
         tried_by = self.progress.started + early.QUICK_S / (1 + early.LEAST)
-        for arm in self.arms.values():
-            if len(trials) > 1 and getattr(self.spec, "quick", False) and time.monotonic() > tried_by:
-                self.untried.append(arm.name)
-                continue
-            self.progress.update(0, 1, " ".join(["trial:", *self.tag.values(), arm.name]))
-            began = time.monotonic()
-            trial = self.runner.trial(arm)
+        for arm, trial, besides_s in self._tried(trials, tried_by):
             if trial["ok"]:
-                besides_s = time.monotonic() - began - trial["wall_s"] - self.wait_s
-                self.overhead_s = max(self.overhead_s, besides_s)
+                self.overhead_s = max(self.overhead_s, besides_s - self.wait_s)
                 trials.append(trial)
                 continue
             if trial.get("lost"):
@@ -165,17 +155,30 @@ class Session(Recorder[AnyBlockSpec]):
         self._choose(trials)
         return trials
 
+    def _tried(self, good: Sequence[dict], tried_by: float) -> Iterator[tuple[Arm, dict, float]]:
+        """Each arm with its trial: the first alone, then as many at once as rounds would run. good: trials so far."""
+        left, at_once = list(self.arms.values()), 0
+        while left:
+            if len(good) > 1 and getattr(self.spec, "quick", False) and time.monotonic() > tried_by:
+                self.untried += [arm.name for arm in left]
+                return
+            if good and not at_once:
+                at_once = max(1, len(self._best([*good] * len(self.arms))[1].processors))
+            now, left = left[: at_once or 1], left[at_once or 1 :]
+            self.progress.update(0, 1, " ".join(["trial:", *self.tag.values(), *(arm.name for arm in now)]))
+            yield from tried(self.runner, now)
+
+    def _best(self, trials: Sequence[dict]) -> tuple[AnyBlockSpec, Chosen]:
+        possible = self.may_together and type(self.runner) is Runner
+        return best(self.spec, trials, self.written_files(), self.picks_metric, possible)
+
     def _choose(self, trials: Sequence[dict]) -> None:
         """Chooses the schedule; and the metric, where the user named none and the sides can run together."""
-        possible = self.may_together and type(self.runner) is Runner
-        allowed, written = sorted(os.sched_getaffinity(0)), self.written_files()
-        metric = decides(self.spec, trials) if self.picks_metric else self.spec.metric
-        spec = self.spec.model_copy(update={"metric": metric})
-        chosen = choose(spec, trials, allowed, written, possible)
-        self.picked = chosen.name == schedule.TOGETHER and spec.metric != self.spec.metric
+        spec, chosen = self._best(trials)
+        self.picked = spec.metric != self.spec.metric
         if self.picked:
             self.spec, self.metrics[0] = spec, spec.primary_metric()
-        self.follow(chosen if self.picked else choose(self.spec, trials, allowed, written, possible))
+        self.follow(chosen)
 
     def keep_trials(self, trials: Sequence[dict]) -> None:
         """Stores the trials, whose figures do not count, and shows their warnings about the arms."""
@@ -191,9 +194,8 @@ class Session(Recorder[AnyBlockSpec]):
         say = self.tell if chosen.why else self.event
         say(SCHEDULE, text, schedule=chosen.name, processors=list(chosen.processors))
         if self.picked:
-            text = (
-                f"CPU time decides, since each side keeps one thread busy; wall time follows, in {BESIDE_BLOCKS} blocks"
-            )
+            why = "CPU time decides, since each side keeps one thread busy"
+            text = f"{why}; wall time follows, in {BESIDE_BLOCKS} blocks"
             self.tell(PICKED, text, metric=self.spec.metric, blocks=BESIDE_BLOCKS)
             self.picked = False
 
@@ -250,7 +252,7 @@ class Session(Recorder[AnyBlockSpec]):
     def _tell_of_groups(self) -> None:
         """Warns if a server's further processes are not measured, or who keeps a limit of memory."""
         if self.runner.no_groups and (self.workload.server or self.runner.search):
-            without = limits.WITHOUT_GROUPS if self.runner.search else FIRST_ALONE
+            without = limits.WITHOUT_GROUPS if self.runner.search else limits.FIRST_ALONE
             self.warn("no-groups", f"{without}: {self.runner.no_groups}")
 
     def warm_up(self) -> None:
@@ -330,13 +332,10 @@ class Session(Recorder[AnyBlockSpec]):
                 return self.block(phase, names, index, again + 1)
         arm = statistics.mode(each["arm"] for each in failed)
         count, last = sum(each["arm"] == arm for each in failed), [each for each in failed if each["arm"] == arm][-1]
-        raise ArmFailed(
-            f"{self._place()}{arm} failed {failing.times(count)} in block {index} of run {self.file.id}: "
-            f"{last['why']}. What was measured is kept: hak runs show {self.file.id}",
-            arm,
-            index,
-            last["why"],
+        text = (
+            f"{self._place()}{arm} failed {failing.times(count)} in block {index} of run {self.file.id}: {last['why']}"
         )
+        raise ArmFailed(f"{text}. What was measured is kept: hak runs show {self.file.id}", arm, index, last["why"])
 
     def _attempt(self, plan: schedule.Block, phase: str, attempt: int) -> tuple[dict[str, list[dict]], dict | None]:
         runs: dict[str, list[dict]] = {}
@@ -392,8 +391,7 @@ class Session(Recorder[AnyBlockSpec]):
         return "".join(f"{what} '{name}': " for what, name in self.tag.items())
 
     def _look_for_load(self, runs: dict[str, list[dict]]) -> None:
-        """Warns, once a run, of load by other programs. The load average includes our own programs, which are
-        subtracted."""
+        """Warns, once a run, of load by other programs: the load average without our own."""
         if not self.warned_of_load:
             timed = [run for entries in runs.values() for run in entries if run["wall_s"]]
             shares = [run["cpu_s"] / run["wall_s"] for run in timed] or [len(self.chosen.processors)]

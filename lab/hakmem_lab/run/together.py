@@ -7,10 +7,12 @@ neighbours to their end.
 """
 
 import contextlib
+import os
 import select
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from hakmem_lab.errors import LabError
 from hakmem_lab.plan import schedule
@@ -30,6 +32,9 @@ MEMORY_SHARE = 0.5  # of the available memory, for all sides at once
 OF_SERVER_TIMED = ("rss_peak_kib", "rss_mean_kib", "pss_peak_kib", "pss_mean_kib", "rss_series", "pss_series")
 TIMED = ("wall_s", *OF_SERVER_TIMED)
 MOVED = "it chose its processors itself, so it did not share one with the other sides: --schedule one-by-one"
+
+
+AnyBlockSpec = TypeVar("AnyBlockSpec", bound=BlockSpec)
 
 
 @dataclass(frozen=True)
@@ -99,6 +104,18 @@ def choose(
         return Chosen(name, why)
     rounds = schedule.ROUNDS if schedule.ROUNDS * peaks_kib < room_kib else 1
     return Chosen(name, why, tuple(machine.separate_processors(spec.pin or allowed, rounds)))
+
+
+def best(
+    spec: AnyBlockSpec, trials: Sequence[Mapping], written: Sequence[object], picks_metric: bool, possible: bool
+) -> tuple[AnyBlockSpec, Chosen]:
+    """The spec and its schedule: with the metric that decides, if the sides can then run together."""
+    allowed, metric = sorted(os.sched_getaffinity(0)), decides(spec, trials) if picks_metric else spec.metric
+    other = spec.model_copy(update={"metric": metric})
+    chosen = choose(other, trials, allowed, written, possible)
+    if chosen.name == schedule.TOGETHER:
+        return other, chosen
+    return spec, choose(spec, trials, allowed, written, possible)
 
 
 def _busy(trial: Mapping) -> float:

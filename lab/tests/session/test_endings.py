@@ -11,6 +11,8 @@ import time
 import pytest
 from tests.modelled import counted
 
+from hakmem_lab.system import launcher
+
 RATE = r"regex:ops (\d+)"
 BLOCKS = 6
 TRIALS = 2
@@ -255,6 +257,7 @@ def test_a_run_that_goes_on_is_not_resumed_by_a_second(begin, here, words, until
 
 def test_a_limited_file_size_stops_the_run_and_it_can_be_resumed(hak, here, words, records, store, tmp_path):
     """Acts like a full disk without needing privileges: the store's file must not exceed 12 KiB."""
+    launcher.helper_path()  # larger than that, where no test has compiled it yet
     limit = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (12 << 10, 12 << 10))}
     answer = hak(*words("--quiet"), **limit)
     run = records("header")[0]["id"]
