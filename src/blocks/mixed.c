@@ -16,7 +16,7 @@ hak_lock_t hak_mixed_lock = HAK_LOCK_INIT;
 static struct {
   hak_mixed_t *first, *last;
 } slabs;
-static hak_mixed_t *spare; /* descriptors without a slab */
+static void *dropped; /* descriptors without a slab */
 
 static uint32_t step_of(const void *address) {
   return hak_slab_offset(address) >> HAK_BLOCK_SHIFT;
@@ -52,29 +52,14 @@ static hak_mixed_t *with_empty_locked(void) {
   return slabs.first && slabs.first->empty ? slabs.first : NULL;
 }
 
-static void spare_locked(hak_mixed_t *mixed) {
-  mixed->next = spare;
-  spare = mixed;
-}
-
-static hak_mixed_t *descriptor(void) {
-  hak_lock(&hak_mixed_lock);
-  hak_mixed_t *mixed = spare;
-  spare = mixed ? mixed->next : NULL;
-  hak_unlock(&hak_mixed_lock);
-  return mixed ? mixed : hak_meta_alloc(sizeof *mixed);
-}
-
 /* Add a slab. False: no memory. */
 static bool make_slab(void) {
   bool zeroed;
-  hak_mixed_t *mixed = descriptor();
+  hak_mixed_t *mixed = hak_meta_take(&dropped, sizeof *mixed);
   char *base = mixed ? hak_arena_take(HAK_SLAB_SLICES, HAK_SLAB_SLICES, &zeroed) : NULL;
   if (!base) {
     if (mixed) {
-      hak_lock(&hak_mixed_lock);
-      spare_locked(mixed);
-      hak_unlock(&hak_mixed_lock);
+      hak_meta_drop(&dropped, mixed);
     }
     return false;
   }
@@ -103,15 +88,13 @@ static bool make_slab(void) {
   return true;
 }
 
-/* All pages are empty: take the slab out. Returns its memory. */
-static char *remove_locked(hak_mixed_t *mixed) {
+/* All pages are empty: take the slab out. */
+static void remove_locked(hak_mixed_t *mixed) {
   hak_slab_t *slab = hak_pagemap_slab(mixed->base);
   unlink_locked(mixed);
   hak_pagemap_set_class(mixed->base, HAK_SLAB_SLICES, HAK_CLASS_NONE);
   atomic_store_explicit(&slab->control, 0, memory_order_relaxed);
   atomic_store_explicit(&slab->cls, HAK_CLASS_NONE, memory_order_relaxed);
-  spare_locked(mixed);
-  return mixed->base;
 }
 
 /* If all blocks of the page are back and nobody fills it, the page is empty. Unlocks. Returns the slices that went to
@@ -128,10 +111,17 @@ static size_t settle_and_unlock(hak_mixed_t *mixed, uint32_t page) {
     }
     mixed->empty |= 1U << page;
     relink_locked(mixed);
-    gone = mixed->empty == ALL_PAGES ? remove_locked(mixed) : NULL;
+    gone = mixed->empty == ALL_PAGES ? mixed->base : NULL;
+  }
+  if (gone) {
+    remove_locked(mixed);
   }
   hak_unlock(&hak_mixed_lock);
-  return gone && hak_arena_put(gone, HAK_SLAB_SLICES) ? HAK_SLAB_SLICES : 0;
+  if (!gone) {
+    return 0;
+  }
+  hak_meta_drop(&dropped, mixed);
+  return hak_arena_put(gone, HAK_SLAB_SLICES) ? HAK_SLAB_SLICES : 0;
 }
 
 void hak_mixed_leave(hak_mixed_place_t *place) {

@@ -37,7 +37,6 @@ static void each_lock(bool all, void (*visit)(hak_lock_t *lock, bool flag), bool
   }
   visit(&hak_mixed_lock, flag);
   visit(&hak_arena.lock, flag);
-  visit(&hak_magazines_lock, flag);
   visit(&hak_meta_lock, flag);
 }
 

@@ -4,22 +4,16 @@
 #include "meta.h"
 #include "os.h"
 
-hak_lock_t hak_magazines_lock = HAK_LOCK_INIT;
 hak_free_block_t *hak_magazine_none[2] = {HAK_NO_BLOCK, HAK_NO_BLOCK};
-static hak_free_block_t **spare[HAK_MAGAZINE_MAX_SHIFT + 1]; /* lists, linked by the first slot of each array */
+static void *dropped[HAK_MAGAZINE_MAX_SHIFT + 1]; /* arrays, by the logarithm of their size */
 
 bool hak_magazine_make(hak_magazine_t *magazine, uint32_t blocks) {
   uint32_t shift = blocks <= HAK_MAGAZINE_LEAST ? HAK_MAGAZINE_LEAST_SHIFT : 32 - (uint32_t)__builtin_clz(blocks - 1);
   if (shift > HAK_MAGAZINE_MAX_SHIFT) {
     return false;
   }
-  hak_lock(&hak_magazines_lock);
-  hak_free_block_t **slots = spare[shift];
-  if (slots) {
-    spare[shift] = (hak_free_block_t **)(void *)slots[0];
-  }
-  hak_unlock(&hak_magazines_lock);
-  if (!slots && !(slots = hak_meta_alloc(((1UL << shift) + 1) * sizeof *slots))) {
+  hak_free_block_t **slots = hak_meta_take(&dropped[shift], ((1UL << shift) + 1) * sizeof *slots);
+  if (!slots) {
     return false;
   }
   slots[0] = HAK_NO_BLOCK;
@@ -40,8 +34,5 @@ void hak_magazine_drop(hak_magazine_t *magazine) {
     uintptr_t end = (uintptr_t)(slots + 1 + had.size) & ~(page - 1);
     hak_os_discard((void *)first, end - first);
   }
-  hak_lock(&hak_magazines_lock);
-  slots[0] = (hak_free_block_t *)(void *)spare[shift];
-  spare[shift] = slots;
-  hak_unlock(&hak_magazines_lock);
+  hak_meta_drop(&dropped[shift], slots);
 }

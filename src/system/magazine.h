@@ -1,8 +1,8 @@
 /* Duty: arrays of pointers to free blocks, in sizes that double.
- * Data: a list of unused arrays for each size, under one lock. Layers below: types, meta, os. */
+ * Data: lists of dropped arrays (meta.h). Layers below: types, meta, os. */
 #pragma once
 
-#include "lock.h"
+#include "base/base.h"
 
 /* slots[0] holds HAK_NO_BLOCK; slots[1 .. size] hold blocks. */
 typedef struct hak_magazine {
@@ -41,5 +41,3 @@ enum { HAK_MAGAZINE_LEAST = 1 << HAK_MAGAZINE_LEAST_SHIFT, HAK_MAGAZINE_MAX = 1 
 bool hak_magazine_make(hak_magazine_t *magazine, uint32_t blocks);
 /* Recycle the array; the magazine is HAK_MAGAZINE_NONE afterwards. */
 void hak_magazine_drop(hak_magazine_t *magazine);
-
-extern hak_lock_t hak_magazines_lock;

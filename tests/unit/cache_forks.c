@@ -16,8 +16,8 @@ enum { BYTES = 1024, SMALL_BYTES = 32, BLOCKS = 100, FRESH = 4 * BLOCKS, RARE = 
 static size_t most; /* most blocks that a counting thread may see */
 
 static bool holds_a_lock(void) {
-  hak_lock_t *const locks[] = {&hak_magazines_lock,         &hak_meta_lock,    &hak_arena.lock,  &hak_depots[cls].lock,
-                               &hak_slab_classes[cls].lock, &hak_samples_lock, &hak_options_lock};
+  hak_lock_t *const locks[] = {&hak_meta_lock,    &hak_arena.lock,  &hak_depots[cls].lock, &hak_slab_classes[cls].lock,
+                               &hak_samples_lock, &hak_options_lock};
   return holds_any(locks, sizeof locks / sizeof(void *));
 }
 

@@ -67,8 +67,7 @@ static void open_a_lane(void) {
 
 /* In the child, the data under each lock is consistent, and no lock belongs to a thread of the parent. */
 static void a_fork_waits_for_every_lock(void) {
-  hak_lock_t *const locks[] = {&hak_heaps_lock, &hak_options_lock, &hak_arena.lock,
-                               &hak_meta_lock,  &hak_samples_lock, &hak_magazines_lock};
+  hak_lock_t *const locks[] = {&hak_heaps_lock, &hak_options_lock, &hak_arena.lock, &hak_meta_lock, &hak_samples_lock};
   CHECK(pthread_barrier_init(&locked, NULL, 2) == 0);
   for (size_t i = 0; i < sizeof locks / sizeof locks[0]; i++) {
     a_fork_waits_for(locks[i]);

@@ -14,8 +14,8 @@ enum { BLOCKS = 300, FRESH = 2 * BLOCKS };
 #include "forked.h"
 
 static bool holds_a_lock(void) {
-  hak_lock_t *const locks[] = {&hak_meta_lock,  &hak_magazines_lock, &hak_arena.lock, &hak_slab_classes[cls].lock,
-                               &hak_heaps_lock, &hak_ended_lock};
+  hak_lock_t *const locks[] = {&hak_meta_lock, &hak_arena.lock, &hak_slab_classes[cls].lock, &hak_heaps_lock,
+                               &hak_ended_lock};
   return holds_any(locks, sizeof locks / sizeof(void *));
 }
 
