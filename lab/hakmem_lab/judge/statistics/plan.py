@@ -99,10 +99,12 @@ def _normal_density(x: np.ndarray, variance: float) -> np.ndarray:
 # Slope at 0 (per spread of a block), largest bet, share of the capital. Chosen by simulation for true effects of 0.2 to
 # 3 spreads, which take 8 to some hundred blocks.
 STAKES = ((0.2, 0.4, 0.1), (0.5, 0.8, 0.2), (1.1, 0.97, 0.7))
+_SLOPES, _MOST, _SHARES = np.array(STAKES).T[:, :, None]
 _FIRST_KNOWN, _QUARTILES_FROM = 2, 5
 _QUARTILE_RANGE = 1.349
 _REFRESH = 1.1
-_BISECTIONS, _DOUBLINGS, _LEAST_STEP = 40, 12, 1e-9
+_DOUBLINGS, _LEAST_STEP = 12, 1e-9
+_CLOSE = 1e-12  # share of the way to an end, to which it is found
 
 
 def spreads_before(d: np.ndarray) -> np.ndarray:
@@ -138,39 +140,39 @@ class Bets:
         away = (self._d - centre) if above else (centre - self._d)
         return np.maximum.accumulate(log_capital(away, self._spreads))
 
-    def bound(self, tail: float, above: bool = True) -> float:
-        """One end of the interval; `tail` bounds the probability that it ever misses. Infinite with too few blocks."""
+    def bound(self, tail: float, above: bool = True, known: float = math.nan) -> float:
+        """One end of the interval; `tail` bounds the probability that it ever misses. Infinite with too few blocks.
+
+        An end that is `known` is returned where this one is not nearer to the blocks.
+        """
         near, far = (self._d.min(), self._d.max()) if above else (self._d.max(), self._d.min())
+        if math.isfinite(known):
+            return self._crossing(known, far, tail, above) if self._excess(known, tail, above) >= 0 else known
         step = max(abs(far - near), _LEAST_STEP) * (-1 if above else 1)
         for doubling in range(_DOUBLINGS):
             end = near + step * 2**doubling
-            if self._suffices(end, tail, above):
+            if self._excess(end, tail, above) >= 0:
                 return self._crossing(end, far, tail, above)
         return -math.inf if above else math.inf
 
-    def _suffices(self, centre: float, tail: float, above: bool) -> bool:
-        return bool(self.log_capital(centre, above)[-1] >= -math.log(tail))
+    def _excess(self, centre: float, tail: float, above: bool) -> float:
+        """Log of the largest capital so far, as a multiple of the one that suffices."""
+        return float(self.log_capital(centre, above)[-1]) + math.log(tail)
 
     def _crossing(self, shown: float, open_: float, tail: float, above: bool) -> float:
-        """The last centre on the way from `shown` to `open_` at which the capital suffices, by bisection."""
-        for _ in range(_BISECTIONS):
-            middle = (shown + open_) / 2
-            if self._suffices(middle, tail, above):
-                shown = middle
-            else:
-                open_ = middle
-        return float(shown)
+        """The last centre on the way from `shown` to `open_` at which the capital suffices."""
+        from scipy.optimize import brentq  # slow to load
+
+        return float(brentq(self._excess, shown, open_, (tail, above), xtol=_CLOSE * abs(open_ - shown)))
 
 
 def log_capital(away: np.ndarray, spreads: np.ndarray) -> np.ndarray:
     """Log of the capital after each block. away: blocks, or rows of blocks, minus the centre; the last axis is time."""
     with np.errstate(divide="ignore", invalid="ignore"):
         z = np.where(np.isnan(spreads), np.sign(away), away / spreads)
-    z = np.where(away == 0, 0.0, z)  # 0 / 0
-    parts = [
-        np.log(share) + np.cumsum(np.log1p(most * np.tanh(slope * z / most)), axis=-1) for slope, most, share in STAKES
-    ]
-    return np.logaddexp.reduce(parts, axis=0)
+    z = np.where(away == 0, 0.0, z)[..., None, :]  # 0 / 0
+    won = np.log1p(_MOST * np.tanh(_SLOPES * z / _MOST))
+    return np.logaddexp.reduce(np.log(_SHARES) + np.cumsum(won, axis=-1), axis=-2)
 
 
 def shown_after(d: Values, tail: float, centre: float = 0.0, above: bool = True) -> int | None:
@@ -229,7 +231,7 @@ class Plan:
         if self.share:
             bets = Bets(d)
             for joined, tail in zip(ends, tails, strict=True):
-                joined[:] = max(joined[0], bets.bound(tail)), min(joined[1], bets.bound(tail, above=False))
+                joined[:] = bets.bound(tail, known=joined[0]), bets.bound(tail, above=False, known=joined[1])
         consistent = all(low <= high for low, high in ends)
         if not consistent:
             ends = [[-math.inf, math.inf]] * 2
