@@ -6,6 +6,7 @@ Imports the package only inside of fixtures, so that collecting stays fast.
 import contextlib
 import dataclasses
 import fcntl
+import functools
 import gc
 import json
 import os
@@ -118,6 +119,7 @@ class Fakes:
         return path
 
 
+gc.disable()  # while the tests are collected, which are thousands of objects that stay
 COLLECTED = pytest.StashKey[set[Path]]()
 
 
@@ -128,9 +130,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """Spares the collector of garbage the thousands of tests, which live as long as this process."""
+    """Spares the collector of garbage what was collected, which lives as long as this process."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture
@@ -255,9 +258,23 @@ def begin(store: Path) -> Iterator[Callable[..., subprocess.Popen]]:
         yield start
 
 
+@pytest.fixture(scope="session")
+def parser() -> Callable[[str], Callable]:
+    """parser(word): what parses a command with this first word. To build it takes longer than most commands."""
+    from typer.main import get_command
+
+    from hakmem_lab.cli import commands
+
+    chosen = commands.chosen
+    return functools.cache(lambda word: get_command(chosen([word])))
+
+
 @pytest.fixture
-def here(store: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> Callable[..., Answer]:
+def here(
+    store: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, parser: Callable[[str], Callable]
+) -> Callable[..., Answer]:
     """Like `hak`, but in this process, which is faster and keeps the test's patches."""
+    from hakmem_lab.cli import commands
     from hakmem_lab.cli.main import main
     from hakmem_lab.system import machine
 
@@ -265,6 +282,7 @@ def here(store: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
     monkeypatch.setattr(machine, "busy_processors", lambda: 0.0)
     # Waiting for the disk takes longer than a modelled run; tests/store and tests/endings check that hak does it.
     monkeypatch.setattr(os, "fsync", lambda fd: None)
+    monkeypatch.setattr(commands, "chosen", lambda words: parser(words[0]))
 
     def call(*words: object) -> Answer:
         handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}

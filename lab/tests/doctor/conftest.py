@@ -34,17 +34,14 @@ class Found:
 
 
 class Programs:
-    """Paths of programs, compiled from the sources in this folder when first used."""
+    """Paths of programs, compiled from the sources in this folder when first used; and of copies, in a folder apart."""
 
-    def __init__(self, folder: Path, fakes):
-        self.folder, self.fakes = folder, fakes
+    def __init__(self, folder: Path, copies: Path, compile_once):
+        self.folder, self._copies, self._compile_once = folder, copies, compile_once
 
     def made(self, name: str, source: str, *flags: str, compiler: str = "cc") -> Path:
-        path = self.folder / name
-        if not path.exists():
-            words = [compiler, "-std=gnu17", "-O1", "-fno-builtin", "-o", str(path), str(SOURCES / source), *flags]
-            subprocess.run(words, check=True, capture_output=True)
-        return path
+        words = [compiler, "-std=gnu17", "-O1", "-fno-builtin", SOURCES / source, *flags]
+        return self._compile_once(self.folder / name, words)
 
     @property
     def host(self) -> Path:
@@ -72,15 +69,15 @@ class Programs:
 
     def copy(self, name: str, program: Path, mode: int = 0o755) -> Path:
         """A copy of a program with this file mode."""
-        path = self.folder / name
+        path = self._copies / name
         shutil.copyfile(program, path)
         path.chmod(mode)
         return path
 
 
 @pytest.fixture(scope="session")
-def programs(tmp_path_factory: pytest.TempPathFactory, fakes) -> Programs:
-    return Programs(tmp_path_factory.mktemp("programs"), fakes)
+def programs(tmp_path_factory: pytest.TempPathFactory, common, compile_once) -> Programs:
+    return Programs(common("doctor"), tmp_path_factory.mktemp("copies"), compile_once)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from hakmem_lab.system.allocators import MALLOC
 from hakmem_lab.system.scripts import Damaged
 
 SEED = 20261122
-CUTS, FLIPS = 150, 250
+CUTS, FLIPS = 100, 100
 BASE = 0x7F0000000000
 
 

@@ -45,17 +45,14 @@ def running() -> type[Running]:
 
 
 @pytest.fixture(scope="session")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+def made(common, compile_once) -> Callable[..., Path]:
     """made(source, flags…): path of the program, which is compiled at its first use."""
-    folder = tmp_path_factory.mktemp("programs")
+    folder = common("inside")
 
     def make(source: str, *flags: str, name: str | None = None) -> Path:
-        path = folder / (name or source.partition(".")[0])
-        if not path.exists():
-            compiler = {"c": "cc", "cc": "c++"}[source.rpartition(".")[2]]
-            words = [compiler, "-O1", "-g0", "-pthread", "-fno-builtin", "-o", path, SOURCES / source, *flags]
-            subprocess.run([str(word) for word in words], check=True, capture_output=True)
-        return path
+        compiler = {"c": "cc", "cc": "c++"}[source.rpartition(".")[2]]
+        words = [compiler, "-O1", "-g0", "-pthread", "-fno-builtin", SOURCES / source, *flags]
+        return compile_once(folder / (name or source.partition(".")[0]), words)
 
     return make
 

@@ -145,9 +145,11 @@ def test_a_static_program_has_the_library_in_itself(start, made, explain, hakmem
     adds_up(after)
 
 
-def test_a_program_in_cxx(start, made, explain):
+def test_a_program_in_cxx(start, made, explain, until):
     # Bound at its start, so that no thread touches further pages on its way to sleep.
     program = start(made("busy.cc", "-Wl,-z,now", name="busy-now"), "20000")
+    tasks = Path(f"/proc/{program.pid}/task")
+    until(lambda: all(" S " in (task / "stat").read_text(encoding="utf-8") for task in tasks.iterdir()))
     reading = explain("--stop", program.pid)
     rows = adds_up(reading)
     assert reading["rss_kib"] == program.rss_kib()

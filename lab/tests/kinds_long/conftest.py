@@ -3,7 +3,6 @@
 import json
 import os
 import stat
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,17 +13,14 @@ FLAGS = ("-std=gnu17", "-O2", "-fno-builtin")
 
 
 @pytest.fixture(scope="session")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+def compiled(common, compile_once) -> Callable[..., Path]:
     """compiled(source, flags…): the program or library built from a file in this folder or in bench/; built once."""
-    folder = tmp_path_factory.mktemp("programs")
+    folder = common("kinds")
 
     def build(source: str, *flags: str) -> Path:
-        path = folder / (source.replace(".c", ".so") if "-shared" in flags else source.removesuffix(".c"))
-        if not path.exists():
-            own = Path(__file__).parent / source
-            words = ["cc", *FLAGS, "-o", path, own if own.exists() else BENCH / source, *flags, "-lpthread"]
-            subprocess.run(words, check=True, capture_output=True)
-        return path
+        own = Path(__file__).parent / source
+        name = source.replace(".c", ".so") if "-shared" in flags else source.removesuffix(".c")
+        return compile_once(folder / name, ["cc", *FLAGS, own if own.exists() else BENCH / source, *flags, "-lpthread"])
 
     return build
 
