@@ -77,7 +77,7 @@ static void *churn_or_look_on(void *argument) {
   size_t index = (size_t)argument;
   if (index < CHURNERS) {
     Prng prng = prng_seeded(index);
-    churn(&prng, 300000);
+    churn(&prng, 100000);
     atomic_fetch_sub(&churners_running, 1);
     return NULL;
   }

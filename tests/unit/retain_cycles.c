@@ -2,7 +2,7 @@
 #include "child.h"
 #include "retention.h"
 
-enum { BLOCKS_MAX = 4096, ROUNDS = 12 };
+enum { BLOCKS_MAX = 4096, ROUNDS = 8 };
 
 /* One round takes `blocks` blocks of so many chunks and slices. Its rise takes `rise_ms`. After the fall, there is no
  * call for `sleep_ms`. */
@@ -78,7 +78,7 @@ static void faults_twice_at_most(void) {
 }
 
 /* Room into which no block fits is free even at the peak. It becomes idle in each window, and is faulted in again. So
- * ten rounds fault in at most as much as this room and one block. The cycles use 2 MiB to 8 GiB. Some are as fast as
+ * six rounds fault in at most as much as this room and one block. The cycles use 2 MiB to 8 GiB. Some are as fast as
  * possible; in others, a rise and a pause just fit into a window. The machine may sleep in between, or be slow. */
 static void cycles_fault_twice_at_most(void) {
   static const struct {

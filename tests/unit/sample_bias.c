@@ -13,7 +13,7 @@
 #include "pages/pagemap.h"
 #include "prng.h"
 
-enum { SAMPLES = 60000 };
+enum { SAMPLES = 42000 };
 
 /* The exact count, and the variance of the estimate. A block of S bytes, sampled with probability p, adds
  * S^2 (1 - p) / p to it. */
