@@ -65,7 +65,7 @@ hak bench gallery                                                   # the findin
 KINDS_TOP = """\
 ## Should I use it for X?
 
-The greatest gains and losses of each kind of program against glibc, and how many programs there are of each.
+For each kind of program: what is surely better or worse than with glibc, by name, and the count of each measure.
 """
 CHANGES_TOP = """\
 ## Programs where a change was published

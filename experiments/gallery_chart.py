@@ -36,12 +36,8 @@ WORDS = {
     gallery.MORE["growth"]: ("grow slower", "faster"),
     LEAST: ("need less", "more"),
 }
-GAINS = {
-    gallery.TIME: "takes {} and {}",
-    gallery.PEAK: "needs {} and {}",
-    AFTER: "keeps {} and {}",
-    LEAST: "lives in {} and in {}",
-}
+# Measures of which README.md names a program.
+VERBS = {gallery.TIME: "takes", AFTER: "keeps", LEAST: "lives in"}
 # Kind of program -> groups of the gallery.
 KINDS = {
     "Services": ("servers",),
@@ -50,7 +46,11 @@ KINDS = {
     "Builds": ("compilers",),
     "Tools of the command line": ("data", "media", "solvers"),
 }
-NAMED = 4  # programs that are named in one sentence
+ASPECTS = {
+    "time": (gallery.TIME, gallery.TAIL),
+    "memory": (gallery.PEAK, *gallery.MORE.values()),
+}
+NAMED = 3  # programs that are named in one sentence
 LIMITS, TICKS = (0.36, 3.4), (0.5, 0.7, 1, 1.4, 2, 3)
 PANELS = Panels(13, 198, 54, LIMITS, TICKS, " ×")
 # Narrow enough for a phone.
@@ -143,19 +143,29 @@ def lines(rows: list[Row]) -> list[str]:
     return [
         *(f"**{HEADS[which].capitalize()}**: {sentence(rows, which)} {middles(rows, which)}{largest(rows, which)}"
           for which in (AFTER, LEAST, gallery.PEAK, gallery.TIME) if column(rows, which)),
-        *(f"**The largest loss**: {short(row)}, {interval(cost)} of glibc's {HEADS[which]}."
+        *(f"**The largest loss**: {short(row, rows)}, {interval(cost)} of glibc's {HEADS[which]}."
           for cost, row, which in lost),
     ]  # fmt: skip
 
 
 def largest(rows: list[Row], which: str) -> str:
-    """A sentence that a reader may repeat: the program that surely gains most in this measure, with its medians."""
-    found = next(((cost, row) for cost, row, measure in sure(rows, True) if measure == which), None)
-    if not found or not (measure := found[1].measure(which)):
+    """A sentence that a reader may repeat: the program that gains most in this measure, with the medians of all.
+
+    It gains against glibc; where none surely does, against one of the others.
+    """
+    gains = [row for _, row, measure in sure(rows, True) if measure == which]
+    others = [(record["ci_low"], row) for row in rows if (measure := row.measure(which))
+              for arm, record in measure.against.items() if arm in NAMES and arm in measure.arms(1)]  # fmt: skip
+    row = gains[0] if gains else max(others, key=lambda found: found[0])[1] if others else None
+    if row is None or which not in VERBS or not (measure := row.measure(which)):
         return ""
-    ours, theirs = (number(measure.medians[arm], measure.unit) for arm in (SUBJECT, found[1].reference))
-    told = GAINS[which].format(f"{ours} on hakmem", f"{theirs} on glibc")
-    return f" {short(found[1])} {told}, {interval(found[0])}."
+    names = {SUBJECT: SUBJECT, row.reference: row.reference} | NAMES
+    told = [
+        f"{number(measure.medians[arm], measure.unit)} on {name}"
+        for arm, name in names.items()
+        if arm in measure.medians
+    ]
+    return f" {short(row, rows)} {VERBS[which]} {', '.join(told)}."
 
 
 def middles(rows: list[Row], which: str) -> str:
@@ -200,19 +210,25 @@ def kinds(rows: list[Row]) -> list[str]:
 
 
 def answer(rows: list[Row]) -> str:
-    """The greatest gains and losses against glibc, by name."""
-    found = []
-    for word, gains in (("better", True), ("worse", False)):
-        several = sure(rows, gains)
-        some = [f"{short(row)} ({HEADS[which]} {cost[0]:.2f} ×)" for cost, row, which in several[:NAMED]]
-        left = f" and {len(several) - NAMED} more" if len(several) > NAMED else ""
-        found.append(f"{word} than on glibc: {', '.join(some) or 'nothing'}{left}")
-    text = "; ".join(found)
-    return f"{text[:1].upper()}{text[1:]}."
+    """Yes or no for time and for memory, and the greatest gains and losses against glibc by name."""
+    gains, losses, told = sure(rows, True), sure(rows, False), []
+    for aspect, of in ASPECTS.items():
+        asked = sum(any(row.measure(which) for which in of) for row in rows)
+        won, lost = (len({row.key for _, row, which in each if which in of}) for each in (gains, losses))
+        word = {(True, False): "yes", (False, True): "no", (True, True): "it depends"}.get(
+            (won > 0, lost > 0), "no difference is sure"
+        )
+        told += [f"For {aspect}: {word}; {won} of {asked} programs gain and {lost} lose."] if asked else []
+    for word, several in (("gains", gains), ("losses", losses)):
+        some = [f"{short(row, rows)} ({HEADS[which]} {cost[0]:.2f} ×)" for cost, row, which in several[:NAMED]]
+        told += [f"The greatest {word}: {', '.join(some)}."] if some else []
+    return " ".join(told)
 
 
-def short(row: Row) -> str:
-    return row.title.partition(":")[0]
+def short(row: Row, rows: list[Row]) -> str:
+    """The program's name; with what it does, where several rows are of one program."""
+    name = row.title.partition(":")[0]
+    return name if sum(each.title.startswith(name) for each in rows) < 2 else row.title.partition(",")[0]
 
 
 def interval(cost: tuple[float, float, float]) -> str:

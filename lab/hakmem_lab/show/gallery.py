@@ -126,7 +126,7 @@ class Row:
     def standing(self) -> str:
         worse = [arm for _, arm in self.losses()]
         if worse:
-            return LOST if self.reference in worse else BEHIND
+            return LOST if any(arm.partition(",")[0] == self.reference for arm in worse) else BEHIND
         if any(self.reference in measure.arms(1) for measure in self.measures):
             return AHEAD
         return ALIKE if all(measure.alike() for measure in self.measures) else UNDECIDED

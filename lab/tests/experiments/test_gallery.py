@@ -113,6 +113,7 @@ def test_a_row_stands_by_its_worst_measure():
     assert row(glibc=faster, jemalloc=OPEN).standing() == AHEAD
     assert row(glibc=SAME, jemalloc=SAME).standing() == ALIKE
     assert row(glibc=OPEN, jemalloc=faster).standing() == UNDECIDED
+    assert row(**{"glibc": OPEN, "glibc,MALLOC_ARENA_MAX=2": slower}).standing() == LOST
 
 
 def test_its_own_profile_is_no_other_allocator():
@@ -182,17 +183,21 @@ def test_a_row_is_published_from_its_own_run_while_others_are_measured(pages, tm
     assert pages.newest("sort").id == "1"
 
 
-def test_a_kind_of_program_names_its_gains_and_losses(pages):
+def test_a_kind_of_program_has_an_answer_with_its_gains_and_losses(pages):
     plain = replace(row(glibc=OPEN), group="servers", result={"suite": {"reference": "glibc", "margin": 0.05}})
     leaner, larger = figure("leaner", 1.25, 1.2, 1.4), figure("larger", 0.8, 0.7, 0.9)
-    found = more_of(plain, "after-load", hakmem=leaner), more_of(plain, "least-memory", hakmem=larger)
-    better, worse = pages.gallery_chart.kinds(list(found))[0].split("; ")
-    assert better == "**Services**: Better than on glibc: x (memory after load 0.80 ×)"
-    assert worse == "worse than on glibc: x (least memory 1.25 ×)."
+    found = (
+        more_of(plain, "after-load", hakmem=leaner),
+        more_of(replace(plain, key="y", title="y"), "least-memory", hakmem=larger),
+    )
+    answer = pages.gallery_chart.kinds(list(found))[0]
+    assert answer.startswith("**Services**: For time: no difference is sure; 0 of 2 programs gain and 0 lose. ")
+    assert " For memory: it depends; 1 of 2 programs gain and 1 lose. " in answer
+    assert answer.endswith("gains: x (memory after load 0.80 ×). The greatest losses: y (least memory 1.25 ×).")
 
 
 def test_the_chart_of_memory_has_the_rows_that_were_measured(pages):
-    (first, second) = gallery.rows()[:2]
+    first, second = (gallery.read(key, RunFile(gallery.data(key))) for key in TIMED[:2])
     figures = {arm: figure("leaner", 1.3, 1.2, 1.4) for arm in ("hakmem", "mimalloc3", "glibc")}
     drawn = pages.gallery_chart.draw([more_of(first, "least-memory", **figures), second], "memory")
     assert first.title.partition(",")[0][:12] in drawn and second.title.partition(",")[0][:12] not in drawn
