@@ -18,7 +18,7 @@ def growth(points: Sequence[tuple[int, int]], requests: float | None = None) -> 
     told from none, and counts as that: ratios need numbers above 0.
     """
     samples = [Sample(t_s=at / 1000, rss_kib=kib) for at, kib in points]
-    segment = analyse_segment(0, samples, WARM_UP_LEVEL) if len(samples) > 1 else None
+    segment = analyse_segment(0, samples, WARM_UP_LEVEL) if samples else None
     if segment is None or segment.rss is None:
         return {"why": TOO_SHORT}
     rate, hours = segment.steps().rate(), segment.duration_s / HOUR_S

@@ -54,9 +54,15 @@ def test_growth_of_1000_requests():
     assert Metric("growth").unit == "KiB/h"
 
 
+def test_in_a_run_of_days_less_than_a_kib_an_hour_can_be_told():
+    days = [(at * 7200, kib) for at, kib in course()]
+    assert found(days) == pytest.approx(64 / HOURS / 7200)
+
+
 @pytest.mark.parametrize("points", [[], course()[:1], course()[:6]])
 def test_a_short_run_says_so(points):
     assert growth(points) == {"why": TOO_SHORT}
+    assert "eight samples" in TOO_SHORT
 
 
 @functools.cache

@@ -190,6 +190,17 @@ def test_the_result_says_who_kept_the_limits(by, how):
     )
 
 
+def test_a_limit_at_which_half_of_the_executions_end_well_is_no_end():
+    tried = [(4096, ""), (2048, ""), (2048, "killed"), (1024, "killed")]
+    (row,) = judged.brackets({"arms": [{"name": "a"}]}, [side("a", tried)])
+    assert (row["lives"], row["fails"]) == ({"kib": 4096, "count": 1, "of": 1}, {"kib": 1024, "count": 1, "of": 1})
+
+
+def test_a_trial_has_no_limits_and_a_run_that_goes_on_as_root_has_those_of_the_kernel():
+    records = [{"type": "run", "arm": "a"}, *(side("a", [(2048, "")], 0, by) for by in (limits.WATCHED, "cgroup v2"))]
+    assert judged.brackets({"arms": [{"name": "a"}]}, records)[0]["by"] == "cgroup v2"
+
+
 @pytest.mark.parametrize("keys", [{"also": [LEAST]}, {"guardrails": {LEAST: "5%"}}])
 def test_it_can_only_be_the_metric_of_the_verdict(keys):
     with pytest.raises(LabError, match="can only be the metric of the verdict"):
