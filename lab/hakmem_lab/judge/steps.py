@@ -76,7 +76,7 @@ def steps(y: np.ndarray, hours: float) -> Steps:
     runs, first = _runs(rises > least - 3 * noise), WARM_UP * points.size
     found = [(a, b) for a, b in runs if b - a <= WIDEST and first < b < points.size]
     ends = [0, *(b for _, b in found)]
-    begins = [*(max(a - 1, 0) for a, _ in found), points.size]
+    begins = [*(a - 1 for a, _ in found), points.size]
     levels = [float(np.median(points[a : max(b, a + 1)])) for a, b in zip(ends, begins, strict=True)]
     sizes, at = np.diff(levels), np.array([a for a, _ in found], dtype=int)
     kept = sizes > least[at]

@@ -54,6 +54,7 @@ def test_the_largest_step_is_that_of_the_loops():
 def test_few_points_have_steps_only_behind_the_warm_up(size):
     y = 8.0 * (np.arange(size) >= size - 1)
     assert lasting_step(y) == (8.0 if size > 4 else 0.0)
+    assert lasting_step(np.array([y] * 3)).tolist() == [8.0 if size > 4 else 0.0] * 3
 
 
 def test_a_fall_as_large_as_the_step_hides_it():
@@ -118,8 +119,29 @@ def test_a_step_is_more_than_twice_the_rise_just_before_it(second, step):
 
 @pytest.mark.parametrize(("turns", "kept"), [(12, True), (11, False)])
 def test_a_sawtooth_turns_at_least_twelve_times(turns, kept):
-    """A point each; from tooth to tooth it rises by 1, and each tooth is 10 deep."""
-    side = 96 // (turns + 1)
-    teeth = np.repeat([10.0 * (i % 2) for i in range(turns + 1)], side)
-    y = np.concatenate([np.zeros(4), teeth, np.full(96 - teeth.size, teeth[-1])]) + np.linspace(0, 6, 100)
-    assert bool(stays_risen(y[None], np.array([6.0]), 0.0)[0]) is kept
+    """A point each; each tooth is 35 deep, and half of the points are above the line."""
+    low, high = turns // 2 + 1, (turns + 1) // 2
+    sides = [[48 // count + (i < 48 % count) for i in range(count)] for count in (low, high)]
+    teeth = [np.full(sides[i % 2][i // 2], 35.0 * (i % 2)) for i in range(turns + 1)]
+    y = np.concatenate([np.zeros(4), *teeth]) + np.concatenate([np.zeros(4), np.linspace(0, 60, 96)])
+    assert bool(stays_risen(y, np.float64(60.0), 0.0)) is kept
+
+
+def test_a_peak_does_not_hide_the_turns_of_a_sawtooth():
+    y = np.concatenate([np.zeros(4), np.tile(np.repeat([0.0, 10.0], 4), 12)]) + np.linspace(0, 6, 100)
+    y[-1] = 5000
+    assert stays_risen(y, np.float64(6.0), 0.0)
+
+
+def test_points_on_the_line_are_not_above_it():
+    """The lowest values, more than half of all, lie on the line; in the last third they are higher."""
+    y = np.concatenate([np.zeros(4), np.tile([*[0.0] * 5, 10.0], 10), np.tile([1.0, 12.0], 18)])
+    assert stays_risen(y, np.float64(0.0), 0.0)
+
+
+def test_the_whole_rise_begins_with_the_last_point_of_the_warm_up():
+    """A ramp of 0.1 a point from there on, and a jump that the two points before it make 0.2 larger."""
+    place = np.arange(100)
+    ramp, jump = 0.1 * np.maximum(0, place - 3), place >= 50
+    assert lasting_step(ramp + 6.05 * jump) == 0
+    assert lasting_step(ramp + 6.1 * jump) == pytest.approx(6.3)

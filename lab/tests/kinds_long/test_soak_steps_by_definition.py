@@ -102,3 +102,17 @@ def test_six_deviations_of_noise_hide_a_step():
     noise = 100 * np.resize([1.0, 0.0, -1.0, 0.0], 600)  # 6 × 1.4826 × 100 / √2 = 629
     assert found_in(course((300, 600)) + noise) == []
     assert found_in(course((300, 660)) + noise) == [(300, 660)]
+
+
+def test_a_large_step_is_no_noise_that_hides_a_small_one():
+    place = np.arange(400)
+    found = steps(50_000.0 + place % 2 + 100_000 * (place >= 100) + 100 * (place >= 300), 1.0)
+    assert found.at.tolist() == [0.25, 0.75]
+    assert found.sizes == pytest.approx([100_000, 100], abs=1)
+
+
+def test_two_steps_with_one_point_between_them_are_two():
+    place = np.arange(400)
+    found = steps(50_000.0 + place % 2 + 4096.0 * (place >= 200) + 4096 * (place >= 203), 1.0)
+    assert found.at.tolist() == [0.5, 0.5075]
+    assert found.sizes == pytest.approx([4096, 4096], abs=1)
