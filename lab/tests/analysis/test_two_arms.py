@@ -133,6 +133,11 @@ def test_the_row_of_a_verdict_has_the_facts_that_explain_it():
     assert [row[key] for key in facts] == [False, False, False, True, ["cpu"]]
     torn = judged_row(replace(found, torn=True, mean_open=True, consistent=False), ("c", "t"), "wall")
     assert [torn[key] for key in facts] == [False, True, True, False, ["cpu"]]
+    narrow = replace(found.interval, low=found.interval.estimate, high=found.interval.estimate)
+    row = judged_row(replace(found, equivalence=narrow), ("c", "t"), "wall")
+    assert row["equivalence_low"] == row["equivalence_high"] == pytest.approx(row["estimate"])
+    assert (row["ci_low"], row["ci_high"]) == pytest.approx((ends["ci_low"], ends["ci_high"]))
+    assert row["ci_low"] != pytest.approx(row["estimate"])
 
 
 def test_metrics_that_the_blocks_lack_come_from_those_beside_them():
