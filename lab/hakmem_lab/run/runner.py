@@ -44,12 +44,9 @@ PEAK_MEASURES = ("rss_peak_kib", "pss_peak_kib")
 ENDING_S = 0.2  # wait for the end of a server whose client failed
 
 
-def single(outcome: Outcome, arm: str, block: int, started: float, why: str | None, **more: object) -> dict:
-    """The record of one execution that is a block of its own, for kinds that compare no blocks; more: further keys."""
-    record = {"type": "run", "block": block, "attempt": 0, "position": 0, "arm": arm, "phase": "measure"}
-    record |= {"started": started, "repeat": 1, "value": None, "metrics": {}, "pad_bytes": 0}
-    record |= {name: getattr(outcome, name) for name in KEPT}
-    return record | {"ok": why is None, "why": why} | more
+def alone(record: dict, block: int) -> dict:
+    """The record of a run that is a block of its own, for kinds that compare no blocks."""
+    return {"type": "run", "block": block, "attempt": 0, "position": 0, "phase": "measure", "value": None} | record
 
 
 def _failed(outcome: Outcome, expected: Sequence[int] = (0,)) -> str | None:
@@ -354,13 +351,16 @@ class Runner:
                             client = replace(client, extra=after.reading(running, w.after_s))
             finally:
                 ended = running.ended(ENDING_S if why else 0)  # a client may notice the end first
-                outcome = running.terminate()
+                outcome = self._ended(running)
         used |= meter.memory(outcome, used)
         if ended:
             why = f"the server ended during the run: {_failed(outcome) or DAEMON}"
         elif why is None:
             why = outcome.explained(outcome.not_served())
         return client or outcome, used, why
+
+    def _ended(self, server: Running) -> Outcome:
+        return server.terminate()
 
     def _clients(
         self, server: Server, running: Running, meter: ServerMeter | counting.Counts, port: int

@@ -1,5 +1,4 @@
-"""The workload that runs on every arm. For a server: its port, its resource use while its client runs, and the client
-that drives it in a count of system calls.
+"""The workload that runs on every arm. For a server: its port, and its resource use while its client runs.
 
 A client runs without the arm's allocator: it gets only the spec's variables.
 """
@@ -24,7 +23,7 @@ from hakmem_lab.plan.project import find_program
 from hakmem_lab.plan.spec import CommonSpec, Server
 from hakmem_lab.plan.stdin import check_file
 from hakmem_lab.system import files
-from hakmem_lab.system.launcher import Launcher, Outcome, Request, accepts
+from hakmem_lab.system.launcher import Outcome, Request, accepts
 from hakmem_lab.system.usage import Group
 
 SEED, TRIAL_SEED = "{seed}", 1
@@ -218,11 +217,3 @@ def failure(outcome: Outcome, what: str = "") -> str | None:
     """Why a client, or a command before or after a run, failed, else None."""
     why = outcome.explained(outcome.failure())
     return f"{what}: {why}" if why and what else why
-
-
-def drive(clients: Launcher, workload: Workload, server: Server, command: Sequence[str], port: int) -> str | None:
-    """Runs the warm-up client, if there is one, then the client once. Returns why one of them failed, else None."""
-    for what, argv in (("warm-up client", server.warm_up), ("client", command)):
-        if argv and (why := failure(clients.run(client_request(workload, argv, port)), what)):
-            return why
-    return None

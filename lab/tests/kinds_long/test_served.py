@@ -99,16 +99,14 @@ def test_the_calls_of_a_server_are_counted_and_not_those_of_its_client(fakes, sc
 @needs_strace
 def test_a_stubborn_server_is_killed_and_counted(fakes, monkeypatch):
     from hakmem_lab.kinds import syscalls as kind
+    from hakmem_lab.plan.arms import parse_arm
     from hakmem_lab.run.workload import Workload
-    from hakmem_lab.system.launcher import Launcher
 
     monkeypatch.setattr(kind, "GRACE_S", 0.3)  # short, since this server ignores SIGTERM anyway
     made = calls_spec(fakes, [str(fakes.server), "{port}", "client", "{ops}"], mode="stubborn")
-    workload = Workload.of(made)
-    with Launcher() as launcher:
-        counter = kind.Counter(launcher, None, (), 20.0)
-        calls, outcome, why = counter.count_server(workload, made.server, workload.argv, workload.subject(), {})
-    assert why is None and calls["accept"] >= 1 and outcome.signal is not None
+    with kind.TracedRunner(Workload.of(made)) as runner:
+        calls, part = runner.counted(parse_arm("default"), {})
+    assert part["why"] is None and calls["accept"] >= 1
 
 
 @needs_strace

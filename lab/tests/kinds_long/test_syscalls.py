@@ -130,8 +130,9 @@ def test_the_terminal_shows_arms_that_are_not_counted_yet(header, capsys, counte
 
 @needs_strace
 def test_the_program_is_preloaded_and_strace_is_not(script, compiled):
-    from hakmem_lab.kinds.syscalls import Counter
-    from hakmem_lab.system.launcher import Launcher
+    from hakmem_lab.kinds.syscalls import TracedRunner
+    from hakmem_lab.plan.arms import parse_arm
+    from hakmem_lab.run.workload import Workload
 
     program = script(
         '#!/bin/sh\ntest "$WANTED" = "$LD_PRELOAD" || exit 9\n'
@@ -139,13 +140,9 @@ def test_the_program_is_preloaded_and_strace_is_not(script, compiled):
         "! tr '\\0' '\\n' < /proc/$PPID/environ | grep -q ^LD_PRELOAD= || exit 7\n"
     )
     library = str(compiled("stall.c", "-shared", "-fPIC"))
-    with Launcher() as launcher:
-        counter = Counter(launcher, None, (), 20.0)
-        calls, outcome = counter.count(
-            [str(program)], {"LD_PRELOAD": library, "WANTED": library, "PATH": "/usr/bin:/bin"}
-        )
-    assert outcome.exit == 0, outcome.stderr
-    assert calls["execve"] >= 1
+    with TracedRunner(Workload.of_command([str(program)])) as runner:
+        calls, part = runner.counted(parse_arm(f"{library},WANTED={library}"), {})
+    assert part["why"] is None and calls["execve"] >= 1
 
 
 @needs_strace
@@ -279,7 +276,7 @@ def test_a_seed_is_another_in_every_repeat_and_the_same_within_one():
     repeats = [order[start : start + 4] for start in (0, 4, 8)]
     assert all(len({execution.seed for execution in repeat}) == 1 for repeat in repeats)
     assert len({execution.seed for execution in order}) == 3
-    assert order[0].argv(["p", "{ops}", "{seed}"])[2] == str(order[0].seed)
+    assert order[0].values == {"{ops}": str(order[0].ops), "{seed}": str(order[0].seed)}
     assert plan(spec(["true", "{ops}"], ops=[1, 2], repeats=3), ["a", "b"], 7) == order
 
 

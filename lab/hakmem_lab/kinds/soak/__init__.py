@@ -27,7 +27,7 @@ from hakmem_lab.plan.spec import CommonSpec, Duration, Server, compiled
 from hakmem_lab.plan.values import NUMBER
 from hakmem_lab.run import endings
 from hakmem_lab.run.conduct import Context, Recorder
-from hakmem_lab.run.runner import Runner
+from hakmem_lab.run.runner import Runner, alone
 from hakmem_lab.run.workload import ServerMeter, Workload, client_request, failure
 from hakmem_lab.store.query import samples_of
 from hakmem_lab.store.records import Record
@@ -232,8 +232,7 @@ class LongRunner(Runner):
         if self._ended_by:
             interrupted = isinstance(self._ended_by, signals.INTERRUPTS)
             part["why"] = "interrupted" if interrupted else f"stopped: {self._ended_by}"
-        key = {"type": "run", "block": self._number, "attempt": 0, "position": 0, "phase": "measure", "value": None}
-        record = key | self.record(arm, 0, 1, started, [part]) | {"ended_by_itself": self._over}
+        record = alone(self.record(arm, 0, 1, started, [part]), self._number) | {"ended_by_itself": self._over}
         recorder.append({name: value for name, value in record.items() if name not in SAMPLED_BETTER})
         recorder.changed_file()
         if self._ended_by:

@@ -12,6 +12,7 @@ import shutil
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -23,7 +24,7 @@ from hakmem_lab.judge.statistics.paired import rate_interval
 from hakmem_lab.kinds.suite import settle
 from hakmem_lab.kinds.suite.sheet import Figure, Sheet
 from hakmem_lab.kinds.suite.spec import Places, SuiteSpec, WorkloadSpec, check_names
-from hakmem_lab.kinds.syscalls import OPS, Counter
+from hakmem_lab.kinds.syscalls import OPS, TracedRunner, check_tracing
 from hakmem_lab.kinds.syscalls.result import upper_bound
 from hakmem_lab.plan import model, project
 from hakmem_lab.plan.arms import Arm, need_all, parse_arm
@@ -36,7 +37,6 @@ from hakmem_lab.run.recorder import Recorder, changed_input, check_unchanged, in
 from hakmem_lab.run.session import Session
 from hakmem_lab.store.query import Blocks, finished_blocks
 from hakmem_lab.store.runs import RunFile
-from hakmem_lab.system.launcher import Launcher
 from hakmem_lab.trace import replay
 
 LEAST_SAID_S = 60.0
@@ -50,13 +50,6 @@ class CannotCount(Exception):
     """The system calls of a workload could not be counted."""
 
 
-def check(session: Session) -> None:
-    """Raises LabError if programs cannot be traced here."""
-    work = session.workload
-    with Launcher() as launcher:
-        Counter(launcher, work.cwd, work.pin, work.timeout_s).check()
-
-
 def count_all(session: Session, row: WorkloadSpec, records: Sequence[dict]) -> None:
     """Count the system calls of every arm at both lengths, except those already in the store, and record them.
 
@@ -64,32 +57,23 @@ def count_all(session: Session, row: WorkloadSpec, records: Sequence[dict]) -> N
     """
     known = {(r["arm"], r["operations"]) for r in records if r["type"] == "count" and r["workload"] == row.key}
     try:
-        with Launcher() as launcher:
-            work = session.workload
-            counter = Counter(launcher, work.cwd, work.pin, work.timeout_s, work.stdin)
+        with TracedRunner(session.workload) as runner:
             for arm in session.arms.values():
                 for operations in row.ops or ():
                     if (arm.name, operations) not in known:
                         note = f"{row.title}: {arm.name}, {operations:,} operations, traced"
                         session.progress.update(0, 1, note)
-                        calls = _count(counter, session, row, arm, operations)
-                        session.append({"type": "count", "arm": arm.name, "operations": operations, "calls": calls})
+                        words = [session.workload.argv[0], *command_for(row, operations)[1:]]
+                        runner.workload = replace(session.workload, argv=words)
+                        calls, part = runner.counted(arm, {})
+                        if part["why"]:
+                            raise LabError(f"{arm.name} could not be traced: {part['why']}")
+                        count = sum(calls.values())
+                        session.append({"type": "count", "arm": arm.name, "operations": operations, "calls": count})
     except (LabError, OSError) as error:
         raise CannotCount(f"workload '{row.key}': {error}") from None
     finally:
         session.progress.restart()
-
-
-def _count(counter: Counter, session: Session, row: WorkloadSpec, arm: Arm, operations: int) -> int:
-    """System calls of one execution. Raises LabError if it failed."""
-    argv = [session.workload.argv[0], *command_for(row, operations)[1:]]
-    calls, outcome = counter.count(argv, arm.environment(session.workload.env))
-    why = outcome.failure()
-    if why is None and not calls:
-        why = "strace counted no system call"
-    if why:
-        raise LabError(f"{arm.name} could not be traced: {outcome.explained(why)}")
-    return sum(calls.values())
 
 
 def rates(row: WorkloadSpec, records: Sequence[dict], alpha: float) -> dict[str, Figure]:
@@ -228,7 +212,7 @@ class Suite(Recorder):
         """Raises LabError, before anything is run, if system calls are to be counted but cannot be."""
         for row in self.spec.chosen():
             if row.ops is not None:
-                check(self.sessions[row.key])
+                check_tracing()
                 return
 
     def _check_fitness(self) -> None:

@@ -16,7 +16,7 @@ import re
 import signal
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -26,13 +26,13 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from hakmem_lab import extras
 from hakmem_lab.errors import LabError, Stopped
 from hakmem_lab.kinds.syscalls.result import SEED, analyse
-from hakmem_lab.plan.arms import Arm, parse_arms
+from hakmem_lab.plan.arms import Arm, parse_arm, parse_arms
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.plan.spec import CommonSpec, Server
 from hakmem_lab.run.conduct import Context, Recorder
-from hakmem_lab.run.runner import Runner, single
-from hakmem_lab.run.workload import TRIAL_SEED, Workload, choose_port, drive, with_port
-from hakmem_lab.system.launcher import GRACE_S, Launcher, Outcome, Request, Running, wait_for_port
+from hakmem_lab.run.runner import Runner, alone
+from hakmem_lab.run.workload import TRIAL_SEED, Workload
+from hakmem_lab.system.launcher import GRACE_S, Outcome, Request, Running
 from hakmem_lab.system.usage import family
 
 __all__ = ["analyse"]
@@ -40,7 +40,6 @@ __all__ = ["analyse"]
 # "% time  seconds  usecs/call  calls  [errors]  name"
 _ROW = re.compile(r"^\s*[0-9.]+\s+[0-9.]+\s+\d+\s+(?P<calls>\d+)\s+(?:\d+\s+)?(?P<name>[a-z_]\w*)\s*$", re.M)
 LINKER_PREFIX = "LD_"
-TAIL_CHARACTERS = 400
 
 
 def parse_summary(text: str) -> dict[str, int]:
@@ -60,55 +59,59 @@ def traced(strace: str, summary: Path, argv: Sequence[str], env: Mapping[str, st
     return [strace, "-f", "-c", "-o", str(summary), *words, "--", *argv], own
 
 
-class Counter:
-    """Counts the system calls of programs, one after the other."""
+class TracedRunner(Runner):
+    """Counts the system calls of what runs on an arm, and of all that it starts. A server's clients run untraced."""
 
-    def __init__(
-        self, launcher: Launcher, cwd: str | None, pin: Sequence[int], timeout_s: float, stdin: str | None = None
-    ):
-        self._launcher, self._cwd, self._pin, self._timeout_s, self._stdin = launcher, cwd, pin, timeout_s, stdin
+    def __init__(self, workload: Workload):
         self._strace = extras.tool("strace", "counting system calls")
+        self._values: Mapping[str, str] = {}
+        self._summary: Path | None = None  # where strace counts; None: it does not
+        super().__init__(workload, [Metric("wall")])
 
-    def check(self) -> None:
-        """Raises LabError if strace cannot trace here."""
-        calls, outcome = self.count(["/bin/true"], {"PATH": "/usr/bin:/bin"})
-        if outcome.exit != 0 or not calls.get("execve"):
-            why = " ".join(outcome.stderr.split())[-TAIL_CHARACTERS:] or outcome.failure() or "it counted nothing"
-            raise LabError(
-                f"strace cannot trace programs here: {why}. In a container it needs the capability SYS_PTRACE"
-            )
-
-    def count(self, argv: Sequence[str], env: Mapping[str, str]) -> tuple[dict[str, int], Outcome]:
-        """Calls by name of the whole execution, and how it ended (strace ends as its program does)."""
-        with tempfile.TemporaryDirectory(prefix="hak-") as folder:
-            summary = Path(folder) / "calls"
-            command, own = traced(self._strace, summary, argv, env)
-            request = Request(command, own, self._cwd, self._pin, self._timeout_s, sample_ms=0, stdin=self._stdin)
-            outcome = self._launcher.run(request)
-            return _counted(summary), outcome
-
-    def count_server(
-        self, workload: Workload, server: Server, client: Sequence[str], argv: Sequence[str], env: Mapping[str, str]
-    ) -> tuple[dict[str, int], Outcome, str | None]:
-        """(calls by name of a server, how it ended, why the run does not count or None). argv: the server's command.
-
-        The server is traced from its start to its end, while one client drives it. The client runs untraced, on no arm.
-        """
-        port = choose_port(server)
-        with tempfile.TemporaryDirectory(prefix="hak-") as folder, Launcher() as clients:
-            summary = Path(folder) / "calls"
-            command, own = traced(self._strace, summary, with_port(argv, port), env)
-            pin = server.pin or self._pin
-            running = self._launcher.start(Request(command, own, self._cwd, pin, self._timeout_s, sample_ms=0))
-            why: str | None = f"the server did not listen on port {port} within {server.ready_timeout:g} s"
+    def counted(self, arm: Arm, values: Mapping[str, str]) -> tuple[dict[str, int], dict]:
+        """(calls by name of the whole execution, the execution). values: placeholder -> value, in the commands."""
+        with self.filled(values), tempfile.TemporaryDirectory(prefix="hak-") as folder:
+            self._summary = Path(folder) / "calls"
             try:
-                if wait_for_port(port, running, server.ready_timeout):
-                    why = drive(clients, workload, server, client, port)
+                part = self._execute(arm, 0)
+                calls = _counted(self._summary)
             finally:
-                if running.ended() and why is None:
-                    why = "the server ended during the run"
-                outcome = _end_traced(running)
-            return _counted(summary), outcome, why
+                self._summary = None
+        if part["why"] is None and not calls:
+            part["why"] = "strace counted no system call"
+        return calls, part | {"metrics": {}, "mapped": None}
+
+    @contextlib.contextmanager
+    def filled(self, values: Mapping[str, str]) -> Iterator[None]:
+        self._values = values
+        try:
+            yield
+        finally:
+            self._values = {}
+
+    def filled_in(self, words: Sequence[str], port: int | None = None) -> list[str]:
+        for name, value in self._values.items():
+            words = [word.replace(name, value) for word in words]
+        return super().filled_in(words, port)
+
+    def request(self, *given: Any, **named: Any) -> Request:
+        request = super().request(*given, **named)
+        if self._summary is None:
+            return request
+        words, own = traced(self._strace, self._summary, request.argv, request.env)
+        return replace(request, argv=words, env=own, expect=None, worker=None, sample_ms=0)
+
+    def _ended(self, server: Running) -> Outcome:
+        return _end_traced(server) if self._summary else super()._ended(server)
+
+
+def check_tracing() -> None:
+    """Raises LabError if strace cannot trace here."""
+    with TracedRunner(Workload.of_command(["/bin/true"])) as runner:
+        calls, part = runner.counted(parse_arm("default"), {})
+    if part["why"] or not calls.get("execve"):
+        why = part["why"] or "it counted nothing"
+        raise LabError(f"strace cannot trace programs here: {why}. In a container it needs the capability SYS_PTRACE")
 
 
 def _counted(summary: Path) -> dict[str, int]:
@@ -181,10 +184,10 @@ class Execution:
     ops: int | None
     seed: int
 
-    def argv(self, words: Sequence[str]) -> list[str]:
-        """The command with the values of {ops} and {seed}."""
-        length = OPS if self.ops is None else str(self.ops)
-        return [word.replace(OPS, length).replace(SEED, str(self.seed)) for word in words]
+    @property
+    def values(self) -> dict[str, str]:
+        """Placeholder -> its value."""
+        return {SEED: str(self.seed)} | ({} if self.ops is None else {OPS: str(self.ops)})
 
 
 def plan(spec: Spec, arms: Sequence[Arm], seed: int) -> list[Execution]:
@@ -210,11 +213,9 @@ class _Recorder(Recorder[Spec]):
 
     def check_arms(self) -> None:
         super().check_arms()
-        workload, order = self.workload, plan(self.spec, list(self.arms.values()), TRIAL_SEED)
+        order, found = plan(self.spec, list(self.arms.values()), TRIAL_SEED), []
         first = min(order, key=lambda execution: execution.ops or 0)
-        server = workload.server and workload.server.model_copy(update={"command": first.argv(workload.server.command)})
-        found = []
-        with Runner(replace(workload, argv=first.argv(workload.argv), server=server), [Metric("wall")]) as runner:
+        with TracedRunner(self.workload) as runner, runner.filled(first.values):
             for arm in self.arms.values():
                 trial = runner.trial(arm)
                 if trial.get("lost"):
@@ -229,17 +230,16 @@ def run(spec: Spec, context: Context) -> dict:
         raise LabError("allocators: the same side is named twice")
     arms = parse_arms({text: text for text in spec.allocators}, dict.fromkeys(spec.allocators, "allocators"))
     workload = Workload.of(spec)
-    with _Recorder(spec, arms, workload, context) as recorder, Launcher() as launcher:
-        counter = Counter(launcher, workload.cwd, workload.pin, workload.timeout_s, workload.stdin)
-        counter.check()
+    with _Recorder(spec, arms, workload, context) as recorder, TracedRunner(workload) as runner:
+        check_tracing()
         recorder.begin()
         for text in recorder.unserved:
             recorder.warn("unserved", text)
-        _count(spec, plan(spec, arms, recorder.seed), counter, recorder)
+        _count(plan(spec, arms, recorder.seed), runner, recorder)
         return recorder.finish(analyse(recorder.file.header(), recorder.records()))
 
 
-def _count(spec: Spec, executions: Sequence[Execution], counter: Counter, recorder: Recorder) -> None:
+def _count(executions: Sequence[Execution], runner: TracedRunner, recorder: Recorder) -> None:
     """Measure the executions that the store lacks. Raises Stopped at the first one that fails."""
     records = [record for record in recorder.records() if record["type"] == "run"]
     done = {record["block"] for record in records if record["ok"]}
@@ -249,10 +249,7 @@ def _count(spec: Spec, executions: Sequence[Execution], counter: Counter, record
             continue
         note = f"{execution.arm.name}, {execution.length}"
         recorder.progress.update(execution.index, len(executions), note)
-        try:
-            record = _execute(spec, execution, counter, recorder.workload)
-        except OSError as error:
-            raise recorder.stopped(f"strace cannot be started: {error.strerror}") from None
+        record = _executed(execution, runner)
         if changed := recorder.changed_file():
             record |= {"ok": False, "why": f"{changed} changed during the run"}
         recorder.append(record | {"attempt": attempts.get(execution.index, 0)})
@@ -264,18 +261,11 @@ def _count(spec: Spec, executions: Sequence[Execution], counter: Counter, record
     recorder.progress.restart()
 
 
-def _execute(spec: Spec, execution: Execution, counter: Counter, workload: Workload) -> dict:
-    argv, environment = execution.argv(workload.argv), execution.arm.environment(spec.env)
+def _executed(execution: Execution, runner: TracedRunner) -> dict:
     started = time.time()
-    if workload.server:
-        subject = execution.argv(workload.subject())
-        calls, outcome, why = counter.count_server(workload, workload.server, argv, subject, environment)
-    else:
-        calls, outcome = counter.count(argv, environment)
-        why = outcome.explained(outcome.failure())
-    if why is None and not calls:
-        why = "strace counted no system call"
-    return single(
-        outcome, execution.arm.name, execution.index, started, why, argv=argv, length=execution.length,
-        ops=execution.ops, calls=calls, value=float(sum(calls.values())), mapped=None,
-    )  # fmt: skip
+    calls, part = runner.counted(execution.arm, execution.values)
+    with runner.filled(execution.values):
+        argv = runner.filled_in(runner.workload.argv)
+    record = alone(runner.record(execution.arm, 0, 1, started, [part]), execution.index)
+    own = {"argv": argv, "length": execution.length, "ops": execution.ops, "calls": calls}
+    return record | own | {"value": float(sum(calls.values()))}
