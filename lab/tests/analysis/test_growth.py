@@ -73,9 +73,10 @@ def runs(kib_per_h, noise_kib):
 
 @pytest.mark.parametrize("kib_per_h", [0.0, 20 * MIB_KIB, 200 * MIB_KIB])
 @pytest.mark.parametrize("noise_kib", [20.0, 500.0])
-def test_equal_sides_are_seldom_told_apart(kib_per_h, noise_kib):
+@pytest.mark.parametrize("simulations", [100, pytest.param(600, marks=pytest.mark.long)])
+def test_equal_sides_are_seldom_told_apart(kib_per_h, noise_kib, simulations):
     """Whether growth is far above the noise, hidden in it, or none."""
-    rng, plan, simulations = np.random.default_rng(8), Plan(tuple(planned_looks(20))), 300
+    rng, plan = np.random.default_rng(8), Plan(tuple(planned_looks(20)))
     sides = rng.choice(runs(kib_per_h, noise_kib), (simulations, 20, 2, 2)).mean(axis=3)
     verdicts = [sequential_verdict(d, plan) for d in sides[:, :, 0] - sides[:, :, 1]]
     wrong = sum(verdict in (Verdict.GO, Verdict.NO_GO) for verdict in verdicts)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from hakmem_lab.inside.explain import SCHEMA
 from hakmem_lab.show.report import write_reading
 from hakmem_lab.show.report.readings import heap as render
 
+pytestmark = pytest.mark.xdist_group("browser")
 HOSTILE = "</script><img src=x onerror=\"document.title='taken'\">"
 OWNERS = ("live blocks", "rounding", "free in slabs", "waiting for decay", "stacks", "other anonymous memory")
 
@@ -42,12 +42,6 @@ def reading(chunks: int = 40, name: str = "worker") -> dict:
 def alike(chunks: int) -> list[dict]:
     """A map in which every chunk has cells of a single kind, so that drawing it is quick."""
     return [row | {"cells": "9" * 32} for row in reading(chunks)["map"]]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with Browser() as opened:
-        yield opened
 
 
 def test_a_large_heap_is_drawn_in_part_and_says_so():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,18 +13,12 @@ from report_browser import Browser
 from hakmem_lab.show.report import LoadedRun, save_picture, write
 from hakmem_lab.show.report.svg import COLOURS
 
-# One worker, so that these tests share a browser. One test shows that the report works; the others run in make
+# One worker, so that all tests of pages share a browser. One test shows that the report works; the others run in make
 # test-long.
 pytestmark = pytest.mark.xdist_group("browser")
 
 PHONES = (360, 375)
 PHONE = 360
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with Browser() as opened:
-        yield opened
 
 
 @pytest.fixture(autouse=True)

@@ -53,11 +53,8 @@ LONG_NODE = pytest.param("node", "-e", NODE, marks=pytest.mark.long)
 
 
 @pytest.fixture(scope="session")
-def program(tmp_path_factory) -> Path:
-    path = tmp_path_factory.mktemp("serving") / "serving"
-    words = ["g++", "-w", "-O1", "-pthread", "-o", path, FOLDER / "serving.cc", "-ldl"]
-    subprocess.run(words, check=True)
-    return path
+def program(common, compile_once) -> Path:
+    return compile_once(common("plain") / "serving", ["g++", "-w", "-O1", "-pthread", FOLDER / "serving.cc", "-ldl"])
 
 
 @contextlib.contextmanager

@@ -19,12 +19,10 @@ ONE = bytes([STACK, c.MALLOC | c.NEXT, c.FREE | c.IMPLIED, c.THREAD_END])
 
 
 @pytest.fixture(scope="session")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def program(common, compile_once) -> Path:
     """The program without frame pointers, as distributions build theirs."""
-    path = tmp_path_factory.mktemp("known") / "stacks"
     flags = ("-w", "-O1", "-fomit-frame-pointer", "-fno-builtin", "-fno-optimize-sibling-calls", "-pthread")
-    subprocess.run(["cc", *flags, "-o", path, FOLDER / "stacks.c"], check=True)
-    return path
+    return compile_once(common("plain") / "stacks", ["cc", *flags, FOLDER / "stacks.c"])
 
 
 @pytest.fixture
