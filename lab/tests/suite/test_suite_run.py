@@ -160,7 +160,11 @@ def test_an_arm_that_crashes_alone_does_not_part_the_others(here, card, records)
 def test_only_some_workloads_and_other_allocators(here, card, records):
     path = card(rate_workload("first"), rate_workload("second"))
     words = ("--only", "second", "--max-blocks", "2", "--allocators", SUBJECT, "glibc")
-    assert here("suite", path, *words, "--quiet", "--json", "-").status == 0
+    answer = here("suite", path, *words, "--set", "price=4/GiB-month", "--quiet", "--json", "-")
+    assert answer.status == 0
+    (saved,) = answer.result()["money"]
+    assert (saved["control"], saved["treatment"], saved["metric"]) == ("glibc", SUBJECT, "peak RSS")
+    assert saved["sentence"] in answer.result()["answer"]
     assert {block["workload"] for block in records("block")} == {"second"}
     assert {record["arm"] for record in records("run")} == {SUBJECT, "glibc"}
 
