@@ -134,7 +134,39 @@ def check_guardrails(value: dict[str, Guardrail]) -> dict[str, Guardrail]:
 Guardrails = Annotated[dict[str, Guardrail], AfterValidator(check_guardrails)]
 
 
-class CommonSpec(Model):
+class ProgramKeys(Model):
+    """The program that is run."""
+
+    command: Command
+    env: Environment = {}
+    cwd: Word | None = None
+    stdin: Word | None = None
+    pin: list[int] = []
+    timeout: Timeout = 300.0
+
+
+class RunKeys(Sparse):
+    """What is measured of a run, in a comparison and in a row of a suite. label, unit: name and unit of the metric.
+    check: command that reads what an execution printed, and fails where that is wrong. schedule: whether the arms of a
+    block run at the same time; auto: where the metric and the program allow it. after: time between the end of the load
+    and the reading of memory. requests: how many one run serves, for growth per 1,000 of them.
+    """
+
+    ONLY_IF_GIVEN: ClassVar[tuple[str, ...]] = ("check", "after", "requests")
+    metric: MetricName = "wall"
+    label: Title = ""
+    unit: Title = ""
+    higher_is_better: bool = False
+    schedule: ScheduleName = "auto"
+    repeat: Annotated[int, Field(ge=1, le=1000)] | Literal["auto"] = "auto"
+    guardrails: Guardrails = {}
+    server: Server | None = None
+    check: Step | None = None
+    after: Duration = AFTER_S
+    requests: Requests = None
+
+
+class CommonSpec(ProgramKeys):
     """The keys of every kind. DRAWS_SEEDS: {seed} in a command is drawn. OWN_AA: an A/A of the same program should come
     first."""
 
@@ -142,12 +174,6 @@ class CommonSpec(Model):
     OWN_AA: ClassVar[bool] = True
     kind: str
     question: str = ""
-    command: Command
-    env: Environment = {}
-    cwd: Word | None = None
-    stdin: Word | None = None
-    pin: list[int] = []
-    timeout: Timeout = 300.0
     seed: Seed | None = None
 
     def unjudged(self) -> str:
@@ -159,22 +185,15 @@ class CommonSpec(Model):
         return find_program(self.command[0])
 
 
-class BlockSpec(CommonSpec, Sparse):
-    """The keys of the kinds that run arms in blocks. label, unit: name and unit of the metric. setup: command that is
-    run once before the first run; cleanup: after the last one; prepare: before every execution. None of these is
-    measured. expect_exit: the exit codes of a successful run. check: command that reads what an execution printed, and
-    fails where that is wrong. schedule: whether the arms of a block run at the same time; auto: where the metric and
-    the program allow it. after: time between the end of the load and the reading of memory. requests: how many one run
-    serves, for growth per 1,000 of them. price: of saved memory.
+class BlockSpec(RunKeys, CommonSpec):
+    """The keys of the kinds that run arms in blocks. setup: command that is run once before the first run; cleanup:
+    after the last one; prepare: before every execution. None of these is measured. expect_exit: the exit codes of a
+    successful run. price: of saved memory.
     """
 
     ONLY_IF_GIVEN: ClassVar[tuple[str, ...]] = (
-        *NAMING, "rare", "expect_exit", "setup", "prepare", "cleanup", "check", "schedule", "after", "requests",
+        *NAMING, "rare", "expect_exit", "setup", "prepare", "cleanup", "schedule", *RunKeys.ONLY_IF_GIVEN,
     )  # fmt: skip
-    metric: MetricName = "wall"
-    label: Title = ""
-    unit: Title = ""
-    higher_is_better: bool = False
     margin: Ratio = 0.01
     alpha: Alpha = 0.05
     looks: Annotated[int, Field(ge=1, le=5)] = 3
@@ -182,17 +201,10 @@ class BlockSpec(CommonSpec, Sparse):
     rare: Ratio | None = None
     expect_exit: Annotated[list[Annotated[int, Field(ge=0, le=255)]], Field(min_length=1)] = [0]
     warm_up: Annotated[int, Field(ge=0, le=100)] = 1
-    schedule: ScheduleName = "auto"
-    repeat: Annotated[int, Field(ge=1, le=1000)] | Literal["auto"] = "auto"
-    guardrails: Guardrails = {}
     also: list[MetricName] = []
-    server: Server | None = None
     setup: Step | None = None
     prepare: Step | None = None
     cleanup: Step | None = None
-    check: Step | None = None
-    after: Duration = AFTER_S
-    requests: Requests = None
     price: Annotated[str, AfterValidator(check_price)] | None = None
 
     @model_validator(mode="after")

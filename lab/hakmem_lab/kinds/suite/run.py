@@ -29,7 +29,7 @@ from hakmem_lab.kinds.syscalls.result import upper_bound
 from hakmem_lab.plan import model, project
 from hakmem_lab.plan.arms import Arm, need_all, parse_arm
 from hakmem_lab.plan.peers import file_sha256
-from hakmem_lab.plan.spec import BlockSpec, normalised
+from hakmem_lab.plan.spec import BlockSpec, ProgramKeys, RunKeys, normalised
 from hakmem_lab.run import conditions, endings
 from hakmem_lab.run.conduct import Context
 from hakmem_lab.run.endings import ArmFailed
@@ -108,12 +108,12 @@ def block_spec(spec: SuiteSpec, row: WorkloadSpec, places: Places) -> BlockSpec:
     command = places.command(command_for(row, row.ops[0]) if row.ops else row.command)
     if row.trace is not None:
         command = replay.command(places.path(row.trace))
+    own = {name: getattr(row, name) for name in (*ProgramKeys.model_fields, *RunKeys.model_fields)}
+    own |= {name: own[name] and places.path(own[name]) for name in ("cwd", "stdin")}
+    own |= {"command": command, "server": server, "guardrails": {}, "label": "", "unit": ""}  # the suite has these
     return BlockSpec(
-        kind=spec.kind, command=command, env=row.env, cwd=row.cwd and places.path(row.cwd),
-        stdin=row.stdin and places.path(row.stdin), pin=row.pin, timeout=row.timeout, repeat=row.repeat, server=server,
-        metric=row.metric, also=row.metrics()[1:], higher_is_better=row.higher_is_better, alpha=spec.alpha, looks=1,
-        warm_up=0, max_blocks=spec.blocks_of(row), schedule=row.schedule, after=row.after, requests=row.requests,
-        check=row.check,
+        **own, kind=spec.kind, also=row.metrics()[1:], alpha=spec.alpha, looks=1, warm_up=0,
+        max_blocks=spec.blocks_of(row),
     )  # fmt: skip
 
 

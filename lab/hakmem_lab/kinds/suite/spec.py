@@ -17,21 +17,14 @@ from hakmem_lab.plan import peers, project
 from hakmem_lab.plan.metrics import SERVER_METRICS
 from hakmem_lab.plan.model import Model, Sparse
 from hakmem_lab.plan.spec import (
-    AFTER_S,
     Alpha,
-    Command,
     Duration,
-    Environment,
     Guardrail,
-    Guardrails,
     MetricName,
+    ProgramKeys,
     Ratio,
-    Requests,
-    ScheduleName,
+    RunKeys,
     Seed,
-    Server,
-    Step,
-    Timeout,
     Word,
     check_alone,
     check_metric,
@@ -185,47 +178,28 @@ Keys = Annotated[list[str], BeforeValidator(parse_keys)]
 Key = Annotated[str, AfterValidator(check_key)]
 
 
-class WorkloadSpec(Sparse):
+class WorkloadSpec(RunKeys, ProgramKeys):
     """A program and its bars. arms: further arms of this workload alone, name -> ALLOCATOR or library.
 
     trace: a file of `hak record`, which is replayed in place of a command. ops: the workload is not timed; its system
     calls are counted at these two lengths, for which {ops} in the command stands, and its bars are in calls per
     operation. loads: what {load} in the command stands for, in a short and in a long run. also: further metrics, such
     as a percentile that the program prints: name of the row -> metric.
-    hint: added to the message if the program is missing. after, requests, check: as in a comparison.
+    hint: added to the message if the program is missing.
     """
-
-    ONLY_IF_GIVEN: ClassVar[tuple[str, ...]] = ("after", "requests", "check")
 
     key: Key
     title: str
     group: Key | None = None
     loads: Annotated[list[Word], Field(min_length=2, max_length=2)] | None = Field(default=None, exclude=True)
-    command: Command
     trace: Word | None = None
-    metric: MetricName = "wall"
-    label: str = ""
-    unit: str = ""
-    higher_is_better: bool = False
     also: dict[str, MetricName] = Field(default_factory=dict)
-    env: Environment = Field(default_factory=dict)
-    cwd: Word | None = None
-    stdin: Word | None = None
-    pin: list[int] = Field(default_factory=list)
-    timeout: Timeout = 300.0
-    repeat: Annotated[int, Field(ge=1, le=1000)] | Literal["auto"] = "auto"
-    schedule: ScheduleName = "auto"
-    server: Server | None = None
     ops: TwoLengths | None = None
     arms: dict[str, str] = Field(default_factory=dict)
     memory: bool = True
     bars: list[Bar] = Field(default_factory=list)
-    guardrails: Guardrails = Field(default_factory=dict)
     max_blocks: Annotated[int, Field(ge=1, le=100_000)] | None = None
     hint: str = ""
-    after: Duration = AFTER_S
-    requests: Requests = None
-    check: Step | None = None
 
     @model_validator(mode="before")
     @classmethod
