@@ -3,6 +3,9 @@
 import math
 import sys
 from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
 
 from hakmem_lab.designs.engine import Design, Rule
 from hakmem_lab.judge.analysis import base_result, judged_ratios, measured, metric_of
@@ -12,7 +15,7 @@ from hakmem_lab.judge.statistics.paired import as_log
 from hakmem_lab.judge.statistics.plan import Plan
 from hakmem_lab.plan import project
 from hakmem_lab.plan.arms import Arm, parse_arms
-from hakmem_lab.plan.spec import AaSpec
+from hakmem_lab.plan.spec import BlockSpec, Guardrail, NoDuet
 from hakmem_lab.run import endings
 from hakmem_lab.run.session import Session
 from hakmem_lab.store.query import Blocks, events
@@ -22,6 +25,29 @@ MARGINS, SHORT_BLOCKS = (0.02, 0.03, 0.05, 0.1, 0.2, 0.5), 40
 PLANNED_BLOCKS = (20, 40, 60, 120, 180)
 SHOWN = ("fit", "state", "spread", "false_go", "false_no_go", "neutral", "inconclusive", "resamples", "rate", "bound",
          "autocorrelation", "sequential_rate", "blocks_per_verdict", "advice")  # fmt: skip
+
+
+def refuse_guardrails(value: dict) -> dict:
+    if value:
+        raise ValueError("an A/A has no guardrails: nothing in it could get worse")
+    return value
+
+
+NoGuardrails = Annotated[dict[str, Guardrail], AfterValidator(refuse_guardrails)]
+
+
+class AaSpec(BlockSpec):
+    """One arm against itself."""
+
+    kind: Literal["aa"] = "aa"
+    duet: NoDuet = False
+    allocator: str = "glibc"
+    max_blocks: Annotated[int, Field(ge=1, le=100_000)] = 240
+    guardrails: NoGuardrails = {}
+    resamples: Annotated[int, Field(ge=200, le=100_000)] = 1000
+
+    def unjudged(self) -> str:
+        return "a run of the kind aa has none"
 
 
 class SameSession(Session[AaSpec]):

@@ -236,15 +236,6 @@ class BlockSpec(RunKeys, CommonSpec):
         return list(guardrails_of(normalised(self)))
 
 
-def refuse_guardrails(value: dict) -> dict:
-    if value:
-        raise ValueError("an A/A has no guardrails: nothing in it could get worse")
-    return value
-
-
-NoGuardrails = Annotated[dict[str, Guardrail], AfterValidator(refuse_guardrails)]
-
-
 class CommandsSpec(BlockSpec):
     """commands: take the place of allocators; each command is an arm with its own allocator. quick: end with the first
     estimate; the trial of each arm then is its warm-up. beside_load, precondition: also repeat the verdict under that
@@ -369,20 +360,6 @@ class SweepSpec(BlockSpec):
     default: str
     candidates: Annotated[dict[str, str], Field(min_length=1)]
     select_blocks: Annotated[int, Field(ge=2, le=10_000)] = 12
-
-
-class AaSpec(BlockSpec):
-    """One arm against itself."""
-
-    kind: Literal["aa"] = "aa"
-    duet: NoDuet = False
-    allocator: str = "glibc"
-    max_blocks: Annotated[int, Field(ge=1, le=100_000)] = 240
-    guardrails: NoGuardrails = {}
-    resamples: Annotated[int, Field(ge=200, le=100_000)] = 1000
-
-    def unjudged(self) -> str:
-        return "a run of the kind aa has none"
 
 
 def normalised(spec: BaseModel) -> dict:

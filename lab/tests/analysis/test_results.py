@@ -9,6 +9,7 @@ import pytest
 from hakmem_lab.designs.candidates import sweep
 from hakmem_lab.designs.cells import matrix
 from hakmem_lab.designs.contrasts import ab, compare
+from hakmem_lab.designs.itself import AaSpec
 from hakmem_lab.errors import LabError
 from hakmem_lab.judge.statistics.plan import SHARE
 from hakmem_lab.plan import spec as specs
@@ -215,7 +216,7 @@ def test_a_block_of_which_a_run_cannot_be_read_does_not_count() -> None:
 
 def test_guardrails_are_refused_where_nothing_is_compared() -> None:
     with pytest.raises(LabError, match="an A/A has no guardrails"):
-        specs.build(specs.AaSpec, {"command": "true", "guardrails": {"rss": "5%"}}, "test")
+        specs.build(AaSpec, {"command": "true", "guardrails": {"rss": "5%"}}, "test")
 
 
 WORSE = {"cpu_s": 1.8, "rss_peak_kib": 9000, "rss_mean_kib": 8000.0, "minor_faults": 70}

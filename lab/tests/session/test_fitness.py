@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from hakmem_lab.designs import itself as aa
+from hakmem_lab.designs.itself import AaSpec
 from hakmem_lab.judge import fitness
-from hakmem_lab.plan.spec import AaSpec
 from hakmem_lab.store.runs import RunFile
 from hakmem_lab.system import machine
 

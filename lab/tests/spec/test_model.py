@@ -7,10 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hakmem_lab import kinds
+from hakmem_lab.designs.itself import AaSpec
 from hakmem_lab.errors import LabError, nearest
 from hakmem_lab.kinds.tune.spec import Spec as TuneSpec
 from hakmem_lab.plan.model import build
-from hakmem_lab.plan.spec import AaSpec, AbSpec, CompareSpec, MatrixSpec, SweepSpec, normalised, spec_hash
+from hakmem_lab.plan.spec import AbSpec, CompareSpec, MatrixSpec, SweepSpec, normalised, spec_hash
 
 MODELS = {
     "ab": AbSpec,
