@@ -45,6 +45,8 @@ void hak_retain_count_used_locked(size_t slices, bool up) {
   used = up ? used + slices : used - slices;
   if (up) {
     hak_retain_unreserve_locked(slices);
+  } else { /* the caller lists the free slices before or after this call */
+    state->most_free[0] = larger(state->most_free[0], state->fetched - state->purged - used);
   }
   atomic_store_explicit(&hak_arena.used_slices, used, memory_order_relaxed);
   state->most_used[0] = larger(state->most_used[0], used);
@@ -128,6 +130,15 @@ size_t hak_retain_batch_locked(size_t surplus, size_t given) {
   return given >= HAK_PURGE_STEP ? surplus : smaller(surplus + more, beyond(warm_pool()));
 }
 
+/* Without this, a burst's memory could stay for good: the program may make no further call. */
+static void forget_unused_locked(hak_retention_t *state) {
+  size_t filled = larger(state->most_free[0], state->most_free[1]), allowance = allowance_locked(state);
+  state->balance -= (int64_t)(allowance > filled ? allowance - filled : 0);
+  state->most_free[1] = state->most_free[0];
+  state->most_free[0] = hak_arena.dirty_slices;
+  state->windows = 0;
+}
+
 /* Ghosts outlive their two windows while demand still draws on them: a demand rebound may take longer on a slow
  * machine. */
 static void end_window_locked(hak_retention_t *state) {
@@ -142,6 +153,9 @@ static void end_window_locked(hak_retention_t *state) {
   state->drew_ghosts = false;
   state->most_used[1] = state->most_used[0];
   state->most_used[0] = hak_arena.used_slices;
+  if (++state->windows == HAK_UNUSED_WINDOWS) {
+    forget_unused_locked(state);
+  }
 }
 
 bool hak_retain_tick_locked(uint64_t now_ms) {

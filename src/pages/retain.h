@@ -14,6 +14,8 @@ typedef struct hak_retention {
   size_t least_free;          /* low watermark of free resident memory in this window */
   size_t longest[2];          /* longest runs among the ghosts */
   size_t most_used[2];        /* peak use: [0] in this window, [1] in the one before */
+  size_t most_free[2];        /* the same of free resident memory: [0] in the last `windows` windows */
+  size_t windows;             /* ended since most_free[0] began, less than HAK_UNUSED_WINDOWS */
   uint64_t ticked_ms, age_ms; /* time of the last tick; age of this window */
   bool drew_ghosts;           /* demand fetched ghosts in this window */
 } hak_retention_t;

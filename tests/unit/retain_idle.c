@@ -69,11 +69,42 @@ static void retain_is_idle_like_the_rest(void) {
   CHECK(target() == 4 * CHUNK && dirty_slices() <= 4 * CHUNK);
 }
 
+/* While a program runs without free memory, the allowance serves nothing. What a burst frees then goes at once, even
+ * if no call follows. */
+static void an_allowance_that_nothing_fills_goes(void) {
+  set_policy((Policy){.retain = 8 * CHUNK, .most = NO_MOST});
+  char *burst = chunks_reserve(4, 0);
+  chunks_reserve(30, 0);
+  pass_windows(HAK_UNUSED_WINDOWS - 2); /* one passed before the policy was set */
+  CHECK(target() == 8 * CHUNK);
+  pass_windows(1);
+  CHECK(target() == 0);
+  hak_huge_chunks_give(burst);
+  CHECK(dirty_slices() == 0);
+  slices_add_up();
+}
+
+/* It shrinks to what free memory filled in this span of windows or the one before. */
+static void an_allowance_shrinks_to_what_was_filled(void) {
+  set_policy((Policy){.retain = 8 * CHUNK, .most = NO_MOST});
+  chunks_reserve(30, 0);
+  for (size_t round = 0; round < 6; round++) {
+    hak_huge_chunks_give(chunks_reserve(3, 0));
+    chunks_reserve(3, 0);
+    pass_windows(HAK_UNUSED_WINDOWS + 3);
+    CHECK(target() == 3 * CHUNK);
+  }
+  pass_windows(2 * HAK_UNUSED_WINDOWS);
+  CHECK(target() == 0);
+}
+
 int main(void) {
   child_succeeds(what_is_idle_for_a_window_goes_in_the_next);
   child_succeeds(what_demand_draws_is_idle_no_more);
   child_succeeds(the_part_that_demand_draws_stays);
   child_succeeds(an_allowance_does_not_sink_below_nothing);
   child_succeeds(retain_is_idle_like_the_rest);
+  child_succeeds(an_allowance_that_nothing_fills_goes);
+  child_succeeds(an_allowance_shrinks_to_what_was_filled);
   return 0;
 }
