@@ -45,9 +45,8 @@ void hak_retain_count_used_locked(size_t slices, bool up) {
   used = up ? used + slices : used - slices;
   if (up) {
     hak_retain_unreserve_locked(slices);
-  } else { /* the caller lists the free slices before or after this call */
-    state->most_free[0] = larger(state->most_free[0], state->fetched - state->purged - used);
   }
+  state->most_free[0] = larger(state->most_free[0], state->fetched - state->purged - used); /* listed yet or not */
   atomic_store_explicit(&hak_arena.used_slices, used, memory_order_relaxed);
   state->most_used[0] = larger(state->most_used[0], used);
   state->least_free = smaller(state->least_free, hak_arena.dirty_slices);
@@ -130,7 +129,7 @@ size_t hak_retain_batch_locked(size_t surplus, size_t given) {
   return given >= HAK_PURGE_STEP ? surplus : smaller(surplus + more, beyond(warm_pool()));
 }
 
-/* Without this, a burst's memory could stay for good: the program may make no further call. */
+/* What the end of a load frees then goes at once; an idle program makes no call that would purge it later. */
 static void forget_unused_locked(hak_retention_t *state) {
   size_t filled = larger(state->most_free[0], state->most_free[1]), allowance = allowance_locked(state);
   state->balance -= (int64_t)(allowance > filled ? allowance - filled : 0);

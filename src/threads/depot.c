@@ -107,12 +107,6 @@ static void enlarge(hak_depot_t *depot, uint32_t blocks) {
   }
 }
 
-/* Number of blocks for which the shard has room now. */
-static uint32_t room_of(const hak_depot_t *depot, uint32_t cls) {
-  uint32_t capacity = capacity_of(cls), size = depot->magazine.size;
-  return (size < capacity ? size : capacity) - count_of(depot);
-}
-
 uint32_t hak_depot_put(uint32_t cls, hak_free_block_t *const *blocks, uint32_t count) {
   if (!hak_depot_is_used()) {
     atomic_store_explicit(&used, true, memory_order_relaxed);
@@ -125,7 +119,8 @@ uint32_t hak_depot_put(uint32_t cls, hak_free_block_t *const *blocks, uint32_t c
     enlarge(depot, wanted);
     hak_lock(&depot->lock);
   }
-  uint32_t had = count_of(depot), room = room_of(depot, cls), put = count < room ? count : room;
+  uint32_t had = count_of(depot), size = depot->magazine.size, room = (size < most ? size : most) - had;
+  uint32_t put = count < room ? count : room;
   hak_copy_words(hak_magazine_slots(&depot->magazine) + 1 + had, blocks + count - put, put);
   set_count_locked(depot, had + put);
   hak_unlock(&depot->lock);
