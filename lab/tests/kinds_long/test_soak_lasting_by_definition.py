@@ -125,6 +125,7 @@ def test_a_sawtooth_turns_at_least_twelve_times(turns, kept):
     teeth = [np.full(sides[i % 2][i // 2], 35.0 * (i % 2)) for i in range(turns + 1)]
     y = np.concatenate([np.zeros(4), *teeth]) + np.concatenate([np.zeros(4), np.linspace(0, 60, 96)])
     assert bool(stays_risen(y, np.float64(60.0), 0.0)) is kept
+    assert stays_risen(np.array([y, y]), np.array([60.0, 60.0]), 0.0).tolist() == [kept, kept]
 
 
 def test_a_peak_does_not_hide_the_turns_of_a_sawtooth():
