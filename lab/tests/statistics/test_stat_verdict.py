@@ -19,6 +19,7 @@ from hakmem_lab.judge.statistics.verdict import (
     judge,
     sequential_verdict,
     settling_count,
+    within,
 )
 
 MIRROR = {Verdict.GO: Verdict.NO_GO, Verdict.NO_GO: Verdict.GO}
@@ -199,3 +200,12 @@ def test_the_fast_procedure_says_what_the_intervals_say(effect, simulations):
         words = (each.consistent and judge(each.interval, each.equivalence, as_log(0.01)) for each in slowly)
         settled = (n for n, word in enumerate(words, 1) if word and word is not Verdict.INCONCLUSIVE)
         assert settling_count(d, plan) == next(settled, 36)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "word"),
+    [(0.5, 0.9, "GO"), (0.5, 1.0, "GO"), (1.0, 1.0, "GO"), (1.0, 1.1, "INCONCLUSIVE"), (0.5, 1.1, "INCONCLUSIVE"),
+     (1.1, 1.2, "NO-GO"), (-np.inf, np.inf, "INCONCLUSIVE")],
+)  # fmt: skip
+def test_a_cost_is_held_against_a_limit(low, high, word):
+    assert within(low, high, 1.0) == word
