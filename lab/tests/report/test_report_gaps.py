@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
-
 import pytest
 from factories import MAKERS, compare
-from remembered import remembered
 from report_html import Page
 
 from hakmem_lab.judge.explain import explain
-from hakmem_lab.plan.kinds import KINDS
-from hakmem_lab.show.report import LoadedRun, pictures
+from hakmem_lab.show.report import LoadedRun
 from hakmem_lab.show.report.page import render
 
 
@@ -42,17 +38,6 @@ def _smaller(kind: str) -> LoadedRun:
     return LoadedRun(run.header, run.runs[:24], run.samples[:30], result=run.result)
 
 
-@pytest.fixture(params=["remembered", pytest.param("drawn", marks=pytest.mark.long)])
-def _pictures(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Draws pictures anew for every gap, or only for gaps in keys that the picture reads."""
-    if request.param == "remembered":
-        named = {pictures.place(kind, each) for kind in KINDS.values() for each in (*pictures.GENERAL, *kind.pictures)}
-        for place, name in named:
-            module = importlib.import_module(place)
-            monkeypatch.setattr(module, name, remembered(getattr(module, name)))
-
-
-@pytest.mark.usefixtures("_pictures")
 @pytest.mark.parametrize(
     "kind", [kind if kind == "ab" else pytest.param(kind, marks=pytest.mark.long) for kind in MAKERS]
 )
