@@ -1,5 +1,7 @@
 """The first estimate of a comparison, a run that ends with it, and several allocators in one flag."""
 
+import random
+
 import pytest
 
 from hakmem_lab.cli.measure import separated
@@ -113,6 +115,21 @@ def test_the_executions_before_the_first_estimate(here, modelled, monkeypatch, s
     here("compare", "--allocators", *names, "--margin", "10%", "--", burn)
     (executions,) = [calls for text, calls in at if text.startswith("first estimate after 2 blocks")]
     assert executions == sides + 4 * sides
+
+
+@pytest.mark.parametrize("slower", [1.0, 1.03])
+def test_the_executions_up_to_a_verdict_at_a_margin_of_one_percent(here, modelled, slower):
+    """Of a program of half a second whose runs spread by 0.5 %: some 25 s on two processors, wall time included."""
+    noise = random.Random(3)
+
+    def model(execution):
+        used_s = noise.gauss(0.5, 0.0025) * (slower if "A" in execution.env else 1)
+        return {"wall_s": used_s, "user_s": used_s, "system_s": 0.0}
+
+    sides = ("--control", "glibc", "--treatment", "glibc,A=1")
+    result = here("ab", *sides, "--margin", "1%", "--quiet", "--json", "-", "--", modelled(model, "burn")).result()
+    assert result["verdict"] == ("NEUTRAL" if slower == 1 else "NO-GO")
+    assert len(modelled.calls) == 2 + 4 * result["blocks"] + 2 * 8 <= 66
 
 
 @pytest.mark.parametrize("count", [1, 2])
