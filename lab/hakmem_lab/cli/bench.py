@@ -1,7 +1,5 @@
 """`hak bench [scorecard|demo|gallery] [NAME...]`: the project's own suites, or some of their workloads by name."""
 
-import sys
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -71,8 +69,8 @@ def _chosen(given: list[str]) -> tuple[str, list[str]]:
 
 def bench(params: dict[str, Any]) -> None:
     given, only = params.pop("words") or [], params.pop("only")
-    if given and given[0].endswith(".toml"):
-        measure("suite", params | {"words": given, "only": only})
+    if given and given[-1].endswith(".toml"):
+        measure("suite", params | {"words": given[given[0] in SUITES :], "only": only})
         return
     suite, wanted = _chosen(given)
     if wanted and only is not None:
@@ -81,13 +79,6 @@ def bench(params: dict[str, Any]) -> None:
         _show_gallery()
         return
     measure("suite", params | {"words": [str(spec_of(suite))], "only": ",".join(wanted) or only})
-
-
-def _formerly(suite: str, params: dict[str, Any]) -> None:
-    """`hak scorecard` and `hak gallery`: deprecated names of `hak bench scorecard` and `hak bench gallery`."""
-    print(f"hak: hak {suite} is called hak bench {suite} now, and goes with the next minor version", file=sys.stderr)
-    spec = [] if (params["words"] or [""])[0].endswith(".toml") else [suite]
-    bench(params | {"words": [*spec, *(params["words"] or [])]})
 
 
 def _show_gallery() -> None:
@@ -109,5 +100,3 @@ def _show_gallery() -> None:
 def register(app: typer.Typer) -> None:
     own = {"words": Names, "only": option(str | None, hidden=True), "budget": ROUNDS}
     app.command("bench", help=WHAT)(command(FLAGS, bench, **own))
-    for suite in ("scorecard", "gallery"):
-        app.command(suite, help=WHAT, hidden=True)(command(FLAGS, partial(_formerly, suite), **own))

@@ -71,6 +71,7 @@ GROUPS = {
 }
 # Former name -> the words that replace it; they go with the next minor version.
 MOVED = {name.split()[1]: name for commands in GROUPS.values() for name in commands if " " in name}
+MOVED |= {name: f"bench {name}" for name in ("scorecard", "gallery")}
 # Former command, hidden but as it was -> what a user types instead.
 FORMER = {
     "ab": "compare --control SIDE --treatment SIDE",

@@ -20,7 +20,7 @@ OF_THE_COMMAND = {
     "fleet": dict.fromkeys({*fleet.FLAGS} - {*fleet.OF_THE_SPEC}),
     "baseline compare": {"file": "control"},
 }
-KIND_OF = {"bench": "suite", "scorecard": "suite", "gallery": "suite", "baseline compare": "ab"}
+KIND_OF = {"bench": "suite", "baseline compare": "ab"}
 GIVEN = {"guardrail": ["rss=5%"], "env": ["A=1"], "pin": "0", "set_": ["question=x"], "input_": "/etc/hostname"}
 
 

@@ -186,8 +186,8 @@ def test_a_name_leads_to_its_suite(started, here, words, suite, only):
         (("gallery", "redis"), "gallery", "redis"),
     ],
 )
-def test_a_former_command_leads_there_too_and_says_its_name(started, here, words, suite, only):
-    assert f"hak {words[0]} is called hak bench {words[0]} now" in here(*words).err
+def test_a_former_command_leads_there_too(started, here, words, suite, only):
+    assert here(*words).status == 0
     assert started == [(suite, only)]
 
 
