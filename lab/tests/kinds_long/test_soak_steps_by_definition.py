@@ -116,3 +116,10 @@ def test_two_steps_with_one_point_between_them_are_two():
     found = steps(50_000.0 + place % 2 + 4096.0 * (place >= 200) + 4096 * (place >= 203), 1.0)
     assert found.at.tolist() == [0.5, 0.5075]
     assert found.sizes == pytest.approx([4096, 4096], abs=1)
+
+
+def test_the_point_before_a_step_may_hold_a_part_of_it():
+    place = np.arange(400)
+    found = steps(50_000.0 + 4096.0 * (place >= 200) + 50 * (place == 203) + 4096 * (place >= 204), 1.0)
+    assert found.at.tolist() == [0.5, 0.51]
+    assert found.sizes.tolist() == [4096, 4096]
