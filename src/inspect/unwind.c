@@ -66,8 +66,8 @@ static uint64_t reach_of(uintptr_t thread) {
   uint64_t unit = (uint64_t)thread >> UNIT_SHIFT, mask = ((uint64_t)1 << REACH_BITS) - 1;
   _Atomic uint64_t *slot = &known[(unit ^ unit >> 8) % KNOWN_STACKS];
   uint64_t seen = atomic_load_explicit(slot, memory_order_relaxed);
-  if (seen >> REACH_BITS == unit) {
-    return seen & mask;
+  if (seen >> REACH_BITS == unit || hak_os_is_filtered()) { /* a filter may kill the process for the calls below */
+    return seen >> REACH_BITS == unit ? seen & mask : 0;
   }
   hak_mapping_t mapping = {0};
   if (hak_direct(SYS_gettid) == hak_direct(SYS_getpid)) { /* the main thread's descriptor is not on its stack */
