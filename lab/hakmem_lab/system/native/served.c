@@ -84,8 +84,8 @@ static double used_s(int pid) {
   return clock_gettime(clock, &t) == 0 ? (double)t.tv_sec + (double)t.tv_nsec * 1e-9 : 0;
 }
 
-/* loading: the dynamic linker has not mapped the C library yet. It maps preloaded libraries first, so that their absence
- * is certain only then. */
+/* loading: the dynamic linker has not mapped the C library yet. It maps preloaded libraries first, so that their
+ * absence is certain only then. */
 static bool maps(int pid, const served_t *served, bool *loading) {
   char path[PATH_BYTES], line[LINE_BYTES];
   const char *wanted = strrchr(served->path, '/');
