@@ -20,13 +20,18 @@ LAUNCH = (sys.executable, "-m", "hakmem_lab.cli.main")
 FOREGROUND = ("env", "--default-signal=INT,TERM,HUP")
 # Beginnings of variables that Python, its libraries or the dynamic linker read at the start.
 EARLY = ("PYTHON", "LC_", "LANG", "LD_", "MALLOC_", "GLIBC_", "OPENBLAS_", "OMP_", "MKL_")
+# What a command that judges loads, which takes a second.
 LOADED = (
-    "cli.commands",
-    "cli.measure",
-    "designs.engine",
-    "kinds.judge",
-    "show.terminal",
-    "trace.record",
+    "hakmem_lab.cli.commands",
+    "hakmem_lab.cli.measure",
+    "hakmem_lab.designs.engine",
+    "hakmem_lab.kinds.judge",
+    "hakmem_lab.show.report",
+    "hakmem_lab.show.terminal.render",
+    "hakmem_lab.trace.record",
+    "rich.progress",
+    "scipy.optimize",
+    "scipy.special",
 )
 
 
@@ -126,7 +131,7 @@ def become(fds: list[int]) -> None:
 
 if __name__ == "__main__":
     for name in LOADED:
-        importlib.import_module(f"hakmem_lab.{name}")
+        importlib.import_module(name)
     from hakmem_lab.cli.main import main
 
     become(serve(socket.socket(fileno=int(sys.argv[1]))))
