@@ -350,10 +350,11 @@ class Runner:
                         if client and not why and self._after_load and not counts:
                             client = replace(client, extra=after.reading(running, w.after_s))
             finally:
-                ended = running.ended(ENDING_S if why else 0)  # a client may notice the end first
+                gone = bool(client and not used and not counts)  # the kernel ends it, for want of memory
+                ended = running.ended(ENDING_S if why or gone else 0)  # a client may notice the end first
                 outcome = self._ended(running)
         used |= meter.memory(outcome, used)
-        if ended:
+        if ended or gone:
             why = f"the server ended during the run: {_failed(outcome) or DAEMON}"
         elif why is None:
             why = outcome.explained(outcome.not_served())

@@ -200,6 +200,17 @@ def test_a_server_that_dies_during_the_run(serve, fakes):
     assert record["ok"] is False
 
 
+def test_a_server_that_is_killed_as_its_client_ends(run, fakes, monkeypatch):
+    """As by the kernel at a limit of memory: its figures are gone before the laboratory sees that it has ended."""
+    ended = Running.ended
+    monkeypatch.setattr(Running, "ended", lambda running, wait_s=0.0: wait_s > 0 and ended(running, wait_s))
+    client = ["sh", "-c", "echo answer 1; kill -9 $(cat $PIDFILE); while [ -e /proc/$(cat $PIDFILE)/exe ]; do :; done"]
+    server = ["sh", "-c", f"echo $$ > $PIDFILE; exec {fakes.server} {{port}} serve"]
+    record = run(client, r"regex:answer (\d+)", server={"command": server}, env={"PIDFILE": str(fakes.folder / "pid")})
+    assert record["ok"] is False
+    assert record["why"].startswith("the server ended during the run: killed by SIGKILL")
+
+
 def test_a_client_that_fails_is_told_from_a_server_that_fails(serve, run, fakes):
     server = {"command": [str(fakes.server), "{port}", "serve"]}
     record = run(["sh", "-c", "echo refused >&2; exit 2"], server=server)
