@@ -118,7 +118,7 @@ def _document(
     pen = svg.Pen(panels.width)
     legend = [(name, svg.arm_colour(place), svg.arm_marker(place)) for place, name in enumerate(named(rows).values())]
     pen.legend(legend, 2 if panels is NARROW else 4)
-    names = [svg.label(row.title.partition(",")[0], letters) for row in rows]
+    names = [svg.label(short(row, rows), letters) for row in rows]
     for panel, which in zip(panels.draw(pen, names, titles), measures, strict=True):
         _dots(pen, panel, rows, which)
     picture = svg.Picture(name, TITLE, " ".join(told), pen, Table(TITLE, [], []))
@@ -151,12 +151,17 @@ def lines(rows: list[Row]) -> list[str]:
 def largest(rows: list[Row], which: str) -> str:
     """A sentence that a reader may repeat: the program that gains most in this measure, with the medians of all.
 
-    It gains against glibc; where none surely does, against one of the others.
+    It gains against glibc; where none surely does, against the most of the others, and does not lose against glibc.
     """
     gains = [row for _, row, measure in sure(rows, True) if measure == which]
-    others = [(record["ci_low"], row) for row in rows if (measure := row.measure(which))
-              for arm, record in measure.against.items() if arm in NAMES and arm in measure.arms(1)]  # fmt: skip
-    row = gains[0] if gains else max(others, key=lambda found: found[0])[1] if others else None
+    lost = {row.key for _, row, measure in sure(rows, False) if measure == which}
+    others = [
+        (len(beaten), max(measure.against[arm]["ci_low"] for arm in beaten), row.key)
+        for row in rows
+        if (measure := row.measure(which)) and (beaten := NAMES.keys() & {*measure.arms(1)}) and row.key not in lost
+    ]
+    best = gains[0].key if gains else max(others, default=(0, 0.0, ""))[-1]
+    row = next((row for row in rows if row.key == best), None)
     if row is None or which not in VERBS or not (measure := row.measure(which)):
         return ""
     names = {SUBJECT: SUBJECT, row.reference: row.reference} | NAMES

@@ -200,7 +200,7 @@ def test_the_chart_of_memory_has_the_rows_that_were_measured(pages):
     first, second = (gallery.read(key, RunFile(gallery.data(key))) for key in TIMED[:2])
     figures = {arm: figure("leaner", 1.3, 1.2, 1.4) for arm in ("hakmem", "mimalloc3", "glibc")}
     drawn = pages.gallery_chart.draw([more_of(first, "least-memory", **figures), second], "memory")
-    assert first.title.partition(",")[0][:12] in drawn and second.title.partition(",")[0][:12] not in drawn
+    assert f">{first.title.partition(':')[0]}<" in drawn and f">{second.title.partition(':')[0]}<" not in drawn
 
 
 def test_where_a_load_ends_is_known_of_servers_and_of_marked_programs():
