@@ -1,8 +1,8 @@
 """Writes the scorecard's figures in results/measured: experiments/scorecard.py publish [RUN] | pages.
 
-`publish` stores a run of `hak bench scorecard` as results/measured/scorecard.jsonl.gz. From these raw data, both
-commands generate the table of all rows, the two tables in results/scorecard.md, and the chart. The text around the
-tables is kept.
+`publish` stores a run of `hak bench scorecard --set metric=cpu` or `--set metric=rss` as
+results/measured/scorecard-METRIC.jsonl.gz. From these raw data, both commands generate the table of all rows, the two
+tables in results/scorecard.md, and the chart. The text around the tables is kept.
 """
 
 import csv
@@ -20,9 +20,10 @@ from hakmem_lab.errors import LabError
 from hakmem_lab.store.runs import RunFile, Store, default_folder
 
 FOLDER = scorecard_chart.FOLDER
-PAGE, DATA, TABLE = FOLDER.parent / "scorecard.md", FOLDER / "scorecard.jsonl.gz", FOLDER / "scorecard.csv"
-LOSSES = ("workload", "time, × the best", "peak RSS, × the leanest")
-MEANS = ("allocator", "time", "its worst row", "peak RSS")
+PAGE, TABLE = FOLDER.parent / "scorecard.md", FOLDER / "scorecard.csv"
+METRICS = ("cpu", "rss")
+LOSSES = ("workload", "CPU time, × the best", "peak RSS, × the leanest")
+MEANS = ("allocator", "CPU time", "its worst row", "peak RSS")
 LOST = 1.01
 Row = dict[str, Any]
 
@@ -34,15 +35,15 @@ def cost(record: Row) -> tuple[str, str, str]:
     return f"{1 / record['ratio']:.2f}", shown[0], shown[1]
 
 
-def read(file: Path) -> list[tuple[Row, Row]]:
-    """The rows (time, peak memory) of every workload that has both."""
-    stored = RunFile(file)
-    result = kinds.result_of(stored)
-    found: dict[str, list[Row]] = {}
-    for row in result["suite"]["rows"]:
-        if row["best_peer"] and not row["metric"].startswith("CPU"):
-            found.setdefault(row["key"], []).append(row)
-    return [(rows[0], rows[1]) for rows in found.values() if len(rows) > 1]
+def data(metric: str) -> Path:
+    return FOLDER / f"scorecard-{metric}.jsonl.gz"
+
+
+def read() -> list[tuple[Row, Row]]:
+    """The rows (CPU time, peak memory) of every workload that has both."""
+    rows = [kinds.result_of(RunFile(data(metric)))["suite"]["rows"] for metric in METRICS]
+    times, peaks = ({row["key"]: row for row in each if row["best_peer"]} for each in rows)
+    return [(row, peaks[key]) for key, row in times.items() if key in peaks]
 
 
 def line(time: Row, memory: Row) -> list[str]:
@@ -85,7 +86,7 @@ def with_table(page: str, heads: tuple[str, ...], rows: list[list[str]]) -> str:
 
 
 def pages() -> None:
-    rows = read(DATA)
+    rows = read()
     lines = [line(*row) for row in rows]
     with open(TABLE, encoding="utf-8", newline="") as file:
         heads = next(csv.reader(file))
@@ -97,12 +98,15 @@ def pages() -> None:
 
 
 def publish(file: RunFile) -> None:
-    """Stores the run's raw data and writes the pages. Raises LabError if the run is of another suite."""
-    if file.header()["kind"] != "suite" or "ws400" not in {row["key"] for row in file.header()["spec"]["workload"]}:
-        raise LabError(f"run {file.id} is not of the scorecard: hak bench scorecard")
-    with gzip.GzipFile(DATA, "wb", mtime=0) as packed:
+    """Stores the run's raw data and writes the pages. Raises LabError if the run is of another suite or metric."""
+    rows = {row["key"]: row["metric"] for row in file.header()["spec"].get("workload", [])}
+    metric = rows.get("ws400")
+    if metric not in METRICS:
+        raise LabError(f"run {file.id} is not of the scorecard: hak bench scorecard --set metric=cpu (or rss)")
+    with gzip.GzipFile(data(metric), "wb", mtime=0) as packed:
         packed.write(file.path.read_bytes().replace(f"{Path.cwd()}/".encode(), b""))
-    pages()
+    if all(data(each).exists() for each in METRICS):
+        pages()
 
 
 def main() -> None:

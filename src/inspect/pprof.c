@@ -22,13 +22,13 @@ enum { WIRE_NUMBER = 0, WIRE_BYTES = 2 };
 
 /* Strings are numbered in the order of writing; these come first. */
 #define EACH_STRING(STRING) \
-  STRING(NONE, "") \
-  STRING(ALLOC_OBJECTS, "alloc_objects") STRING(COUNT, "count") STRING(ALLOC_SPACE, "alloc_space") \
-      STRING(BYTES, "bytes") STRING(INUSE_OBJECTS, "inuse_objects") STRING(INUSE_SPACE, "inuse_space") \
-          STRING(RESIDENT, "resident_space") STRING(SPACE, "space") STRING(REGION, "region")
-#define NUMBER(name, text) S_##name,
-#define TEXT(name, text) text,
-enum { EACH_STRING(NUMBER) STRINGS };
+  STRING(NONE, ""), STRING(ALLOC_OBJECTS, "alloc_objects"), STRING(COUNT, "count"), \
+      STRING(ALLOC_SPACE, "alloc_space"), STRING(BYTES, "bytes"), STRING(INUSE_OBJECTS, "inuse_objects"), \
+      STRING(INUSE_SPACE, "inuse_space"), STRING(RESIDENT, "resident_space"), STRING(SPACE, "space"), \
+      STRING(REGION, "region")
+#define NUMBER(name, text) S_##name
+#define TEXT(name, text) text
+enum { EACH_STRING(NUMBER), STRINGS };
 static const char *const strings[STRINGS] = {EACH_STRING(TEXT)};
 enum { VALUES = 5, NUMBER_MOST = 10 };
 /* A sample is the longest message: its locations and values, each list after its length. */
