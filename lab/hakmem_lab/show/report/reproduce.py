@@ -12,7 +12,7 @@ SAVED = "spec.toml"  # the name under which the page offers the spec
 def command_line(run: LoadedRun) -> str:
     """A command line that repeats the run, from its saved specification."""
     spec, kind = run.header.get("spec") or {}, KINDS.get(run.kind, Kind(run.kind))
-    values = {key: spec.get(key) for key in kind.flags} | {"seed": run.header.get("seed")}
+    values = {"seed": run.header.get("seed")} | {key: spec.get(key) for key in kind.flags}
     flags = [word for key, value in values.items() if value is not None for word in (f"--{key}", str(value))]
     return shlex.join(["hak", kind.name if " " in kind.called else kind.called, SAVED, *flags])
 
