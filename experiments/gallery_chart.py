@@ -151,12 +151,13 @@ def lines(rows: list[Row]) -> list[str]:
 def largest(rows: list[Row], which: str) -> str:
     """A sentence that a reader may repeat: the program that gains most in this measure, with the medians of all.
 
-    It gains against glibc; where none surely does, against the most of the others, and does not lose against glibc.
+    It gains against glibc; where none surely does, against the most of the others by the greatest amount, and does not
+    lose against glibc.
     """
     gains = [row for _, row, measure in sure(rows, True) if measure == which]
     lost = {row.key for _, row, measure in sure(rows, False) if measure == which}
     others = [
-        (len(beaten), max(measure.against[arm]["ci_low"] for arm in beaten), row.key)
+        (len(beaten), max(measure.medians[arm] for arm in beaten) - measure.medians[SUBJECT], row.key)
         for row in rows
         if (measure := row.measure(which)) and (beaten := NAMES.keys() & {*measure.arms(1)}) and row.key not in lost
     ]
@@ -208,7 +209,7 @@ def kinds(rows: list[Row]) -> list[str]:
     lines = []
     for kind, groups in KINDS.items():
         chosen = [row for row in rows if row.group in groups]
-        told = [(which, sentence(chosen, which)) for which in measured(chosen)]
+        told = [(which, f"{sentence(chosen, which)} {middles(chosen, which)}") for which in measured(chosen)]
         lines += [f"**{kind}**: {answer(chosen)}", ""] if chosen else []
         lines += [*(f"- {HEADS[which][:1].upper()}{HEADS[which][1:]}: {text}" for which, text in told), ""] * bool(told)
     return lines
