@@ -148,10 +148,3 @@ def test_a_first_estimate_comes_after_three_blocks(here, burn):
     result = here("ab", *ARMS, "--repeat", "1", "--quick", "--json", "-", "--", *burn).result()
     assert result["blocks"] == 3 and result["metric"]["name"] == "cpu"
     assert not any(row["metric"] == "wall" for row in result["comparisons"])
-
-
-def test_a_benchmark_of_commands_is_one_of_wall_time(here, records, burn):
-    commands = [f"{burn[0]} {number}" for number in (1, 2)]
-    here("bench", "-r", "12", "--quiet", *commands)
-    assert records("header")[0]["spec"]["metric"] == "wall"
-    assert not any(run.get("schedule") for run in records("run"))
