@@ -221,10 +221,12 @@ def answer(rows: list[Row]) -> str:
     for aspect, of in ASPECTS.items():
         asked = sum(any(row.measure(which) for which in of) for row in rows)
         won, lost = (len({row.key for _, row, which in each if which in of}) for each in (gains, losses))
-        word = {(True, False): "yes", (False, True): "no", (True, True): "it depends"}.get(
-            (won > 0, lost > 0), "no difference is sure"
+        word = {(True, False): "Yes", (False, True): "No", (True, True): "It depends"}.get(
+            (won > 0, lost > 0), "No difference is certain"
         )
-        told += [f"For {aspect}: {word}; {won} of {asked} programs gain and {lost} lose."] if asked else []
+        told += (
+            [f"Does hakmem save {aspect}? {word}: of {asked} programs, {won} gain and {lost} lose."] if asked else []
+        )
     for word, several in (("gains", gains), ("losses", losses)):
         some = [f"{short(row, rows)} ({HEADS[which]} {cost[0]:.2f} ×)" for cost, row, which in several[:NAMED]]
         told += [f"The greatest {word}: {', '.join(some)}."] if some else []

@@ -192,8 +192,10 @@ def test_a_kind_of_program_has_an_answer_with_its_gains_and_losses(pages):
         more_of(replace(plain, key="y", title="y"), "least-memory", hakmem=larger),
     )
     answer = pages.gallery_chart.kinds(list(found))[0]
-    assert answer.startswith("**Services**: For time: no difference is sure; 0 of 2 programs gain and 0 lose. ")
-    assert " For memory: it depends; 1 of 2 programs gain and 1 lose. " in answer
+    assert answer.startswith(
+        "**Services**: Does hakmem save time? No difference is certain: of 2 programs, 0 gain and 0 lose. "
+    )
+    assert " Does hakmem save memory? It depends: of 2 programs, 1 gain and 1 lose. " in answer
     assert answer.endswith("gains: x (memory after load 0.80 ×). The greatest losses: y (least memory 1.25 ×).")
 
 
