@@ -64,8 +64,8 @@ enum {
 #undef HAK_NUMBER
 
 enum { HAK_SMALL_STEPS = HAK_SMALL_MAX / HAK_BLOCK_MIN + 1 };
-/* By request, in steps of 16 bytes: the words between the first batch and the bin that malloc pops from. This is the
- * class's bin, or a batch while the sampler is on. The second table always holds the class. */
+/* For each request size, in steps of 16 bytes: the bin that malloc pops from, as words behind the first batch. That is
+ * the class's bin, or a batch while the sampler is on. The second table always holds the class. */
 extern _Atomic uint8_t hak_class_codes[HAK_SMALL_STEPS];
 extern const uint8_t hak_small_classes[HAK_SMALL_STEPS];
 extern const uint32_t hak_class_sizes[HAK_BIN_COUNT]; /* block sizes in bytes */

@@ -114,7 +114,7 @@ typedef unsigned __int128 hak_mask_t;
  *
  *   SLICED  its slices are free or belong to slabs, runs and parts of huge blocks
  *   FREE    the first and the last chunk of an extent of free chunks
- *   HUGE    the first chunk of a huge block of whole chunks; the page map leads there from all of them
+ *   HUGE    the first chunk of a huge block of whole chunks; the page map leads to it from each chunk of the block
  *   GONE    inside an extent, or unmapped: all such chunks share one descriptor, which serves error reports */
 typedef enum hak_chunk_state {
   HAK_CHUNK_SPARE,

@@ -66,9 +66,9 @@ HAK_INLINE uint64_t hak_seal_base(const void *block) {
   return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-/* The seal: 43 bits of a hash that is never 0, and the code, masked with the hash of the address. The code enters the
- * hash as a product with a secret, and both halves of a second product are folded: the seals of one block for several
- * codes thus do not give the seal for another by addition or exclusive or. */
+/* The seal: 43 bits of a hash that is never 0, and the code, masked with the hash of the address. The hash
+ * multiplies the code by a secret, and folds both halves of a second product. So the seals of one block for several
+ * codes do not give its seal for another code by addition or exclusive or. */
 HAK_INLINE uint64_t hak_seal_of(uint64_t base, uint32_t code) {
   unsigned __int128 product = (unsigned __int128)(base ^ code * hak_hard.secrets[2]) * hak_hard.secrets[3];
   uint64_t mixed = (uint64_t)product ^ (uint64_t)(product >> 64), masked = base >> HAK_SEAL_HASH_BITS ^ code;

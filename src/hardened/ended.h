@@ -1,4 +1,4 @@
-/* Duty: free blocks of the hardened profile that wait although their thread has ended: for all threads together, in the
+/* Duty: free blocks of the hardened profile that still wait when their thread ends: one queue for all threads, in the
  * order in which the threads ended. Data: a list of arrays for each kind of slab, under one lock. Every block has the
  * seal of a free block. Layers below: freed, slab, magazine. */
 #pragma once

@@ -11,7 +11,7 @@ char *hak_framed_take_ready(uint32_t cls);
 
 /* All places of all classes. */
 enum {
-  HAK_FRAMED_WAITING_MAX = 8, /* of a class in order, and as many that are ready */
+  HAK_FRAMED_WAITING_MAX = 8, /* blocks of a class that wait in order; as many others can be ready */
   HAK_FRAMED_PLACES = 2 * HAK_FRAMED_WAITING_MAX * (HAK_CLASS_COUNT - HAK_RUN_FIRST),
 };
 /* The block of a place, or NULL. `delayed`: also one that waits in order. */

@@ -1,5 +1,5 @@
 /* Duty: the files whose code is or was mapped, by name and build id, for tools that read a profile on another machine.
- * An unloaded library stays known until other code takes its place. Data: one table; lock: that of profiles, which the
+ * An unloaded library stays known until other code takes its place. Data: one table; lock: hak_profile_lock, which the
  * writer of a profile holds. Layers below: modules, file. */
 #pragma once
 
@@ -12,7 +12,7 @@ typedef struct hak_images {
   hak_mapping_t image[HAK_IMAGES_MAX];
   char names[HAK_IMAGE_NAMES_BYTES], rows[HAK_MAPS_BUFFER_BYTES];
 } hak_images_t;
-/* For an external reader. NULL before the first look: static data would count against the limits of small programs. */
+/* For an external reader. NULL until the first images are added: static data would count against limits of memory. */
 extern hak_images_t *hak_images;
 extern hak_lock_t hak_profile_lock;
 

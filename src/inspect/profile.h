@@ -14,7 +14,7 @@ void hak_profile_write_due(void);
 
 /* Apply the start-up options. `holds_lock`: whether the calling thread holds any lock of the heap. */
 void hak_profile_start_up(bool (*holds_lock)(void));
-/* `inside`: a signal handler ends the process while the thread holds a lock: there is no profile. */
+/* If `inside`, a signal handler ends the process while the thread holds a lock, so no profile is written. */
 void hak_profile_at_exit(bool inside);
 /* The heap refused a request for want of memory. */
 void hak_profile_refused(size_t bytes);

@@ -21,7 +21,7 @@ typedef struct hak_region_table {
   size_t regions, live_bytes, live_blocks; /* of all, including those without a row */
   size_t rows;                             /* the one that uses most comes first */
   size_t left_out;                         /* regions without a row */
-  size_t floor;                            /* no row used less when all were last compared */
+  size_t floor;                            /* the least that a row used when all were last compared */
   uint32_t hash[HAK_REGION_ROWS];          /* of both names; until the rows are sorted */
   hak_region_row_t row[HAK_REGION_ROWS];
 } hak_region_table_t;

@@ -1,6 +1,6 @@
 /* Duty: the resident memory of the heap: the part that each site's blocks keep resident, and the part without a site.
  * The sum of all is the heap's resident memory.
- * Data: one result, for the profile that is being written; lock: that of profiles. Layers below: stats, sample, sites,
+ * Data: one result, for the profile that is being written; lock: hak_profile_lock. Layers below: stats, sample, sites,
  * arena.
  *
  * A class's blocks lie in slabs of their own, which also have room for free blocks. The resident memory of these slabs,

@@ -24,14 +24,14 @@ enum {
 /* A return address that occurs in a stack, numbered from 0 in the order of arrival. */
 typedef struct hak_frame {
   uintptr_t pc;
-  struct hak_frame *next; /* next in its bucket; lock: that of additions */
+  struct hak_frame *next; /* next in its bucket; lock: hak_sites_lock */
   uint32_t index;
 } hak_frame_t;
 
 /* The name of a region. Names beyond HAK_SITE_LABELS_MAX share one. */
 typedef struct hak_site_label {
   struct hak_site_label *next;
-  uint64_t string; /* its number in the profile that is being written; lock: that of profiles */
+  uint64_t string; /* its number in the profile that is being written; lock: hak_profile_lock */
   char name[HAK_SITE_LABEL_BYTES];
 } hak_site_label_t;
 
@@ -42,7 +42,7 @@ typedef struct hak_site {
   _Atomic uint64_t freed_objects, freed_bytes;
   _Atomic uint64_t inherited[2]; /* parts of `objects` and `bytes` that were live when the process was forked */
   hak_site_label_t *label;       /* the region of its blocks; NULL: they are in none */
-  double resident_bytes;         /* for the profile that is being written; lock: that of profiles */
+  double resident_bytes;         /* for the profile that is being written; lock: hak_profile_lock */
   uint64_t hash;
   uint32_t frame_count;
   uint32_t frame[]; /* numbers of frames, innermost first */

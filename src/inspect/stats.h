@@ -57,6 +57,6 @@ void hak_metrics_put_head(hak_text_t *text, const char *name, const char *unit, 
  * length. */
 size_t hak_stats_tell(char *buffer, size_t capacity, void (*put)(hak_text_t *text, const hak_stats_t *stats));
 
-/* Write the reports that the options ask for when the process ends. `inside`: a signal handler ends it while the thread
- * holds a lock: there are no figures. */
+/* Write the reports that the options ask for when the process ends. If `inside`, a signal handler ends it while the
+ * thread holds a lock, so the reports have no figures. */
 void hak_stats_at_exit(bool inside);

@@ -51,8 +51,8 @@ typedef struct hak_piece {
   bool zeroed; /* what has no block reads as zeros */
   /* Of a span: */
   uint32_t live, live_steps; /* live blocks, and their steps of 16 bytes */
-  uint32_t first, at, end;   /* no block before `first`, and none was made from `at` on; number of steps */
-  hak_span_bits_t *bits;     /* apart from the span, where those of all spans would meet in few sets of a cache */
+  uint32_t first, at, end;   /* live blocks are between `first` and `at`; `end`: number of steps */
+  hak_span_bits_t *bits;     /* not in the span: the bits of all spans would then compete for few cache sets */
   /* List of the samples among its blocks; lock: the samples'. */
   _Atomic(struct hak_sample *) samples;
 
@@ -102,7 +102,7 @@ struct hak_region {
 };
 
 extern hak_lock_t hak_regions_lock;
-/* All that were ever made, linked by `made`; NULL: none was, and nobody takes a lock of this folder. The list grows at
+/* List of all regions ever made, linked by `made`. If NULL, no thread takes a lock of this folder. The list grows at
  * its front, under hak_regions_lock, the first time under hak_meta_lock, so that no fork misses it. */
 extern _Atomic(hak_region_t *) hak_regions_made;
 HAK_INLINE hak_region_t *hak_region_newest(void) {
@@ -237,7 +237,7 @@ void hak_region_count_scope(hak_region_t *region, bool begins, const char *funct
 int hak_region_visit(hak_region_t *region, int (*visit)(void *block, size_t bytes, void *context), void *context);
 /* A piece is about to leave its region. */
 void hak_region_walks_pass_locked(const hak_piece_t *piece);
-/* Visit the regions that have not ended, under the lock of the regions, which others can take in between. */
+/* Visit the regions that have not ended, each under the lock of the regions. */
 void hak_region_each(void (*visit)(hak_region_t *region, void *context), void *context);
 /* Visit the locks of this folder. `newest`: of the regions that are known, NULL: visit none. */
 void hak_region_each_lock(hak_region_t *newest, void (*visit)(hak_lock_t *lock, bool flag), bool flag);

@@ -14,8 +14,8 @@ long hak_direct_call(long number, const long argument[6]);
 /* A result of hak_direct in libc's convention: -1, and errno. */
 long hak_direct_errno(long result);
 
-/* The thread is under strict seccomp: any call but `read` and `write` would kill it. From now on all others fail with
- * EPERM, so that a request for which the heap has no memory is refused. */
+/* The thread is under strict seccomp: any call but `read` and `write` would kill it. From now on the other calls are
+ * not made but fail with EPERM, so a request for which the heap has no memory is refused. */
 void hak_direct_confine(void);
 bool hak_direct_is_confined(void);
 
