@@ -64,7 +64,7 @@ def _chosen(given: list[str]) -> tuple[str, list[str]]:
         if name not in every:
             hint = "; commands are compared by hak compare --commands CMD CMD" * (" " in name)
             raise LabError(f"{' and '.join(suites)}: there is no workload '{name}': {nearest(name, every)}{hint}")
-    raise LabError(f"no suite has all of {', '.join(wanted)}: name those of one")
+    raise LabError(f"no suite has all of {', '.join(wanted)}; name workloads of one suite")
 
 
 def bench(params: dict[str, Any]) -> None:
@@ -74,7 +74,7 @@ def bench(params: dict[str, Any]) -> None:
         return
     suite, wanted = _chosen(given)
     if wanted and only is not None:
-        raise LabError(f"--only: the workloads are named already: {', '.join(wanted)}")
+        raise LabError(f"--only: leave it out, since workloads are named already: {', '.join(wanted)}")
     if suite == "gallery" and not wanted and only is None:
         _show_gallery()
         return

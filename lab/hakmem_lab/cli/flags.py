@@ -157,7 +157,7 @@ FLAGS: Mapping[str, Any] = {
     "input_": option(Path | None, "--input", metavar="FILE", help="File that every run reads as standard input"),
     "question": option(str | None, help="Your question, kept with the result"),
     "server": option(
-        str | None, metavar="COMMAND", help="A server to start; the command is its client. {port} is the port, in both"
+        str | None, metavar="COMMAND", help="A server to start; the command is its client. {port} stands for its port"
     ),
     "setup": option(str | None, metavar="LINE", help="Shell command to run once, before the first run"),
     "prepare": option(str | None, metavar="LINE", help="Shell command to run before every run; not measured"),

@@ -56,7 +56,7 @@ def explain(
 
     if block is not None:
         if json or diff or html:
-            raise LabError("--block: cannot be combined with --json, --diff or --html")
+            raise LabError("--block cannot be combined with --json, --diff or --html")
         process.show_block(explain.block(subject, block, stop))
         return
     before = explain.load(diff, "--diff") if diff else None
@@ -106,7 +106,7 @@ def profile(
 
     if diff is not None:
         if subject:
-            raise LabError("--diff: compares two profile files; name no process and no program")
+            raise LabError("--diff compares two profile files; name neither a process nor a program")
         typer.echo(forms.changes(*map(forms.read, diff)), nl=False)
         return
     if not subject:

@@ -129,7 +129,7 @@ def _metrics(files: list, sql: str | None) -> str:
     from hakmem_lab.show import formats
 
     if sql is not None:
-        raise LabError("--sql: the rows of a query are no metrics; its formats are json and csv")
+        raise LabError("--sql: the answer of a query has the format json or csv")
     return formats.text("openmetrics", [kinds.result_of(file) for file in files])
 
 
@@ -176,7 +176,7 @@ def decide(
     from hakmem_lab.store.runs import now_utc
 
     if not text.strip():
-        raise LabError("TEXT: it is empty; say what was decided and why")
+        raise LabError("TEXT is empty; say what was decided and why")
     file = _store(store).find(run)
     file.header()
     file.continue_writing()

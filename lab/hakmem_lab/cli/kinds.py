@@ -59,7 +59,7 @@ COMMANDS = {
         f"timeout seed env question set_ {RESULT}",
     ),
     "judge": (
-        "Verdicts with intervals from what other tools have measured; says what cannot be known from it.",
+        "Verdicts with intervals from the results of other tools; also says what these cannot show.",
         "files header only metric higher_is_better margin alpha interleaved question store json format_ require",
     ),
     "suite": (
@@ -95,7 +95,7 @@ def _linked(line: str, params: dict[str, Any]) -> dict[str, Any]:
     from hakmem_lab.plan import linked
 
     if params["commands"]:
-        raise LabError("--link: it makes the commands of the sides: leave out --commands")
+        raise LabError("--link makes the commands of the sides; leave out --commands")
     pair = [side for side in (params["control"], params["treatment"]) if side]
     named = [side for text in params["allocators"] or [] for side in separated(text)]
     sides = named or (pair if len(pair) == 2 else linked.those_there())
@@ -111,7 +111,7 @@ def _ab(params: dict[str, Any]) -> None:
     if callgrind:
         _count_instructions(params, ops)
     elif ops is not None:
-        raise LabError("--ops: two lengths of a run belong to --callgrind, and to hak syscalls")
+        raise LabError("--ops needs --callgrind, or hak syscalls")
     else:
         measure("ab", params, _kept_spec(params))
 
@@ -135,9 +135,9 @@ def _count_instructions(params: dict[str, Any], ops: str | None) -> None:
 
     check_output(params["json"], None, params["require"])
     if given := next((name for name in ("commands", "scan_", *STEPS.split()) if params.pop(name)), None):
-        raise LabError(f"--callgrind: compares one program on two allocators; leave out --{given.strip('_')}")
+        raise LabError(f"--callgrind compares one program on two allocators; leave out --{given.strip('_')}")
     if params["format_"] is not None:
-        raise LabError("--format: counted instructions have no format but that of --json")
+        raise LabError("--format: counted instructions are printed as text or with --json; leave it out")
     source, spec = spec_of("ab", params["words"] or [], overrides(params))
     try:
         with told():
@@ -178,11 +178,11 @@ def _judge(params: dict[str, Any]) -> None:
 def _tune(params: dict[str, Any]) -> None:
     least, most, limits, read = (params.pop(name) for name in ("least", "most", "subject_to", "read"))
     if least is not None and most is not None:
-        raise LabError("--least and --most: one thing at a time; what else matters is a limit: --subject-to METRIC=+2%")
+        raise LabError("--least and --most: name only one metric; make the others limits: --subject-to METRIC=+2%")
     for flag, metric in (("--least", least), ("--most", most)):
         if metric is not None:
             if not metric.strip():
-                raise LabError(f"{flag}: no metric is named: wall, rss, a figure that the program prints ...")
+                raise LabError(f"{flag}: no metric is named; name wall, rss, or a figure that the program prints")
             params |= {"metric": metric, "higher_is_better": flag == "--most"}
     below: dict[str, Any] = {}
     if limits:

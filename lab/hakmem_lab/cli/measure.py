@@ -292,7 +292,7 @@ def check_format(name: str | None, json_file: Path | None = None) -> None:
     if name is not None and name not in formats.FORMATS:
         raise LabError(f"--format: there is no format '{name}': {nearest(name, formats.FORMATS)}")
     if name is not None and str(json_file) == "-":
-        raise LabError("--format and --json -: both would write to standard output; name a file for one of them")
+        raise LabError("--format and --json - cannot both write to standard output; name a file: --json FILE")
 
 
 def write_result(result: dict, json_file: Path | None, format_: str | None, every: bool = False) -> None:
@@ -329,7 +329,7 @@ def combinations(scans: Sequence[str]) -> list[Values]:
         if not name.isidentifier() or not all(found[name]) or len(set(found[name])) < len(found[name]):
             raise LabError(f"--scan: '{text}' is not NAME=VALUE,VALUE,... with every value once")
         if name in ("seed", "port", "ops"):
-            raise LabError(f"--scan: {{{name}}} stands for something else already; choose another name")
+            raise LabError(f"--scan: {{{name}}} has another meaning already; choose another name")
     return [dict(zip(found, values, strict=True)) for values in itertools.product(*found.values())]
 
 
@@ -366,6 +366,6 @@ def specs(spec: Any, scans: Sequence[str]) -> list[tuple[Values, Any]]:
     written = {name: getattr(spec, name) for name in SCANNED if hasattr(spec, name)}
     for name in every[0]:
         if filled(written, {name: ""}) == written:
-            raise LabError(f"--scan {name}: {{{name}}} stands nowhere in the command")
+            raise LabError(f"--scan {name}: the command has no {{{name}}}")
     alpha = spec.alpha / len(every)
     return [(values, spec.model_copy(update={"alpha": alpha} | filled(written, values))) for values in every]

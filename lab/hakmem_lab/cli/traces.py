@@ -50,7 +50,7 @@ def record(
         if len(subject) > 1:
             raise LabError(f"one process at a time: hak record -o {output} {subject[0]}")
         if allocator != "default":
-            raise LabError("--allocator: a process that runs has its allocator already")
+            raise LabError("--allocator: a running process has its allocator already; leave it out")
         from hakmem_lab.trace import attach
 
         found = attach.process(int(subject[0]), output, seconds, stack_bytes)
@@ -119,9 +119,9 @@ def trace(
     if by not in (None, "stack", "pages"):
         raise LabError(f"--by: '{by}' is unknown; known: stack, pages")
     if without is not None and by != "pages":
-        raise LabError("--without: goes with --by pages")
+        raise LabError("--without needs --by pages")
     if by != "stack" and (output or html):
-        raise LabError(f"{'--output' if output else '--html'}: goes with --by stack")
+        raise LabError(f"{'--output' if output else '--html'} needs --by stack")
     result: dict[str, Any] = {"schema": "hakmem-trace 1", "trace": str(file)}
     if by is None:
         result |= counts(file, process)

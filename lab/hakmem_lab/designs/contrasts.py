@@ -90,7 +90,7 @@ def pair_names(spec: AbSpec) -> tuple[str, str]:
 def pair(spec: AbSpec) -> list[Arm]:
     control, treatment = pair_names(spec)
     if spec.builds > 1:
-        raise LabError("builds: this version measures one build a side; leave the key out")
+        raise LabError("builds: each side has one build in this version; leave the key out")
     if spec.commands:
         return command_arms(dict(zip((control, treatment), spec.commands, strict=True)))
     where = {control: "control", treatment: "treatment"}
@@ -108,7 +108,7 @@ def many(spec: BaselineSpec) -> list[Arm]:
     named, own = many_texts(spec), getattr(spec, "commands", ())
     first, key = spec.baseline or ("glibc" if "glibc" in named else named[0]), "commands" if own else "allocators"
     if len(set(named)) != len(named):
-        raise LabError(f"{key}: the same arm is named twice; for one arm against itself there is: hak doctor --machine")
+        raise LabError(f"{key}: the same side is named twice; to compare a side with itself: hak doctor --machine")
     if first not in named:
         raise LabError(f"baseline: '{first}' is not among the {key}: {nearest(first, named)}")
     ordered = [first, *(text for text in named if text != first)]

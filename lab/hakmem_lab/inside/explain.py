@@ -362,7 +362,7 @@ def _file(subject: str, stop: bool) -> Path:
     if not path.is_file():
         raise LabError(f"there is no process and no file '{subject}': give a number that ps -e lists, or a core file")
     if stop:
-        raise LabError(f"--stop: is for a process, and {subject} is a file")
+        raise LabError(f"--stop is for a process, but {subject} is a file")
     return path
 
 

@@ -42,7 +42,7 @@ class Layout:
         try:
             return self.rows[name]
         except KeyError:
-            raise LabError(f"{self.path} tells nothing of {name}: it is older than this hak") from None
+            raise LabError(f"{self.path} has no description of {name}: it is older than this hak") from None
 
     def __contains__(self, name: str) -> bool:
         return name in self.rows
@@ -64,7 +64,7 @@ def find(memory: Memory) -> Layout:
             continue  # a copy of a layout, or bytes that only resemble one
     named = [each.path for each in memory.maps() if "libhakmem" in each.path]
     if named:
-        raise LabError(f"{memory.name} has {named[0]}, which tells nothing of its layout: it is older than this hak")
+        raise LabError(f"{memory.name} has {named[0]}, which does not describe its layout: it is older than this hak")
     if lost := getattr(memory, "lost", 0):
         raise LabError(f"{memory.name} is cut short: {lost >> 20:,} MiB are missing, and the library's data with them")
     raise NotServed(f"{memory.name} does not use hakmem: hak doctor says why, hak run -- COMMAND starts it on it")

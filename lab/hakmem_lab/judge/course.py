@@ -49,7 +49,8 @@ class Series:
 
     @classmethod
     def of(cls, t_s: Values, y: Values, phases: Sequence[str | None]) -> "Series":
-        """Groups: a single one without phases; else by phase and by the age of the stay, on a logarithmic scale."""
+        """Without phases all samples are one group; else a group has a phase and an age of its stay, on a logarithmic
+        scale."""
         t, found = np.asarray(t_s, dtype=float), stays(phases)
         visit, group = np.zeros(t.size, dtype=int), np.zeros(t.size, dtype=int)
         if len(found) > 1:

@@ -35,14 +35,15 @@ class Warn(Enum):
     THOUSANDS = Row("a printed figure may have a decimal comma", "{name}: the program prints {value:,.0f}, read as "
                     "{value:.0f}; if the comma is a decimal point, the figures are 1000 times too large",
                     "let the program print a point")  # fmt: skip
-    BACKLOG = Row("half of the requests wait longer than they are served", "{side} does not keep up with the rate: "
-                  "half of the requests wait over {times:g} times as long as they are served; this measures a backlog",
-                  "choose a lower rate")  # fmt: skip
+    BACKLOG = Row("half of the requests wait longer than their service takes", "{side} does not keep up with the rate: "
+                  "half of the requests wait over {times:g} times as long as their service takes, so the figures show "
+                  "a backlog", "choose a lower rate")  # fmt: skip
     NO_INPUT = Row("standard input was open but silent", event="no-input")
-    NO_OPERATIONS = Row("a soak's program printed no count of operations", "no line of the output gave a count of "
-                        "operations: throughput is unknown", "give the pattern of such a line: --line")  # fmt: skip
-    WHOLE = Row("a count of system calls has no {ops}", "the command has no {{ops}}: counts are of the whole process, "
-                "start and end included, not per operation", "put {{ops}} in place of the number")  # fmt: skip
+    NO_OPERATIONS = Row("a soak's program printed no count of operations", "no line of the output has a count of "
+                        "operations, so throughput is unknown", "give the pattern of such a line: --line")  # fmt: skip
+    WHOLE = Row("a count of system calls has no {ops}", "the command has no {{ops}}, so the counts are of the whole "
+                "process, with its start and end, and not per operation", "put {{ops}} in place of the number of "
+                "operations")  # fmt: skip
     ENDED = Row("a soak's program ended early", "the program ended by itself after {after}", "let it run on")
     # Failures
     FAILED_WORKLOAD = Row("a workload of a suite was not finished")
@@ -64,29 +65,29 @@ class Warn(Enum):
     ALIKE = Row("neighbouring foreign runs resemble each other", "neighbouring runs resemble each other: {which}",
                 "let both sides take turns")  # fmt: skip
     COARSE = Row("values come in steps beyond the margin", "{label} comes in steps of {step:.2g} % of a run, as by a "
-                 "coarse clock: smaller differences are hardly seen", "more work in a run (--repeat) or a finer clock "
-                 "(--metric) helps more than further blocks")  # fmt: skip
+                 "coarse clock: smaller differences can hardly be seen", "more work in a run (--repeat) or a finer "
+                 "clock (--metric) helps more than further blocks")  # fmt: skip
     TOO_FEW = Row("too few blocks for intervals that hold at once", "{some} too few blocks for intervals that hold for "
                   "all sides at once", "{least} are needed: --max-blocks")  # fmt: skip
-    SHORT = Row("a budget of system calls needs longer runs", "the runs are too short for the budget: not one call in "
-                "{count:,} different operations still allows {rate:.1e} per operation",
-                "the lengths must differ by at least {apart:.2g}{other}")  # fmt: skip
-    UNCERTAIN = Row("counts of repeats differ more than counts of lengths", "{side}: counts vary more between "
-                    "repeats than between the two lengths, so the rate is uncertain",
-                    "make the lengths differ more")  # fmt: skip
-    FEW_BEYOND = Row("a percentile rests on few requests", "{name} rests on fewer than {least} requests beyond it (now "
-                     "{count:,.0f} requests in all)", "more or longer runs make it steadier")  # fmt: skip
-    NO_LIMIT = Row("a percentile has too few requests for a limit", "{name} is no guardrail here: there are too few "
-                   "requests to know it by", "more or longer runs make it one")  # fmt: skip
+    SHORT = Row("a budget of system calls needs longer runs", "the runs are too short for the budget: even with no "
+                "call in {count:,} different operations, the true rate may be {rate:.1e} per operation", "the lengths "
+                "must differ by at least {apart:.2g}{other}")  # fmt: skip
+    UNCERTAIN = Row("counts of equal runs differ more than counts of long and short runs", "{side}: counts vary more "
+                    "between runs of one length than between the two lengths, so the rate is uncertain", "make the "
+                    "lengths differ more")  # fmt: skip
+    FEW_BEYOND = Row("a percentile rests on few requests", "of {count:,.0f} requests, fewer than {least} were slower "
+                     "than {name}, so {name} varies much", "more or longer runs make it steadier")  # fmt: skip
+    NO_LIMIT = Row("a percentile has too few requests for a limit", "{name} is no guardrail here: too few requests "
+                   "were slower", "more or longer runs make it one")  # fmt: skip
     RARELY_SLOW = Row("a few runs are much slower than the others",
                       "a few runs are much slower than the others: {what}: {arms}")  # fmt: skip
     UNSTEADY = Row("most runs were not steady when recording began", "most runs were not steady yet when recording "
                    "began", "make the warm-up {longer:.0f} s longer")  # fmt: skip
     HIDDEN = Row("an interaction hides main effects")
-    DRIFT = Row("the last run of a block differs from the first", "within a block the last run was {size:.2g} % {way} "
-                "than the first, whatever the side: taken out")  # fmt: skip
-    INEXACT = Row("exact readings of memory took too long", "exact readings of the memory took too long: the kernel's "
-                  "count, which lags a little, was used")  # fmt: skip
+    DRIFT = Row("the last run of a block differs from the first", "the last run of a block was {size:.2g} % {way} than "
+                "the first, whichever side ran; the result is corrected for this")  # fmt: skip
+    INEXACT = Row("exact readings of memory took too long", "exact readings of the memory took too long, so the "
+                  "kernel's count was used, which lags a little")  # fmt: skip
     # What else to know
     LEFT_OUT = Row("an allocator or a candidate was left out", event="left-out")
     LACKING = Row("allocators are not installed", event="lacking")

@@ -49,7 +49,7 @@ ONE_PROCESS = "the runs of a file share one process, and with it its layout of m
 
 
 class Spec(Model):
-    """files: that of the control and that of the treatment, or a single one whose first benchmark is the control.
+    """files: the control's and the treatment's, or a single file whose first benchmark is the control.
     only: a pattern for names. interleaved: the runs of both alternated."""
 
     kind: Literal["judge"] = "judge"
@@ -109,7 +109,7 @@ def pairs(spec: Spec, files: list[File]) -> tuple[str, list[Pair], list[str], li
 
 def run(spec: Spec, context: Context) -> dict:
     if context.resume:
-        raise LabError("what other tools have measured cannot be resumed: hak runs show reads it again")
+        raise LabError("results of other tools cannot be resumed; hak runs show prints them again")
     if len(set(spec.files)) < len(spec.files):
         raise LabError("files: the same file is named twice")
     files = [foreign.read(name, spec.metric) for name in spec.files]

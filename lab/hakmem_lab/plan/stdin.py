@@ -31,7 +31,7 @@ def check_file(name: str, key: str = "stdin") -> str:
     if not path.exists():
         raise LabError(f"{key}: there is no file '{name}'")
     if not path.is_file():
-        raise LabError(f"{key}: '{name}' is no regular file: every run reads it from its beginning")
+        raise LabError(f"{key}: '{name}' is no regular file, so runs cannot each read it from the start")
     if not os.access(path, os.R_OK):
         raise LabError(f"{key}: '{name}' cannot be read")
     return str(path)

@@ -360,7 +360,8 @@ class Session(Recorder[AnyBlockSpec]):
         return runs, failed
 
     def _executed(self, plan: schedule.Block, drawn: int) -> Iterator[dict]:
-        """The records of a block's runs, in its order. One by one, a failure ends the block."""
+        """The records of a block's runs, in the order in which they ran. If runs are one by one, the first failure ends
+        the block."""
         arms = [self.arms[name] for name in plan.order]
         if self.chosen.shared:
             self._shared = self._shared or Shared(self.runner, self.chosen)

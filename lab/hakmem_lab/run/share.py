@@ -96,7 +96,7 @@ def counted(launcher: Launcher, workload: Workload, arm: Arm) -> Counted:
             whole.inside += each.inside
             whole.calls += each.calls
     if not whole.instructions:
-        raise LabError(f"callgrind counted nothing of {' '.join(workload.argv)}")
+        raise LabError(f"callgrind counted no instruction of {' '.join(workload.argv)}")
     return whole
 
 

@@ -167,8 +167,8 @@ def texts_of(path: Path, texts: list[str]) -> list[Any]:
 def _resident(path: Path, texts: list[str]) -> list[tuple[int, int]]:
     lists = texts_of(path, texts)
     if not all(isinstance(each, list) for each in lists):
-        raise LabError(f"{path} is damaged: a list of resident memory in it is no list")
+        raise LabError(f"{path} is damaged: its resident memory is not a list")
     samples = [sample for each in lists for sample in each]
     if not all(isinstance(each, list) and len(each) == 2 and all(type(n) is int for n in each) for each in samples):
-        raise LabError(f"{path} is damaged: a list of resident memory in it holds something else")
+        raise LabError(f"{path} is damaged: its list of resident memory has other entries")
     return [(ns, kib) for ns, kib in samples]

@@ -152,7 +152,7 @@ def test_a_drift_within_blocks_is_taken_out_of_a_matrix_and_said() -> None:
     still, drifting = (matrix.analyse(head, matrix_records(cells, drift)) for drift in (0.0, 0.02))
     for before, after in zip(still["effects"], drifting["effects"], strict=True):
         assert after["estimate"] == pytest.approx(before["estimate"], abs=2e-3)
-    assert any("last run was" in text and "worse than the first" in text for text in drifting["warnings"])
+    assert any("last run of a block was" in text and "worse than the first" in text for text in drifting["warnings"])
 
 
 @pytest.mark.parametrize(("peak", "status"), [(5000, "held"), (5250, "held"), (6000, "failed")])

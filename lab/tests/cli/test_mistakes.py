@@ -280,7 +280,7 @@ def test_without_a_home_there_is_one_line(monkeypatch):
 def test_a_store_that_is_a_file_and_an_empty_decision(here, tmp_path):
     (tmp_path / "file").touch()
     assert "is no folder" in here("list", "--store", tmp_path / "file").message()
-    assert "TEXT: it is empty" in here("decide", "last", " ").message()
+    assert "TEXT is empty" in here("decide", "last", " ").message()
 
 
 def test_a_heap_profile_that_is_not_there(here, tmp_path):

@@ -247,7 +247,7 @@ def test_a_damaged_profile_is_refused(tmp_path):
     for damaged in (data[:-20], b"nothing", b"", data[:50]):
         path.write_bytes(damaged)
         if damaged:
-            with pytest.raises(LabError, match="no heap profile"):
+            with pytest.raises(LabError, match="not a complete heap profile"):
                 forms.read(path)
 
 

@@ -132,7 +132,7 @@ def test_a_cleanup_comes_after_an_interruption_too(begin, until, marker, tmp_pat
         (("ab", "--commands", "true", "true", "--callgrind"), "--callgrind"),
         (("compare", "--commands", "true", "true"), "twice"),
         (("compare", "--commands", "true", "nowhere-to-be-found"), "no program"),
-        (("compare", "--scan", "N=1,2", "--", "true"), "{N} stands nowhere"),
+        (("compare", "--scan", "N=1,2", "--", "true"), "the command has no {N}"),
         (("compare", "--scan", "N", "--", "true"), "--scan: 'N' is not"),
         (("compare", "--scan", "seed=1,2", "--", "true", "{seed}"), "something else"),
     ],

@@ -45,7 +45,7 @@ command = "/bin/true"
             WORKLOAD + 'bars = [{ metric = "wall", higher-is-better = true, at-least = 1 }]',
             ["workload 'quick'", "higher-is-better"],
         ),
-        (WORKLOAD + WORKLOAD, ["workload 'quick': two have this key"]),
+        (WORKLOAD + WORKLOAD, ["workload 'quick': two workloads have this key"]),
         (WORKLOAD.replace('key = "quick"\n', ""), ["workload 1: 'key' is missing"]),
         (WORKLOAD.replace('key = "quick"', 'key = "a,b"'), ["workload 'a,b': key", "comma"]),
         (WORKLOAD.replace("command", "#"), ["workload 'quick': 'command' is missing"]),
@@ -142,7 +142,7 @@ def test_a_flag_with_an_unknown_workload_of_the_projects_own(here):
     [
         (("ws40",), "there is no workload 'ws40': did you mean 'ws400'?"),
         (("scorecard", "redi"), "scorecard: there is no workload 'redi': did you mean 'redis'?"),
-        (("ws400", "nginx"), "no suite has all of ws400, nginx: name those of one"),
+        (("ws400", "nginx"), "no suite has all of ws400, nginx; name workloads of one suite"),
     ],
 )
 def test_a_workload_that_no_suite_of_the_project_has(here, words, said):

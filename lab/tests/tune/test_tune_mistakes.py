@@ -18,7 +18,7 @@ def refused(here, store, fakes):
     ("flags", "says"),
     [
         (["--least", "wal"], "did you mean 'wall'"),
-        (["--least", "wall", "--most", "rss"], "one thing at a time"),
+        (["--least", "wall", "--most", "rss"], "name only one metric"),
         (["--most", "rss"], "ask for the least"),
         (["--least", "latency"], "--read 'latency=regex:PATTERN'"),
         (["--subject-to", "p99"], "not METRIC=+N%"),

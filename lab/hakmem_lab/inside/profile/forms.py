@@ -175,7 +175,7 @@ def read(path: Path) -> HeapProfile:
     try:
         return parse(gzip.decompress(data) if data.startswith(GZIP_MAGIC) else data)
     except (OSError, EOFError, IndexError, KeyError, ValueError, DecodeError) as error:
-        raise LabError(f"{path} is no heap profile, or not all of one ({error})") from None
+        raise LabError(f"{path} is not a complete heap profile ({error})") from None
 
 
 def parse(data: bytes) -> HeapProfile:

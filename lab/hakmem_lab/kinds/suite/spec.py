@@ -130,7 +130,7 @@ def check_names(spec: "SuiteSpec", source: str) -> None:
     keys = [row.key for row in spec.workload]
     for key in keys:
         if keys.count(key) > 1:
-            raise LabError(f"{source}: workload '{key}': two have this key")
+            raise LabError(f"{source}: workload '{key}': two workloads have this key")
     groups = {row.group for row in spec.workload if row.group}
     for key in spec.only:
         if key not in keys and key not in groups:
