@@ -27,7 +27,7 @@ def missing(extra: str) -> list[str]:
 def need(extra: str, what: str) -> None:
     """Raises LabError, with the command that installs them, if packages of the extra are missing."""
     if packages := missing(extra):
-        raise LabError(f"{what} needs more than hak itself; install it: {install_line(packages)}")
+        raise LabError(f"{what} needs packages that hak does not bring; install them: {install_line(packages)}")
 
 
 def tool(name: str, what: str) -> str:

@@ -184,8 +184,8 @@ bool hak_region_charge(hak_region_t *region, size_t bytes, hak_region_ask_t *ask
 void hak_region_uncharge(hak_region_t *region, size_t bytes);
 /* A request succeeded: what is used may be the most so far. */
 void hak_region_raise_peaks(hak_region_t *region);
-/* NULL, and *starved: no limit of a region was met, but there is no memory, or the process is at its limit. Without a
- * function to name, a region that is gone gives NULL. */
+/* Returns NULL and sets *starved if no limit of a region was met, but there is no memory, or the process is at its
+ * limit. Without a function to name, a region that is gone gives NULL. */
 void *hak_region_take(hak_region_t *region, size_t bytes, size_t align, bool *zeroed, const char *function,
                       bool *starved);
 /* Set the callback of a region, or of the process. */

@@ -67,7 +67,7 @@ typedef struct hak_bin_info {
 
 enum { HAK_FIRST_MAGAZINES = 17 }; /* these fill the first page of a heap */
 
-/* What is read of a heap before it is known whether the thread has one. */
+/* Fields of a heap that are read before it is known whether the thread has a heap. */
 #define HAK_HEAP_FRONT \
   _Alignas(HAK_CACHE_LINE) uintptr_t key; /* a copy of hak_key */ \
   hak_batch_t batch[HAK_BATCH_LAST]; \

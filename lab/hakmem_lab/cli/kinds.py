@@ -368,7 +368,7 @@ OWN: dict[str, dict[str, Any]] = {
             str | None, metavar="recorded|all|none", help="How much of each block to write: as recorded, all or none"
         ),
         "processes": option(
-            str | None, metavar="N,N", help="Only these processes of a tree (default: all with 1 % of the operations)"
+            str | None, metavar="N,N", help="Only these processes (default: all with at least 1 % of the operations)"
         ),
         "by": option(str | None, metavar="stack", help="Show which recorded stacks gain from which allocator"),
         "live": option(bool | None, "--live", help="Also run the recorded command, and compare it with the prediction"),

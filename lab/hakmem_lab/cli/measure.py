@@ -188,7 +188,7 @@ def with_those_there(spec: Any, source: str, params: Mapping[str, Any], warn: Ca
     missing = peers.lacking(dict.fromkeys(text.partition(",")[0] for text in arms))
     if not missing:
         return spec
-    warn(f"not compared, for they are not here: {', '.join(missing)}; to have all of them: {peers.remedy(missing)}")
+    warn(f"not compared, since not installed: {', '.join(missing)}; to install all of them: {peers.remedy(missing)}")
     left = [text for text in spec.allocators if text in wanted or text.partition(",")[0] not in missing]
     return spec.model_copy(update={"allocators": left})
 

@@ -75,7 +75,7 @@ class Design(ABC):
         if most < least:
             raise LabError(
                 f"{source}: max-blocks: {most} blocks are too few for any verdict: {self.questions(spec) + 1} sides "
-                f"and an allowed error rate of {spec.alpha:g} take at least {least}"
+                f"and an allowed error rate of {spec.alpha:g} need at least {least}"
             )
         return most, min(plan.looks[0], least)
 

@@ -95,7 +95,9 @@ def _kept(root: Path) -> dict[str, str]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise LabError(f"{root / STATE} cannot be read: {error}; set the machine by hand, and remove it") from None
+        raise LabError(
+            f"{root / STATE} cannot be read: {error}; restore the settings by hand, and remove this file"
+        ) from None
 
 
 def _changed(root: Path) -> list[Check]:

@@ -60,6 +60,6 @@ def _check(cpu: int, samples: list[tuple[int, int]]) -> Check:
 
 
 def _blocks(sigma: float) -> str:
-    """Blocks for NEUTRAL at the usual margin with two equal sides, of runs of half a second."""
+    """Number of blocks, with runs of half a second, after which two equal sides are NEUTRAL at the usual margin."""
     count = power.blocks_for(sigma, 0.0, MARGIN, ALPHA) if sigma else power.least_blocks(ALPHA)
     return f"{count:,} blocks" if count else f"more than {power.MOST_BLOCKS:,} blocks"

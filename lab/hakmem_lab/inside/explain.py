@@ -374,5 +374,7 @@ def load(path: Path, option: str) -> dict:
     except ValueError:
         raise LabError(f"{option}: {path} is no JSON: write one with hak heap explain --json FILE PID") from None
     if not isinstance(found, Mapping) or found.get("schema") != SCHEMA:
-        raise LabError(f"{option}: {path} is no reading of this hak: write one with hak heap explain --json FILE PID")
+        raise LabError(
+            f"{option}: {path} is no reading of this version: write one with hak heap explain --json FILE PID"
+        )
     return dict(found)

@@ -66,7 +66,7 @@ def parse_setting(setting: Setting, text: str) -> int:
     if option.kind == "HUGE":
         value = WORDS.get(text.lower())
         if value is None:
-            raise LabError(f"{option.name}: '{text}' is none of {', '.join(WORDS)}")
+            raise LabError(f"{option.name}: '{text}' is not one of {', '.join(WORDS)}")
         return value
     share = re.fullmatch(r"auto(?::(\d+)%?)?", text.lower()) if option.kind == "LIMIT" else None
     if share and 1 <= int(share[1] or AUTO_PERCENT) <= 100:
@@ -110,7 +110,7 @@ def preview(settings: list[Setting], changed: Setting, reading: Mapping) -> str:
     dirty, used, new = counters["dirty_kib"], counters["used_kib"], changed.value
     then = before | {changed.name: new}
     was, will = target_kib(before, counters), target_kib(then, counters)
-    share = f"the heap may fill {-new} % of what the control group may use, less what others in it use"
+    share = f"the heap may fill {-new} % of what the control group may use, less what other processes in it use"
     left = f"{new // KIB - used:,} KiB more can be had" if new // KIB > used else "malloc fails from now on"
     stays = f"{was:,} KiB now, {will:,} KiB then; {surplus_kib(then, counters):,} KiB go back soon"
     waiting = f"free memory that may stay until it was idle for a window: {stays}"

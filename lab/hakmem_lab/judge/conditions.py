@@ -23,7 +23,7 @@ def asked(spec: Mapping[str, Any]) -> list[str]:
 
 
 def only(records: Sequence[Record], phase: str) -> list[Record]:
-    """The records as if the blocks of this phase were those of the run."""
+    """The records of a run, with the blocks of this phase in place of its own."""
     others = {MEASURE, *TITLES} - {phase} | ({BESIDE} if phase != MEASURE else set())
     kept = [record for record in records if record.get("phase") not in others]
     return [record | {"phase": MEASURE} if record.get("phase") == phase else record for record in kept]

@@ -18,7 +18,7 @@ EVERY_BLOCK = {"anytime": SHARE}  # keys of a new run's header: it is judged aft
 
 
 def planned_blocks(header: dict, records: Sequence[dict]) -> int:
-    """Blocks of the plan: those of the spec, or those that were planned to detect an effect."""
+    """Number of planned blocks: from the spec, or as many as detect the effect that it names."""
     planned = events(records, PLANNED)
     return planned[-1]["blocks"] if planned else header["spec"]["max-blocks"]
 

@@ -76,7 +76,7 @@ def also_changed(
     beside: Blocks | None = None,
 ) -> list[dict]:
     """Changes of other metrics than the primary one, of the arms with these decisions. All the intervals hold at once,
-    whenever the run ends; see `further`. Their level is that at which those of one side hold together. share: their
+    whenever the run ends; see `further`. At their level, the intervals of one side hold together. share: their
     part of the alpha of all figures beside the verdicts. beside: blocks, one by one, for metrics that the others lack,
     and for peak memory, which is less where runs last longer and an allocator gives memory back after a time.
     """

@@ -96,7 +96,7 @@ def pairs(spec: Spec, files: list[File]) -> tuple[str, list[Pair], list[str], li
     if len(files) == 1:
         (first, control), *others = named[0].items()
         if not others:
-            raise LabError(f"{files[0].name}: only '{first}' is in it: name a second file to compare it with")
+            raise LabError(f"{files[0].name}: it has only the benchmark '{first}'; name a second file to compare")
         return first, [(name, control, other) for name, other in others], [], []
     if all(len(own) == 1 for own in named):
         ((_, control),), ((_, treatment),) = named[0].items(), named[1].items()
@@ -245,7 +245,7 @@ def _unpaired(header: dict, runs: list[dict]) -> list[str]:
 
 @explained
 def analyse(header: dict, records: list[dict]) -> dict:
-    """Every benchmark of the treatment against that of the control; the intervals hold for all of them at once."""
+    """Compares each benchmark of the treatment with the same one of the control; all intervals hold at once."""
     spec, first = header["spec"], header["arms"][0]["name"]
     runs = [record for record in records if record["type"] == "run"]
     names = list(dict.fromkeys(run["workload"] for run in runs))

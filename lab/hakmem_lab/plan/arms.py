@@ -180,7 +180,7 @@ def need_all(texts: Iterable[str], where: str) -> None:
     of them."""
     missing = peers.lacking(dict.fromkeys(text.partition(",")[0].strip() for text in texts))
     if len(missing) > 1:
-        raise LabError(f"{where}: {', '.join(missing)} are not here: {peers.remedy(missing)}")
+        raise LabError(f"{where}: {', '.join(missing)} are not installed: {peers.remedy(missing)}")
 
 
 def parse_arm(text: str, name: str | None = None, where: str = "arm", settings: Sequence[str] = ()) -> Arm:
@@ -229,7 +229,9 @@ def save_baseline(file: Path, arm: Arm, spec: str | None = None) -> dict:
     Raises LabError where the arm has no library of its own to keep, or the file cannot be written.
     """
     if arm.library.path is None or arm.allocator == "glibc":
-        raise LabError(f"baseline: '{arm.allocator}' is the system's own and cannot be kept; name a library or hakmem")
+        raise LabError(
+            f"baseline: '{arm.allocator}' is part of the system and cannot be kept; name a library or hakmem"
+        )
     library = arm.library.path.read_bytes()
     facts = {
         "format": FORMAT,

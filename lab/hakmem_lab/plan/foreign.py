@@ -94,7 +94,7 @@ def _rows(name: str, text: str) -> tuple[str, list[Row], list[str]]:
     except (ValueError, KeyError, TypeError, AttributeError):
         pass
     raise LabError(
-        f"{name}: it is none of what can be read: the JSON of Google Benchmark (--benchmark_format=json), "
+        f"{name}: hak cannot read it; it reads the JSON of Google Benchmark (--benchmark_format=json), "
         "hyperfine (--export-json) or hak_pairs.h"
     )
 

@@ -58,11 +58,11 @@ def those_there() -> list[str]:
 def commands(line: str, sides: Sequence[str], words: Sequence[str]) -> list[list[str]]:
     """The command of each side, with the program that the line has linked. Raises LabError."""
     if PROGRAM not in line or not (ARCHIVE in line or LINKER in line):
-        raise LabError(f"--link: the line links {PROGRAM} with {ARCHIVE}, or by {LINKER}: one of them is missing")
+        raise LabError(f"--link: the line must name {PROGRAM}, and {ARCHIVE} or {LINKER}")
     if not any(PROGRAM in word for word in words):
-        raise LabError(f"--link: the command runs what was linked: hak compare --link LINE -- {PROGRAM} ARGUMENT ...")
+        raise LabError(f"--link: the command must run {PROGRAM}: hak compare --link LINE -- {PROGRAM} ARGUMENT ...")
     if len(sides) < 2 or len(set(sides)) < len(sides):
-        raise LabError(f"--link: two or more different sides are wanted, of {', '.join(SYMBOLS)}")
+        raise LabError(f"--link: name two or more different sides of {', '.join(SYMBOLS)}")
     archives = {side: archive_of(side) for side in sides}
     programs = {side: str(_linked(line, side, archive)) for side, archive in archives.items()}
     return [[word.replace(PROGRAM, programs[side]) for word in words] for side in sides]

@@ -138,7 +138,7 @@ def names() -> list[str]:
 
 
 def hakmem_library() -> Library:
-    """The release build of this checkout, else of the package's own, else the installed one, else that of the wheel."""
+    """The library of this checkout's release build, else of the package's, else installed, else in the wheel."""
     builds = map(project.release_library, project.roots())
     places = (*builds, _installed(("libhakmem.so", "libhakmem.so.1", "libhakmem.so.0")), BROUGHT / "libhakmem.so")
     path = next((each for each in places if each and each.is_file()), None)

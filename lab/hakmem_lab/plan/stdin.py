@@ -78,7 +78,7 @@ def inherited(folder: Path, say) -> str | None:
     else:
         name = os.readlink(f"/proc/self/fd/{DESCRIPTOR}")
         what = f"standard input is '{name}', no regular file: every run reads it from its beginning"
-        raise LabError(f"{what}. Write it to a file: --input FILE; where the program reads nothing: </dev/null")
+        raise LabError(f"{what}. Write it to a file: --input FILE; if the program reads nothing: </dev/null")
     if path:
         say(f"standard input: {os.path.getsize(path):,} bytes, given to every run from the beginning")
     return path

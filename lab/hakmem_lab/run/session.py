@@ -156,7 +156,7 @@ class Session(Recorder[AnyBlockSpec]):
         return trials
 
     def _tried(self, good: Sequence[dict], tried_by: float) -> Iterator[tuple[Arm, dict, float]]:
-        """Each arm with its trial: the first alone, then as many at once as rounds would run. good: trials so far."""
+        """Each arm with its trial. The first runs alone, then as many at once as in a round. good: trials so far."""
         left, at_once = list(self.arms.values()), 0
         while left:
             if len(good) > 1 and getattr(self.spec, "quick", False) and time.monotonic() > tried_by:

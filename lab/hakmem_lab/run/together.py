@@ -92,7 +92,7 @@ def choose(
     name = spec.schedule if forced else schedule.TOGETHER if alone else schedule.TURNS
     lacking = freezer.lacking() if name == schedule.TURNS else ""
     if forced and lacking:
-        raise LabError(f"{lacking}; --schedule one-by-one needs none")
+        raise LabError(f"{lacking}; use --schedule one-by-one")
     peaks_kib, room_kib = sum(map(_peak_kib, trials)), MEMORY_SHARE * machine.available_kib()
     if not forced and spec.metric not in schedule.MEASURES[name]:
         return Chosen(schedule.ONE_BY_ONE)

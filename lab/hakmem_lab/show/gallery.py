@@ -149,7 +149,7 @@ def read(key: str, file: RunFile) -> Row:
     asked = header["spec"]
     rows = [row for row in asked.get("workload", ()) if asked.get("only") == [key] and row["key"] == key]
     if not rows:
-        raise LabError(f"run {file.id} is not of the gallery's row '{key}' alone: hak bench {key}")
+        raise LabError(f"run {file.id} did not measure exactly the gallery's row '{key}'; measure it: hak bench {key}")
     analyse = kinds.module("suite").analyse
     result = analyse(header, records)
     of_subject = analyse(header | {"spec": header["spec"] | {"table": "subject"}}, records)

@@ -41,7 +41,7 @@ def _until(path: Path, process: int, at: str) -> tuple[int, str]:
     except ValueError:
         seconds = -1.0
     if not 0 < seconds < 1e9:
-        raise LabError(f"--at: '{at}' is no moment; known: {MOMENTS}")
+        raise LabError(f"--at: '{at}' is not a moment; known moments: {MOMENTS}")
     return int(seconds * 1e9), f"after {seconds:g} s"
 
 

@@ -1,4 +1,4 @@
-"""Names of the places in a trace whose files have other paths here, as those of a container.
+"""Names the places of a trace whose files have other paths here, for instance files of a container.
 
 They are found below the process's root while that exists, and kept in the trace: pieces of kind 7, before its end.
 """

@@ -75,8 +75,8 @@ def test_the_linker_puts_the_archive_first(archives, monkeypatch):
         ("echo 1 > {program} {archive}", "musl: what the line has made is no program"),
         ("true {program} {archive}", r"musl: the line has made no \{program\}"),
         ("musl-gcc -static -o {program} nothing.c {archive}", "musl: .*nothing.c"),
-        ("musl-gcc -static -o {program} program.c", r"\{archive\}, or by \{linker\}: one of them is missing"),
-        ("musl-gcc -static program.c {archive}", "one of them is missing"),
+        ("musl-gcc -static -o {program} program.c", r"must name \{program\}, and \{archive\} or \{linker\}"),
+        ("musl-gcc -static program.c {archive}", r"must name \{program\}, and"),
     ],
 )
 def test_a_line_that_does_not_link_each_side_with_its_malloc_is_refused(archives, line, message):

@@ -14,7 +14,7 @@ from hakmem_lab.system import launcher
 
 ROOT = Path(__file__).parents[3]
 APT = "apt install libmimalloc2.0 libjemalloc2 libtcmalloc-minimal4"
-NOT_COMPARED = f"not compared, for they are not here: mimalloc, jemalloc, tcmalloc; to have all of them: {APT}"
+NOT_COMPARED = f"not compared, since not installed: mimalloc, jemalloc, tcmalloc; to install all of them: {APT}"
 
 
 @pytest.fixture
@@ -39,11 +39,13 @@ def test_what_is_there_is_compared_and_what_is_missing_is_said_once(bare, here, 
 
 def test_who_names_allocators_is_told_of_all_that_are_missing(bare, here, store, fakes):
     words = ("compare", "--allocators", "glibc", "mimalloc", "jemalloc,MALLOC_CONF=x", "--", fakes.program)
-    assert here(*words).message().endswith("mimalloc, jemalloc are not here: apt install libmimalloc2.0 libjemalloc2")
+    assert (
+        here(*words).message().endswith("mimalloc, jemalloc are not installed: apt install libmimalloc2.0 libjemalloc2")
+    )
     assert (
         here("ab", "--control", "mimalloc", "--treatment", "tcmalloc", "--", fakes.program)
         .message()
-        .endswith("mimalloc, tcmalloc are not here: apt install libmimalloc2.0 libtcmalloc-minimal4")
+        .endswith("mimalloc, tcmalloc are not installed: apt install libmimalloc2.0 libtcmalloc-minimal4")
     )
 
 

@@ -106,7 +106,7 @@ def test_each_benchmark_is_a_case_of_a_report_with_its_own_verdict(judged, here)
 def test_of_one_file_the_first_is_what_the_others_are_held_against(judged):
     answer = judged(hyperfine(slow=1.0, fast=0.5, other=1.5), flags=())
     assert "fast 2.000 × as fast" in answer.out and "other" in answer.out
-    assert "only 'a'" in judged(hyperfine(a=1)).message()
+    assert "only the benchmark 'a'" in judged(hyperfine(a=1)).message()
 
 
 def test_what_failed_more_often_is_praised_by_nobody(judged):
@@ -146,13 +146,13 @@ def test_runs_that_took_turns_are_judged_in_pairs(judged):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "none of what can be read"), ("{}", "none of what can be read"), ("[1]", "none of what can be read"),
+        ("", "hak cannot read it"), ("{}", "hak cannot read it"), ("[1]", "hak cannot read it"),
         ('{"benchmarks": []}', "no runs in it"), ('{"results": [{"command": "x"}]}', "no figure 'wall'"),
-        ('{"benchmarks": [{"name": "a", "stats": {"mean": 1}}]}', "none of what can be read"),
+        ('{"benchmarks": [{"name": "a", "stats": {"mean": 1}}]}', "hak cannot read it"),
         ('{"results": [{"command": "x", "times": [1, 0]}]}', "above 0"),
         ('{"results": [{"command": "x", "times": [1, true]}]}', "above 0"),
-        ('{"results": [{"command": "x", "times": 5}]}', "none of what can be read"),
-        ('{"results": "x"}', "none of what can be read"), ("BenchmarkA 10 5 ns/op\n", "none of what"),
+        ('{"results": [{"command": "x", "times": 5}]}', "hak cannot read it"),
+        ('{"results": "x"}', "hak cannot read it"), ("BenchmarkA 10 5 ns/op\n", "hak cannot read it"),
     ],
 )  # fmt: skip
 def test_files_that_cannot_be_read(judged, store, text, said):
@@ -253,7 +253,7 @@ def test_one_benchmark_each_of_another_name_or_tool_is_compared_and_said(judged)
 
 
 def test_what_is_nested_too_deeply_is_damaged_wherever_it_is_read(here, tmp_path, store, judged):
-    assert "none of what can be read" in judged(go(1), "[" * 100_000).message()
+    assert "hak cannot read it" in judged(go(1), "[" * 100_000).message()
     (tmp_path / "deep.toml").write_text("a=" + "[" * 100_000)
     assert "nested too deeply" in here("ab", tmp_path / "deep.toml").message()
     judged(go(100), go(80))

@@ -66,7 +66,7 @@ def test_hak_report_of_a_reading(tmp_path: Path, capsys: pytest.CaptureFixture) 
 def test_hak_report_of_another_json(tmp_path: Path) -> None:
     written = tmp_path / "other.json"
     written.write_text("{}", encoding="utf-8")
-    with pytest.raises(LabError, match=r"hak runs report: .*other\.json is no reading of this hak: write one with"):
+    with pytest.raises(LabError, match=r"hak runs report: .*other\.json is no reading of this version: write one with"):
         report([str(written)], tmp_path / "heap.html")
 
 

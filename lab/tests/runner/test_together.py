@@ -102,7 +102,7 @@ def test_without_control_groups_nothing_takes_turns(chosen, monkeypatch):
     monkeypatch.setattr(freezer, "lacking", lambda: "no groups")
     found = chosen({"processors": 1.9})
     assert (found.name, found.why) == (ONE_BY_ONE, "no groups")
-    with pytest.raises(LabError, match=r"^no groups; --schedule one-by-one needs none$"):
+    with pytest.raises(LabError, match=r"^no groups; use --schedule one-by-one$"):
         chosen(schedule=TURNS)
 
 

@@ -74,7 +74,7 @@ def test_those_of_a_function_are_tested_together(asked):
 def test_moments(asked):
     assert asked(at="1.5")[0]["moment"] == "after 1.5 s" and asked(at="1.5")[1][-1][1] == 1_500_000_000
     for at in ("0", "-1", "nan", "1e9", "noon"):
-        with pytest.raises(LabError, match=f"'{at}' is no moment"):
+        with pytest.raises(LabError, match=f"'{at}' is not a moment"):
             asked(at=at)
 
 

@@ -56,7 +56,7 @@ def test_stacks_are_named_and_the_moment_is(here, pages):
 
 def test_what_cannot_be_asked_is_said(here, pages, written):
     assert "no stack" in here("trace", pages, "--by", "pages", "--without", "nobody").message()
-    assert "is no moment" in here("trace", pages, "--by", "pages", "--at", "noon").message()
+    assert "is not a moment" in here("trace", pages, "--by", "pages", "--at", "noon").message()
     assert "--without needs --by pages" in here("trace", pages, "--without", KEEP).message()
     assert "--rate 1" in here("trace", crafted(written, 65536), "--by", "pages").message()
 

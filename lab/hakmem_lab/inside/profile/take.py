@@ -318,9 +318,9 @@ class _Looks:
         meant = {pid: one for pid, one in self._found.items() if not is_starter(one.profile.main)} or self._found
         if not meant:
             raise LabError(
-                f"{name} has ended (status {status}) without a profile: it could not be followed to its end, and did "
-                f"not leave by exit(), or may not write to {self._folder.parent}, or its environment is another. Take "
-                "one while it runs: hak heap profile PID"
+                f"{name} has ended (status {status}) without a profile. hak could not follow it to its end, and it "
+                f"did not end by exit(), could not write to {self._folder.parent}, or had another environment. Take a "
+                "profile while it runs: hak heap profile PID"
             )
         whole = HeapProfile()
         for pid, one in sorted(meant.items()):

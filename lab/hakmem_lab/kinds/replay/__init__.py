@@ -75,7 +75,7 @@ def live_workload(spec: Spec, found: Contents) -> Workload:
     if not command:
         raise LabError(f"--live: {spec.trace} does not say which command was recorded")
     if cwd is not None and not Path(cwd).is_dir():
-        raise LabError(f"--live: the recorded command ran in {cwd}, which is not there")
+        raise LabError(f"--live: the recorded command ran in {cwd}, which does not exist here")
     program = Path(cwd or "", command[0]) if "/" in command[0] else find_program(command[0], "--live")
     stdin = words(found.info, "stdin")
     given = traced.environment(found) | spec.env

@@ -112,7 +112,7 @@ def _grouped(rows: list[dict]) -> Iterator[tuple[str, list[dict]]]:
 
 
 def _cards(result: Record) -> list[tuple[str, Record]]:
-    """(suffix of a title, the suite): as measured alone, then under each condition."""
+    """(suffix of a title, the suite): the suite measured without a condition, then with each condition."""
     others = [(f", {each['title']}", each["suite"]) for each in result.get("conditions") or []]
     return [("", result["suite"]), *others]
 
