@@ -27,7 +27,7 @@ typedef struct hak_hook_heap {
   void (*write_place)(struct hak_text *text, const void *address);
   /* A thread ends. */
   void (*thread_ends)(void);
-  /* The process's madvise: that of another library, or the one of malloc/protection.c. */
+  /* The process's madvise: another library's, or the one in malloc/protection.c. */
   int (*advise)(void *at, size_t bytes, int advice);
 } hak_hook_heap_t;
 extern const hak_hook_heap_t hak_hook_heap;
@@ -67,7 +67,7 @@ typedef struct hak_hook_sampler {
   void (*put_back)(struct hak_sample *sample, bool changed);
   /* A block of a region is about to be handed out; `bytes`: the request. */
   void (*in_region)(void *block, size_t bytes);
-  /* A sampled block of a piece of a region was freed, or any other; NULL: all of the piece's blocks were. */
+  /* A block of a region's piece was freed, sampled or not; NULL: all blocks of the piece were freed. */
   void (*out_of_region)(struct hak_piece *piece, const void *block);
   /* Part of hak_check(). */
   void (*check)(void);

@@ -154,7 +154,7 @@ bool hak_misuse_is_reported(void);
 /* An assumption about the heap's own state. Debug builds check it; release builds compile it but do not run it. */
 #define HAK_ASSERT(condition) HAK_VERIFY(!HAK_DEBUG || (condition))
 
-/* The same, checked in every build: for hak_check(), and for states that no caller can cause. */
+/* Like HAK_ASSERT, but every build checks it: for hak_check(), and for states that no caller can cause. */
 #define HAK_VERIFY(condition) ((condition) ? (void)0 : hak_misuse_verify_failed(#condition, __FILE__, __LINE__))
 
 _Noreturn HAK_COLD void hak_misuse_verify_failed(const char *condition, const char *file, size_t line);

@@ -15,7 +15,7 @@ void hak_gap_start(void);
 bool hak_gap_close(void *at, size_t bytes);
 /* Give them their access back; they read as zeros. False: they stay without access. */
 bool hak_gap_open(void *at, size_t bytes);
-/* The same, but the pages keep their contents, and each range costs mappings on any kernel. */
+/* Like close and open, but the pages keep their contents, and each range costs mappings on any kernel. */
 bool hak_gap_protect(void *at, size_t bytes);
 bool hak_gap_unprotect(void *at, size_t bytes);
 /* Whether pages without access are free of cost, so that each run can have them. */

@@ -8,7 +8,7 @@
 /* Blocks that a thread left, at the start of the array of a magazine. */
 typedef struct hak_left {
   struct hak_left *next;
-  uint32_t count, room; /* number of blocks, and most of them */
+  uint32_t count, room; /* number of blocks, and its maximum */
   hak_free_block_t *blocks[];
 } hak_left_t;
 enum { HAK_LEFT_WORDS = 2 };

@@ -16,7 +16,7 @@
  */
 typedef struct hak_waiting {
   hak_magazine_t array;   /* size 0: no block of the kind was freed or requested yet */
-  uint32_t ready, room;   /* number of ready blocks, and most of them */
+  uint32_t ready, room;   /* number of ready blocks, and its maximum */
   uint32_t slots;         /* places in `mixed`, and in the queue */
   uint32_t queue_at;      /* place of the queue's newest block */
   _Atomic uint32_t count; /* blocks in `mixed` and the queue, for statistics */

@@ -11,7 +11,7 @@ enum { HAK_REGION_ROWS = 256, HAK_REGION_ROWS_TEXT = 10 };
 typedef struct hak_region_row {
   size_t regions, retired; /* number of regions; of those that make no new blocks */
   size_t used, peak;       /* bytes with all descendants */
-  size_t soft, hard;       /* sums of the limits in bytes; 0: one of them has none */
+  size_t soft, hard;       /* sums of the limits in bytes; 0: a region has no limit */
   size_t live_bytes, live_blocks;
   size_t allocated, freed; /* bytes */
   char name[HAK_REGION_NAME], parent[HAK_REGION_NAME];

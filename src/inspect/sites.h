@@ -53,7 +53,7 @@ typedef struct hak_site {
 typedef struct hak_site_counts {
   double objects, bytes; /* allocated by this process */
   double in_use_objects, in_use_bytes;
-  double inherited_bytes; /* most of `in_use_bytes` that the process has from its parent */
+  double inherited_bytes; /* upper bound of the part of `in_use_bytes` that was allocated by the parent */
 } hak_site_counts_t;
 
 /* The table, for an external reader. */

@@ -15,7 +15,7 @@ HAK_NOINLINE void hak_slow_free_any(void *block);
 HAK_NOINLINE void *hak_slow_alloc_large(size_t bytes);
 /* As malloc. *zeroed: all of the block reads as zeros. */
 void *hak_slow_alloc_zeroed(size_t bytes, bool *zeroed);
-/* The same in a region, of any size and alignment. */
+/* Like hak_slow_alloc_zeroed, in a region, for any size and alignment. */
 void *hak_slow_alloc_in(hak_region_t *region, size_t bytes, size_t align, bool *zeroed, const char *function);
 /* A request found no memory: get some. *step begins at 0 and counts the ways that were tried. False: there are no more.
  */

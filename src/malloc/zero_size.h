@@ -4,7 +4,7 @@
 
 #include "base/base.h"
 
-/* NULL: none is left, and the caller uses a small block instead. */
+/* Take an inaccessible block for malloc(0). NULL: none is left, so the caller uses a small block. */
 void *hak_zero_size_take(void);
 bool hak_zero_size_owns(const void *block);
 /* Abort, and name `function`, if the block is not live. */

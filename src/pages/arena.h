@@ -38,13 +38,13 @@ bool hak_arena_extend(void *base, size_t slices, size_t more);
 /* Take `chunks` >= 1 whole chunks and the first `tail` slices of the next, aligned to `align` bytes (whole chunks). The
  * first descriptor is in state HUGE. `grows`: prefer a single mapping, which the kernel can lengthen. */
 void *hak_huge_chunks_take(size_t chunks, size_t tail, size_t align, bool grows, bool *zeroed);
-/* Give back the whole chunks of such an extent. Its tail goes back through hak_arena_give. */
+/* Give back the whole chunks of the extent. Its tail goes back through hak_arena_give. */
 void hak_huge_chunks_give(void *base);
 /* Give back all but the first `keep` chunks and the `tail` slices of the next. If `keep` is 0, only slices of one chunk
  * remain, as from hak_arena_take, and the chunk gets a new descriptor. False: no memory for descriptors, and nothing
  * changed. */
 bool hak_huge_chunks_shrink(void *base, size_t keep, size_t tail);
-/* The reverse: the chunk of the tail becomes the last whole chunk of the block, or its only one. False: other blocks
+/* Undo a shrink: the chunk of the tail becomes the last whole chunk of the block, or its only one. False: other blocks
  * use part of the chunk, or there is no memory; nothing changed. */
 bool hak_huge_chunks_unite_tail(void *base, size_t chunks, size_t tail);
 /* Discard the pages behind the first `bytes` bytes of a block that shrank in place. Its class still includes them. */

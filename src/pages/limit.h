@@ -20,10 +20,10 @@ void hak_limit_set(size_t soft, size_t hard);
 bool hak_limit_passes_soft(size_t bytes);
 /* Read the files of the control group if MEMORY_LIMIT depends on it and the last time is 100 ms ago. */
 void hak_limit_look(void);
-/* The same at once. `percent`: the share. The folders are those of hak_group_find. */
+/* Read the files at once. `percent`: the share of MEMORY_LIMIT. The folders are as in hak_group_find. */
 void hak_limit_look_at(const char *root, const char *process, uint64_t percent);
 
-/* Find the control group for hak_limit_near. The folders are those of hak_group_find. */
+/* Find the control group for hak_limit_near. The folders are as in hak_group_find. */
 void hak_limit_watch(const char *root, const char *process);
 /* Whether `percent` of MEMORY_LIMIT, or of the limit of the watched group, is in use. It reads files at most every 100
  * ms, or after allocations of a tenth of the remaining memory. `allocated`: bytes allocated so far, which only grow. */

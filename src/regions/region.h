@@ -43,7 +43,7 @@ typedef struct hak_span_bits {
 } hak_span_bits_t;
 
 typedef struct hak_piece {
-  /* What a request or a free reads, in one cache line. */
+  /* The fields that a request or a free reads, in one cache line. */
   char *base;                     /* its first slice; first, since a dropped piece has a link there */
   _Atomic(hak_region_t *) region; /* changed under the lock of the region that it leaves */
   uint32_t slices, chunks;        /* both 0: memory of the program */
@@ -79,7 +79,7 @@ struct hak_region {
   _Atomic uint8_t state;                  /* hak_region_state_t */
   uint32_t inside;                        /* scopes of threads in it */
   struct hak_region *made;                /* list of all regions that were ever made, which only grows */
-  struct hak_region *parent;              /* NULL: the process. What follows is made anew with the region */
+  struct hak_region *parent;              /* NULL: the process. The fields below are set anew with the region */
   struct hak_region *child, *next, *prev; /* first child; siblings, or `next` in the list of regions that are gone */
   hak_walk_t *walks;                      /* under way; no span goes meanwhile */
   bool given;                             /* its only span is memory of the program */
@@ -203,24 +203,24 @@ bool hak_region_is_open(hak_region_t *region);
 void hak_region_expect(hak_region_t *region, const char *function);
 /* NULL: no memory. The caller sets its limits. */
 hak_region_t *hak_region_make(hak_region_t *parent, const char *name);
-/* Of the name, `bytes` count, with its NUL: at most HAK_REGION_NAME. */
+/* `bytes`: length of the name with its NUL, at most HAK_REGION_NAME. */
 void hak_region_rename(hak_region_t *region, const char *name, size_t bytes);
 
 /* region_end.c */
 
 /* The one that ended first, if many are kept. NULL: make one. */
 hak_region_t *hak_region_unused(void);
-/* The region and its descendants end. `keep`: their live blocks become ordinary ones. */
+/* End the region and its descendants. `keep`: their live blocks become ordinary blocks. */
 void hak_region_end(hak_region_t *region, bool keep, const char *function);
 void hak_region_end_blocks(hak_region_t *region);
 /* The region keeps a span without a block. */
 void hak_region_note_idle(hak_region_t *region);
 /* Take the spans without a block out of the region, and add them to the list; or only those that a walk emptied. */
 void hak_region_take_idle_locked(hak_region_t *region, bool all, hak_piece_t **list);
-/* Give the spans without a block of a region at its limit and its descendants. False: there are none, or they are too
- * few for the time to find them; `few`: then too. */
+/* Give the spans without a block of a region at its limit and its descendants. False: there are no such spans, or
+ * too few to be worth the search; `few`: search for few, too. */
 bool hak_region_give_idle(hak_region_t *region, bool few);
-/* Give those of all regions. */
+/* Give the spans without a block of all regions. */
 void hak_region_trim(void);
 /* Release the region's lock, and give the memory of pieces that left it. The region ends if it is retired and empty. */
 void hak_region_unlock_and_give(hak_region_t *region, hak_piece_t *pieces);
@@ -239,7 +239,7 @@ int hak_region_visit(hak_region_t *region, int (*visit)(void *block, size_t byte
 void hak_region_walks_pass_locked(const hak_piece_t *piece);
 /* Visit the regions that have not ended, each under the lock of the regions. */
 void hak_region_each(void (*visit)(hak_region_t *region, void *context), void *context);
-/* Visit the locks of this folder. `newest`: of the regions that are known, NULL: visit none. */
+/* Visit the locks of this folder, from the region `newest` on. NULL: visit none. */
 void hak_region_each_lock(hak_region_t *newest, void (*visit)(hak_lock_t *lock, bool flag), bool flag);
 /* In the child of a fork: only the calling thread is left. */
 void hak_region_fork_child(void);

@@ -6,7 +6,7 @@
 
 bool hak_match_same(const char *a, const char *b);
 bool hak_match_start(const char *text, const char *start);
-/* The same, without regard to the case of ASCII letters. */
+/* Like the two above, without regard to the case of ASCII letters. */
 bool hak_match_word(const char *a, const char *b);
 bool hak_match_first_word(const char *text, const char *start);
 /* The first or the last such character. NULL: there is none. */

@@ -8,7 +8,7 @@
 
 /* Returns zeroed memory, aligned to a cache line. NULL: the system has no memory. */
 void *hak_meta_alloc(size_t bytes);
-/* The same, one cache line behind the start of a page (of 4 KiB). */
+/* Like hak_meta_alloc; the memory lies one cache line behind the start of a page of 4 KiB. */
 void *hak_meta_alloc_in_page(size_t bytes);
 
 /* Objects of one size that wait for their next use: a list through their first words, which any number of threads
@@ -17,7 +17,7 @@ void *hak_meta_take(void **dropped, size_t bytes);
 void hak_meta_drop(void **dropped, void *object);
 
 size_t hak_meta_bytes(void);
-/* The same without what lies in the library's own data. */
+/* Like hak_meta_bytes, without the bytes in the library's own data. */
 size_t hak_meta_mapped_bytes(void);
 extern hak_lock_t hak_meta_lock;
 

@@ -20,7 +20,7 @@ void hak_os_name_mappings(bool wanted);
 /* Map readable, writable, zeroed memory, at the address hint `hint` if that is free. `hint` may be NULL. NULL on
  * failure. */
 void *hak_os_map(void *hint, size_t bytes);
-/* The same, aligned to `align` (a power of two, of pages). `hint` is an aligned hint, or NULL. */
+/* Like hak_os_map, aligned to `align` (a power of two, of pages). `hint` is an aligned hint, or NULL. */
 void *hak_os_map_aligned(void *hint, size_t bytes, size_t align);
 
 /* Reserve `bytes` of address space without access, at no cost in memory. NULL on failure. */

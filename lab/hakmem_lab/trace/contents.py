@@ -170,5 +170,5 @@ def _resident(path: Path, texts: list[str]) -> list[tuple[int, int]]:
         raise LabError(f"{path} is damaged: its resident memory is not a list")
     samples = [sample for each in lists for sample in each]
     if not all(isinstance(each, list) and len(each) == 2 and all(type(n) is int for n in each) for each in samples):
-        raise LabError(f"{path} is damaged: its list of resident memory has other entries")
+        raise LabError(f"{path} is damaged: its list of resident memory has a wrong entry")
     return [(ns, kib) for ns, kib in samples]

@@ -134,7 +134,7 @@ class _Places:
         except (KeyError, TypeError, ValueError, OverflowError):
             wrong = True
         if wrong:
-            raise LabError(f"{path} is damaged: its list of stacks has other entries")
+            raise LabError(f"{path} is damaged: its list of stacks has a wrong entry")
 
     def stack(self, node: int) -> Stack:
         """The places of a stack, innermost first. A stack that is missing in a truncated trace is unknown."""
