@@ -115,8 +115,8 @@ def freed_as_known(blocks: Sequence[Sequence[float]], positions: Sequence[Sequen
     """The same for a run that is judged after every block: (values, the change that all blocks show).
 
     Each block is corrected by the change that the blocks before it show. Later blocks do not alter that, so earlier
-    judgements stay valid. The first square is not corrected; the change is computed again whenever there are a tenth more
-    blocks.
+    judgements stay valid. The first square is not corrected; the change is computed again whenever there are a tenth
+    more blocks.
     """
     cells, places = _placed(blocks, positions)
     freed, due = cells.copy(), cells.shape[1]
