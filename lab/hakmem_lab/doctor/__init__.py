@@ -46,8 +46,8 @@ class Report:
 
 
 def report(allocator: str, checks: Sequence[Check]) -> Report:
-    """The first check with `served` set decides the verdict; NOTHING comes before PART. Without one, it is not known
-    where the main check could not be made."""
+    """The first check with `served` set decides the verdict; NOTHING comes before PART. If no check has it, the
+    verdict is unknown where the main check could not be made."""
     for kind, words in ((NOTHING, "not served"), (PART, "served in part")):
         for check in checks:
             if check.served == kind:

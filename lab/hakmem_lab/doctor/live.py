@@ -294,7 +294,7 @@ def mechanisms(process: Process) -> list[Check]:
 
 
 def consistent(found: Sequence[Check], live: Sequence[Check], served: Check) -> list[Check]:
-    """All checks without contradictions. found: those of its files; live: those of the process itself.
+    """All checks without contradictions. found: checks of its files; live: checks of the process itself.
 
     If the process is seen to be served, an obstacle in its files becomes a note. If its files rule the allocator out,
     starting the process anew is no remedy.

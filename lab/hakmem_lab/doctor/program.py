@@ -225,7 +225,7 @@ def sanitizer(program: Program, file: Binary) -> Check:
 
 
 def own_malloc(file: Binary) -> Check:
-    """A malloc in the program's own file. One in a library is no obstacle: a preloaded library comes before it."""
+    """A malloc in the program's own file. A library's malloc is no obstacle: a preloaded library comes before it."""
     name = "own malloc"
     if file.interpreter is None or has_hakmem(file):
         return Check(name, OK, "none beside what is linked into it")

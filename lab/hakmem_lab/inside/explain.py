@@ -65,7 +65,7 @@ PAIRS = ("ghosts", "most_used")  # counters with two values: of this window, and
 
 
 def process(pid: int, stop: bool = False) -> dict:
-    """Read a process. Of one that another allocator serves, only its mappings are known, and there are no counters.
+    """Read a process. If another allocator serves it, only its mappings are known, and there are no counters.
     Raises LabError if it does not exist, or may not be read."""
     with Process(pid) as memory:
         try:

@@ -70,7 +70,7 @@ def log_ratios(blocks: Blocks, control: str, treatment: str, metric: Metric) -> 
 
 
 def judged_ratios(blocks: Blocks, control: str, treatment: str, metric: Metric) -> list[float]:
-    """The same for a metric that every finished run has."""
+    """Like log_ratios, for a metric that every finished run has."""
     found = log_ratios(blocks, control, treatment, metric)
     assert found is not None
     return found

@@ -221,7 +221,7 @@ def _is_multiple(ratio: float, how: Style) -> bool:
 @dataclass(frozen=True)
 class Change:
     """size: the estimate as '12 %' or '2.2 ×'; direction: 'faster', 'as high', empty without a change; ends: '8, 15',
-    with signs where the interval contains no change, empty without an interval; unit: that of the ends.
+    with signs where the interval contains no change, empty without an interval; unit: the unit of the ends.
 
     sure: 1 better, -1 worse, 0 if the interval contains no change or is missing; exact: a count without error, which
     has no interval.

@@ -53,7 +53,7 @@ def default_values(kind: str) -> dict:
 
 def result_of(file: RunFile, header: dict | None = None) -> dict:
     """The stored result. A run that has measured since its last result, or that has none of this version, is judged by
-    its records. header: in place of the stored one."""
+    its records. header: replaces the stored header."""
     header, records = header or file.header("spec", *DESCRIBED), list(file.records())
     stored = file.result() if "builds" in header else last_result(records)  # builds: only earlier versions judge them
     if stored is None:

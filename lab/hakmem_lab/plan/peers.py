@@ -159,7 +159,7 @@ def lacking(allocators: Iterable[str]) -> list[str]:
 
 
 def remedy(missing: Sequence[str]) -> str:
-    """The one command that installs all of these."""
+    """The one command that installs all missing allocators."""
     if any(name not in DEBIAN for name in missing):
         return "make peers"  # which installs Debian's, too
     return f"apt install {' '.join(DEBIAN[name][0] for name in missing)}"

@@ -122,7 +122,7 @@ def begun_in(text: str) -> list[Begun]:
 
 @dataclass(frozen=True)
 class Seen:
-    """The programs that a command started. chain: those of its own process. children: those of other processes. last:
+    """The programs that a command started. chain: those of its process. children: programs of other processes. last:
     file of the process's last program, None if it has ended. bound: objects that serve malloc where no program's own
     code began. said: standard error. beginning: the dynamic linker was still loading a further program."""
 

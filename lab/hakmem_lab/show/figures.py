@@ -44,7 +44,7 @@ def told_cells(result: Record, rows: Iterable[Record]) -> tuple[list[str], str]:
 
 
 def cells(result: Record, row: Record) -> list[str]:
-    """The same as two cells: the change and its interval."""
+    """The change of a comparison and its interval, as two cells."""
     found = change_of(result, row)
     return [found.short, found.interval or numbers.UNKNOWN] if found else [numbers.UNKNOWN] * 2
 
@@ -67,7 +67,7 @@ def schedules(result: Record) -> list[str]:
 
 
 def schedule(result: Record, row: Record | None = None) -> str:
-    """The same for one row, by default for the figures of the whole result."""
+    """The schedule of one row's blocks, by default of the whole result."""
     rows, whole = [row or {}, *(result.get("comparisons") or [])], result.get("schedule")
     found = [str(each.get("schedule") or of_figure(whole, each.get("metric") or "") or "") for each in rows]
     return found[0] if MEASURES.keys() & {*found} else ""

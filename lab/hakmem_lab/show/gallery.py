@@ -72,7 +72,7 @@ class Measure:
 class Row:
     """A program. measures: its time or rate first, then memory, then others. conditions: title of a further condition
     -> the same measures under it. alone: an earlier run, one by one, of which all measures but the first are. more:
-    metric -> the run of its own that measured it; it is among the measures, too. seconds: how long its run took.
+    metric -> the separate run that measured it; `measures` has this metric, too. seconds: how long its run took.
     """
 
     key: str
@@ -184,7 +184,7 @@ def names() -> list[str]:
 
 @dataclass(frozen=True)
 class Change:
-    """A published change of a program's allocator. row: key of the row that stands for it. instead: what that row runs
+    """A published change of a program's allocator. row: key of the row that measures it. instead: what that row runs
     where no registry has the program."""
 
     program: str

@@ -129,7 +129,7 @@ GAUGES = {
 
 
 def heap_text(result: Mapping) -> str:
-    """Of a process that another allocator serves: the resident memory by kind of mapping alone."""
+    """The resident memory by owner. If another allocator serves the process, only by kind of mapping."""
     rows = {row["owner"]: row["kib"] * BYTES_PER_KIB for row in result["rows"]}
     resident = "Resident memory by owner; the sum is that of the process."
     owners = {f'{{owner="{escaped(owner)}"}}': size for owner, size in rows.items()}

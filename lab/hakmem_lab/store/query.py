@@ -34,7 +34,7 @@ def question_hash(header: Record) -> str:
 
 
 def earlier_runs(folder: Path, header: Record) -> list[Record]:
-    """Id and verdict (None: none yet) of the runs in the folder that asked the same, oldest first."""
+    """Id and verdict (None: not yet judged) of the runs in the folder that asked the same question, oldest first."""
     found = []
     for run in [run for run in Store(folder).runs() if f"-{header['spec']['kind']}-" in run.id]:
         try:

@@ -21,7 +21,7 @@ def library() -> Path:
 
 
 class Counts:
-    """The counters of one execution. A context manager. Of a server, what counts is between `begin` and `end`."""
+    """The counters of one execution. A context manager. For a server, calls count between `begin` and `end`."""
 
     _before: tuple[int, int] = (0, 0)
     _found: tuple[int, int] | None = None

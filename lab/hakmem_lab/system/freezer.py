@@ -21,7 +21,7 @@ LACKING = (
 
 
 def _parent(groups: Groups | None) -> Path | None:
-    """The folder in which groups are made, or None. Where the resources of version 2 are measured: the same one."""
+    """The folder in which groups are made, or None. In version 2, the folder where resources are measured."""
     if groups and groups.version == 2:
         return groups.parents["memory"]
     folder, _ = usage.own_folders(PROC).get("", (None, None))

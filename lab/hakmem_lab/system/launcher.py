@@ -101,7 +101,7 @@ class Outcome:
     the mean of the samples until the next point. mapped: whether the library was mapped; None where the program ended
     or hung before that was known. opened: how often the library's file was opened since the worker's start; None where
     the kernel does not report it. unserved_s: processor time that programs used without the library, as far as seen.
-    unserved: the program that used most of it. tree: the figures of the run's cgroup, if there is one. moved: the
+    unserved: the program with most of this time. tree: the figures of the run's cgroup, if there is one. moved: the
     program itself chose other processors than those of the request. extra: what else was measured, or `why` not.
     """
 

@@ -84,7 +84,7 @@ def _forked(argv: Sequence[str], env: dict[str, str]) -> tuple[int, socket.socke
 
 
 def _follow(stack: ExitStack, pid: int, library: Path | None, gate: socket.socket) -> Exits | None:
-    """What reports the ends of the child and its descendants; None where they cannot be followed. The child goes on."""
+    """The follower of the child and its descendants, or None where they cannot be followed. The child goes on."""
     gate.recv(8)
     try:
         if library is not None and (exits := stack.enter_context(Exits(pid, library))).allowed():

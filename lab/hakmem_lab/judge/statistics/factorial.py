@@ -112,7 +112,7 @@ def without_drift(blocks: Sequence[Sequence[float]], positions: Sequence[Sequenc
 
 
 def freed_as_known(blocks: Sequence[Sequence[float]], positions: Sequence[Sequence[int]]) -> tuple[np.ndarray, float]:
-    """The same for a run that is judged after every block: (values, the change that all blocks show).
+    """Like without_drift, for a run that is judged after every block: (values, the change that all blocks show).
 
     Each block is corrected by the change that the blocks before it show. Later blocks do not alter that, so earlier
     judgements stay valid. The first square is not corrected; the change is computed again whenever there are a tenth

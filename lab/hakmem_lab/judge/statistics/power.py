@@ -121,8 +121,8 @@ def blocks_to_detect(d_or_sigma: float | Values, effect: float, alpha: float = 0
 def planned_to_detect(
     d_or_sigma: float | Values, effect: float, alpha: float = 0.05, looks: int = 3, share: float = SHARE
 ) -> int | None:
-    """The same for a plan with several looks and a share of alpha for the test after every block. It is never less than
-    the fewest blocks that a verdict takes."""
+    """Like blocks_to_detect, for a plan with several looks and a test after every block (`share` of alpha). The
+    result is never less than the fewest blocks that a verdict takes."""
     found = blocks_to_detect(d_or_sigma, effect, alpha * (1 - share))
     if found is None:
         return None

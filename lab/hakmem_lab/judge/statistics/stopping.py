@@ -35,7 +35,7 @@ def corrected(d: Sequence[float], plan: Plan, margin_log: float, alpha: float) -
 
 
 def corrected_at_look(plain: float, sigma: float, plan: Plan, margin_log: float, alpha: float) -> float:
-    """The same for a run that is judged only at the plan's looks, and that a look before the last one has ended.
+    """The correction for a run that is judged only at the plan's looks, and ended at a look before the last one.
 
     sigma: the spread of a block, if the estimate (of any kind) varies like a mean of blocks.
     """

@@ -99,7 +99,7 @@ def _undecided(segment: Segment, rss: Slope, budget: float, slope: str, steady: 
 
 
 def _behind(segment: Segment) -> str:
-    """What the slope rests on, if not on all samples as they are."""
+    """Which samples or minima give the slope, if not all samples unchanged."""
     judged = segment.judged
     teeth = f" by the minima of {judged.teeth} teeth" if judged.teeth else ""
     return teeth + (f", behind a warm-up with a time constant of {duration(judged.tau_s)}" if judged.tau_s else "")

@@ -33,7 +33,7 @@ class Space:
     notes: list[str]
 
     def singles(self) -> Iterator[str]:
-        """Every allocator as it is, then each with one option at a time, the allocators in turn."""
+        """Every allocator with its defaults, then each with one option at a time, the allocators in turn."""
         yield from self.options
         yield from self.fixed
         rows = [
@@ -44,8 +44,8 @@ class Space:
             yield from filter(None, texts)
 
     def combined(self, tries: int, seed: int | None) -> list[str]:
-        """Every allocator as it is, then combinations of its options, the allocators in turn; if there are more than
-        `tries`, random ones."""
+        """Every allocator with its defaults, then combinations of options, the allocators in turn; random ones, if
+        there are more than `tries`."""
         chance, found = random.Random(seed), dict.fromkeys((*self.options, *self.fixed))
         drawn = [_combinations(allocator, options, tries, chance) for allocator, options in self.options.items()]
         for texts in itertools.zip_longest(*drawn):

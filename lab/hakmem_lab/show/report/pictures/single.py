@@ -103,7 +103,7 @@ def latency(run: LoadedRun) -> Picture | None:
 
 
 def _curve(position: int, arm: Record, name: str = "") -> Series:
-    """One arm's percentiles. Without a name, they are those of its service time: dotted."""
+    """One arm's percentiles. Without a name, the percentiles of its service time, as a dotted line."""
     points = [(x, finite(arm.get(key)), percentile) for key, percentile, x in PERCENTILES]
     known = [(x * (1 + 0.03 * position), value, p) for x, value, p in points if value is not None and value > 0]
     ends = [_pair((arm.get("intervals") or {}).get(p)) for _, _, p in known]
