@@ -22,7 +22,7 @@ enum {
   HAK_REGION_SMALL_MAX = 16 << 10,          /* largest request that a span of 64 KiB serves */
   HAK_REGION_NAME = 48,                     /* bytes of a name, with its NUL */
   HAK_REGION_PAGE = 1 << HAK_PAGE_SHIFT,    /* unit of counting */
-  HAK_REGION_GIVEN_MIN = 1024,              /* least memory of the program that makes sense */
+  HAK_REGION_GIVEN_MIN = 1024,              /* bytes: memory that the program gives must be larger */
   HAK_SPAN_STEPS = HAK_SLAB_BYTES >> HAK_BLOCK_SHIFT,
   HAK_SPAN_APART = 1024 + 128, /* bytes of a span's bits and piece, which count as used with its blocks */
   HAK_REGIONS_KEPT = 1024,     /* regions that are gone before the first of them is used again */

@@ -50,7 +50,7 @@ def alike(control: Sequence[float] | np.ndarray, treatment: Sequence[float] | np
 
 
 def _corrected(control: np.ndarray, treatment: np.ndarray) -> float:
-    """Like alike, corrected for the bias from the two estimated means; limited to 0 to 0.95."""
+    """Like `alike`, corrected for the bias from the two estimated means; limited to 0 to 0.95."""
     n = (control.size + treatment.size) / 2
     return min(0.95, max(0.0, (n * alike(control, treatment) + 1) / (n - 3))) if n > LEAST_FOR_CORRECTION else 0.0
 
