@@ -36,7 +36,7 @@ static access_t access_of(const ucontext_t *context) {
 static hak_guard_event_t event_of(const access_t *access) {
   hak_guard_event_t event = {.thread = hak_lock_id, .count = access->pc != 0, .pcs = {access->pc}};
   uintptr_t at = access->frame, last = 0, pc;
-  while (event.count > 0 && event.count < HAK_GUARD_FRAMES && at > last &&
+  while (event.count > 0 && event.count < HAK_GUARD_FRAMES && at > last && !hak_os_is_filtered() &&
          hak_modules_is_code(pc = hak_os_word_at(at + sizeof at))) {
     event.pcs[event.count++] = pc;
     last = at;

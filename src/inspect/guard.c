@@ -169,7 +169,7 @@ void hak_guard_say_event(const char *what, const hak_guard_event_t *event) {
     hak_mapping_t in;
     uintptr_t pc = event->pcs[i];
     hak_text_say("hakmem:     0x%zx", pc);
-    if (rows && hak_maps_find(pc, &in, rows) && in.name[0]) {
+    if (rows && !hak_os_is_filtered() && hak_maps_find(pc, &in, rows) && in.name[0]) {
       hak_text_say(" %s", in.name);
       hak_text_say("+0x%zx", pc - in.start + in.offset);
     }

@@ -82,8 +82,8 @@ void hak_images_look(void) {
 
 void hak_images_learn(void) {
   static _Atomic uint32_t latest;
-  uint32_t version = hak_modules_version();
-  if (atomic_load_explicit(&latest, memory_order_relaxed) != version && hak_lock_try(&hak_profile_lock)) {
+  uint32_t version = hak_modules_version(), known = atomic_load_explicit(&latest, memory_order_relaxed);
+  if (known != version && !hak_os_is_filtered() && hak_lock_try(&hak_profile_lock)) {
     atomic_store_explicit(&latest, version, memory_order_relaxed);
     hak_images_look();
     hak_unlock(&hak_profile_lock);

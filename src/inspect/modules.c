@@ -80,7 +80,7 @@ uint32_t hak_modules_version(void) {
 
 bool hak_modules_look(void) {
   uint64_t since_ns = hak_os_now_ns();
-  if (!hak_lock_try(&hak_modules_lock)) {
+  if (hak_os_is_filtered() || !hak_lock_try(&hak_modules_lock)) { /* a filter may kill for a file that is opened */
     return false;
   }
   known_t *known = known_locked();

@@ -99,5 +99,5 @@ static bool group_is_near(size_t percent, uint64_t allocated) {
 bool hak_limit_near(size_t percent, uint64_t allocated) {
   size_t limit = hak_limit_bytes() >> HAK_SLICE_SHIFT;
   bool near = limit > 0 && hak_retain_used_slices() >= limit - limit / 100 * (100 - percent);
-  return near || group_is_near(percent, allocated);
+  return near || (!hak_os_is_filtered() && group_is_near(percent, allocated));
 }

@@ -10,6 +10,9 @@
 
 #include "check.h"
 #include "child.h"
+#include "inspect/images.h"
+#include "inspect/modules.h"
+#include "pages/limit.h"
 #include "system/os.h"
 
 #define NOREPLACE 0x100000 /* MAP_FIXED_NOREPLACE */
@@ -27,6 +30,7 @@ static void shut(void) {
       LOAD(nr),
       KILLED(mincore),
       KILLED(process_vm_readv),
+      KILLED(openat),
       KILLED(prctl),
       UNLESS(BPF_JEQ, SYS_mmap, 4),
       LOAD(args[3]),
@@ -85,11 +89,23 @@ static void pages_are_shut_by_protection(void) {
   pages[0] = 1;
 }
 
+static void no_file_is_opened(void) {
+  enum { MUCH = 1 << 30 };
+  hak_limit_watch("/sys/fs/cgroup", "/proc/self");
+  CHECK(hak_modules_look());
+  hak_os_expect_filter(false);
+  shut();
+  CHECK(!hak_modules_look() && hak_modules_is_code((uintptr_t)&hak_modules_look));
+  hak_images_learn();
+  CHECK(!hak_limit_near(100, MUCH) && hak_images_count() == 0);
+}
+
 int main(void) {
   page = hak_os_page_bytes();
   child_succeeds(a_place_is_mapped_by_a_hint);
   child_succeeds(mappings_have_no_names);
   child_succeeds(nothing_is_known_to_be_resident);
   child_succeeds(pages_are_shut_by_protection);
+  child_succeeds(no_file_is_opened);
   return 0;
 }

@@ -1,6 +1,11 @@
 /* Guarded blocks: which bugs fault, what the report says, and which handler gets the fault afterwards. */
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <signal.h>
+#include <stddef.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,6 +25,21 @@ static void without_advice_pages_are_protected(void) {
   volatile char *freed = hak_malloc(700);
   hak_free((void *)freed);
   freed[3] = 1;
+}
+
+/* A filter that kills the process for calls which glibc's malloc does not make. */
+static void shut(void) {
+  static struct sock_filter rules[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat, 1, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_rt_sigprocmask, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  struct sock_fprog program = {sizeof rules / sizeof *rules, rules};
+  hak_os_expect_filter(false);
+  prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+  prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
 }
 
 /* What is said */
@@ -51,6 +71,7 @@ DYING(read_after_free, RIGHT, hak_free((void *)block); (void)kept[5])
 DYING(write_after_free, LEFT, hak_free((void *)block); kept[99] = 1)
 DYING(read_beside_after_free, RIGHT, hak_free((void *)block); (void)kept[-8])
 DYING(overflow, RIGHT, kept[112] = 1)
+DYING(overflow_under_a_filter, RIGHT, shut(); kept[112] = 1)
 DYING(far_overflow, LEFT, kept[hak_os_page_bytes() + 9] = 1)
 DYING(underflow, LEFT, (void)kept[-1])
 DYING(overflow_seen_at_free, RIGHT, kept[100] = 1; hak_free((void *)block))
@@ -73,6 +94,7 @@ static void bugs_are_told(void) {
 #endif
   dies(read_beside_after_free, SIGSEGV, "hakmem: use after free: ", "8 bytes before the start", freed);
   dies(overflow, SIGSEGV, "hakmem: overflow: ", "12 bytes behind the end", allocated);
+  dies(overflow_under_a_filter, SIGSEGV, "hakmem: overflow: ", "accessed by thread 1", allocated);
   dies(far_overflow, SIGSEGV, "hakmem: overflow: ", size, allocated);
   dies(underflow, SIGSEGV, "hakmem: underflow: ", "1 bytes before the start", allocated);
   dies(overflow_seen_at_free, SIGABRT, "hakmem: overflow: 0x", allocated,

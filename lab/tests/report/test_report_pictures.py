@@ -74,6 +74,14 @@ def test_a_standalone_picture_is_valid_xml_with_its_own_colours(kind: str) -> No
     assert not re.search(r"(href=\"(?!#)|url\((?!#)|<script|<image)", text)
 
 
+def test_an_axis_of_equal_values_has_no_length() -> None:
+    run = MAKERS["aa"]()
+    effects = run.result["aa"]["smallest_effect_percent"]
+    effects.update(dict.fromkeys(effects, 0.0))  # an exact count, which is the same in every run
+    assert "nan" not in drawn(run)["smallest-effect"].svg
+    assert [axis.Axis(2.0, 2.0).share(value) for value in (1.0, 2.0)] == [0.0, 0.0]
+
+
 def test_every_colour_of_a_picture_is_a_variable() -> None:
     for kind in MAKERS.values():
         for each in drawn(kind()).values():

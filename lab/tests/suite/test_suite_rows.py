@@ -6,8 +6,9 @@ import pytest
 from suite_factory import RATE, counts, header, runs, spec, workload
 
 from hakmem_lab.kinds.suite.result import analyse
+from hakmem_lab.kinds.suite.run import block_spec
 from hakmem_lab.kinds.suite.sheet import Figure
-from hakmem_lab.kinds.suite.spec import parse_amount
+from hakmem_lab.kinds.suite.spec import Places, parse_amount
 from hakmem_lab.kinds.syscalls.result import upper_bound
 from hakmem_lab.show import figures
 
@@ -266,3 +267,13 @@ def test_a_cell_of_the_terminal_says_it_in_the_words_of_all_kinds(figure, unit, 
     record = dict(zip(("ratio", "ci_low", "ci_high", "word"), figure, strict=True))
     assert _cell(record, {"unit": unit}) == wanted
     assert _cell(None, {"unit": unit}) == "-"
+
+
+def test_the_commands_of_a_row_may_lie_beside_the_suite(tmp_path):
+    for name in ("program", "check", "server"):
+        (tmp_path / name).touch()
+    row = workload(command=["./program"], check=["./check", "-q"], server={"command": ["./server"]})
+    found = block_spec(spec(row), spec(row).workload[0], Places.of(str(tmp_path / "suite.toml")))
+    assert found.command == [str(tmp_path / "program")]
+    assert found.check == [str(tmp_path / "check"), "-q"]
+    assert found.server.command == [str(tmp_path / "server")]

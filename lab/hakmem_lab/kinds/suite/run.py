@@ -110,7 +110,8 @@ def block_spec(spec: SuiteSpec, row: WorkloadSpec, places: Places) -> BlockSpec:
         command = replay.command(places.path(row.trace))
     own = {name: getattr(row, name) for name in (*ProgramKeys.model_fields, *RunKeys.model_fields)}
     own |= {name: own[name] and places.path(own[name]) for name in ("cwd", "stdin")}
-    own |= {"command": command, "server": server, "guardrails": {}, "label": "", "unit": ""}  # the suite has these
+    own |= {"command": command, "server": server, "check": row.check and places.command(row.check)}
+    own |= {"guardrails": {}, "label": "", "unit": ""}  # the suite has these
     return BlockSpec(
         **own, kind=spec.kind, also=row.metrics()[1:], alpha=spec.alpha, looks=1, warm_up=0,
         max_blocks=spec.blocks_of(row),

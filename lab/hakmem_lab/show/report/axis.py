@@ -112,11 +112,12 @@ class Axis:
         return cls(low - air, high + air, label, written)
 
     def share(self, value: float) -> float:
-        """Where a value is: 0 at the low end, 1 at the high one. Values beyond the axis are at its end."""
+        """Where a value is: 0 at the low end, 1 at the high one. Values beyond the axis are at its end; all of an axis
+        without length are at its start."""
         low, high = self.low, self.high
         if self.log:
             low, high, value = math.log(low), math.log(high), math.log(value) if value > 0 else -math.inf
-        return min(max((value - low) / (high - low), 0.0), 1.0)
+        return min(max((value - low) / ((high - low) or 1.0), 0.0), 1.0)
 
     def marked(self) -> list[tuple[float, str]]:
         """Its ticks."""
