@@ -118,7 +118,7 @@ def test_a_server_is_refused(here, tmp_path, fakes):
 
 def test_ops_without_callgrind(here):
     words = ("--control", "default", "--treatment", "default", "--ops", "1,2", "--", "/bin/true")
-    assert "belong to --callgrind" in here("ab", *words).message()
+    assert "--ops needs --callgrind" in here("ab", *words).message()
 
 
 def test_without_valgrind_the_line_says_what_to_install(monkeypatch, tmp_path):
