@@ -272,8 +272,9 @@ def test_a_cell_of_the_terminal_says_it_in_the_words_of_all_kinds(figure, unit, 
 def test_the_commands_of_a_row_may_lie_beside_the_suite(tmp_path):
     for name in ("program", "check", "server"):
         (tmp_path / name).touch()
-    row = workload(command=["./program"], check=["./check", "-q"], server={"command": ["./server"]})
+    line = "./program " + 300 * "x"  # a script for a shell, too long for the name of a file
+    row = workload(command=["./program", "-c", line], check=["./check", "-q"], server={"command": ["./server"]})
     found = block_spec(spec(row), spec(row).workload[0], Places.of(str(tmp_path / "suite.toml")))
-    assert found.command == [str(tmp_path / "program")]
+    assert found.command == [str(tmp_path / "program"), "-c", line]
     assert found.check == [str(tmp_path / "check"), "-q"]
     assert found.server.command == [str(tmp_path / "server")]

@@ -4,6 +4,7 @@ A suite is a list of workloads, each with bars to reach. All ratios are oriented
 side is better, whatever the metric's direction.
 """
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,9 +109,8 @@ class Places:
 
     def path(self, name: str) -> str:
         """The path at which the file exists; if there is none, the name unchanged."""
-        if Path(name).exists():
-            return name
-        return next((str(folder / name) for folder in self.folders if (folder / name).exists()), name)
+        places = (name, *(str(folder / name) for folder in self.folders))
+        return next(filter(os.path.exists, places), name)  # false, too, where a word is too long for a path
 
     def word(self, word: str) -> str:
         """A word of a command: with a slash inside it may be a relative path."""
