@@ -127,7 +127,7 @@ def test_the_command_line_repeats_the_run_from_its_specification() -> None:
     assert command_line(matrix()) == "hak matrix spec.toml --seed 7"
     assert command_line(LoadedRun({"kind": "aa"})) == "hak aa spec.toml"
     fleet = {"kind": "fleet", "spec": {"engine": "dask", "workers": 2, "scheduler": None}, "seed": 7}
-    assert command_line(LoadedRun(fleet)) == "hak fleet spec.toml --engine dask --workers 2 --seed 7"
+    assert command_line(LoadedRun(fleet)) == "hak fleet spec.toml --seed 7 --engine dask --workers 2"
 
 
 def test_the_specification_is_toml() -> None:

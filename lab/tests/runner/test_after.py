@@ -92,7 +92,7 @@ def test_a_run_that_waits_is_one_execution():
         session = Session.__new__(Session)
         session.runner = SimpleNamespace(search=None)
         session.spec = build(AbSpec, keys, "test")
-        session.metrics = [session.spec.primary_metric()]
+        session.wait_s = session.spec.after if metric == "after-load" else 0.0
         assert session._repeats(0.01) == expected
 
 
