@@ -254,7 +254,7 @@ def test_the_chart_and_the_figures_of_the_readme_are_those_of_the_rows(pages, ro
 
 @pytest.mark.skipif(not MEASURED, reason="nothing is published yet")
 def test_a_run_of_another_row_is_refused():
-    with pytest.raises(LabError, match="not of the gallery's row 'nothing' alone"):
+    with pytest.raises(LabError, match="did not measure exactly the gallery's row 'nothing'"):
         gallery.read("nothing", RunFile(gallery.data(TIMED[0])))
 
 
