@@ -47,7 +47,7 @@ bool hak_maps_each(bool (*visit)(const hak_mapping_t *mapping, void *argument), 
   long fd = hak_direct(SYS_openat, AT_FDCWD, (long)"/proc/self/maps", O_RDONLY | O_CLOEXEC), got = 0;
   size_t used = 0; /* bytes in the buffer */
   bool any = false, more = true;
-  while (fd >= 0 && more && used < HAK_MAPS_BUFFER_BYTES &&
+  while (fd >= 0 && more &&
          (got = hak_direct(SYS_read, fd, (long)(buffer + used), (long)(HAK_MAPS_BUFFER_BYTES - used))) > 0) {
     char *row = buffer, *behind = buffer + used + got, *end;
     for (; more && (end = find_end(row, behind)); row = end + 1) {
@@ -57,9 +57,8 @@ bool hak_maps_each(bool (*visit)(const hak_mapping_t *mapping, void *argument), 
       more = visit(&mapping, argument);
     }
     used = (size_t)(behind - row);
-    if (more) {
-      memmove(buffer, row, used);
-    }
+    memmove(buffer, row, more ? used : 0);
+    used = used < HAK_MAPS_BUFFER_BYTES ? used : HAK_MAPS_BUFFER_BYTES / 2;
   }
   if (fd >= 0) {
     hak_direct(SYS_close, fd);

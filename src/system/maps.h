@@ -11,7 +11,7 @@ typedef struct hak_mapping {
   const char *name; /* empty: the mapping has no name */
 } hak_mapping_t;
 
-enum { HAK_MAPS_BUFFER_BYTES = 8 << 10 }; /* longer than the longest row */
+enum { HAK_MAPS_BUFFER_BYTES = 8 << 10 }; /* a longer row loses a part of its name */
 
 /* Visit every row, in ascending order, until `visit` returns false. Returns false if the rows cannot be read. */
 bool hak_maps_each(bool (*visit)(const hak_mapping_t *mapping, void *argument), void *argument,

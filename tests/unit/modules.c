@@ -3,9 +3,11 @@
 
 #include <fcntl.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -46,6 +48,30 @@ static void every_row_is_visited(void) {
   }
   CHECK(hak_maps_each(count, &many, buffer) && many.rows >= few.rows + 2 * MANY - 2 && many.stack && many.named);
   CHECK(hak_maps_each(count, &stopped, buffer) && stopped.rows == 3);
+}
+
+/* The path of a file in so many folders takes more than the buffer. */
+static void a_long_row_hides_no_other(void) {
+  enum { FOLDERS = 45, NAME = 200 };
+  char top[] = "/tmp/hak-modules-XXXXXX", name[NAME + 1] = {0};
+  size_t page = hak_os_page_bytes();
+  memset(name, 'a', NAME);
+  CHECK(mkdtemp(top) && chdir(top) == 0);
+  for (int i = 0; i < FOLDERS; i++) {
+    CHECK(mkdir(name, S_IRWXU) == 0 && chdir(name) == 0);
+  }
+  int fd = open("file", O_RDWR | O_CREAT, S_IRUSR | S_IWUSR);
+  char *room = mmap(NULL, 2 * page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  CHECK(fd >= 0 && room != MAP_FAILED && ftruncate(fd, (off_t)page) == 0);
+  CHECK(mmap(room, page, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, 0) == room);
+  CHECK(mmap(room + page, page, PROT_READ, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == room + page);
+  Count counted = {0};
+  bool visited = hak_maps_each(count, &counted, buffer), shared = hak_maps_is_shared(room + page, page);
+  CHECK(close(fd) == 0 && unlink("file") == 0);
+  for (int i = 0; i < FOLDERS; i++) {
+    CHECK(chdir("..") == 0 && rmdir(name) == 0);
+  }
+  CHECK(rmdir(top) == 0 && visited && counted.stack && shared && !hak_maps_is_shared(room, page));
 }
 
 static void code_is_told_from_data(void) {
@@ -151,6 +177,7 @@ static void what_is_no_program_has_no_build_id(void) {
 
 int main(void) {
   child_succeeds(every_row_is_visited);
+  child_succeeds(a_long_row_hides_no_other);
   child_succeeds(code_is_told_from_data);
   child_succeeds(new_code_is_found_after_a_pause);
   child_succeeds(a_new_caller_is_learned_at_once);
