@@ -103,7 +103,7 @@ def test_names_in_an_archive_write_nowhere(kept, here, tmp_path):
 
 @pytest.mark.parametrize(
     ("flags", "said"),
-    [(["--allocator", "glibc"], "'glibc' is the system's own"), (["--allocator", "default"], "'default'"),
+    [(["--allocator", "glibc"], "'glibc' is part of the system"), (["--allocator", "default"], "'default'"),
      (["--allocator", "hakmm"], "did you mean 'hakmem'?"), (["--spec", "none.toml"], "none.toml")],
 )  # fmt: skip
 def test_what_cannot_be_kept(here, tmp_path, flags, said):

@@ -134,7 +134,7 @@ def test_a_cleanup_comes_after_an_interruption_too(begin, until, marker, tmp_pat
         (("compare", "--commands", "true", "nowhere-to-be-found"), "no program"),
         (("compare", "--scan", "N=1,2", "--", "true"), "the command has no {N}"),
         (("compare", "--scan", "N", "--", "true"), "--scan: 'N' is not"),
-        (("compare", "--scan", "seed=1,2", "--", "true", "{seed}"), "something else"),
+        (("compare", "--scan", "seed=1,2", "--", "true", "{seed}"), "another meaning"),
     ],
 )
 def test_mistakes(here, store, words, text):

@@ -236,7 +236,7 @@ def test_resident_memory_and_texts_are_read_without_operations(written):
     assert found.info == {"cwd": "/"} and found.partial is None
     assert [each.resident for each in found.processes] == [[(1, 20), (2, 30), (3, 40)]]
     for text in ("[[1]]", "[1]", "{}", '[["a", 1]]'):
-        with pytest.raises(LabError, match="list of resident memory"):
+        with pytest.raises(LabError, match="resident memory"):
             contents(written(["t 2 0 {}", f"t 4 0 {text}", "e 1 {}"]))
 
 
