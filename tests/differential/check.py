@@ -84,7 +84,7 @@ def ordinary(arms: Sequence[str]) -> list[Outcome]:
 
 
 def narrow(arms: Sequence[str]) -> list[Outcome]:
-    """Exit status, contents and refusals in a place each; twice, for a place may be short by chance.
+    """Exit status, contents and refusals in a place each; up to four times, for a place may be short by chance.
 
     Without the emulator, which is there or not as other presets were built: programs would come to other places.
     """
@@ -92,7 +92,7 @@ def narrow(arms: Sequence[str]) -> list[Outcome]:
     chance, outcomes = random.Random(SEED), []
     for number, program in enumerate(drawn(SEED + 1, NARROW)):
         place = choose(places, chance)
-        for _ in range(2):
+        for _ in range(4):
             flags = [flag for flag in try_one(place, program, arms, BROKEN)[0] if flag.kind in BROKEN]
             if not flags:
                 break
