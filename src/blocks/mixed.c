@@ -111,10 +111,10 @@ static size_t settle_and_unlock(hak_mixed_t *mixed, uint32_t page) {
     }
     mixed->empty |= 1U << page;
     relink_locked(mixed);
-    gone = mixed->empty == ALL_PAGES ? mixed->base : NULL;
-  }
-  if (gone) {
-    remove_locked(mixed);
+    if (mixed->empty == ALL_PAGES) {
+      gone = mixed->base;
+      remove_locked(mixed);
+    }
   }
   hak_unlock(&hak_mixed_lock);
   if (!gone) {

@@ -50,17 +50,11 @@ static void *libc_function(void *libc, const char *name) {
   return (&hak_symbols_next ? hak_symbols_next() : dlsym)(libc, name);
 }
 
-#ifdef __GLIBC__
-typedef struct mallinfo2 counts_t;
-#else
-typedef struct counts {
-  size_t hblkhd, arena;
-} counts_t;
-#endif
-
 static struct {
   hak_owner_t heap;
-  counts_t (*counts)(void);
+#ifdef __GLIBC__
+  struct mallinfo2 (*counts)(void);
+#endif
 } libc;
 
 /* Look up libc's own functions, although other libraries may define some of the names. This is done for the first block
@@ -68,7 +62,9 @@ static struct {
 static const hak_owner_t *libc_heap(void) {
   void *object = libc.heap.free ? NULL : hak_foreign_object((void *)sbrk, 0);
   if (object) {
+#ifdef __GLIBC__
     *(void **)&libc.counts = libc_function(object, "mallinfo2");
+#endif
     *(void **)&libc.heap.realloc = libc_function(object, "realloc");
     *(void **)&libc.heap.usable = libc_function(object, "malloc_usable_size");
     *(void **)&libc.heap.free = libc_function(object, "free");
@@ -78,8 +74,13 @@ static const hak_owner_t *libc_heap(void) {
 
 /* Whether libc counts as much memory as its own. */
 static bool libc_has(const hak_libc_chunk_t *chunk) {
-  counts_t has = libc.counts ? libc.counts() : (counts_t){.arena = 0};
+#ifdef __GLIBC__
+  struct mallinfo2 has = libc.counts ? libc.counts() : (struct mallinfo2){.arena = 0};
   return has.hblkhd >= chunk->mapped && has.arena >= chunk->in_arena;
+#else
+  (void)chunk;
+  return false;
+#endif
 }
 
 /* NULL: the block is not of libc's heap. Its words alone do not tell, since anybody may write them. */
