@@ -44,7 +44,7 @@ def owners(result: Mapping) -> Picture:
         [[row["owner"], f"{row['kib']:,}", f"{100 * row['kib'] / whole:.1f}"] for row in result["rows"]],
     )
     described = "; ".join(f"{row['owner']} {row['kib']:,} KiB" for row in found) + "."
-    drawing = rows([Panel(drawn, across, lane=11)])
+    drawing = rows([Panel(drawn, across, height=11)])
     return Picture("owners", "Resident memory by owner", described, drawing, table)
 
 

@@ -52,7 +52,7 @@ def row_of(run: LoadedRun, record: Record, text: str, **mark: Any) -> Row:
 
 
 def panel_of(found: Sequence[Row], how: Style, margin: float, title: str = "") -> Panel:
-    marks = [mark for row in found for mark in row.lanes[0] if isinstance(mark, Mark)]
+    marks = [mark for row in found for mark in row.lines[0] if isinstance(mark, Mark)]
     values = [end for mark in marks for end in (mark.value, mark.low, mark.high)]
     margin = math.log1p(margin)
     return Panel(found, axis.directed(*limits(values, margin), how), title, zero=0.0, margin=margin)

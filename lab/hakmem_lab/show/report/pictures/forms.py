@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from hakmem_lab.show.report.axis import Axis
 from hakmem_lab.show.report.svg import RIGHT, Pen, corners, label
 
-HEAD, LANE = 14.0, 21.6  # height of a line of text, and of a lane
+HEAD, LINE = 14.0, 21.6  # height of a line of text, and of a line of marks
 LEFT, TITLE, BELOW, GAP = 14.0, 20.0, 40.0, 7.0
 LINE_CHARACTERS = 50
 Values = Sequence[float] | NDArray[Any]
@@ -50,7 +50,7 @@ class Mark:
 
 @dataclass
 class Dots:
-    """Single values, spread over the height of a lane, and a box from the first to the third quartile."""
+    """Single values, spread over the height of a line, and a box from the first to the third quartile."""
 
     values: Values
     quartiles: Values
@@ -68,18 +68,18 @@ class Dots:
 
 @dataclass
 class Row:
-    """A name with its figure, and below them lanes of marks. target: a stroke across all lanes."""
+    """A name with its figure, and below them lines of marks. target: a stroke across all lines."""
 
     text: str
     figure: str
-    lanes: Sequence[Sequence[Mark | Dots]]
+    lines: Sequence[Sequence[Mark | Dots]]
     target: float | None = None
 
 
 @dataclass
 class Panel:
     """Rows with a common axis. zero: the value of no change; margin: half the width of the band around it. bound: a
-    broken line through all rows. lane: the height of a lane."""
+    broken line through all rows. height: of a line of marks."""
 
     rows: Sequence[Row]
     axis: Axis
@@ -87,7 +87,7 @@ class Panel:
     zero: float | None = None
     margin: float = 0.0
     bound: float | None = None
-    lane: float = LANE
+    height: float = LINE
 
     def at(self, value: float) -> float:
         return LEFT + self.axis.share(value) * (RIGHT - LEFT)
@@ -113,17 +113,17 @@ class Panel:
         y += HEAD if two_lines else 0
         if row.figure:
             pen.text(LEFT if two_lines else RIGHT, y + 5, row.figure, "start" if two_lines else "end", "muted")
-        y, end = y + HEAD, y + HEAD + self.lane * len(row.lanes)
+        y, end = y + HEAD, y + HEAD + self.height * len(row.lines)
         if self.margin > 0:
             low, high = (self.at(side * self.margin) for side in (-1, 1))
             pen.rectangle(low, y, high, end, "band")
         for at, colour, width in ((self.zero, "muted", 1.0), (row.target, "ink", 2.4)):
             if at is not None:
                 pen.line(((self.at(at), y), (self.at(at), end)), colour, width)
-        for place, lane in enumerate(row.lanes):
-            for mark in lane:
-                mark.draw(pen, self.axis, self._on(y + self.lane * (place + 0.5)))
-        return end + (GAP if self.lane < LANE else 0)
+        for place, line in enumerate(row.lines):
+            for mark in line:
+                mark.draw(pen, self.axis, self._on(y + self.height * (place + 0.5)))
+        return end + (GAP if self.height < LINE else 0)
 
 
 def rows(panels: Sequence[Panel], legend: Sequence[tuple[str, str, str]] = (), columns: int = 1) -> Pen:

@@ -44,8 +44,8 @@ def distribution(run: LoadedRun) -> Picture | None:
         thinned |= fewer
         median = numbers.between(*median_interval(values.tolist()), unit)
         quartiles = np.quantile(values, (0.25, 0.5, 0.75))
-        lane = [Dots(shown, quartiles, arm_colour(position), arm_marker(position))]
-        drawn.append(Row(short[arm], f"median {median}", [lane]))
+        line = [Dots(shown, quartiles, arm_colour(position), arm_marker(position))]
+        drawn.append(Row(short[arm], f"median {median}", [line]))
         least, lower, upper, greatest = (
             numbers.measure(float(each), unit) for each in (values.min(), quartiles[0], quartiles[2], values.max())
         )
@@ -57,7 +57,7 @@ def distribution(run: LoadedRun) -> Picture | None:
     columns = ["Side", "Runs", "Least", "Lower quartile", "Median", "Upper quartile", "Greatest"]
     table = Table(f"{name} by side", columns, body)
     return Picture(
-        "distribution", f"Every run: {name}", description, rows([Panel(drawn, across, lane=25)]), table, caption
+        "distribution", f"Every run: {name}", description, rows([Panel(drawn, across, height=25)]), table, caption
     )
 
 

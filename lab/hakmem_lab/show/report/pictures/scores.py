@@ -30,7 +30,7 @@ def _family(row: Record) -> str:
 
 
 def scores(run: LoadedRun) -> Picture | None:
-    """Every workload is a row, with a lane for each arm's ratio and interval. Each sort of metric has its own axis. A
+    """Every workload is a row, with a line for each arm's ratio and interval. Each sort of metric has its own axis. A
     stroke marks the bar of a row."""
     found = [row for row in (run.result.get("suite") or {}).get("rows") or [] if row.get("arms")]
     arms = row_arms(found)
@@ -66,9 +66,9 @@ def _panel(family: str, found: list[Record], arms: list[str]) -> Panel:
     drawn = []
     for row in found:
         bar = finite(row.get("bar"))
-        lanes = [[_mark(row, arm, position)] for position, arm in enumerate(arms)]
-        drawn.append(Row(row_name(row), "", lanes, bar if bar is not None and bar > 0 else None))
-    return Panel(drawn, across, family, zero=1.0, lane=9.4)
+        lines = [[_mark(row, arm, position)] for position, arm in enumerate(arms)]
+        drawn.append(Row(row_name(row), "", lines, bar if bar is not None and bar > 0 else None))
+    return Panel(drawn, across, family, zero=1.0, height=9.4)
 
 
 def _mark(row: Record, arm: str, position: int) -> Mark:

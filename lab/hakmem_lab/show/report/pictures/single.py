@@ -161,7 +161,7 @@ def _draw_calls(
     ]  # fmt: skip
     across = Axis(low, high, text, _power, log=True)
     legend = [(name, arm_colour(i), arm_marker(i)) for i, name in enumerate(names)]
-    return rows([Panel(drawn, across, bound=budget, lane=14)], legend)
+    return rows([Panel(drawn, across, bound=budget, height=14)], legend)
 
 
 def _power(value: float) -> str:
