@@ -19,7 +19,7 @@ from hakmem_lab.judge.statistics.verdict import Verdict
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.spec import BlockSpec
 from hakmem_lab.run.preflight import check_arm
-from hakmem_lab.run.workload import SEED, TRIAL_SEED, Workload
+from hakmem_lab.run.workload import SEED, TRIAL_SEED, Folder, Workload
 from hakmem_lab.system.launcher import Launcher, Request
 
 OPS = "{ops}"
@@ -45,8 +45,8 @@ def executed(
     launcher: Launcher, workload: Workload, argv: Sequence[str], env: Mapping[str, str], *options: str
 ) -> Iterator[tuple[Path, int]]:
     """(folder with the files, PID) of one execution. Raises LabError where the program fails."""
-    with tempfile.TemporaryDirectory(prefix="hak-") as folder:
-        words, patience_s = traced(argv, Path(folder), *options), SLOWER * workload.timeout_s
+    with tempfile.TemporaryDirectory(prefix="hak-") as folder, Folder() as own:
+        words, patience_s = traced(own.fill(argv), Path(folder), *options), SLOWER * workload.timeout_s
         running = launcher.start(Request(words, env, workload.cwd, workload.pin, patience_s, 0, stdin=workload.stdin))
         outcome = running.wait()
         if why := outcome.explained(outcome.failure(workload.expect_exit)):

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from hakmem_lab.errors import LabError, refused
 from hakmem_lab.plan.arms import Arm
-from hakmem_lab.run.workload import SEED, TRIAL_SEED, Workload
+from hakmem_lab.run.workload import SEED, TRIAL_SEED, Folder, Workload
 from hakmem_lab.system.allocators import OWN, SANITIZED
 from hakmem_lab.system.launcher import Launcher, Request, Running
 from hakmem_lab.system.scripts import LONGEST_LINE, Damaged, Elf, interpreters
@@ -147,10 +147,10 @@ class Seen:
 
 def look(argv: Sequence[str], env: Mapping[str, str], workload: Workload) -> Seen:
     """Starts the command until its program's own code begins, and kills it. Raises LabError where it cannot start."""
-    with tempfile.TemporaryDirectory(prefix="hak-") as folder, Launcher() as launcher:
+    with tempfile.TemporaryDirectory(prefix="hak-") as folder, Folder() as files, Launcher() as launcher:
         asked = {"LD_DEBUG": "bindings,libs", "LD_DEBUG_OUTPUT": f"{folder}/ld", "LD_BIND_NOW": "1"}
         stdin = None if workload.server else workload.stdin
-        request = Request(argv, {**env, **asked}, workload.cwd, workload.pin, START_S, 0, stdin=stdin)
+        request = Request(files.fill(argv), {**env, **asked}, workload.cwd, workload.pin, START_S, 0, stdin=stdin)
         with refused(f"command: {argv[0]} cannot be started"):
             running = launcher.start(request)
         log = Path(folder) / f"ld.{running.pid}"

@@ -22,6 +22,7 @@ from hakmem_lab.run.workload import (
     DAEMON,
     SEED,
     TRIAL_SEED,
+    Folder,
     ServerMeter,
     Workload,
     choose_port,
@@ -58,7 +59,7 @@ class Runner:
 
     def __init__(self, workload: Workload, metrics: Sequence[Metric]):
         self.workload, self.metrics = workload, metrics
-        self._seed = TRIAL_SEED
+        self._seed, self._folder = TRIAL_SEED, Folder()
         self._probed = False  # measure how many processors an execution would use
         self._report: follower.Report | None = None  # report on an execution that is followed
         self._workers: dict[str, str | None] = {}  # arm -> the program that did the work in its trial
@@ -83,6 +84,7 @@ class Runner:
         self.close()
 
     def close(self) -> None:
+        self._folder.clear()
         for launcher in self.launchers:
             launcher.close()
 
@@ -96,10 +98,8 @@ class Runner:
         return found
 
     def run(self, arm: Arm, pad_bytes: int, repeat: int = 1, seed: int = TRIAL_SEED) -> dict:
-        """The record of a run: all measures, as means over `repeat` executions (for peaks, the greatest).
-
-        seed: the value of {seed} in the commands.
-        """
+        """The record of a run: all measures, as means over `repeat` executions (for peaks, the greatest). seed: the
+        value of {seed} in the commands."""
         self.draw(seed)
         started, parts = time.time(), []
         for _ in range(repeat):
@@ -201,6 +201,7 @@ class Runner:
         return self._without_figures(why)
 
     def _prepared(self) -> str | None:
+        self._folder.clear()
         return self._client(self.workload.prepare, None, "prepare")[1] if self.workload.prepare else None
 
     def _counted_calls(self, arm: Arm) -> dict:
@@ -253,8 +254,8 @@ class Runner:
         return self._part(outcome, None, _failed(outcome, self.workload.expect_exit))
 
     def filled_in(self, words: Sequence[str], port: int | None = None) -> list[str]:
-        """The words of a command with the values of {seed} and {port}."""
-        words = [word.replace(SEED, str(self._seed)) for word in words]
+        """The words of a command with the values of {seed}, {folder} and {port}."""
+        words = [word.replace(SEED, str(self._seed)) for word in self._folder.fill(words)]
         return words if port is None else with_port(words, port)
 
     @contextlib.contextmanager

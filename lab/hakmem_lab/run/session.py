@@ -392,8 +392,9 @@ class Session(Recorder[AnyBlockSpec]):
         return "".join(f"{what} '{name}': " for what, name in self.tag.items())
 
     def _look_for_load(self, runs: dict[str, list[dict]]) -> None:
-        """Warns, once a run, of load by other programs: the load average without our own."""
-        if not self.warned_of_load:
+        """Warns, once a run, of load by other programs: the load average without our own. In turns that is unknown,
+        since a freezer of version 1 lets it count the programs that stand still."""
+        if not self.warned_of_load and self.chosen.name != schedule.TURNS:
             timed = [run for entries in runs.values() for run in entries if run["wall_s"]]
             shares = [run["cpu_s"] / run["wall_s"] for run in timed] or [len(self.chosen.processors)]
             self.warned_of_load = self.warn_of_load(machine.load_1m() - statistics.fmean(shares))

@@ -11,7 +11,7 @@ import os
 import select
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from hakmem_lab.errors import LabError
@@ -19,6 +19,7 @@ from hakmem_lab.plan import schedule
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.spec import BlockSpec
 from hakmem_lab.run.runner import SAMPLE_MS, Runner
+from hakmem_lab.run.workload import Folder
 from hakmem_lab.system import freezer, machine
 from hakmem_lab.system.launcher import Launcher, Request, Running
 
@@ -148,7 +149,7 @@ class _Side:
     processor: int
     started: float
     parts: list[dict]
-    request: Request | None = None
+    folder: Folder = field(default_factory=Folder)
 
 
 class Together:
@@ -186,9 +187,13 @@ class Together:
             for processor, each in zip(self._processors, rounds, strict=False)
             for arm, pad in each
         ]
-        for _ in range(repeat):
-            if not self._execute(sides, len(rounds[0])):
-                break
+        try:
+            for _ in range(repeat):
+                if not self._execute(sides, len(rounds[0])):
+                    break
+        finally:
+            for side in sides:
+                side.folder.clear()
         ended = [side for side in sides if side.parts]
         records = [self._runner.record(s.arm, s.pad, len(s.parts), s.started, s.parts) for s in ended]
         failed = [record for record in records if not record["ok"]]
@@ -200,15 +205,14 @@ class Together:
         held: dict[Running, _Side] = {}
         try:
             for side in sides:
-                side.request = self._request(side, size)
                 try:
-                    held[side.launcher.start(side.request)] = side
+                    held[side.launcher.start(self._request(side, size))] = side
                 except OSError as error:
                     side.parts.append(self._runner.unstarted(error))
                     return False
             for running in held:
                 running.go()
-            return self._until_all_ended(held)
+            return self._until_all_ended(held, size)
         finally:
             for running in held:
                 with contextlib.suppress(OSError):
@@ -217,11 +221,12 @@ class Together:
     def _request(self, side: _Side, size: int) -> Request:
         runner, w = self._runner, self._runner.workload
         environment = side.arm.environment(w.env, side.pad)
-        argv = runner.filled_in(w.on(side.arm).argv)
+        side.folder.clear()
+        argv = runner.filled_in(side.folder.fill(w.on(side.arm).argv))
         asked = runner.request(argv, environment, side.arm, (side.processor,), stdin=w.stdin)
         return replace(asked, held=True, timeout_s=w.timeout_s * size, sample_ms=SAMPLE_MS * size)
 
-    def _until_all_ended(self, running: dict[Running, _Side]) -> bool:
+    def _until_all_ended(self, running: dict[Running, _Side], size: int) -> bool:
         """Waits for the counted execution of every side. A side that has ended runs again meanwhile, uncounted, unless
         one has failed."""
         counted, well = dict(running), True
@@ -237,8 +242,7 @@ class Together:
                 idle.append((time.monotonic() + FILL_AFTER_S, side))
             while counted and well and idle and idle[0][0] <= time.monotonic():
                 side = idle.pop(0)[1]
-                assert side.request is not None
-                running[side.launcher.start(replace(side.request, held=False))] = side
+                running[side.launcher.start(replace(self._request(side, size), held=False))] = side
         return well
 
     def _part(self, running: Running) -> dict:

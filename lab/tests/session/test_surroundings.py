@@ -1,7 +1,12 @@
 """Disturbances of a measurement are recorded and shown, and an unfit machine gives no verdict."""
 
+from types import SimpleNamespace
+
 import pytest
 
+from hakmem_lab.plan.schedule import TOGETHER, TURNS
+from hakmem_lab.run.session import Session
+from hakmem_lab.run.together import Chosen
 from hakmem_lab.store.runs import RunFile
 from hakmem_lab.system import machine
 
@@ -105,6 +110,16 @@ def test_load_that_begins_later_is_shown_too(measure, monkeypatch, records):
     calls = iter(range(10_000))
     monkeypatch.setattr(machine, "load_1m", lambda: 0.0 if next(calls) < 14 else 99.0)
     assert any("load" in text for text in measure().result()["warnings"])
+
+
+def test_the_load_of_sides_in_turns_is_not_that_of_others(monkeypatch):
+    """A freezer of version 1 lets the load average count programs that stand still."""
+    session = SimpleNamespace(warned_of_load=False, chosen=Chosen(TURNS), warn_of_load=lambda load: load > 1)
+    monkeypatch.setattr(machine, "load_1m", lambda: 99.0)
+    for name, warned in ((TURNS, False), (TOGETHER, True)):
+        session.chosen = Chosen(name, processors=(0, 1))
+        Session._look_for_load(session, {})
+        assert session.warned_of_load == warned
 
 
 def test_stolen_time_is_recorded_and_shown(measure, monkeypatch, records):
