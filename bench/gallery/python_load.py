@@ -88,16 +88,12 @@ def duckdb(orders: int) -> int:
     return len(flags)
 
 
-def lance(turns: int) -> int:
+def lance(turns: int, place: str) -> int:
     """Queries by DataFusion, in Lance. That wheel leaves malloc to the system; DataFusion's own brings mimalloc."""
-    import shutil
-
     import lance as package
     from pyarrow import csv
 
-    place = "build/gallery/run/lance"
-    shutil.rmtree(place, ignore_errors=True)
-    data = package.write_dataset(csv.read_csv("build/gallery/table.csv"), place)
+    data = package.write_dataset(csv.read_csv("build/gallery/table.csv"), f"{place}/lance")
 
     def ask(query: str) -> list:
         return [row for batch in data.sql(query).build().to_batch_records() for row in batch.to_pylist()]
@@ -226,5 +222,5 @@ def mark() -> None:
 
 
 if __name__ == "__main__":
-    print(sys.argv[1], globals()[sys.argv[1]](*map(int, sys.argv[2:])))
+    print(sys.argv[1], globals()[sys.argv[1]](*(int(word) if word.isdigit() else word for word in sys.argv[2:])))
     mark()
