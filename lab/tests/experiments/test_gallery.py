@@ -13,6 +13,7 @@ from hakmem_lab import kinds
 from hakmem_lab.errors import LabError
 from hakmem_lab.plan import peers
 from hakmem_lab.plan.model import read_toml
+from hakmem_lab.plan.spec import AFTER_S
 from hakmem_lab.show import gallery
 from hakmem_lab.show.gallery import AHEAD, ALIKE, BEHIND, LOST, UNDECIDED, Measure, Row
 from hakmem_lab.store.runs import RunFile
@@ -171,7 +172,8 @@ def test_a_row_whose_time_is_not_measured_has_a_page_too(pages):
     )
     assert alone.measure(gallery.TIME) is None and alone.measure("memory after load") is alone.measures[0]
     told = pages.page(alone, "a program 1.0")
-    assert "| memory after load, 30 s |" in told and "CPU time |" not in told
+    (waited,) = (each.get("after", AFTER_S) for each in first.header["spec"]["workload"] if each["key"] == first.key)
+    assert f"| memory after load, {waited:g} s |" in told and "CPU time |" not in told
     assert f"To repeat it: `hak bench {first.key} --set metric=after-load`." in told
 
 
