@@ -33,18 +33,22 @@ PLACES = {"postgres": "/usr/lib/postgresql/15/bin/postgres", "mariadb": "/usr/sb
 INDEX_TOP = """\
 # Which allocator for which program?
 
-Each program runs on six to eleven allocators or settings: glibc, hakmem, and others. Its page names their releases
-and the runs that it shows. They are configured as their documentation suggests ([peers](../../bench/peers/README.md);
-if yours is configured wrongly, correct its row). Where one thread is busy, all sides run at once on one processor.
-Servers and programs of several threads [take turns](../../docs/lab/schedules.md) of 10 ms. Memory is that of runs one
-by one. The intervals of one measure hold for all sides at once, at 95 %. A difference that is certainly below 5 %
-counts as the same. An interval with signs includes no change: the cell is undecided, and says how long it was tried.
-The programs that hakmem loses come first, then those without a difference. Figures are of the machine and the day that
-a page names; its warnings say what else that machine did.
+Each program runs on glibc, on hakmem, and on four to nine other allocators or settings. The page of a program names
+their releases and configurations, and the runs that it shows. An allocator is configured as its documentation suggests
+([peers](../../bench/peers/README.md); if yours is configured wrongly, correct its row there). Where one thread is busy,
+all sides run at once on one processor. Servers and programs of several threads
+[take turns](../../docs/lab/schedules.md) of 10 ms. Memory is measured in runs one by one.
 
+Programs in which hakmem is worse than glibc come first, then those without a difference. "87 % faster" means that glibc
+takes 87 % longer. An interval is at 95 %, for all sides of one measure together. "same" means that the whole interval
+is within 5 %. "undecided" means that the interval, with signs, includes no difference; beside it stands how long the
+program was measured. Figures are of the machine and the day that a page names, with warnings about other load on that
+program was measured. Figures are of the machine and the day that a page names, with warnings about its other load.
 | measure | what it is |
 |---|---|
 | CPU time | processor time of the whole program; of a server, while its client runs |
+| peak RSS | the largest resident memory of one process |
+| p99 | the time within which 99 % of the requests are answered |
 | memory after load | PSS of all processes 12 s after the client of a server, or the load of a program, has ended |
 | least memory | the smallest limit of memory in which the program ends well and is at most 5 % slower |
 | growth | how fast the memory of a server grows after its warm-up |
@@ -62,16 +66,11 @@ hak bench gallery                                                   # the findin
 [experiments/gallery.toml](../../experiments/gallery.toml) has the commands. The method is that of
 [hak suite](../../docs/lab/howto-suite.md).
 """
-KINDS_TOP = """\
-## Should I use it for X?
-
-For each kind of program: what is surely better or worse than with glibc, by name, and the count of each measure.
-"""
 CHANGES_TOP = """\
 ## Programs where a change was published
 
-What others reported when they changed the allocator of a program, and the row here that stands for it. The figures are
-theirs, mostly of one run without an interval.
+What other projects reported when they changed the allocator of a program, and the row of this gallery that measures a
+similar one. The reported figures are mostly of one run, without an interval.
 """
 RUNS_HEADS = ["measure", "blocks", "schedule", "day", "machine", "raw data"]
 CHANGES_HEADS = ["program", "published change", "source", "row", "measured instead"]
@@ -200,7 +199,7 @@ def commands(row: Row) -> list[str]:
 
 
 def margin(row: Row) -> str:
-    return f"Same: less than {100 * row.result['suite']['margin']:g} %."
+    return f'"same": the whole interval is within {100 * row.result["suite"]["margin"]:g} %.'
 
 
 def runs(row: Row) -> list[list[str]]:
@@ -226,7 +225,7 @@ def title(row: Row, name: str) -> str:
 
 
 def index(rows: list[Row], left: list[str]) -> str:
-    lines = [INDEX_TOP, KINDS_TOP, *gallery_chart.kinds(rows)]
+    lines = [INDEX_TOP, "## Should I use it for X?", "", gallery_chart.KINDS_TOP, *gallery_chart.kinds(rows)]
     for standing in gallery.STANDINGS:
         chosen = [row for row in rows if row.standing() == standing]
         if not chosen:
@@ -244,7 +243,7 @@ def summary(row: Row) -> list[list[str]]:
     name, found = f"[{row.title}]({row.key}.md)", []
     for measure in row.measures:
         record = measure.against.get(row.reference)
-        better, worse = (", ".join(measure.arms(sure)) or "none" for sure in (-1, 1))
+        better, worse = (", ".join(f"`{arm}`" for arm in measure.arms(sure)) or "none" for sure in (-1, 1))
         cell = measure.cell(record) if record else "failed"
         tried_s = row.tried_s(measure)
         cell += f", tried for {duration(tried_s)}" if tried_s else ""

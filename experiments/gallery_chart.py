@@ -10,7 +10,7 @@ from statistics import median
 
 from panels import Panel, Panels
 
-from hakmem_lab.kinds.suite.sheet import FASTER, SAME
+from hakmem_lab.kinds.suite.sheet import FAILED, FASTER, SAME
 from hakmem_lab.kinds.suite.sheet import LEANER as FEWER
 from hakmem_lab.show import gallery
 from hakmem_lab.show.gallery import Measure, Row
@@ -46,10 +46,16 @@ KINDS = {
     "Builds": ("compilers",),
     "Tools of the command line": ("data", "media", "solvers"),
 }
+# Question -> the words for programs that are better and worse than on glibc, and the measures that answer it.
 ASPECTS = {
-    "time": (gallery.TIME, gallery.TAIL),
-    "memory": (gallery.PEAK, *gallery.MORE.values()),
+    "Is hakmem faster than glibc?": ("are faster", "slower", (gallery.TIME, gallery.TAIL)),
+    "Does it need less memory than glibc?": ("need less", "more", (gallery.PEAK, *gallery.MORE.values())),
 }
+KINDS_TOP = """\
+For each kind of program: how many are surely better or worse than on glibc, and which. A program counts as faster or
+slower by its processor time or p99, and as needing less or more memory by any measure of memory. Brackets have the same
+counts for other allocators. Multiples are of glibc's figure: 1.07 × is 7 % more.
+"""
 NAMED = 3  # programs that are named in one sentence
 LIMITS, TICKS = (0.36, 3.4), (0.5, 0.7, 1, 1.4, 2, 3)
 PANELS = Panels(13, 198, 54, LIMITS, TICKS, " ×")
@@ -178,9 +184,9 @@ def middles(rows: list[Row], which: str) -> str:
     """The medians of the rows, on hakmem and on the others."""
     middle = {arm: median(cost[0] for cost, _ in found) for arm in NAMES if (found := column(rows, which, arm))}
     others = ", ".join(
-        f"{name} {middle[arm]:.2f} ×" for arm, name in named(rows).items() if arm in middle and arm != SUBJECT
+        f"{name}: {middle[arm]:.2f} ×" for arm, name in named(rows).items() if arm in middle and arm != SUBJECT
     )
-    return f"The median is {middle[SUBJECT]:.2f} × ({others})."
+    return f"The median is {middle[SUBJECT]:.2f} × glibc's ({others})."
 
 
 def sentence(rows: list[Row], which: str) -> str:
@@ -216,21 +222,31 @@ def kinds(rows: list[Row]) -> list[str]:
 
 
 def answer(rows: list[Row]) -> str:
-    """Yes or no for time and for memory, and the greatest gains and losses against glibc by name."""
-    gains, losses, told = sure(rows, True), sure(rows, False), []
-    for aspect, of in ASPECTS.items():
-        asked = sum(any(row.measure(which) for which in of) for row in rows)
-        won, lost = (len({row.key for _, row, which in each if which in of}) for each in (gains, losses))
+    """Yes or no for time and for memory, on hakmem and on the others, and the greatest gains and losses by name."""
+    told, names = [], named(rows)
+    for question, (better, worse, of) in ASPECTS.items():
+        programs, won, lost = tally(rows, of, SUBJECT)
+        if not programs:
+            continue
         word = {(True, False): "Yes", (False, True): "No", (True, True): "It depends"}.get(
             (won > 0, lost > 0), "No difference is certain"
         )
-        told += (
-            [f"Does hakmem save {aspect}? {word}: of {asked} programs, {won} gain and {lost} lose."] if asked else []
-        )
-    for word, several in (("gains", gains), ("losses", losses)):
+        counts = [(names[arm], *tally(rows, of, arm)) for arm in NAMES if arm != SUBJECT]
+        others = "; ".join(f"{name}: {gain} and {loss} of {each}" for name, each, gain, loss in counts if each)
+        others = others and f" ({others})"
+        told.append(f"{question} {word}: of {programs} programs, {won} {better} and {lost} {worse}{others}.")
+    for word, several in (("gains", sure(rows, True)), ("losses", sure(rows, False))):
         some = [f"{short(row, rows)} ({HEADS[which]} {cost[0]:.2f} ×)" for cost, row, which in several[:NAMED]]
         told += [f"The greatest {word}: {', '.join(some)}."] if some else []
     return " ".join(told)
+
+
+def tally(rows: list[Row], of: Sequence[str], arm: str) -> tuple[int, int, int]:
+    """The number of programs with one of these measures on an arm, of those surely better than on glibc, and worse."""
+    found = [{row.measure(which).by_reference.get(arm, {}).get("word") for which in of if row.measure(which)}
+             - {None, FAILED} for row in rows]  # fmt: skip
+    better, worse = (sum(bool(words & {FASTER[sure], FEWER[sure]}) for words in found) for sure in (0, 1))
+    return sum(map(bool, found)), better, worse
 
 
 def short(row: Row, rows: list[Row]) -> str:

@@ -26,8 +26,9 @@ hide: [toc]
 ---
 # Should I use it?
 
-**Try it** where a program allocates much, on several threads, or lives long. **Leave it** where a program has a heap of
-its own, or where a few per cent of peak memory matter more than time: [risks and limits](docs/risks.md).
+**Try it** where a program spends much of its time in `malloc`, like the scripts and compilers below, or where jemalloc,
+mimalloc or tcmalloc would take too much memory. **Leave it** where a program has a heap of its own, or where a few per
+cent of memory matter more than time: [risks and limits](docs/risks.md).
 [Prove it](docs/lab/tutorial.md) on your own program in ten minutes.
 """
 CHART = "Dot and line: hakmem with its interval at 95 %; hollow where the interval includes no difference."
@@ -52,7 +53,8 @@ def page(rows: list[Row], folder: Path) -> str:
         told = gallery_chart.sentence(rows, which)
         lines += ["<section markdown>", "", f"## {ASKED[which][1]}", "", told, "", f"![{told}]({picture})", ""]
         lines += ["</section>", ""]
-    lines += ["</div>", "", CHART, "", "## For what kind of program?", "", *gallery_chart.kinds(rows)]
+    lines += ["</div>", "", CHART, "", "## For what kind of program?", ""]
+    lines += [gallery_chart.KINDS_TOP, *gallery_chart.kinds(rows)]
     heads = "".join(
         f'<th scope="col"><button type="button">{head}</button></th>'
         for head in ("Program", *(ASKED[which][0] for which in shown))

@@ -61,11 +61,13 @@ class Measure:
         return {record["word"] for record in self.by_reference.values()} == {SAME}
 
     def cell(self, record: dict) -> str:
-        """The change with its interval."""
+        """The change with its interval; of one that is the same, its direction only where the interval shows one."""
         found = self.change(record)
         if record["word"] == FAILED or found is None:
             return str(record["word"])
-        return f"{SAME} {found.interval}" if record["word"] == SAME else found.told()
+        if record["word"] != SAME:
+            return found.told()
+        return f"{SAME} ({found.told()})" if found.sure else f"{SAME} {found.interval}"
 
 
 @dataclass(frozen=True)
@@ -138,7 +140,7 @@ class Row:
                 yield f"{measure.label}: all allocators are the same."
                 continue
             better = measure.arms(-1)
-            who = f"better than hakmem: {', '.join(better)}" if better else "no allocator is better than hakmem"
+            who = f"better than hakmem: {words.listed(better)}" if better else "no allocator is better than hakmem"
             record = measure.against.get(self.reference)
             yield f"{measure.label} against {self.reference}: {measure.cell(record) if record else FAILED}; {who}."
 

@@ -104,6 +104,7 @@ def test_a_cell_is_in_the_grammar_of_verdicts():
     assert measure.cell(figure("open", 1.0, 0.64, 1.44)) == "undecided [-56, +44] %"
     assert measure.cell(figure("faster", 1.5, 1.1, 1.9)) == "50 % faster [10, 90]"
     assert measure.cell(SAME) == "same [-1.0, +1.0] %"
+    assert measure.cell(figure("same", 0.97, 0.96, 0.98)) == "same (3.1 % slower [2.0, 4.2])"
 
 
 def test_a_row_stands_by_its_worst_measure():
@@ -187,17 +188,16 @@ def test_a_row_is_published_from_its_own_run_while_others_are_measured(pages, tm
 
 def test_a_kind_of_program_has_an_answer_with_its_gains_and_losses(pages):
     result = {"suite": {"reference": "glibc", "margin": 0.05}}
-    plain = replace(row(glibc=OPEN), group="servers", header={"arms": []}, result=result)
+    plain = replace(row(glibc=OPEN, hakmem=OPEN), group="servers", header={"arms": []}, result=result)
     leaner, larger = figure("leaner", 1.25, 1.2, 1.4), figure("larger", 0.8, 0.7, 0.9)
     found = (
-        more_of(plain, "after-load", hakmem=leaner),
+        more_of(plain, "after-load", hakmem=leaner, jemalloc5=larger),
         more_of(replace(plain, key="y", title="y"), "least-memory", hakmem=larger),
     )
     answer = pages.gallery_chart.kinds(list(found))[0]
-    assert answer.startswith(
-        "**Services**: Does hakmem save time? No difference is certain: of 2 programs, 0 gain and 0 lose. "
-    )
-    assert " Does hakmem save memory? It depends: of 2 programs, 1 gain and 1 lose. " in answer
+    assert answer.startswith("**Services**: Is hakmem faster than glibc? No difference is certain: of 2 programs, ")
+    assert " 0 are faster and 0 slower. Does it need less memory than glibc? It depends: of 2 programs, " in answer
+    assert " 1 need less and 1 more (jemalloc: 0 and 1 of 1). The greatest " in answer
     assert answer.endswith("gains: x (memory after load 0.80 ×). The greatest losses: y (least memory 1.25 ×).")
 
 
