@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 from tests.forked import FOREGROUND, LAUNCH, Forked
+from tests.workers import SHARED, pytest_addoption, pytest_runtestloop  # noqa: F401 hooks of pytest
 
 if TYPE_CHECKING:
     from tests.modelled import Modelled
@@ -146,10 +147,9 @@ def collected_files(pytestconfig: pytest.Config) -> set[Path]:
 
 
 @pytest.fixture(scope="session")
-def common(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+def common(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """common(name): a folder that all workers of a test run share."""
-    own = tmp_path_factory.getbasetemp()
-    base = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+    base = pytestconfig.stash.get(SHARED, None) or tmp_path_factory.getbasetemp()
 
     def make(name: str) -> Path:
         folder = base / "common" / name
@@ -269,15 +269,26 @@ def parser() -> Callable[[str], Callable]:
     return functools.cache(lambda word: get_command(chosen([word])))
 
 
+@pytest.fixture(scope="session")
+def told_once() -> dict[str, Callable]:
+    """Functions that ask git and a compiler: that takes longer than a modelled run, and gives the same in all tests."""
+    from hakmem_lab.plan import project
+
+    return {name: functools.cache(getattr(project, name)) for name in ("git_state", "build_facts")}
+
+
 @pytest.fixture
 def here(
-    store: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, parser: Callable[[str], Callable]
+    store: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, parser: Callable, told_once: dict
 ) -> Callable[..., Answer]:
     """Like `hak`, but in this process, which is faster and keeps the test's patches."""
     from hakmem_lab.cli import commands
     from hakmem_lab.cli.main import main
+    from hakmem_lab.plan import project
     from hakmem_lab.system import machine
 
+    for name, function in told_once.items():
+        monkeypatch.setattr(project, name, function)
     # Measuring how busy the machine is takes 0.3 s in each run; other tests check hak's warnings about it.
     monkeypatch.setattr(machine, "busy_processors", lambda: 0.0)
     # Waiting for the disk takes longer than a modelled run; tests/store and tests/endings check that hak does it.

@@ -112,11 +112,13 @@ def git_state(folder: Path | None) -> dict | None:
     if folder is None:
         return None
     try:
-        revision = output(["git", "rev-parse", "HEAD"], folder, "git").strip()
-        changed = output(["git", "status", "--porcelain", "--", *SOURCES], folder, "git").strip()
+        asked = ["git", "status", "--porcelain=v2", "--branch", "--no-ahead-behind", "--", *SOURCES]
+        told = output(asked, folder, "git").splitlines()
     except LabError:
         return None
-    return {"revision": revision, "dirty": bool(changed)}
+    revision = next(line.split()[2] for line in told if line.startswith("# branch.oid "))
+    dirty = not all(line.startswith("# ") for line in told)
+    return {"revision": revision, "dirty": dirty} if revision != "(initial)" else None
 
 
 def build_facts(folder: Path | None) -> dict | None:

@@ -200,6 +200,25 @@ class TestGatesOfARevision:
             parse_arm("hakmem@HEAD,HAKMEM_IDEA=1,HAKMEM_IDEAS=1")
 
 
+def test_the_state_of_a_checkout_is_its_revision_and_whether_its_sources_differ(earlier):
+    asked = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
+    clean = {"revision": asked.stdout.strip(), "dirty": False}
+    (earlier / "notes").write_text("no source")
+    assert project.git_state(earlier) == clean
+    (earlier / "src" / "new.c").touch()
+    assert project.git_state(earlier) == clean | {"dirty": True}
+    (earlier / "src" / "new.c").unlink()
+    (earlier / "include" / "hakmem.h").write_text("changed")
+    assert project.git_state(earlier) == clean | {"dirty": True}
+
+
+def test_without_a_revision_there_is_no_state(tmp_path):
+    assert project.git_state(None) is None
+    assert project.git_state(tmp_path) is None
+    subprocess.run(["git", "init"], cwd=tmp_path, check=True, capture_output=True)
+    assert project.git_state(tmp_path) is None
+
+
 def test_a_path_in_the_home_folder(monkeypatch, fakes, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
     os.symlink(fakes.allocator, tmp_path / "mine.so")
