@@ -19,6 +19,7 @@ from pathlib import Path
 import gallery_chart
 
 from hakmem_lab.errors import LabError, nearest
+from hakmem_lab.judge.failing import times
 from hakmem_lab.plan.schedule import ONE_BY_ONE
 from hakmem_lab.plan.spec import AFTER_S
 from hakmem_lab.run.endings import duration
@@ -51,7 +52,7 @@ program was measured. Figures are of the machine and the day that a page names, 
 | p99 | the time within which 99 % of the requests are answered |
 | memory after load | PSS of all processes 12 s after the client of a server, or the load of a program, has ended |
 | least memory | the smallest limit of memory in which the program ends well and is at most 5 % slower |
-| growth | how fast the memory of a server grows after its warm-up |
+| growth | by how much a server's memory grows with 1,000 requests; less than 5 % of its peak in a run is the same |
 
 ![Memory after load and least memory of the programs, as multiples of glibc](memory.svg)
 
@@ -154,8 +155,10 @@ def page(row: Row, version: str) -> str:
     told = [text for result in results for text in result["warnings"]]
     warnings = {re.sub(r"\d[\d.]*", "", text): text for text in reversed(told)}
     lines += [f"- Warning: {text}." for text in reversed(warnings.values())]
-    failures = Counter((each["arm"], each["why"]) for result in results for each in result["failures"])
-    lines += [f"- Failed {count} times: {name}, {why}." for (name, why), count in failures.items()] + [""]
+    failures = Counter(
+        (each["arm"], re.sub(r"port \d+", "its port", each["why"])) for result in results for each in result["failures"]
+    )
+    lines += [f"- Failed {times(count)}: {name}, {why}." for (name, why), count in failures.items()] + [""]
     configured = [[f"`{arm['name']}`", arm["version"] or "", arm["configuration"] or ""] for arm in row.result["arms"]]
     lines += table(["allocator", "version", "configuration"], configured)
     again = [f"`hak bench {row.key}`", *(f"`hak bench {row.key} --set metric={each}`" for each in row.more)]

@@ -19,7 +19,7 @@ from hakmem_lab.show.report.model import Table
 from hakmem_lab.show.report.pictures.forms import Mark
 from hakmem_lab.show.terminal import number
 
-AFTER, LEAST = gallery.MORE["after-load"], gallery.MORE["least-memory"]
+AFTER, GROWTH, LEAST = (gallery.MORE[each] for each in ("after-load", "growth", "least-memory"))
 # Name of a standalone picture -> its measures.
 PICTURES = {"memory": (AFTER, LEAST), "time": (gallery.TIME,), "overview": (gallery.TIME, gallery.PEAK)}
 HEADS = {gallery.TIME: "processor time", gallery.PEAK: "peak memory", gallery.TAIL: "p99"} | {
@@ -33,7 +33,7 @@ WORDS = {
     gallery.PEAK: ("need less", "more"),
     gallery.TAIL: ("answer faster", "slower"),
     AFTER: ("keep less", "more"),
-    gallery.MORE["growth"]: ("grow slower", "faster"),
+    GROWTH: ("grow slower", "faster"),
     LEAST: ("need less", "more"),
 }
 # Measures of which README.md names a program.
@@ -63,6 +63,7 @@ PANELS = Panels(13, 198, 54, LIMITS, TICKS, " ×")
 NARROW = Panels(13, 140, 61, LIMITS, (0.5, 1, 2, 3), " ×", 317)
 
 Cost = tuple[float, float, float]
+NO_MULTIPLE: Cost = (1.0, 1.0, 1.0)
 
 
 def costs(measure: Measure, arm: str) -> Cost | None:
@@ -78,9 +79,15 @@ def column(rows: list[Row], which: str, arm: str = SUBJECT) -> list[tuple[Cost, 
     return [(cost, row) for row in rows if (found := row.measure(which)) and (cost := costs(found, arm))]
 
 
+def having(rows: list[Row], which: str) -> list[tuple[Measure, Row]]:
+    """(the measure, row) for the rows where hakmem and glibc have it."""
+    found = [(measure, row) for row in rows if (measure := row.measure(which))]
+    return [each for each in found if each[0].change(each[0].by_reference.get(SUBJECT, {}))]
+
+
 def measured(rows: list[Row]) -> list[str]:
     """The measures that some row has."""
-    return [which for which in HEADS if column(rows, which)]
+    return [which for which in HEADS if having(rows, which)]
 
 
 def named(rows: list[Row]) -> dict[str, str]:
@@ -145,7 +152,7 @@ def _dots(pen: svg.Pen, panel: Panel, rows: list[Row], which: str) -> None:
 
 def lines(rows: list[Row]) -> list[str]:
     """Sentences for README.md: each measure against glibc with the largest gain in it, and the largest loss of all."""
-    lost = sure(rows, False)[:1]
+    lost = [each for each in sure(rows, False) if each[2] != GROWTH][:1]
     return [
         *(f"**{HEADS[which].capitalize()}**: {sentence(rows, which)} {middles(rows, which)}{largest(rows, which)}"
           for which in (AFTER, LEAST, gallery.PEAK, gallery.TIME) if column(rows, which)),
@@ -181,19 +188,18 @@ def largest(rows: list[Row], which: str) -> str:
 
 
 def middles(rows: list[Row], which: str) -> str:
-    """The medians of the rows, on hakmem and on the others."""
+    """The medians of the rows, on hakmem and on the others; of growth there are none."""
     middle = {arm: median(cost[0] for cost, _ in found) for arm in NAMES if (found := column(rows, which, arm))}
     others = ", ".join(
         f"{name}: {middle[arm]:.2f} ×" for arm, name in named(rows).items() if arm in middle and arm != SUBJECT
     )
-    return f"The median is {middle[SUBJECT]:.2f} × glibc's ({others})."
+    return f"The median is {middle[SUBJECT]:.2f} × glibc's ({others})." if middle else ""
 
 
 def sentence(rows: list[Row], which: str) -> str:
     """Says how many programs are better than on glibc in one measure, worse, the same, or undecided."""
     better, worse = WORDS[which]
-    found = [row.measure(which) for _, row in column(rows, which)]
-    words = [measure.by_reference[SUBJECT]["word"] for measure in found if measure]
+    words = [measure.by_reference[SUBJECT]["word"] for measure, _ in having(rows, which)]
     gains, losses = (sum(word == each[sure] for word in words for each in (FASTER, FEWER)) for sure in (0, 1))
     alike, margin = words.count(SAME), 100 * rows[0].result["suite"]["margin"]
     return (
@@ -203,10 +209,11 @@ def sentence(rows: list[Row], which: str) -> str:
 
 
 def sure(rows: list[Row], gains: bool) -> list[tuple[Cost, Row, str]]:
-    """(cost, row, measure) of what is surely better than on glibc, or surely worse; the greatest difference first."""
+    """(cost, row, measure) of what is surely better than on glibc, or surely worse; the greatest difference first, and
+    growth, which has no multiple, last."""
     words = {each[0 if gains else 1] for each in (FASTER, FEWER)}
-    found = [(cost, row, which) for which in HEADS for cost, row in column(rows, which)
-             if (measure := row.measure(which)) and measure.by_reference[SUBJECT]["word"] in words]  # fmt: skip
+    found = [(costs(measure, SUBJECT) or NO_MULTIPLE, row, which) for which in HEADS
+             for measure, row in having(rows, which) if measure.by_reference[SUBJECT]["word"] in words]  # fmt: skip
     return sorted(found, key=lambda each: each[0][2] if gains else -each[0][1])
 
 
@@ -215,7 +222,7 @@ def kinds(rows: list[Row]) -> list[str]:
     lines = []
     for kind, groups in KINDS.items():
         chosen = [row for row in rows if row.group in groups]
-        told = [(which, f"{sentence(chosen, which)} {middles(chosen, which)}") for which in measured(chosen)]
+        told = [(which, f"{sentence(chosen, which)} {middles(chosen, which)}".rstrip()) for which in measured(chosen)]
         lines += [f"**{kind}**: {answer(chosen)}", ""] if chosen else []
         lines += [*(f"- {HEADS[which][:1].upper()}{HEADS[which][1:]}: {text}" for which, text in told), ""] * bool(told)
     return lines
@@ -236,7 +243,9 @@ def answer(rows: list[Row]) -> str:
         others = others and f" ({others})"
         told.append(f"{question} {word}: of {programs} programs, {won} {better} and {lost} {worse}{others}.")
     for word, several in (("gains", sure(rows, True)), ("losses", sure(rows, False))):
-        some = [f"{short(row, rows)} ({HEADS[which]} {cost[0]:.2f} ×)" for cost, row, which in several[:NAMED]]
+        some = [
+            f"{short(row, rows)} ({HEADS[which]} {amount(cost, row, which)})" for cost, row, which in several[:NAMED]
+        ]
         told += [f"The greatest {word}: {', '.join(some)}."] if some else []
     return " ".join(told)
 
@@ -247,6 +256,13 @@ def tally(rows: list[Row], of: Sequence[str], arm: str) -> tuple[int, int, int]:
              - {None, FAILED} for row in rows]  # fmt: skip
     better, worse = (sum(bool(words & {FASTER[sure], FEWER[sure]}) for words in found) for sure in (0, 1))
     return sum(map(bool, found)), better, worse
+
+
+def amount(cost: Cost, row: Row, which: str) -> str:
+    """A multiple of glibc's, or by how much more or less hakmem's grows."""
+    measure = row.measure(which)
+    found = measure.change(measure.by_reference[SUBJECT]) if measure and cost is NO_MULTIPLE else None
+    return found.short if found else f"{cost[0]:.2f} ×"
 
 
 def short(row: Row, rows: list[Row]) -> str:

@@ -250,7 +250,8 @@ def _standing(result: Record) -> str:
         for arm, figure in (row.get("arms") or {}).items():
             low, high = finite((figure or {}).get("ci_low")), finite((figure or {}).get("ci_high"))
             counts = found.setdefault(str(arm), [0, 0, 0])
-            counts[0 if low is not None and low > 1 else 1 if high is not None and high < 1 else 2] += 1
+            none = 0 if "less" in (figure or {}) else 1
+            counts[0 if low is not None and low > none else 1 if high is not None and high < none else 2] += 1
     parts = [f"{arm} {better} and {worse} of {better + worse + other}" for arm, (better, worse, other) in found.items()]
     if not parts:
         return ""

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hakmem_lab.plan.metrics import LEAST, pattern_name
+from hakmem_lab.plan.metrics import GROWTH, LEAST, pattern_name
 
 TOO_FEW = "too few blocks for an interval"
 UNDECIDED = "undecided"
@@ -132,7 +132,7 @@ _STYLES = {
     "after-load": Style("memory", "memory after load"),
     "allocated": Style("counts", "allocated bytes"),
     "calls": Style("counts", "calls of the allocator"),
-    "growth": Style("memory", "memory growth"),
+    GROWTH: Style("memory", "memory growth"),
     "faults": Style("counts", "page faults"),
     "instructions": Style("counts", "instructions"),
     "cycles": Style("counts", "cycles"),
@@ -342,6 +342,18 @@ def _undecided(ratio: float, ends: Sequence[float], how: Style) -> Change:
     size = percent(value, None if multiple else decimals)
     direction = "" if float(size.removesuffix(" %")) == 0 else how.up if value > 0 else how.down
     return Change(size, direction, text, unit, 0, how)
+
+
+def difference(less: float, low: float | None, high: float | None, unit: str) -> Change:
+    """The change in an amount of memory that may be near 0: 12 KiB/h lower [10, 14]. less: by how much it is lower."""
+    how = _STYLES[GROWTH]
+    certain = 1 if low is not None and low > 0 else -1 if high is not None and high < 0 else 0
+    ends = [] if low is None or high is None else sorted((-low, -high), key=abs if certain else None)
+    decimals = max(places(*sorted(ends)) or 0, 0) if ends else None
+    shown = [("" if certain or not end else "-" if end < 0 else "+") + rounded(end, decimals or 0) for end in ends]
+    size = rounded(less, percent_places(abs(less)) if decimals is None else decimals)
+    direction = "" if float(size) == 0 else how.down if less > 0 else how.up
+    return Change(f"{size} {unit}", direction, ", ".join(shown), unit, certain, how)
 
 
 def builds(result: Record) -> str:

@@ -29,7 +29,8 @@ class Row:
     counter: tuple[int, int] | None = None
 
 
-LEAST, AFTER = "least-memory", "after-load"
+LEAST, AFTER, GROWTH = "least-memory", "after-load", "growth"
+PER_REQUESTS = "KiB/1,000 requests"  # unit of growth where the number of requests is known
 METRICS = {
     "wall": Row("s", ("wall_s",)),
     "cpu": Row("s", ("cpu_s",), server=True),
@@ -42,7 +43,7 @@ METRICS = {
     "tree-memory": Row("KiB", tree="memory_peak_kib", peak=True),
     "tree-cpu": Row("s", tree="cpu_s"),
     AFTER: Row("KiB", extra="after_load_kib"),
-    "growth": Row("KiB/h", extra="growth_kib"),
+    GROWTH: Row("KiB/h", extra="growth_kib"),
     "allocated": Row("B", extra="allocated_bytes"),
     "calls": Row(extra="calls"),
     "instructions": Row(counter=(0, 1)),

@@ -22,7 +22,7 @@ from pydantic import (
 
 from hakmem_lab.errors import nearest
 from hakmem_lab.plan import model, peers
-from hakmem_lab.plan.metrics import COUNTERS, LEAST, METRICS, SERVER_METRICS, Metric
+from hakmem_lab.plan.metrics import COUNTERS, GROWTH, LEAST, METRICS, PER_REQUESTS, SERVER_METRICS, Metric
 from hakmem_lab.plan.model import Model, Sparse
 from hakmem_lab.plan.project import find_program
 from hakmem_lab.plan.schedule import MEASURES, ONE_BY_ONE, TOGETHER
@@ -369,7 +369,7 @@ def normalised(spec: BaseModel) -> dict:
 
 def primary_of(stored: dict) -> Metric:
     """The primary metric of a normalised spec."""
-    per = "KiB/1,000 requests" if stored["metric"] == "growth" and stored.get("requests") else ""
+    per = PER_REQUESTS if stored["metric"] == GROWTH and stored.get("requests") else ""
     return Metric(stored["metric"], stored["higher-is-better"], stored.get("label", ""), stored.get("unit", per))
 
 

@@ -13,7 +13,19 @@ from functools import partial
 from typing import Self
 
 from hakmem_lab.plan.arms import Arm
-from hakmem_lab.plan.metrics import AFTER, COUNTED, COUNTERS, LEAST, PSS, TREE, Metric, MetricMissing, Thousands, row_of
+from hakmem_lab.plan.metrics import (
+    AFTER,
+    COUNTED,
+    COUNTERS,
+    GROWTH,
+    LEAST,
+    PSS,
+    TREE,
+    Metric,
+    MetricMissing,
+    Thousands,
+    row_of,
+)
 from hakmem_lab.plan.spec import Server
 from hakmem_lab.run import after, served
 from hakmem_lab.run.demand import Demand
@@ -68,7 +80,7 @@ class Runner:
         self._steal = machine.StealMeter()
         names = [metric.name for metric in metrics]
         self._counted = [name for name in names if name in COUNTERS]
-        self._after_load, self._growth = AFTER in names, "growth" in names
+        self._after_load, self._growth = AFTER in names, GROWTH in names
         self._counts = any(name in COUNTED for name in names)
         self._pss_ms = PSS_MS if any(name in PSS for name in names) else 0
         self.groups, self.no_groups = None, None

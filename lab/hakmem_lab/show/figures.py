@@ -86,8 +86,10 @@ def _own_figure(result: Record) -> bool:
 
 
 def standing(record: Record, memory: bool) -> Change | None:
-    """The change for a ratio of a suite, which is above 1 for better: 13 % faster, for memory 17 % lower. None without
-    a ratio."""
+    """The change for a ratio of a suite, which is above 1 for better: 13 % faster, for memory 17 % lower; or for a
+    difference in memory, which is above 0 for less. None without either."""
+    if (less := finite(record.get("less"))) is not None:
+        return words.difference(less, finite(record["ci_low"]), finite(record["ci_high"]), record["unit"])
     ends = {"estimate": "ratio", "ci_low": "ci_low", "ci_high": "ci_high"}
     found = {name: finite(record.get(key)) for name, key in ends.items()}
     return words.change({name: value and value - 1 for name, value in found.items()}, "rss" if memory else "wall")

@@ -55,7 +55,8 @@ class Measure:
         """Arms to which the subject is better (1) or worse (-1), the greatest difference first."""
         word = (LEANER if self.memory else FASTER)[0 if sure > 0 else 1]
         found = [arm for arm, record in self.against.items() if record["word"] == word]
-        return sorted(found, key=lambda arm: self.against[arm]["ratio"], reverse=sure > 0)
+        size = {arm: self.against[arm].get("ratio") or self.against[arm]["less"] for arm in found}
+        return sorted(found, key=size.__getitem__, reverse=sure > 0)
 
     def alike(self) -> bool:
         return {record["word"] for record in self.by_reference.values()} == {SAME}
@@ -119,10 +120,11 @@ class Row:
         return float(found["seconds"]) if found else of.seconds
 
     def losses(self) -> list[tuple[float, str]]:
-        """(ratio that is lost at least, arm), the greatest loss first. The subject's own profiles do not count as other
-        allocators."""
+        """(ratio that is lost at least, arm), the greatest loss first, those of growth last. The subject's own profiles
+        do not count as other allocators."""
         own = str(self.result["suite"]["subject"]).partition(",")[0]
-        return sorted((measure.against[arm]["ci_high"], arm) for measure in self.measures for arm in measure.arms(-1)
+        lost = [(measure.against[arm], arm) for measure in self.measures for arm in measure.arms(-1)]
+        return sorted((record["ci_high"] if "ratio" in record else 1.0, arm) for record, arm in lost
                       if arm.partition(",")[0] != own)  # fmt: skip
 
     def standing(self) -> str:

@@ -65,6 +65,7 @@ def test_what_a_script_of_the_gallery_serves_is_there():
             assert (ROOT / words[0]).exists()
         if words[0] == "bench/gallery/serve":
             assert f"  {words[1]})\n" in serve
+    assert "gzip_http_version 1.0;" in serve, "ab speaks HTTP 1.0, and would get no compressed page"
 
 
 def test_most_published_changes_have_a_row_with_a_short_and_a_long_load():
@@ -105,6 +106,34 @@ def test_a_cell_is_in_the_grammar_of_verdicts():
     assert measure.cell(figure("faster", 1.5, 1.1, 1.9)) == "50 % faster [10, 90]"
     assert measure.cell(SAME) == "same [-1.0, +1.0] %"
     assert measure.cell(figure("same", 0.97, 0.96, 0.98)) == "same (3.1 % slower [2.0, 4.2])"
+
+
+def less(word: str, by: float, low: float, high: float) -> dict:
+    return {"word": word, "less": by, "ci_low": low, "ci_high": high, "unit": "KiB/1,000 requests"}
+
+
+def test_a_cell_of_growth_is_a_difference():
+    (measure,) = row(glibc=SAME).measures
+    measure = replace(measure, unit="KiB/1,000 requests")
+    assert measure.cell(less("leaner", 120.0, 100.0, 140.0)) == "120 KiB/1,000 requests lower [100, 140]"
+    assert measure.cell(less("larger", -1.2, -1.5, -1.0)) == "1.2 KiB/1,000 requests higher [1.0, 1.5]"
+    assert measure.cell(less("open", 1.0, -40.0, 20.0)) == "undecided [-20, +40] KiB/1,000 requests"
+    assert measure.cell(less("same", 0.0, 0.0, 0.0)) == "same [0, 0] KiB/1,000 requests"
+
+
+def test_a_row_that_grows_faster_has_lost_and_its_kind_counts_it(pages):
+    plain = replace(row(glibc=OPEN), group="servers", header={"arms": []})
+    plain = replace(plain, result={"suite": {"reference": "glibc", "subject": "hakmem", "margin": 0.05}})
+    larger, leaner = less("larger", -12.0, -14.0, -10.0), less("leaner", 9.0, 8.0, 11.0)
+    found = more_of(plain, "growth", glibc=larger, jemalloc=leaner, hakmem=larger)
+    assert found.standing() == LOST and found.measures[1].arms(-1) == ["glibc", "hakmem"]
+    assert found.losses()[0] == (1.0, "glibc")
+    answer, _, *told = pages.gallery_chart.kinds([found])
+    assert "less memory than glibc? No: of 1 programs, 0 need less and 1 more. " in answer
+    assert answer.endswith("The greatest losses: x (growth 12 KiB/1,000 requests higher).")
+    assert (
+        "- Growth: 0 of 1 programs grow slower than on glibc, 1 faster, 0 the same within 5 %, and 0 undecided." in told
+    )
 
 
 def test_a_row_stands_by_its_worst_measure():

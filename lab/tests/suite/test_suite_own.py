@@ -5,6 +5,8 @@ import re
 from pathlib import Path
 
 import pytest
+from suite_factory import spec
+from suite_factory import workload as mix
 
 MANUAL = Path(__file__).parents[3] / "docs" / "lab" / "howto-suite.md"
 HEAD = 'kind = "suite"\nallocators = ["glibc", "glibc,RATE=1100"]\nmax-blocks = {blocks}\nseed = 3\n'
@@ -88,6 +90,13 @@ def test_a_workload_has_the_load_that_is_chosen(here, folder, records, load, sai
     assert header["spec"]["workload"][0]["command"] == ["sh", "-c", f"echo ops {said}000"]
     assert header["spec"]["workload"][0]["timeout"] == (3600 if load == "long" else 300)
     assert "loads" not in header["spec"]["workload"][0] and header["spec"].get("load", "short") == load
+
+
+@pytest.mark.parametrize(("metric", "said", "timeout_s"), [("growth", "40", 3600), ("after-load", "1", 300)])
+def test_growth_has_the_third_load(metric, said, timeout_s):
+    made = spec(mix(command=["./tool", "{load}"], loads=["1", "9", "40"], requests=40, after=1), metric=metric)
+    (row,) = made.workload
+    assert (row.command, row.timeout, row.metric) == (["./tool", said], timeout_s, metric)
 
 
 def test_a_group_is_chosen_by_its_name(here, folder, records):

@@ -1,6 +1,7 @@
 """From records to rows, bars and the headline."""
 
 import math
+import re
 
 import pytest
 from suite_factory import RATE, counts, header, runs, spec, workload
@@ -40,10 +41,42 @@ def test_a_ratio_above_one_means_that_the_subject_is_better_whatever_the_directi
         assert entry["ci_low"] < entry["ratio"] < entry["ci_high"]
 
 
+def growing(*workloads: dict, **kib: float) -> dict:
+    """The row of a workload whose sides need 20 MB for 10 s, and grow by so much. kib: of each arm, 9 by default."""
+    grown = {arm: {"growth": kib.get(arm, 9.0), "rss": 20_000.0, "wall": 10.0} for arm in TIMES}
+    (found,) = rows(workload(metric="growth", **(workloads[0] if workloads else {})), records=runs("mix", grown))
+    return found
+
+
 def test_growth_is_worded_as_memory():
-    (found,) = rows(workload(metric="growth"), records=runs("mix", {arm: {"growth": 9.0} for arm in TIMES}))
-    assert found["metric"] == "memory" and found["words"] == ("leaner", "larger")
+    found = growing()
+    assert found["metric"] == "growth" and found["words"] == ("leaner", "larger")
+    assert found["unit"] == "KiB/h" and growing({"requests": 50_000})["unit"] == "KiB/1,000 requests"
     assert figures.is_memory(found)
+
+
+def test_growth_is_compared_by_differences_since_a_side_may_hardly_grow():
+    found = growing({"requests": 50_000}, hakmem=0.5, glibc=1.0, mimalloc=0.1, jemalloc=300.0)["arms"]
+    assert (found["mimalloc"]["word"], found["glibc"]["word"]) == ("same", "same"), "5 times nothing is nothing"
+    assert found["jemalloc"]["word"] == "leaner" and found["jemalloc"]["less"] == pytest.approx(299.5, rel=0.02)
+    told = figures.standing(found["jemalloc"], True).told()
+    assert re.fullmatch(r"[\d.]+ KiB/1,000 requests lower \[[\d.]+, [\d.]+\]", told)
+
+
+def test_what_counts_as_no_difference_in_growth_adds_up_to_the_margin_of_the_peak_in_one_run():
+    one_run_kib_h = 20_000 * 3600 / 10
+    words = {share: growing(hakmem=1.0, glibc=share * one_run_kib_h)["arms"]["glibc"]["word"] for share in (0.04, 0.06)}
+    assert words == {0.04: "same", 0.06: "leaner"}
+    assert growing(glibc=one_run_kib_h, hakmem=2 * one_run_kib_h)["arms"]["glibc"]["word"] == "larger"
+    (unknown,) = rows(workload(metric="growth"), records=runs("mix", {arm: {"growth": 9.0} for arm in TIMES}))
+    assert {each["word"] for each in unknown["arms"].values()} == {"open"}, "the peak is not known"
+
+
+def test_growth_has_no_mean_of_ratios():
+    grown = {arm: {"growth": 9.0, "rss": 20_000.0} for arm in TIMES}
+    both = [workload(key, metric="growth") for key in ("one", "two")]
+    found = card(*both, records=[*runs("one", grown), *runs("two", grown)])["suite"]
+    assert found["means"] == [] and found["ratios"] == {}
 
 
 def test_the_best_peer_is_by_the_median_and_never_the_reference_or_the_subject():

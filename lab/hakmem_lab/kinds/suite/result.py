@@ -17,6 +17,7 @@ from hakmem_lab.kinds.suite import settle
 from hakmem_lab.kinds.suite.run import WORKLOAD_FAILED, rates
 from hakmem_lab.kinds.suite.sheet import FASTER, LEANER, MISS, OPEN, PASS, Judged, Sheet, ratios
 from hakmem_lab.kinds.suite.spec import BEST, Bar, SuiteSpec
+from hakmem_lab.plan.metrics import GROWTH
 from hakmem_lab.plan.model import build
 from hakmem_lab.store.query import events, finished_blocks
 
@@ -43,7 +44,7 @@ def _mean(group: str | None, sheets: Sequence[Sheet], words: tuple[str, str]) ->
     taken = []
     for sheet in sheets:
         names = dict.fromkeys([sheet.row.metric, *([sheet.row.memory_metric()] if sheet.row.memory else [])])
-        taken += [(sheet, name) for name in names if sheet.words(name) == words][:1]
+        taken += [(sheet, name) for name in names if sheet.words(name) == words and name != GROWTH][:1]
     taken = _long_enough(taken)
     if len(taken) < LEAST_WORKLOADS:
         return None
@@ -113,8 +114,8 @@ def sheet_rows(sheet: Sheet) -> list[dict]:
 def ratios_of(sheets: Sequence[Sheet]) -> dict[str, float]:
     """The subject's ratio to the reference in each workload's primary metric."""
     found = {}
-    for sheet in sheets:
-        figure = sheet.subject_ratios(sheet.row.metric).get(sheet.spec.reference) if not sheet.row.ops else None
+    for sheet in [sheet for sheet in sheets if not sheet.row.ops and sheet.row.metric != GROWTH]:
+        figure = sheet.subject_ratios(sheet.row.metric).get(sheet.spec.reference)
         if figure is not None:
             found[sheet.row.key] = figure.value
     return found

@@ -16,10 +16,9 @@ FIRST, EVERY = 15, 3  # blocks before the first look, and between two
 
 def narrow(sheet: Sheet, within: float) -> bool:
     """Whether the subject's intervals against the reference lie within this share around their estimates."""
-    found = [sheet.subject_ratios(name).get(sheet.spec.reference) for name in sheet.row.metrics()]
-    known = [figure for figure in found if figure is not None]
-    ends = [max(figure.high / figure.value, figure.value / max(figure.low, 1e-300)) for figure in known]
-    return bool(ends) and max(ends) <= 1 + within
+    found = [sheet.figures(name, False).get(sheet.spec.reference) for name in sheet.row.metrics()]
+    spreads = [figure.spread() for figure in found if figure is not None]
+    return bool(spreads) and max(spreads) <= within
 
 
 def settled(sheet: Sheet, spent_s: float) -> dict | None:

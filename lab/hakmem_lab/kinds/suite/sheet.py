@@ -9,16 +9,18 @@ import statistics as mean
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from typing import ClassVar
 
 from hakmem_lab.judge import failing
 from hakmem_lab.judge.analysis import log_ratios, values
 from hakmem_lab.judge.statistics.paired import as_multiple, median_interval, simultaneous_intervals
 from hakmem_lab.kinds.suite.spec import BEST, SIZES_KIB, Bar, SuiteSpec, WorkloadSpec
-from hakmem_lab.plan.metrics import Metric
+from hakmem_lab.plan.metrics import GROWTH, PER_REQUESTS, Metric
 from hakmem_lab.store.query import Blocks
 
 MIB_KIB = 1024.0
 MS_S = 1e-3
+THOUSAND, HOUR_S = 1000.0, 3600.0
 PASS, MISS, OPEN, SAME, FAILED = "pass", "miss", "open", "same", "failed"
 FASTER, LEANER = ("faster", "slower"), ("leaner", "larger")
 CLEAR, UNCLEAR = "", " ~"
@@ -27,7 +29,9 @@ PEAKS = {"rss": "peak RSS", "server-rss": "peak RSS"}
 
 @dataclass(frozen=True)
 class Figure:
-    """A measured value with its interval, whose ends are infinite if there are too few blocks."""
+    """A measured value with its interval, whose ends are infinite if there are too few blocks. NONE: no difference."""
+
+    NONE: ClassVar[float] = 1.0
 
     value: float
     low: float
@@ -40,15 +44,44 @@ class Figure:
         """The word for the interval: the first one if all of it is above 1, the second if all of it is below."""
         if unfit or not (math.isfinite(self.low) and math.isfinite(self.high)):
             return OPEN
-        if 1 / (1 + margin) < self.low and self.high < 1 + margin:
+        low, high = self.within(margin)
+        if low < self.low and self.high < high:
             return SAME
-        return words[0] if self.low > 1 else words[1] if self.high < 1 else OPEN
+        return words[0] if self.low > self.NONE else words[1] if self.high < self.NONE else OPEN
+
+    def within(self, margin: float) -> tuple[float, float]:
+        """The least and the greatest value that counts as the same."""
+        return 1 / (1 + margin), 1 + margin
+
+    def spread(self) -> float:
+        """How far the interval reaches from the value, as a share."""
+        return max(self.high / self.value, self.value / max(self.low, 1e-300)) - 1
 
     def reaches(self, target: float, at_least: bool) -> str:
         """pass or miss by the value; with '~' if the target lies inside the interval."""
         values = (self.value, self.low, self.high)
         ok, low_ok, high_ok = (value >= target if at_least else value <= target for value in values)
         return (PASS if ok else MISS) + (CLEAR if low_ok == high_ok else UNCLEAR)
+
+
+@dataclass(frozen=True)
+class Difference(Figure):
+    """By how much less memory grows on one side, in the metric's unit: a ratio to a side that hardly grows says
+    nothing. whole: growth by which the reference's peak memory would double in one run; shares are of it."""
+
+    NONE: ClassVar[float] = 0.0
+
+    unit: str
+    whole: float
+
+    def record(self) -> dict:
+        return {"less": self.value, "ci_low": self.low, "ci_high": self.high, "unit": self.unit}
+
+    def within(self, margin: float) -> tuple[float, float]:
+        return -margin * self.whole, margin * self.whole
+
+    def spread(self) -> float:
+        return max(self.high - self.value, self.value - self.low) / self.whole if self.whole else math.inf
 
 
 @dataclass(frozen=True)
@@ -104,12 +137,13 @@ class Sheet:
     def unit(self, name: str) -> str:
         if self.row.ops is not None:
             return "per operation"
-        return (self.row.unit if name == self.row.metric else "") or self.metric(name).unit
+        per = PER_REQUESTS if name == GROWTH and self.row.requests else ""
+        return (self.row.unit if name == self.row.metric else "") or per or self.metric(name).unit
 
     def label(self, name: str) -> str:
         """The name of the metric in a table."""
         if name == self.row.metric and (self.row.label or name not in PEAKS):
-            return self.row.label or ("memory" if self.words(name) == LEANER else "speed")
+            return self.row.label or (name if name == GROWTH else "memory" if self.words(name) == LEANER else "speed")
         called = next((label for label, metric in self.row.also.items() if metric == name), None)
         return called or PEAKS.get(name, self.metric(name).label)
 
@@ -122,7 +156,7 @@ class Sheet:
         words, margin = self.words(name), self.spec.margin
         return {
             arm: self._said(arm, figure.record() | {"word": figure.word(margin, words, self.unfit)}, words)
-            for arm, figure in self.shown_ratios(name).items()
+            for arm, figure in self.shown_figures(name).items()
         } | {arm: {"word": FAILED} for arm in self.spec.allocators if arm not in self.arms()}
 
     def _said(self, arm: str, figure: dict, words: tuple[str, str]) -> dict:
@@ -183,10 +217,34 @@ class Sheet:
         found = self._logs(name, self.spec.table == "reference")
         return {arm: d for arm, d in found.items() if arm in self.spec.allocators}
 
-    def shown_ratios(self, name: str) -> dict[str, Figure]:
-        """The ratios for the spec's table. The intervals are as wide as if arms that only this workload has were in."""
-        found = ratios(self._logs(name, self.spec.table == "reference"), self.spec.alpha)
+    def shown_figures(self, name: str) -> dict[str, Figure]:
+        """The figures for the spec's table. The intervals are as wide as if arms that only this workload has were
+        in."""
+        found = self.figures(name, self.spec.table == "reference")
         return {arm: figure for arm, figure in found.items() if arm in self.spec.allocators}
+
+    def figures(self, name: str, by_reference: bool) -> dict[str, Figure]:
+        """The subject against every other arm, or every arm against the reference: ratios, of growth differences."""
+        logs = self._logs(name, by_reference)
+        if name != GROWTH:
+            return ratios(logs, self.spec.alpha)
+        base = self._growths(self.spec.reference if by_reference else self.spec.subject)
+        less = {arm: [b - a for a, b in zip(self._growths(arm), base, strict=True)] for arm in logs}
+        if not by_reference:
+            less = {arm: [-each for each in column] for arm, column in less.items()}
+        found, unit, whole = simultaneous_intervals(less, 1 - self.spec.alpha), self.unit(name), self._whole()
+        return {arm: Difference(each.estimate, each.low, each.high, unit, whole) for arm, each in found.items()}
+
+    def _growths(self, arm: str) -> list[float]:
+        """The mean growth of each block's runs."""
+        return [mean.fmean(block) for block in self._values(GROWTH, arm) or []]
+
+    def _whole(self) -> float:
+        """See Difference; 0 where it is not known."""
+        requests = self.row.requests
+        peak_kib, wall_s = (self.median(name, self.spec.reference) for name in (self.row.memory_metric(), "wall"))
+        each = requests / THOUSAND if requests else (wall_s or 0.0) / HOUR_S
+        return (peak_kib or 0.0) / each if each else 0.0
 
     def judge(self, bar: Bar) -> Judged | None:
         """Whether the subject reaches the bar; None if nothing was measured for it."""

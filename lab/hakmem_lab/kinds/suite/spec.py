@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator, mo
 from hakmem_lab.errors import LabError, nearest
 from hakmem_lab.kinds.syscalls import OPS, TwoLengths
 from hakmem_lab.plan import peers, project
-from hakmem_lab.plan.metrics import SERVER_METRICS
+from hakmem_lab.plan.metrics import GROWTH, SERVER_METRICS
 from hakmem_lab.plan.model import Model, Sparse
 from hakmem_lab.plan.spec import (
     Alpha,
@@ -157,7 +157,7 @@ def _check_bar(spec: "SuiteSpec", row: "WorkloadSpec", bar: Bar, where: str) -> 
 
 SUBJECT, REFERENCE = "hakmem", "glibc"
 REPLAY = "hak-replay"  # the command of a workload that is a trace
-LOAD, LOADS = "{load}", ("short", "long")
+LOAD, LOADS = "{load}", ("short", "long", GROWTH)
 LONG_TIMEOUT_S = 3600.0
 OWN_KEYS = ("key", "title")  # keys whose value must differ between workloads
 
@@ -183,15 +183,16 @@ class WorkloadSpec(RunKeys, ProgramKeys):
 
     trace: a file of `hak record`, which is replayed in place of a command. ops: the workload is not timed; its system
     calls are counted at these two lengths, for which {ops} in the command stands, and its bars are in calls per
-    operation. loads: what {load} in the command stands for, in a short and in a long run. also: further metrics, such
-    as a percentile that the program prints: name of the row -> metric.
+    operation. loads: what {load} in the command stands for, in a short and in a long run, and where growth is judged,
+    whose `requests` it serves. also: further metrics, such as a percentile that the program prints: name of the row ->
+    metric.
     hint: added to the message if the program is missing.
     """
 
     key: Key
     title: str
     group: Key | None = None
-    loads: Annotated[list[Word], Field(min_length=2, max_length=2)] | None = Field(default=None, exclude=True)
+    loads: Annotated[list[Word], Field(min_length=2, max_length=3)] | None = Field(default=None, exclude=True)
     trace: Word | None = None
     also: dict[str, MetricName] = Field(default_factory=dict)
     ops: TwoLengths | None = None
@@ -364,11 +365,12 @@ def judged_by(row: Any, metric: Any) -> Any:
 def loaded(row: Any, load: Any) -> Any:
     """A workload with its load filled in, or ValueError where the command has no place for it."""
     loads, command = (row.get("loads"), row.get("command")) if isinstance(row, dict) else (None, None)
-    if not isinstance(loads, list) or len(loads) != len(LOADS) or load not in LOADS or command is None:
+    if not isinstance(loads, list) or not 2 <= len(loads) <= len(LOADS) or load not in LOADS or command is None:
         return row
+    load = GROWTH if row.get("metric") == GROWTH and len(loads) == len(LOADS) else load
     words = [command] if isinstance(command, str) else command
     if not any(LOAD in str(word) for word in words):
         raise ValueError(f"the key 'loads' and {LOAD} in the command go together: one of them is missing")
     filled = [str(word).replace(LOAD, str(loads[LOADS.index(load)])) for word in words]
-    more = {"timeout": LONG_TIMEOUT_S} if load == LOADS[1] else {}
+    more = {} if load == LOADS[0] else {"timeout": LONG_TIMEOUT_S}
     return row | more | {"command": filled[0] if isinstance(command, str) else filled}

@@ -5,7 +5,7 @@ from typing import Any
 
 from hakmem_lab.judge import words
 from hakmem_lab.show import figures, numbers
-from hakmem_lab.show.numbers import UNKNOWN, finite
+from hakmem_lab.show.numbers import finite
 from hakmem_lab.show.openmetrics import Sample, bounds
 from hakmem_lab.show.report.model import Cell, Table, text_of, verdict_cell
 from hakmem_lab.show.terminal import filled, number
@@ -158,7 +158,7 @@ def _heat(record: Record, row: Record) -> str | Cell:
     """A ratio with a mark and a matching tint. It counts as better or worse only if its interval excludes 1."""
     ratio = finite(record.get("ratio"))
     if ratio is None:
-        return UNKNOWN
+        return figure_text(record, row)
     low, high = finite(record.get("ci_low")), finite(record.get("ci_high"))
     if low is None and high is None:
         return Cell(f"? {figure_text(record, row)}", "inconclusive")
@@ -181,5 +181,6 @@ def samples(result: Record) -> Iterator[Sample]:
     for row in result["suite"].get("rows", []):
         for arm, figure in row["arms"].items():
             labels = {"workload": row["key"], "metric": row["metric"], "arm": arm}
-            values = [figure[key] for key in ("ratio", "ci_low", "ci_high")] if figure else [None] * 3
-            yield from bounds("hak_suite_ratio", labels, values)
+            if figure and "ratio" in figure:
+                values = [figure[key] for key in ("ratio", "ci_low", "ci_high")]
+                yield from bounds("hak_suite_ratio", labels, values)
