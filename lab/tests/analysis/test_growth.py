@@ -40,6 +40,13 @@ def test_steps_count_where_the_median_of_slopes_sees_none():
     assert found(points) >= 2048 / HOURS / 2
 
 
+def test_a_step_of_the_warm_up_is_no_growth():
+    points = [
+        (at, kib - (0 if at >= 12 * SECOND_MS else 20 * 1024)) for at, kib in course(0, 20, np.random.default_rng(3))
+    ]
+    assert found(points) <= 2 * 64 / HOURS
+
+
 def test_no_growth_is_the_least_that_could_be_seen():
     assert found(course()) == found(course(-600 * MIB_KIB)) == pytest.approx(64 / HOURS)
 
