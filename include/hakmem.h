@@ -75,7 +75,7 @@ HAK_EXPORT void hak_thread_flush(void);
 HAK_EXPORT size_t hak_stats_json(char *buffer, size_t capacity);
 
 /* Leaves with the next SONAME; `hak heap metrics` reads the same from outside.
- * Write the statistics as OpenMetrics text, for monitoring. It has the bytes allocated, active, resident, retained,
+ * Write the statistics as OpenMetrics text, for monitoring: the bytes allocated, active, resident, retained,
  * mapped and others, the system calls, and the blocks by size. hakmem(3) lists every name. */
 HAK_EXPORT size_t hak_stats_openmetrics(char *buffer, size_t capacity);
 
@@ -107,8 +107,8 @@ HAK_EXPORT int hak_option_set(const char *name, const char *value);
  * leaves a block in its region. Any number of threads may use one region.
  *
  * All bytes are counted in pages of 4 KiB: blocks, large blocks and what the region needs for itself, and in each
- * parent also those of its children. Pages that a region keeps for its next blocks count too. They go back before a
- * limit of the region or a parent refuses a request, and at hak_trim().
+ * parent also those of its children. Pages that a region keeps for its next blocks count too. Such pages go back
+ * before a limit of the region or a parent refuses a request, and at hak_trim().
  * A large block in memory that was in use before counts in steps of 16 KiB. A new region uses no page.
  *
  * A region that was destroyed, released, or retired and empty must not be named again: the process then aborts with one
@@ -127,15 +127,15 @@ typedef struct hak_region_options {
   size_t soft_limit;    /* in bytes; only on_limit notices it */
   size_t hard_limit;    /* in bytes; a request beyond it gets NULL and ENOMEM */
   /* Called before a request of the region or a descendant passes a limit: with `region`, whose limit it is, and the
-   * bytes of the request. The caller of malloc waits for it; it holds no lock and may free, allocate, or change limits.
-   * While it runs, its thread's requests pass soft limits and call it no more. It must return, so it may neither throw
-   * nor longjmp(), and must not end the block that realloc() was called with. True: go on (the soft limit is passed,
-   * or the hard limit is looked at again, once). False: refuse the request. */
+   * bytes of the request. The caller of malloc waits for the callback, which holds no lock and may free, allocate, or
+   * change limits. Meanwhile its thread's requests pass soft limits and call it no more. The callback must return, so
+   * it may neither throw nor longjmp(), and must not end the block that realloc() was called with. True: go on (the
+   * soft limit is passed, or the hard limit is looked at again, once). False: refuse the request. */
   bool (*on_limit)(hak_region_t *region, size_t bytes, hak_region_limit_kind_t limit, void *user);
   void *user;
   /* Memory of the caller, in which all of the region's blocks then lie. It must stay until the region has ended, and be
    * private to the process: MAP_SHARED is refused where /proc/self/maps can be read, since the counts and the lock are
-   * this process's alone. Alignments of up to half of it are possible. */
+   * this process's alone. Alignments of up to half its size are possible. */
   void *memory;
   size_t memory_bytes;
 } hak_region_options_t;
@@ -156,10 +156,10 @@ HAK_EXPORT void hak_region_on_limit(hak_region_t *region,
  * is refused, also where the system has no memory; and with the soft one after a request took pages beyond it: false
  * gives them back and refuses the request. hak_region_usage gives used and limit; live_bytes and peak_bytes are those
  * of the pages in use, and the others are 0. hak_region_of(an ordinary block) is NULL. To retire, reset, destroy,
- * release or walk it is misuse. */
+ * release or walk the process's region is misuse. */
 HAK_EXPORT hak_region_t *hak_region_process(void);
 
-/* As the functions without `region`. They return NULL and set errno to ENOMEM at a limit, in a retired region, and
+/* As the functions without `region`. All return NULL and set errno to ENOMEM at a limit, in a retired region, and
  * where there is no memory. hak_region_realloc moves a block of another region, or of none, into this one. */
 HAK_EXPORT void *hak_region_malloc(hak_region_t *region, size_t bytes);
 HAK_EXPORT void *hak_region_calloc(hak_region_t *region, size_t count, size_t bytes);
@@ -175,9 +175,9 @@ HAK_EXPORT void hak_region_leave(hak_region_t *region);
 
 /* No new blocks. The region ends when its last block is freed, its last scope left and its last child ended. */
 HAK_EXPORT void hak_region_retire(hak_region_t *region);
-/* All blocks are gone. The pages of those up to 16 KiB stay for the next ones. Children keep theirs. */
+/* End all blocks. The pages of blocks up to 16 KiB stay for the next ones. Children keep their blocks. */
 HAK_EXPORT void hak_region_reset(hak_region_t *region);
-/* All blocks, the region and its descendants are gone. No thread may be inside one of them. */
+/* End all blocks, the region and its descendants. No thread may be inside one of these regions. */
 HAK_EXPORT void hak_region_destroy(hak_region_t *region);
 /* The region and its descendants are gone; their live blocks become ordinary ones. No thread may be inside.
  * Other threads may free or resize blocks meanwhile. */
@@ -195,8 +195,8 @@ HAK_EXPORT bool hak_region_usage(const hak_region_t *region, hak_region_usage_t 
 HAK_EXPORT const char *hak_region_name(const hak_region_t *region);
 /* The region of a live block, or NULL. */
 HAK_EXPORT hak_region_t *hak_region_of(const void *block);
-/* Call `visit` for each live block, with its usable bytes, until it returns another number than 0, which is then
- * returned; else 0. It may free the block that it visits. It must return, so it may neither throw nor longjmp(). What
+/* Call `visit` for each live block, with its usable bytes, until `visit` returns another number than 0, which is then
+ * returned; else 0. `visit` may free the block. It must return, so it may neither throw nor longjmp(). What
  * other threads allocate or free meanwhile is visited or not. */
 HAK_EXPORT int hak_region_walk(hak_region_t *region, int (*visit)(void *block, size_t bytes, void *context),
                                void *context);

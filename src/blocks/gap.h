@@ -11,9 +11,9 @@
 /* Start-up. */
 void hak_gap_start(void);
 
-/* Discard whole pages and take their access away. False: they have access, for want of mappings or memory. */
+/* Discard whole pages and take their access away. False: the pages keep access, for want of mappings or memory. */
 bool hak_gap_close(void *at, size_t bytes);
-/* Give them their access back; they read as zeros. False: they stay without access. */
+/* Give pages their access back; they read as zeros. False: the pages stay without access. */
 bool hak_gap_open(void *at, size_t bytes);
 /* Like close and open, but the pages keep their contents, and each range costs mappings on any kernel. */
 bool hak_gap_protect(void *at, size_t bytes);
@@ -28,5 +28,5 @@ void hak_gap_uncount(size_t mappings);
 /* Slices for a slab, with a gap of one slice behind them. NULL: this slab gets none, by chance or for want of memory or
  * mappings. */
 char *hak_gap_take_slab(size_t slices, bool *zeroed);
-/* Open the gap behind a slab, so that its slice can be freed with the slab's. False: it stays without access. */
+/* Open the gap behind a slab, so that its slice can be freed with the slab's. False: the gap stays without access. */
 bool hak_gap_open_behind(char *base, size_t slices);

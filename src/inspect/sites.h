@@ -1,7 +1,7 @@
 /* Duty: the call sites of sampled blocks: for each stack, the memory allocated there and the part in use.
  * Data: a table that only grows, in memory of hak_meta_alloc, up to HAK_SITES_BYTES_MAX. When it is full, new stacks
  * count at one site without a stack. Readers find sites and frames, which never change, without a lock; additions take
- * a lock. Numbers are written under the samples' lock and read without it. They are integers in fractions of a byte and
+ * a lock. Numbers are written under the samples' lock and read without it. All are integers in fractions of a byte and
  * of a block, so that a free subtracts exactly what was added. Layers below: meta, lock.
  *
  * Invariant: allocated >= in use, for each site, while no sample is being counted. */
@@ -75,8 +75,8 @@ hak_site_t *hak_site_known(const uintptr_t *pcs, size_t count, const hak_site_la
 hak_site_label_t *hak_site_label(const char *name);
 /* Iterate over all labels; start with NULL. */
 hak_site_label_t *hak_site_label_next(const hak_site_label_t *after);
-/* Count a sample that stands for `weight_bytes`, in blocks of `block_bytes`. The same numbers subtract it again. Call
- * it under the samples' lock. */
+/* Count a sample that stands for `weight_bytes`, in blocks of `block_bytes`; remove_locked subtracts the same
+ * numbers again. Call both under the samples' lock. */
 void hak_site_add_locked(hak_site_t *site, double weight_bytes, size_t block_bytes);
 void hak_site_remove_locked(hak_site_t *site, double weight_bytes, size_t block_bytes);
 

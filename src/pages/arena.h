@@ -18,7 +18,7 @@ typedef struct hak_arena_totals {
 } hak_arena_totals_t;
 
 /* Take `slices` >= 1 consecutive slices of one chunk, aligned to `align` slices (a power of two). Both are at most
- * HAK_CHUNK_SLICES. *zeroed: all of it reads as zeros. The page map shows class NONE there. NULL: no memory. */
+ * HAK_CHUNK_SLICES. *zeroed: all slices read as zeros. The page map shows class NONE there. NULL: no memory. */
 void *hak_arena_take(size_t slices, size_t align, bool *zeroed);
 void hak_arena_give(void *base, size_t slices);
 /* The two halves of hak_arena_give, so that a caller can leave some stack frames before the second one. True: the
@@ -32,13 +32,13 @@ bool hak_arena_give_run(void *base, uint32_t cls);
 void hak_arena_turn_run(void *base, uint32_t cls, uint32_t other);
 /* Number of runs of a class of runs. */
 size_t hak_arena_runs(uint32_t cls);
-/* Take `more` slices directly behind a range, in the same chunk. False: they are not free. */
+/* Take `more` slices directly behind a range, in the same chunk. False: those slices are not free. */
 bool hak_arena_extend(void *base, size_t slices, size_t more);
 
 /* Take `chunks` >= 1 whole chunks and the first `tail` slices of the next, aligned to `align` bytes (whole chunks). The
  * first descriptor is in state HUGE. `grows`: prefer a single mapping, which the kernel can lengthen. */
 void *hak_huge_chunks_take(size_t chunks, size_t tail, size_t align, bool grows, bool *zeroed);
-/* Give back the whole chunks of the extent. Its tail goes back through hak_arena_give. */
+/* Give back the whole chunks of the extent. The extent's tail goes back through hak_arena_give. */
 void hak_huge_chunks_give(void *base);
 /* Give back all but the first `keep` chunks and the `tail` slices of the next. If `keep` is 0, only slices of one chunk
  * remain, as from hak_arena_take, and the chunk gets a new descriptor. False: no memory for descriptors, and nothing
@@ -47,7 +47,7 @@ bool hak_huge_chunks_shrink(void *base, size_t keep, size_t tail);
 /* Undo a shrink: the chunk of the tail becomes the last whole chunk of the block, or its only one. False: other blocks
  * use part of the chunk, or there is no memory; nothing changed. */
 bool hak_huge_chunks_unite_tail(void *base, size_t chunks, size_t tail);
-/* Discard the pages behind the first `bytes` bytes of a block that shrank in place. Its class still includes them. */
+/* Discard the pages behind the first `bytes` bytes of a block that shrank in place. Its class includes these pages. */
 void hak_huge_chunks_discard_behind(void *block, size_t bytes, size_t usable);
 
 /* Lengthen such an extent to `chunks` chunks. It grows in place if the space behind is unmapped or, for a small extent,
@@ -66,9 +66,9 @@ void hak_move_zero(void *at, size_t bytes);
 /* Three verbs ask for a purge. Call them without the lock.
  * One step of the surplus, if there is one. True: more may remain. */
 bool hak_purge_step(void);
-/* An amount in proportion to `slices`, which the caller has just freed. True: more may remain. */
+/* Purge in proportion to `slices`, which the caller has just freed. True: more may remain. */
 bool hak_purge_after_free(size_t slices);
-/* All but `keep` of the free slices. True: some were purged. */
+/* Purge all but `keep` of the free slices. True: some were purged. */
 bool hak_purge_all(size_t keep);
 
 /* Active threads call this now and then with the time. It ends windows of activity and purges the surplus in steps. */
@@ -92,14 +92,14 @@ size_t hak_retain_used_slices(void);
 bool hak_retain_has_fallen(void);
 hak_arena_totals_t hak_arena_totals(void);
 
-/* Start-up: find out whether the kernel offers mTHP pages of 16 to 128 KiB. It tests a page instead of reading the
- * setting: the files can be out of reach, and larger sizes matter too. It does so only at start-up, because a sandbox
+/* Start-up: find out whether the kernel offers mTHP pages of 16 to 128 KiB. The test uses a page instead of reading
+ * the setting: files can be out of reach, and larger sizes matter too. The test is only at start-up, because a sandbox
  * may later kill the process for mincore. */
 void hak_huge_pages_try_mthp(void);
 
-/* Prepare slices that were clean when taken. The caller is about to write a word in them every `every` bytes. `slices`
- * is 0 if they were not clean. If the caller will touch every page, and the slices begin a chunk of a large heap, one
- * huge page may back the chunk. */
+/* Prepare slices that were clean when taken. The caller is about to write a word every `every` bytes. `slices` is 0
+ * for slices that were not clean. If the caller will touch every page, and the slices begin a chunk of a large heap,
+ * one huge page may back the chunk. */
 void hak_huge_pages_fill(void *base, size_t slices, size_t every);
 
 /* Visit every slab descriptor of every sliced chunk, under the arena's lock. */

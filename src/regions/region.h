@@ -108,10 +108,10 @@ extern _Atomic(hak_region_t *) hak_regions_made;
 HAK_INLINE hak_region_t *hak_region_newest(void) {
   return atomic_load_explicit(&hak_regions_made, memory_order_acquire); /* pairs with push */
 }
-/* It has the blocks of released regions, and makes none. */
+/* The region that has the blocks of released regions, and makes none. */
 extern hak_region_t hak_regions_released;
-/* The whole process. Its memory is the ordinary heap's, and its limits are those of limit.h; only its callback is here.
- * It is in no list, and nobody takes its lock. */
+/* The region of the whole process. Its memory is the ordinary heap's, and its limits are those of limit.h; only its
+ * callback is here. It is in no list, and nobody takes its lock. */
 extern hak_region_t hak_region_root;
 HAK_INLINE hak_region_state_t hak_region_state(hak_region_t *region) {
   return (hak_region_state_t)atomic_load_explicit(&region->state, memory_order_relaxed);
