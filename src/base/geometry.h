@@ -45,8 +45,8 @@ enum {
 
   HAK_BIN_WORDS = 4, /* machine words of a thread's bin. The tables below hold class * HAK_BIN_WORDS in one byte, so
                         that the machine computes a bin's address without a shift */
-  /* The three classes without a bin have codes behind the last bin. These lead to words of 0. The fast path then finds
-   * no block start there. */
+  /* The three classes without a bin have codes behind the last bin. These codes lead to words of 0. The fast path then
+   * finds no block start there. */
   HAK_CODE_HUGE = HAK_CLASS_COUNT * HAK_BIN_WORDS - 3,
   /* The batches lie before the bins. The table of requests leads to them while the sampler is on (bin.h). */
   HAK_BATCH_LAST = HAK_CLASS_4096, /* the last class with a batch; the first is 1 */

@@ -61,7 +61,7 @@ typedef struct hak_hook_sampler {
   /* Free a block of class SAMPLED. Returns the class of a run or huge block, restored in the page map, which the caller
    * must free. HAK_CLASS_NONE: the hook freed it. */
   uint32_t (*free)(void *block);
-  /* Before a run or huge block is resized: end its role as a sample. NULL: it is no sample of that kind. */
+  /* Before a run or huge block is resized: end its role as a sample. NULL: the block is no such sample. */
   struct hak_sample *(*lift)(const void *block);
   /* After the resize. `changed`: the block was freed; else it becomes a sample again. */
   void (*put_back)(struct hak_sample *sample, bool changed);
@@ -82,7 +82,7 @@ typedef struct hak_hook_hardened {
   void (*free)(void *block);
   void (*free_sized)(void *block, size_t bytes);
   void *(*realloc)(void *block, uint32_t cls, size_t bytes);
-  /* Of the profile's large blocks. NULL: it is none. */
+  /* Of the profile's large blocks. NULL: the block is none. */
   const struct hak_owner *(*owner)(const void *block);
   /* The bytes of the large block around an address, and the offset in it. 0: there is none. */
   size_t (*place)(const void *address, size_t *offset);

@@ -18,7 +18,7 @@ typedef struct hak_free_block {
 
 _Static_assert(sizeof(hak_free_block_t) <= HAK_BLOCK_MIN, "a free block holds its tag");
 
-/* The key is made once, at the start. Its highest bit is set, so that no tag is a valid address. */
+/* The key is made once, at the start. The key's highest bit is set, so that no tag is a valid address. */
 extern _Atomic uintptr_t hak_key;
 HAK_INLINE uintptr_t hak_tag_of(const void *block) {
   return (uintptr_t)block ^ atomic_load_explicit(&hak_key, memory_order_relaxed);
@@ -40,8 +40,8 @@ HAK_INLINE bool hak_is_marked_taken(const void *block) {
   return ((const hak_free_block_t *)block)->tag == HAK_TAKEN;
 }
 
-/* Stands in for a missing block. It can be read like any block, so the paths of `malloc` need no null test; its tag is
- * never right. */
+/* Stands in for a missing block. This word can be read like any block, so the paths of `malloc` need no null test; its
+ * tag is never right. */
 extern const hak_free_block_t hak_no_block;
 #define HAK_NO_BLOCK ((hak_free_block_t *)(uintptr_t)&hak_no_block)
 

@@ -114,7 +114,7 @@ HAK_INLINE void hak_pause(void) {
 #endif
 }
 
-/* An entry point of nearly every call. It begins a cache line, so that the processor fetches fewer of them. */
+/* An entry point of nearly every call. Its code begins a cache line, so that the processor fetches fewer lines. */
 #define HAK_ENTRY __attribute__((aligned(HAK_CACHE_LINE)))
 /* Make the last call of the function a jump: with gcc at any optimisation level, with clang from -O1 up. */
 #ifdef __clang__

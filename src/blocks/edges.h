@@ -1,6 +1,5 @@
-/* Duty: check unused bytes beside a block. They were never handed out, or were given back to the system, so they read
- * as zeros unless the program wrote outside of its block.
- * Data: none. Layers below: seal, slab, large, arena. */
+/* Duty: check unused bytes beside a block. Such bytes were never handed out, or were given back to the system, so they
+ * read as zeros unless the program wrote outside of its block. Data: none. Layers below: seal, slab, large, arena. */
 #pragma once
 
 #include "base/base.h"

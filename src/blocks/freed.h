@@ -8,8 +8,8 @@
 
 /* Start-up: make the key of free blocks. Threads may call it repeatedly; the first call decides. */
 void hak_freed_start(void);
-/* Report a free block without its tag, and abort. It was freed twice if its tag says that it was handed out elsewhere;
- * else the program wrote to it after the free. Returns in the cases of hak_misuse_met. */
+/* Report a free block without its tag, and abort. The block was freed twice if its tag says that it was handed out
+ * elsewhere; else the program wrote to it after the free. Returns in the cases of hak_misuse_met. */
 HAK_COLD void hak_freed_damaged(const char *function, const hak_free_block_t *block);
 /* Take one block, marked as taken, without a thread cache. NULL: no memory. */
 void *hak_freed_take_one(uint32_t kind);

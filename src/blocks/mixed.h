@@ -1,6 +1,6 @@
-/* Duty: mixed slabs, whose blocks have different classes. They hold the first blocks of each class in a thread, so that
- * the classes of a small heap share pages. Data: a thread fills a page of its own; the pages that nobody fills, and all
- * returned blocks, are under one lock. Layers below: arena, meta, types.
+/* Duty: mixed slabs, whose blocks have different classes. Mixed slabs hold the first blocks of each class in a thread,
+ * so that the classes of a small heap share pages. Data: a thread fills a page of its own; the pages that nobody fills,
+ * and all returned blocks, are under one lock. Layers below: arena, meta, types.
  *
  *   mixed slab   16 pages of 4 KiB    page   [unused][48][ 16 ][gap][   128   ][  64  ] ... at ─> [not handed out yet]
  *

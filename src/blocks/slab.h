@@ -15,7 +15,7 @@
 #include "seal.h"
 #include "system/system.h"
 
-/* Whether a slab of the class has free blocks and no thread takes from it. It may be a moment old. */
+/* Whether a slab of the class has free blocks and no thread takes from it. The answer may be a moment old. */
 bool hak_sweep_is_listed(uint32_t cls);
 /* Take a slab of the kind for the caller alone (CURRENT). NULL: no memory. */
 hak_slab_t *hak_slab_acquire(uint32_t kind);
@@ -26,8 +26,9 @@ void hak_slab_drop(hak_slab_t *slab);
  * handed out first. `lines`: while enough remain, take whole cache lines. Returns 0 if the slab is exhausted. */
 uint32_t hak_slab_take(hak_slab_t *slab, hak_free_block_t **blocks, uint32_t want, bool lines);
 
-/* Return blocks of one class to their slabs. They are marked as free, and their memory is not touched. If a block is in
- * its slab already, or the slab has another class, the block was freed twice: the call aborts and names `function`. */
+/* Return blocks of one class to their slabs. The blocks are marked as free, and stay untouched. If a block
+ * is in its slab already, or the slab has another class, the block was freed twice: the call aborts and names
+ * `function`. */
 void hak_sweep_return(hak_free_block_t *const *blocks, uint32_t count, uint32_t cls, const char *function);
 
 /* Whether the block that starts there is free in its slab. */
@@ -38,7 +39,7 @@ void hak_verify_slab_expect_out(const void *block, const char *function);
 /* Return one block, which is marked as free, without a thread cache. */
 void hak_sweep_return_one(void *block, uint32_t cls, const char *function);
 
-/* Discard the free pages inside slabs that are nearly empty. True: there were some. */
+/* Discard the free pages inside slabs that are nearly empty. True: there were such pages. */
 bool hak_sweep_sparse(void);
 /* Discard the free pages inside all slabs. */
 bool hak_sweep_all(void);
@@ -113,9 +114,9 @@ HAK_INLINE bool hak_slab_is_whole(const hak_slab_t *slab) {
   return hak_slab_count(slab) == hak_slab_bump(slab);
 }
 
-/* A slab is sparse if at most one handed-out block in 16 is in use, or only a single block. Its blocks in use must also
- * be at most one per page of 4 KiB, since otherwise hardly a page is free. Slabs of two or three blocks never count as
- * sparse: they change too quickly for system calls to pay. */
+/* A slab is sparse if at most one handed-out block in 16 is in use, or only a single block. The slab's blocks in use
+ * must also be at most one per page of 4 KiB, since otherwise hardly a page is free. Slabs of two or three blocks never
+ * count as sparse: they change too quickly for system calls to pay. */
 HAK_INLINE uint32_t hak_slab_sparse_from(uint32_t bump) {
   uint32_t out = bump / HAK_SPARSE_PART < HAK_SPARSE_OUT_MAX ? bump / HAK_SPARSE_PART : HAK_SPARSE_OUT_MAX;
   uint32_t few = hak_hard.regions ? bump : UINT32_MAX; /* an empty slab that keeps its class is sparse */

@@ -1,11 +1,9 @@
-/* Duty: blocks of 40 to 256 KiB of the hardened profile, and larger ones where mappings are scarce. They are runs of
- * the arena with a frame of one page at each end. The frame has no access where that costs no mapping, and otherwise in
- * one run of some (gap.h). A block ends at the end of the pages between, as far as its alignment allows; its seal lies
- * before it.
- * Data: the descriptor of a run, which would describe a slab that began in its place: `base` is the block,
- * `guarded` says whether the frame has no access, `closed` whether the block has none, because it was freed; the owner
- * of the block writes it.
- * Layers below: framed_waiting, mapped, slab, gap, seal, arena.
+/* Duty: blocks of 40 to 256 KiB of the hardened profile, and larger ones where mappings are scarce. These blocks are
+ * runs of the arena with a frame of one page at each end. The frame has no access where that costs no mapping, and
+ * otherwise in one run of some (gap.h). A block ends at the end of the pages between, as far as its alignment allows;
+ * its seal lies before it. Data: the descriptor of a run, which would describe a slab that began in its place: `base`
+ * is the block, `guarded` says whether the frame has no access, `closed` whether the block has none, because it was
+ * freed; the owner of the block writes it. Layers below: framed_waiting, mapped, slab, gap, seal, arena.
  *
  *   [ frame ][ zeros ][ seal ][ the block | rest ][ frame ]
  *   └ a run of slices          └ asked bytes      └ end
@@ -33,7 +31,7 @@ void *hak_framed_alloc(size_t bytes, size_t align, size_t headroom, bool *zeroed
 
 /* The bytes that were asked for. */
 size_t hak_framed_usable(const hak_framed_run_t *run, const void *block, const char *function);
-/* Resize the block in place. False: it does not fit, or would leave half of it unused though `shrinks` is false. */
+/* Resize the block in place. False: the block does not fit, or half of it would be unused though `shrinks` is false. */
 bool hak_framed_resize(const hak_framed_run_t *run, void *block, size_t bytes, bool shrinks);
 void hak_framed_free(const hak_framed_run_t *run, void *block, const char *function);
 

@@ -9,7 +9,7 @@ char *hak_framed_put(uint32_t cls, char *block);
 /* A block that has waited in order, drawn at random. NULL: none is ready. */
 char *hak_framed_take_ready(uint32_t cls);
 
-/* All places of all classes. */
+/* The places of all classes. */
 enum {
   HAK_FRAMED_WAITING_MAX = 8, /* blocks of a class that wait in order; as many others can be ready */
   HAK_FRAMED_PLACES = 2 * HAK_FRAMED_WAITING_MAX * (HAK_CLASS_COUNT - HAK_RUN_FIRST),

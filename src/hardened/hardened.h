@@ -20,7 +20,7 @@ HAK_NOINLINE void *hak_hardened_alloc(size_t bytes, size_t align, bool *zeroed);
 /* Free any block; the caller names its size. */
 HAK_NOINLINE void hak_hardened_free_sized(void *block, size_t bytes);
 HAK_NOINLINE void *hak_hardened_realloc(void *block, uint32_t cls, size_t bytes);
-/* The bytes that were asked for; aborts unless the block is live. HAK_UNSEALED: it is no block of the profile. */
+/* The bytes that were asked for; aborts unless the block is live. HAK_UNSEALED: no block of the profile. */
 HAK_NOINLINE size_t hak_hardened_usable(const void *block, const char *function);
 
 /* hardened_large.c: blocks above HAK_SEALED_MAX, or with a large alignment. `named` as for free_sized; HAK_UNSEALED:

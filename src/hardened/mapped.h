@@ -27,7 +27,7 @@ hak_misuse_t hak_mapped_why(const void *address);
 /* The bytes that were asked for; aborts on anything but a live block. */
 size_t hak_mapped_usable(const void *block, const char *function);
 bool hak_mapped_is_data(const void *block);
-/* Resize the block in place. False: it does not fit, or would leave half of it unused though `shrinks` is false. */
+/* Resize the block in place. False: the block does not fit, or half of it would be unused though `shrinks` is false. */
 bool hak_mapped_resize(void *block, size_t bytes, bool shrinks);
 void hak_mapped_free(void *block, const char *function);
 /* Memory is short: unmap the freed regions whose addresses wait, if a request for so many bytes fits then. False: it

@@ -1,6 +1,6 @@
-/* Duty: free blocks of the hardened profile, by kind of slab. They wait before they are handed out again, and leave in
- * random order. Data: a heap's quarantine belongs to its thread. Every block here has the seal of a free block. Layers
- * below: policy, freed, slab, bin.
+/* Duty: free blocks of the hardened profile, by kind of slab. Such blocks wait before they are handed out again, and
+ * leave in random order. Data: a heap's quarantine belongs to its thread. Every block here has the seal of a free
+ * block. Layers below: policy, freed, slab, bin.
  *
  *   free ─> mixed (random place) ─> queue (in order) ─> ready ─> malloc takes a random one
  *             │                       │                   └── too many ──> slabs
@@ -42,7 +42,7 @@ HAK_NOINLINE void hak_quarantine_put_slow(hak_quarantine_t *quarantine, uint32_t
 void hak_quarantine_put_first(hak_heap_t *heap, uint32_t kind, hak_free_block_t *block);
 /* Return the ready blocks to their slabs. `function` NULL, here and below: a fork ended the thread. */
 void hak_quarantine_flush(hak_heap_t *heap, const char *function);
-/* The thread ends. Its ready blocks return to their slabs, and its waiting blocks wait on, for all threads. */
+/* The thread ends. The thread's ready blocks return to their slabs, and its waiting blocks wait on, for all threads. */
 void hak_quarantine_close(hak_heap_t *heap, const char *function);
 /* Memory is short: return all blocks of the heap and of ended threads to their slabs. The other threads return
  * theirs when they next fetch blocks. */

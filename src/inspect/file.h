@@ -1,6 +1,6 @@
-/* Duty: file access without allocation, by system calls that are no cancellation points. It writes a file through a
- * buffer, optionally as gzip (stored blocks, without compression or a library).
- * Data: the caller's. Layers below: base. Any call may fail; errno may change. */
+/* Duty: file access without allocation, by system calls that are no cancellation points. The writer fills a file
+ * through a buffer, optionally as gzip (stored blocks, without compression or a library). Data: the caller's. Layers
+ * below: base. Any call may fail; errno may change. */
 #pragma once
 
 #include "base/base.h"

@@ -1,6 +1,5 @@
-/* Duty: write a profile as pprof's profile.proto. It allocates nothing and symbolizes no address; the reading tool does
- * that.
- * Data: the caller's. Layers below: sites, images, resident, file. */
+/* Duty: write a profile as pprof's profile.proto. The writer allocates nothing and symbolizes no address; the reading
+ * tool does that. Data: the caller's. Layers below: sites, images, resident, file. */
 #pragma once
 
 #include "file.h"

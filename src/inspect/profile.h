@@ -1,6 +1,6 @@
-/* Duty: the heap profile. It counts samples by site, and writes profiles where and when the options or the program ask.
- * Data: the profiles that are due. One profile is written at a time. Its lock is held throughout, with system calls
- * under it, and comes before every other lock. Layers below: sample, sites, unwind, pprof, limit, probes, options.
+/* Duty: the heap profile. The profile counts samples by site, and writes profiles where and when the options or the
+ * program ask. Data: the profiles that are due. One profile is written at a time, under a lock that comes before every
+ * other and is held during system calls. Layers below: sample, sites, unwind, pprof, limit, probes, options.
  *
  * A signal may interrupt a thread that holds a lock of the heap. The profile is then written when the next block is
  * sampled. */

@@ -1,7 +1,8 @@
 /* Duty: what the regions hold, by name, for the statistics. Regions whose own name and whose parent's name are equal
  * form one row of sums, since programs make thousands of regions of one name. If there are more names than rows, the
  * rows are those that use most.
- * Data: the caller's table. It takes the locks of some regions at a time. Layers below: regions, text, meta. */
+ * Data: the caller's table. Reading locks some regions at a time. Layers below: regions, text, meta.
+ */
 #pragma once
 
 #include "regions/regions.h"

@@ -1,5 +1,5 @@
-/* Duty: the arithmetic of sampling: random gaps with an exponential distribution, probabilities and weights. It has no
- * state and needs no libm, which a program that loads this library may lack. Layers below: base. */
+/* Duty: the arithmetic of sampling: random gaps with an exponential distribution, probabilities and weights. The file
+ * has no state and needs no libm, which a program that loads this library may lack. Layers below: base. */
 #pragma once
 
 #include "base/base.h"

@@ -41,7 +41,7 @@ typedef struct hak_site {
   _Atomic uint64_t objects, bytes; /* allocated so far, in fractions */
   _Atomic uint64_t freed_objects, freed_bytes;
   _Atomic uint64_t inherited[2]; /* parts of `objects` and `bytes` that were live when the process was forked */
-  hak_site_label_t *label;       /* the region of its blocks; NULL: they are in none */
+  hak_site_label_t *label;       /* the region of its blocks; NULL: the blocks are in none */
   double resident_bytes;         /* for the profile that is being written; lock: hak_profile_lock */
   uint64_t hash;
   uint32_t frame_count;

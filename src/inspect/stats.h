@@ -1,6 +1,6 @@
-/* Duty: statistics of the heap, as numbers, text and JSON. Data: none. It reads the counters of the layers below while
- * other threads run, so sums may be a moment apart. No count is ever negative, or larger than the count that contains
- * it. Layers below: heap, slab, huge, arena, options, text, os. */
+/* Duty: statistics of the heap, as numbers, text and JSON. Data: none. The readers read the counters of the layers
+ * below while other threads run, so sums may be a moment apart. No count is ever negative, or larger than the count
+ * that contains it. Layers below: heap, slab, huge, arena, options, text, os. */
 #pragma once
 
 #include "region_stats.h"

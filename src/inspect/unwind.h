@@ -1,9 +1,9 @@
-/* Duty: the stack of the calling thread as return addresses, while it allocates. It waits for no lock, allocates
+/* Duty: the stack of the calling thread as return addresses, while it allocates. The walk waits for no lock, allocates
  * nothing, and reads memory only where the thread's stack is known to be.
  *
- * It follows frame pointers from frame to frame. The stack's end is known in advance: the kernel set it for the main
- * thread, and any other thread's descriptor lies above its stack. On any other stack (a fiber's, a signal's), and in
- * code without frame pointers, it reports only the caller of the allocator. An optional unwinder then reads the
+ * The walk follows frame pointers from frame to frame. The stack's end is known in advance: the kernel set it for the
+ * main thread, and any other thread's descriptor lies above its stack. On any other stack (a fiber's, a signal's), and
+ * in code without frame pointers, it reports only the caller of the allocator. An optional unwinder then reads the
  * exception tables, and takes the locks that it needs.
  * Data: the choice of the unwinder; for some threads, how far their stacks reach down. Layers below: modules,
  * options. */

@@ -1,5 +1,5 @@
-/* Duty: the two paths of nearly every call: pop a block, push a block. They are inlined into each entry point; slow.c
- * handles the other cases. Data: the calling thread's heap; no lock, no atomic read-modify-write. Layers below:
+/* Duty: the two paths of nearly every call: pop a block, push a block. The paths are inlined into each entry point;
+ * slow.c handles the other cases. Data: the calling thread's heap; no lock, no atomic read-modify-write. Layers below:
  * heap. */
 #pragma once
 
@@ -17,7 +17,7 @@ HAK_NOINLINE void *hak_slow_alloc_large(size_t bytes);
 void *hak_slow_alloc_zeroed(size_t bytes, bool *zeroed);
 /* Like hak_slow_alloc_zeroed, in a region, for any size and alignment. */
 void *hak_slow_alloc_in(hak_region_t *region, size_t bytes, size_t align, bool *zeroed, const char *function);
-/* A request found no memory: get some. *step begins at 0 and counts the ways that were tried. False: there are no more.
+/* A request found no memory: get some. *step begins at 0 and counts the ways that were tried. False: no way is left.
  */
 bool hak_slow_make_room(size_t bytes, size_t align, uint32_t *step);
 /* Before a large block grows, which may happen in place: ask the program if that would pass the soft limit of the

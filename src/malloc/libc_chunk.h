@@ -1,5 +1,5 @@
-/* Duty: recognize a block of libc's own malloc by the words before it. They are read only where they can be read, but
- * the program may have written them. Data: none. Layers below: os. */
+/* Duty: recognize a block of libc's own malloc by the words before it. These words are read only where they can be
+ * read, but the program may have written them. Data: none. Layers below: os. */
 #pragma once
 
 #include "base/base.h"

@@ -1,5 +1,5 @@
-/* The folder's header, for hardened/ and inspect/: the fast path, and what the sampler asks. They include this one
- * alone. */
+/* The folder's header, for hardened/ and inspect/: the fast path, and what the sampler asks. These folders include this
+ * header alone. */
 #pragma once
 
 #include "fast.h"

@@ -8,7 +8,7 @@
 
 /* The program is about to change the attributes of these pages. */
 void hak_page_attributes_note(const void *at, size_t bytes, hak_os_attribute_t how);
-/* All attributes that the program has given to pages so far: bits of hak_os_attribute_t. */
+/* The attributes that the program has given to pages so far: bits of hak_os_attribute_t. */
 extern _Atomic uint32_t hak_page_attributes_ways;
 HAK_INLINE bool hak_page_attributes_any(void) {
   return atomic_load_explicit(&hak_page_attributes_ways, memory_order_relaxed) != 0;

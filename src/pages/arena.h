@@ -50,9 +50,9 @@ bool hak_huge_chunks_unite_tail(void *base, size_t chunks, size_t tail);
 /* Discard the pages behind the first `bytes` bytes of a block that shrank in place. Its class includes these pages. */
 void hak_huge_chunks_discard_behind(void *block, size_t bytes, size_t usable);
 
-/* Lengthen such an extent to `chunks` chunks. It grows in place if the space behind is unmapped or, for a small extent,
- * free. Otherwise the kernel may move it, with its contents but without its tail. Returns its address; NULL: nothing
- * changed. */
+/* Lengthen such an extent to `chunks` chunks. The extent grows in place if the space behind is unmapped or, for a small
+ * extent, free. Otherwise the kernel may move it, with its contents but without its tail. Returns its address; NULL:
+ * nothing changed. */
 void *hak_move_grow(void *base, size_t chunks, bool may_move);
 
 /* As hak_is_zero, but faster for blocks of some KiB. */
@@ -71,7 +71,7 @@ bool hak_purge_after_free(size_t slices);
 /* Purge all but `keep` of the free slices. True: some were purged. */
 bool hak_purge_all(size_t keep);
 
-/* Active threads call this now and then with the time. It ends windows of activity and purges the surplus in steps. */
+/* Active threads call this now and then with the time. A tick ends windows and purges the surplus in steps. */
 void hak_purge_tick(uint64_t now_ms);
 /* Whether a window has ended since the last call. */
 bool hak_purge_window_ended(void);

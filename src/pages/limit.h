@@ -25,6 +25,6 @@ void hak_limit_look_at(const char *root, const char *process, uint64_t percent);
 
 /* Find the control group for hak_limit_near. The folders are as in hak_group_find. */
 void hak_limit_watch(const char *root, const char *process);
-/* Whether `percent` of MEMORY_LIMIT, or of the limit of the watched group, is in use. It reads files at most every 100
- * ms, or after allocations of a tenth of the remaining memory. `allocated`: bytes allocated so far, which only grow. */
+/* Whether `percent` of MEMORY_LIMIT, or of the limit of the watched group, is in use. The call reads files at most
+ * every 100 ms, or after allocations of a tenth of the remaining memory. `allocated`: bytes allocated so far. */
 bool hak_limit_near(size_t percent, uint64_t allocated);

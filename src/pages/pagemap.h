@@ -78,7 +78,7 @@ HAK_INLINE void hak_pagemap_set_class(const void *address, size_t slices, uint32
     atomic_store_explicit(hak_pagemap_code(leaf, address) + i, hak_code_of(cls), memory_order_relaxed);
   }
 }
-/* Set the class to NONE. False: it was not `cls`. If two threads free the same block, one of them gets this answer. */
+/* Set the class to NONE. False: another class is there. If two threads free one block, one of them gets this answer. */
 HAK_INLINE bool hak_pagemap_clear_class(const void *address, uint32_t cls) {
   uint8_t expected = hak_code_of(cls);
   return atomic_compare_exchange_strong_explicit(hak_pagemap_code(hak_pagemap_leaf(address), address), &expected, 0,
@@ -99,7 +99,7 @@ bool hak_pagemap_cover(const char *base, size_t bytes);
 bool hak_pagemap_stock(void);
 
 /* The place in a chunk that threads fill first. Descriptors of slabs begin with it, so that those of a small heap share
- * a page. It is chosen before the first chunk. */
+ * a page. The size is chosen before the first chunk. */
 extern uint32_t hak_first_slab;
 HAK_INLINE hak_slab_t *hak_pagemap_slab_in(const hak_chunk_t *chunk, const void *address) {
   uintptr_t place = ((uintptr_t)address >> HAK_SLAB_SHIFT) - hak_first_slab;

@@ -111,7 +111,7 @@ HAK_INLINE hak_region_t *hak_region_newest(void) {
 /* The region that has the blocks of released regions, and makes none. */
 extern hak_region_t hak_regions_released;
 /* The region of the whole process. Its memory is the ordinary heap's, and its limits are those of limit.h; only its
- * callback is here. It is in no list, and nobody takes its lock. */
+ * callback is here. This region is in no list, and nobody takes its lock. */
 extern hak_region_t hak_region_root;
 HAK_INLINE hak_region_state_t hak_region_state(hak_region_t *region) {
   return (hak_region_state_t)atomic_load_explicit(&region->state, memory_order_relaxed);
@@ -126,7 +126,7 @@ typedef struct hak_region_ask {
 
 /* piece.c */
 
-/* The piece that holds the address; NULL: it is in no region. */
+/* The piece that holds the address; NULL: no region has it. */
 hak_piece_t *hak_piece_at(const void *address);
 /* Take the lock of the piece's region, which may change until then. */
 hak_region_t *hak_piece_lock(const hak_piece_t *piece);
@@ -138,9 +138,9 @@ void hak_piece_leave_locked(hak_piece_t *piece);
 void hak_piece_wipe(const hak_piece_t *piece);
 /* Give the memory of a piece that left its region. No lock is held. */
 void hak_piece_give(hak_piece_t *piece);
-/* Resize the block of a large piece. Returns its address; NULL: it is unchanged. */
+/* Resize the block of a large piece. Returns its address; NULL: the block is unchanged. */
 void *hak_piece_resize(hak_piece_t *piece, size_t bytes);
-/* Make a span of memory that the program gave. False: there is too little. */
+/* Make a span of memory that the program gave. False: the memory is too small. */
 bool hak_piece_adopt(hak_region_t *region, void *memory, size_t bytes);
 /* The block was freed, so it is no sample any more. NULL: all of the piece's blocks were. */
 HAK_INLINE void hak_region_unsample(hak_piece_t *piece, const void *block) {

@@ -1,6 +1,6 @@
 /* Duty: the control group that limits the process's memory: of its own group and those above, the one with the lowest
- * limit (memory.max; memory.limit_in_bytes in version 1). Files that cannot be read mean no limit. It neither allocates
- * nor changes errno. Data: the caller's. Layers below: direct, text. */
+ * limit (memory.max; memory.limit_in_bytes in version 1). Files that cannot be read mean no limit. The reader neither
+ * allocates nor changes errno. Data: the caller's. Layers below: direct, text. */
 #pragma once
 
 #include "base/base.h"

@@ -1,6 +1,6 @@
-/* Duty: the one kind of lock. It is a futex word that holds its owner, so that a thread that forks in a signal handler
- * can find the locks that it holds itself.
- * Data: hak_lock_passes and hak_lock_id belong to the calling thread. Layers below: os.
+/* Duty: the one kind of lock. A lock is a futex word that holds its owner, so that a thread that forks in a signal
+ * handler can find the locks that it holds itself. Data: hak_lock_passes and hak_lock_id belong to the calling thread.
+ * Layers below: os.
  *
  *   word   0: free    id: held by that thread    id | WAITERS: held, and another thread sleeps
  *

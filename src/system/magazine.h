@@ -11,7 +11,7 @@ typedef struct hak_magazine {
 } hak_magazine_t;
 
 extern hak_free_block_t *hak_magazine_none[2];
-/* All zeros, so that fresh memory holds this. */
+/* Zeros, so that fresh memory holds this state. */
 #define HAK_MAGAZINE_NONE ((hak_magazine_t){NULL, 0})
 
 /* The magazine belongs to one thread, or is under its owner's lock. */

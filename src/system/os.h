@@ -72,8 +72,8 @@ void hak_os_decline_huge(void *at, size_t bytes);
 /* Whether the process set a filter, or is about to, which may kill it for an unusual call. */
 bool hak_os_is_filtered(void);
 void hak_os_expect_filter(bool strict);
-/* Whether strict seccomp is in force, which allows no call of the heap. It then gives nothing back, and changes no
- * access. */
+/* Whether strict seccomp is in force, which allows no call of the heap. The heap then gives nothing back, and changes
+ * no access. */
 bool hak_os_is_strict(void);
 /* Whether the process is a child of vfork, so that its memory is its parent's. False where a filter exists. */
 bool hak_os_shares_memory(void);
@@ -92,7 +92,7 @@ void *hak_os_find_gap(size_t bytes, size_t align);
 /* Lengthen a range to `wanted` bytes. With `may_move` it may move to a free place and leave its old one unmapped. NULL:
  * nothing changed, for example because the range is several mappings. */
 void *hak_os_lengthen(void *at, size_t bytes, size_t wanted, bool may_move);
-/* Move pages onto mapped zeros of the heap; their old place becomes unmapped. False: they did not move. *lost: the
+/* Move pages onto mapped zeros of the heap; their old place becomes unmapped. False: the pages did not move. *lost: the
  * target is unmapped, or holds something foreign. */
 bool hak_os_move(void *from, void *to, size_t bytes, bool *lost);
 
@@ -118,7 +118,7 @@ HAK_COLD void hak_os_wake(_Atomic uint32_t *word);
 /* Let other threads run for a moment. */
 void hak_os_yield(void);
 void hak_os_sleep_ms(uint64_t ms);
-/* Start a detached thread with a small stack, which no signal handler interrupts. False: it could not start. */
+/* Start a detached thread with a small stack, which no signal handler interrupts. False: no thread could start. */
 bool hak_os_start_thread(void *(*work)(void *));
 /* Whether all other threads of the process have ended: the first one is a zombie, and only the caller is left. False
  * if the system does not say. */

@@ -11,10 +11,10 @@
  *         [ none ][ oldest ][     ]     [  top  ][ stale ][ ...                     blocks  =  top + 1 - slots
  *
  * A pop lowers `top` before it changes `head`, and a push raises `top` last. The child of a fork, or a thread that
- * counts, may see the bin between any two instructions. It may then miss a block, but never sees one twice.
+ * counts, may see the bin between any two instructions. The reader may then miss a block, but never sees one twice.
  *
- * While `buffers_remote` is set, the bin has no room and looks empty. Its magazine is then the remote-free buffer: it
- * collects blocks that other threads allocated and this one frees.
+ * While `buffers_remote` is set, the bin has no room and looks empty. The bin's magazine is then the remote-free
+ * buffer: it collects blocks that other threads allocated and this one frees.
  *
  * While the sampler is on, malloc takes blocks of up to 4 KiB from batch[class - 1]. This batch holds blocks of the bin
  * that were counted in advance, and has a magazine of its own. */

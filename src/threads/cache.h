@@ -26,8 +26,8 @@ void hak_cache_flush(hak_heap_t *heap, const char *function);
 /* Look for blocks in the cache and the depot that were freed twice or damaged. This changes nothing and waits for no
  * lock, because the end of a process may come in a signal handler. */
 void hak_verify_cache(const hak_heap_t *heap, const char *function);
-/* The first block of the cache that was freed twice or damaged, or NULL. It is reported without a lock, since a handler
- * of the program may allocate during the report. */
+/* The first block of the cache that was freed twice or damaged, or NULL. The block is reported without a lock, since a
+ * handler of the program may allocate during the report. */
 const hak_free_block_t *hak_verify_find_damaged(const hak_heap_t *heap);
 void hak_verify_damaged(const hak_free_block_t *block, const char *function);
 /* Release the thread's current slabs, so that other threads can take from them. */

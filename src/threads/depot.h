@@ -15,8 +15,8 @@ typedef struct hak_depot {
 
 enum { HAK_DEPOTS = HAK_DEPOT_SHARDS * HAK_CLASS_COUNT };
 extern hak_depot_t hak_depots[HAK_DEPOTS]; /* the first shards of all classes, then the second ones, ... */
-/* Number of shards of each class that may be in use. It is constant while the caller holds the lock of the first shard
- * of class 0, which serves no class. */
+/* Number of shards of each class that may be in use. The number is constant while the caller holds the lock of the
+ * first shard of class 0, which serves no class. */
 uint32_t hak_depots_open(void);
 
 /* Put as many blocks as there is room for, the last ones first. Returns the number that stays with the caller. */

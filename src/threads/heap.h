@@ -9,7 +9,7 @@
 extern const hak_heap_front_t hak_heap_no_front;
 #define HAK_HEAP_NONE ((hak_heap_t *)(uintptr_t)&hak_heap_no_front)
 
-/* The calling thread's heap. It is in static TLS, of which a library loaded by dlopen gets little. */
+/* The calling thread's heap. The variable is in static TLS, of which a library loaded by dlopen gets little. */
 extern _Thread_local hak_heap_t *hak_heap __attribute__((tls_model("initial-exec")));
 /* The heap that the C++ operators use: the same one, once it is known that the program replaces no operator; until
  * then, the empty heap. */
@@ -31,8 +31,8 @@ void hak_heap_flush_mine(const char *function);
 /* Look for misuse in this thread's cache and in the depots. */
 void hak_heap_verify_mine(const char *function);
 
-/* Whether a block marked as free is in a slab, a depot or a thread's cache; searches them all. It may miss a block that
- * moves meanwhile. */
+/* Whether a block marked as free is in a slab, a depot or a thread's cache; searches them all. The search may miss a
+ * block that moves meanwhile. */
 bool hak_heap_holds(const void *block, uint32_t cls);
 
 /* Force every thread to free blocks of these classes on its slow path: see page_attributes.h. `classes` has one bit for
@@ -56,7 +56,7 @@ void hak_heap_check(void);
 /* Whether the heap's thread did not survive a fork. */
 bool hak_heap_is_orphan(const hak_heap_t *heap);
 /* In the child of a fork: queue the heaps of the parent's other threads for adoption, without touching them. `alone`:
- * the parent had no other thread. Returns the heap of the calling thread; NULL: it has none. */
+ * the parent had no other thread. Returns the heap of the calling thread; NULL: the thread has none. */
 hak_heap_t *hak_heap_fork_child(bool alone);
 /* Return the blocks of one orphaned heap, so that threads can reuse the heap and the blocks. False: there is none. */
 bool hak_heap_adopt_orphan(void);

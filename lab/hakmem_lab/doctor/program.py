@@ -361,11 +361,11 @@ def deep_binding(program: Program, file: Binary, allocator: Binary) -> Check:
         return Check(name, OK, "nothing here loads plugins")
     who = f"{listed(users)} may load plugins"
     if not has_hakmem(allocator):
-        return Check(name, NOTE, f"{who}, and those with the flag ask libc's malloc", "load them without the flag")
+        return Check(name, NOTE, f"{who}; with {name}, plugins call libc's malloc", f"load plugins without {name}")
     if program.env.get(KEPT_DEEPBIND) == "1":
-        found = f"{who}, and {KEPT_DEEPBIND}=1 leaves those with the flag to libc's malloc"
+        found = f"{who}, and {KEPT_DEEPBIND}=1 leaves plugins loaded with {name} to libc's malloc"
         return Check(name, PROBLEM, found, f"unset {KEPT_DEEPBIND}")
-    return Check(name, OK, f"{who}; hakmem drops the flag, so that they are served too")
+    return Check(name, OK, f"{who}; hakmem drops {name}, so plugins are served too")
 
 
 def tls(program: Program, file: Binary, allocator: Binary) -> Check:
