@@ -8,7 +8,7 @@
 /* Find the mapping of an address without its name. If none holds the address, the result has no bytes. False: the rows
  * cannot be read now. */
 bool hak_modules_mapping_of(uintptr_t address, hak_mapping_t *mapping);
-/* Read the ranges anew. False: another thread is reading them, or they cannot be read. */
+/* Read the ranges anew. False: another thread is reading the ranges, or nothing can be read. */
 bool hak_modules_look(void);
 /* A number that changes with every read of the ranges. */
 uint32_t hak_modules_version(void);

@@ -110,7 +110,7 @@ def _may_write(paths: list[Path], root: Path, what: str) -> None:
     """Raises LabError if a file may not be written; called before anything is changed."""
     folder = next(path for path in (root / STATE).parents if path.exists())
     if refused := [path for path in [*paths, folder] if not os.access(path, os.W_OK)]:
-        how = f"sudo hak doctor --machine --{what}" if os.geteuid() else "this container, or its host, does not let it"
+        how = f"sudo hak doctor --machine --{what}" if os.geteuid() else "this container, or its host, forbids this"
         raise LabError(f"hak doctor --machine --{what}: no right to write {refused[0]}, and nothing was changed: {how}")
 
 

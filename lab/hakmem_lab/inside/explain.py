@@ -245,9 +245,9 @@ LARGE_PART = 0.05  # share of the RSS above which metadata is reported as a wast
 # Remedies for wastes of classes, of threads, and outside the heap. OF_OWNERS: owner -> (description, remedy).
 WHOLE_PAGES = "hak_trim(0), or HAKMEM_PROFILE=lean, gives pages inside nearly empty slabs back"
 BESIDE_LIVE = (
-    "hak heap profile shows who holds the live ones; blocks of one life, allocated together, leave whole pages free"
+    "hak heap profile shows whose blocks are live; blocks of one lifetime, allocated together, leave whole pages free"
 )
-CACHED_BLOCKS = "hak_thread_flush() before it idles; HAKMEM_CACHE_CLASS_MAX limits what it may keep"
+CACHED_BLOCKS = "hak_thread_flush() before the thread idles; HAKMEM_CACHE_CLASS_MAX limits what a thread keeps"
 OF_REGION = "hak_region_destroy gives all back; hak_region_reset keeps the pages of small blocks for the next ones"
 NOT_THE_HEAP = "mapped by the program itself, or by another allocator in it: hak doctor says which"
 OF_OWNERS = {
@@ -257,7 +257,7 @@ OF_OWNERS = {
                          "HAKMEM_HUGE_PAGES=off, or echo madvise >/sys/kernel/mm/transparent_hugepage/enabled"),
     "in the depot": ("blocks in the depot, on their way from thread to thread",
                      "hak_trim(0); what nobody takes goes back after HAKMEM_DECAY_MS"),
-    "metadata": ("metadata", "it grows with the most that was ever in use, and stays; a restart frees it"),
+    "metadata": ("metadata", "metadata grows with the maximum ever in use, and stays; a restart frees it"),
 }  # fmt: skip
 
 
