@@ -348,7 +348,8 @@ def difference(less: float, low: float | None, high: float | None, unit: str) ->
     """The change in an amount of memory that may be near 0: 12 KiB/h lower [10, 14]. less: by how much it is lower."""
     how = _STYLES[GROWTH]
     certain = 1 if low is not None and low > 0 else -1 if high is not None and high < 0 else 0
-    ends = [] if low is None or high is None else sorted((-low, -high), key=abs if certain else None)
+    both = [] if low is None or high is None else [round(-end, MOST_PLACES) for end in (low, high)]
+    ends = sorted(both, key=abs if certain else None)
     decimals = max(places(*sorted(ends)) or 0, 0) if ends else None
     shown = [("" if certain or not end else "-" if end < 0 else "+") + rounded(end, decimals or 0) for end in ends]
     size = rounded(less, percent_places(abs(less)) if decimals is None else decimals)

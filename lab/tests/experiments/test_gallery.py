@@ -119,6 +119,7 @@ def test_a_cell_of_growth_is_a_difference():
     assert measure.cell(less("larger", -1.2, -1.5, -1.0)) == "1.2 KiB/1,000 requests higher [1.0, 1.5]"
     assert measure.cell(less("open", 1.0, -40.0, 20.0)) == "undecided [-20, +40] KiB/1,000 requests"
     assert measure.cell(less("same", 0.0, 0.0, 0.0)) == "same [0, 0] KiB/1,000 requests"
+    assert measure.cell(less("same", 1.0, -1e-16, 4.2)) == "same [-4, 0] KiB/1,000 requests"
 
 
 def test_a_row_that_grows_faster_has_lost_and_its_kind_counts_it(pages):
