@@ -9,6 +9,7 @@ import typer
 from hakmem_lab.cli.flags import beginning, command, option
 from hakmem_lab.cli.measure import check_output, finish, overrides
 from hakmem_lab.errors import LabError, nearest
+from hakmem_lab.store.results import Result
 
 OF_THE_SPEC = ("engine", "workers", "scheduler", "set_", "max_blocks", "seed")  # parameters that are keys of the spec
 ENGINES = ("dask", "slurm", "kubernetes")
@@ -91,7 +92,7 @@ def _spec_of(params: dict[str, Any]) -> tuple[str, Any]:
     return source, spec
 
 
-def _measured(source: str, spec: Any, store: Path | None, quiet: bool) -> dict:
+def _measured(source: str, spec: Any, store: Path | None, quiet: bool) -> Result:
     """Measure on a Dask cluster."""
     from hakmem_lab import kinds
     from hakmem_lab.run.conduct import Context
@@ -137,7 +138,7 @@ def _share(path: Path, share: int | None, quiet: bool) -> None:
     print(f"share {number}: {count} blocks measured" if count else f"share {number}: nothing was left to do")
 
 
-def _merged(path: Path, close: bool, store: Path | None, quiet: bool) -> dict:
+def _merged(path: Path, close: bool, store: Path | None, quiet: bool) -> Result:
     from hakmem_fleet.folder import collect
     from hakmem_lab.run.endings import Progress
     from hakmem_lab.store.runs import default_folder

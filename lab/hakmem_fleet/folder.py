@@ -32,6 +32,7 @@ from hakmem_lab.plan.model import build
 from hakmem_lab.plan.spec import normalised
 from hakmem_lab.run.endings import Progress
 from hakmem_lab.store.query import events
+from hakmem_lab.store.results import Result
 from hakmem_lab.store.runs import RunFile, Store
 from hakmem_lab.system import files
 
@@ -273,7 +274,7 @@ def earlier(store: Path, job: str) -> RunFile | None:
     return None
 
 
-def collect(path: Path, store: Path, progress: Progress, close: bool = False) -> dict:
+def collect(path: Path, store: Path, progress: Progress, close: bool = False) -> Result:
     """The result. close: judge the blocks present, since no more will come. Raises LabError if there are none."""
     folder = Folder(path)
     gathering = Gathering(folder.spec, folder.job, store, folder.source, earlier(store, folder.job.id))

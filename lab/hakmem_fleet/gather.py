@@ -8,15 +8,17 @@ the one that ended first. A later attempt is stored under the phase `again` and 
 are written: if a host dies during one, the block is measured again.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
 from hakmem_fleet.part import FleetSpec, Job
 from hakmem_lab.errors import LabError
+from hakmem_lab.judge.repeated import Analyse
 from hakmem_lab.run import endings
 from hakmem_lab.run.recorder import Written, asked_header, with_earlier
+from hakmem_lab.store.results import Result
 from hakmem_lab.store.runs import RunFile
 from hakmem_lab.system import signals
 
@@ -184,7 +186,7 @@ class Gathering:
         """Why hosts were left out before any could measure."""
         return [f"{host}: {why}" for host, why in self._left_out]
 
-    def finish(self, analyse: Callable[[dict, list[dict]], dict]) -> dict:
+    def finish(self, analyse: Analyse) -> Result:
         file = self.ledger.file
         result = analyse(file.header(), list(file.records()))
         self.ledger.append({"type": "result", **result})

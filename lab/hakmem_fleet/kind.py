@@ -5,13 +5,14 @@ from hakmem_fleet.gather import Gathering
 from hakmem_fleet.part import FleetSpec, Job, check
 from hakmem_fleet.result import analyse
 from hakmem_lab.errors import LabError
+from hakmem_lab.store.results import Result
 
 __all__ = ["Spec", "analyse", "run"]
 
 Spec = FleetSpec
 
 
-def run(spec: FleetSpec, context) -> dict:
+def run(spec: FleetSpec, context) -> Result:
     """Run on a Dask cluster. Raises LabError or Stopped."""
     check(spec, context.source)
     job, file = Job.of(spec, spec.seed), context.resume

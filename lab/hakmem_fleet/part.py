@@ -15,10 +15,10 @@ import secrets
 import socket
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -140,8 +140,8 @@ class Part(Session[AbSpec]):
         about = {"job": self.job.id, "host": self.host, "node": node(), "pid": os.getpid()}
         super().create(folder, source, fleet=about, **more)
 
-    def append(self, record: dict) -> None:
-        numbered = record | {"serial": self._serial}
+    def append(self, record: Mapping[str, Any]) -> None:
+        numbered = {**record, "serial": self._serial}
         if record["type"] == "block":
             numbered["finished"] = time.time()
         self._serial += 1

@@ -19,12 +19,12 @@ def hosts(run: LoadedRun) -> Picture | None:
     further = [line for line in lines if line.group == shown.OF_A_FURTHER]
     whole = [
         row_of(run, mean, "On average"),
-        *(row_of(run, line.record | {"metric": None}, line.name) for line in further),
+        *(row_of(run, line.record, line.name) for line in further),
     ]
     panels = [panel_of(whole, how, margin, "Fleet")]
     for group in groups:
         drawn = [line for line in lines if line.group == group][:DRAWN_ROWS]
-        rows = [row_of(run, line.record | {"metric": None}, line.name) for line in drawn]
+        rows = [row_of(run, line.record, line.name) for line in drawn]
         panels.append(panel_of(rows, how, margin, group))
     bounds = min(panel.axis.low for panel in panels), max(panel.axis.high for panel in panels)
     for panel in panels:

@@ -18,13 +18,15 @@ from hakmem_lab.judge.words import BESIDE, MEAN_OF
 from hakmem_lab.plan.metrics import METRICS, Metric
 from hakmem_lab.plan.spec import guardrails_of
 from hakmem_lab.store.query import Blocks, events
+from hakmem_lab.store.records import Record
+from hakmem_lab.store.results import Comparison, Fleet, HostRow, Missing, Result
 
 Pair = tuple[str, str]
 ONE_SIGMA = 0.6827  # level of an interval that reaches one standard error to each side
 
 
 @explained
-def analyse(header: dict, records: list[dict]) -> dict:
+def analyse(header: Record, records: list[Record]) -> Result:
     """The verdict, once all blocks are present or the collection is closed; before that, figures without a verdict."""
     blocks = measured(records)
     result = base_result(header, records, blocks) | {"comparisons": [], "guardrails": [], "looks": []}
@@ -64,7 +66,7 @@ def _columns(by_host: Mapping[str, Blocks], pair: Pair, metric: Metric) -> dict[
     return hosts.of_blocks(known) if len(known) == len(columns) else {}
 
 
-def _judged(header: dict, by_host: Mapping[str, Blocks], found: Mapping[str, Host]) -> dict:
+def _judged(header: Record, by_host: Mapping[str, Blocks], found: Mapping[str, Host]) -> Result:
     """The verdict on the fleet, and its grounds."""
     spec, alpha = header["spec"], header["spec"]["alpha"]
     first, second = (arm["name"] for arm in header["arms"])
@@ -87,7 +89,7 @@ def _judged(header: dict, by_host: Mapping[str, Blocks], found: Mapping[str, Hos
         "verdict": str(checked),
         "torn": torn,
         "comparisons": [row, *rows_of_means],
-        "guardrails": [each.row() for each in watched],
+        "guardrails": [{**each.row()} for each in watched],
         "vetoed_by": list(vetoed_by) if checked is Verdict.NO_GO else [],
     }
 
@@ -114,7 +116,7 @@ def _guardrail(metric: Metric, limit: float, found: Mapping[str, Host], alpha: f
     return on_average
 
 
-def _secondary(header: dict, by_host: Mapping[str, Blocks], pair: Pair, decided: bool) -> list[dict]:
+def _secondary(header: Record, by_host: Mapping[str, Blocks], pair: Pair, decided: bool) -> list[Comparison]:
     """Changes of other metrics on average over the fleet, for information. The intervals hold at once."""
     columns = {name: _columns(by_host, pair, Metric(name)) for name in METRICS if name != header["spec"]["metric"]}
     known = {name: found for name, found in columns.items() if found}
@@ -124,13 +126,13 @@ def _secondary(header: dict, by_host: Mapping[str, Blocks], pair: Pair, decided:
     return [comparison(replace(interval, level=level), *pair, name) for name, interval in whole.items()]
 
 
-def kind_of(host: dict) -> str:
+def kind_of(host: Record) -> str:
     """Key of a kind of host: processor model, number of processors, kernel."""
     facts = host.get("machine") or {}
     return f"{facts.get('cpu')}, {facts.get('processors')} processors, Linux {facts.get('kernel')}"
 
 
-def _differences(header: dict, records: Sequence[dict], found: Mapping[str, Host]) -> dict:
+def _differences(header: Record, records: Sequence[Record], found: Mapping[str, Host]) -> Fleet:
     """Every host, every kind of host, and the differences between hosts.
 
     The intervals of all hosts hold simultaneously, and so do those of all kinds.
@@ -138,7 +140,7 @@ def _differences(header: dict, records: Sequence[dict], found: Mapping[str, Host
     alpha, whole = header["spec"]["alpha"], hosts.fleet(list(found.values()))
     entered = {record["host"]: record for record in records if record["type"] == HOST}
     kinds: dict[str, list[Host]] = {}
-    rows = []
+    rows = list[HostRow]()
     for name, host in found.items():
         kinds.setdefault(kind_of(entered[name]), []).append(host)
         rows.append({"host": name, "kind": kind_of(entered[name]), **_row(host.interval(1 - alpha / len(found)))})
@@ -160,13 +162,13 @@ def _differences(header: dict, records: Sequence[dict], found: Mapping[str, Host
     }
 
 
-def _row(interval: Interval) -> dict:
+def _row(interval: Interval) -> HostRow:
     return {"blocks": interval.n, **interval.row()}
 
 
-def _missing(records: Sequence[dict]) -> dict:
+def _missing(records: Sequence[Record]) -> Fleet:
     """Hosts that were left out, or were lost, and blocks that were finished more than once."""
-    found: dict[str, list[dict]] = {LEFT: [], LOST: []}
+    found: dict[str, list[Missing]] = {LEFT: [], LOST: []}
     for record in records:
         if record["type"] == "event" and record["what"] in found:
             found[record["what"]].append({"host": record["host"], "why": record["why"]})
@@ -174,7 +176,7 @@ def _missing(records: Sequence[dict]) -> dict:
     return {"left_out": found[LEFT], "lost": found[LOST], "again": again}
 
 
-def _unlike(header: dict, records: Sequence[dict]) -> list[str]:
+def _unlike(header: Record, records: Sequence[Record]) -> list[str]:
     """Warn of properties that should be equal on all hosts but are not."""
     entered = [record for record in records if record["type"] == HOST]
     texts = []

@@ -1,15 +1,14 @@
 """A fleet's result as lines and tables: the effect on every host, on every kind of host, and on a further host."""
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from hakmem_lab.judge import words
 from hakmem_lab.judge.words import Change
 from hakmem_lab.show.numbers import UNKNOWN
 from hakmem_lab.show.report.model import Table, text_of
 from hakmem_lab.show.terminal import filled
-
-Record = dict[str, Any]
+from hakmem_lab.store.results import Estimate, Result
 
 OF_HOSTS, OF_KINDS, OF_A_FURTHER = "Hosts", "Kinds of host", "A further host"
 
@@ -20,7 +19,7 @@ class Line(NamedTuple):
     group: str
     name: str
     blocks: int | None
-    record: Record
+    record: Estimate
     change: Change
 
     @property
@@ -29,11 +28,11 @@ class Line(NamedTuple):
         return {1: "gains", -1: "loses", 0: "undecided"}[self.change.sure]
 
 
-def _change(result: Record, record: Record) -> Change | None:
+def _change(result: Result, record: Estimate) -> Change | None:
     return words.change(record, words.described(result))
 
 
-def lines(result: Record) -> Iterator[Line]:
+def lines(result: Result) -> Iterator[Line]:
     """A line for every host, for every kind if there are several, and for a further host."""
     fleet = result["fleet"]
     for row in fleet.get("hosts") or []:
@@ -48,16 +47,16 @@ def lines(result: Record) -> Iterator[Line]:
         yield Line(OF_A_FURTHER, OF_A_FURTHER, None, *further)
 
 
-def _further(result: Record) -> tuple[Record, Change] | None:
+def _further(result: Result) -> tuple[Estimate, Change] | None:
     fleet = result["fleet"]
-    row: Record = next(iter(result.get("comparisons") or []), {})
-    ends = {"ci_low": fleet.get("prediction_low"), "ci_high": fleet.get("prediction_high")}
-    record = {"estimate": row.get("estimate"), **ends}
+    row = (result.get("comparisons") or [{}])[0]
+    record: Estimate = {"estimate": row.get("estimate"), "ci_low": fleet.get("prediction_low"),
+                        "ci_high": fleet.get("prediction_high")}  # fmt: skip
     found = _change(result, record)
     return (record, found) if found and found.ends and len(fleet.get("hosts") or []) > 2 else None
 
 
-def spread(result: Record) -> str:
+def spread(result: Result) -> str:
     """Spread of the hosts."""
     fleet = result["fleet"]
     if len(fleet.get("hosts") or []) < 2:
@@ -68,7 +67,7 @@ def spread(result: Record) -> str:
     )
 
 
-def missing(result: Record) -> list[str]:
+def missing(result: Result) -> list[str]:
     """Hosts that were left out or lost, each with the reason, and what was measured twice."""
     fleet = result["fleet"]
     texts = [f"left out: {each['host']}: {each['why']}" for each in fleet["left_out"]]
@@ -78,7 +77,7 @@ def missing(result: Record) -> list[str]:
     return list(dict.fromkeys(texts))
 
 
-def tables(result: Record) -> Iterator:
+def tables(result: Result) -> Iterator[object]:
     found = list(lines(result))
     for group in (OF_HOSTS, OF_KINDS):
         rows = (
@@ -91,7 +90,7 @@ def tables(result: Record) -> Iterator:
     yield from missing(result)
 
 
-def hosts_table(result: Record) -> Table:
+def hosts_table(result: Result) -> Table:
     rows = [
         [line.name, line.group, text_of(line.blocks), line.change.short, line.change.interval or UNKNOWN, line.reading]
         for line in lines(result)
@@ -99,7 +98,7 @@ def hosts_table(result: Record) -> Table:
     return Table("Hosts of the fleet", ["Host", "Group", "Blocks", "Change", "Interval", "Shown"], rows)
 
 
-def findings(result: Record) -> Iterator[Table]:
+def findings(result: Result) -> Iterator[Table]:
     yield hosts_table(result)
     gone = [list(map(str, text.partition(": ")[::2])) for text in missing(result)]
     yield Table("Hosts that are missing", ["What", "Which and why"], gone)

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+
 from tests.forked import FOREGROUND, LAUNCH, Forked
 from tests.workers import SHARED, pytest_addoption, pytest_runtestloop  # noqa: F401 hooks of pytest
 

@@ -24,6 +24,7 @@ from hakmem_lab.errors import LabError, Stopped, StoreError, nearest
 from hakmem_lab.plan.kinds import KINDS
 from hakmem_lab.plan.metrics import PATTERN
 from hakmem_lab.plan.stdin import check_file, inherited
+from hakmem_lab.store.results import Result
 from hakmem_lab.system.files import unwritable
 
 Values = dict[str, str]  # of a scan: name -> value
@@ -193,7 +194,7 @@ def with_those_there(spec: Any, source: str, params: Mapping[str, Any], warn: Ca
     return spec.model_copy(update={"allocators": left})
 
 
-def _finish_scan(results: Sequence[dict], params: dict[str, Any]) -> None:
+def _finish_scan(results: Sequence[Result], params: dict[str, Any]) -> None:
     """Show the results of a scan: one line for each value, or in JSON a list. Raises Exit for --require."""
     from hakmem_lab.judge import explain
     from hakmem_lab.show import formats
@@ -212,14 +213,14 @@ def _finish_scan(results: Sequence[dict], params: dict[str, Any]) -> None:
         meet(result, params.get("require"))
 
 
-def meet(result: dict, require: str | None) -> None:
+def meet(result: Result, require: str | None) -> None:
     """Raises Exit if the result has another verdict than the required one."""
     if require is not None and result.get("verdict") != require:
         print(f"hak: the verdict is {result.get('verdict')}, not {require}", file=sys.stderr)
         raise typer.Exit(1)
 
 
-def _pass(results: Sequence[dict]) -> None:
+def _pass(results: Sequence[Result]) -> None:
     """Raises Exit unless every limit on every side is certainly held."""
     for result in results:
         there, wanted = result["guardrails"], len(result["watched"]) * (len(result["arms"]) - 1)
@@ -295,7 +296,7 @@ def check_format(name: str | None, json_file: Path | None = None) -> None:
         raise LabError("--format and --json - cannot both write to standard output; name a file: --json FILE")
 
 
-def write_result(result: dict, json_file: Path | None, format_: str | None, every: bool = False) -> None:
+def write_result(result: Result, json_file: Path | None, format_: str | None, every: bool = False) -> None:
     """Write the result to the file, and to standard output in the format or as tables. every: all warnings."""
     from hakmem_lab.show import formats
     from hakmem_lab.show.terminal import render
@@ -309,7 +310,7 @@ def write_result(result: dict, json_file: Path | None, format_: str | None, ever
         render.show(result, every)
 
 
-def finish(result: dict, json_file: Path | None, require: str | None, format_: str | None) -> None:
+def finish(result: Result, json_file: Path | None, require: str | None, format_: str | None) -> None:
     write_result(result, json_file, format_)
     if failed := result.get("incomplete"):
         raise Stopped(f"{'; '.join(failed)}. Go on, when that is mended, with: hak runs resume {result['id']}")

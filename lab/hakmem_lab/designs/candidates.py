@@ -18,6 +18,8 @@ from hakmem_lab.plan.arms import Arm, parse_arms
 from hakmem_lab.plan.spec import SweepSpec
 from hakmem_lab.run.session import Session
 from hakmem_lab.store.query import Blocks, finished_blocks
+from hakmem_lab.store.records import Record
+from hakmem_lab.store.results import Candidate, Result
 
 DEFAULT, SELECT, CONFIRM = "default", "select", "confirm"
 
@@ -30,7 +32,7 @@ class Candidates(Design):
         """Runs the blocks that choose."""
 
     @abstractmethod
-    def chosen(self, header: dict, records: list[dict]) -> str:
+    def chosen(self, header: Record, records: list[Record]) -> str:
         """The side that these blocks choose. Pure."""
 
     def questions(self, spec: Any) -> int:
@@ -47,7 +49,7 @@ class Candidates(Design):
         pair = DEFAULT, self.chosen(header, session.records())
         return until_decided(session, pair, verdicts.of_pair(header, pair))
 
-    def confirmed(self, result: dict, header: dict, records: list[dict], chosen: str) -> dict:
+    def confirmed(self, result: Result, header: Record, records: list[Record], chosen: str) -> Result:
         """The result with the verdict on the chosen side, from the blocks that confirm it."""
         own, blocks = verdicts.of_pair(header, (DEFAULT, chosen)), finished_blocks(records, CONFIRM)
         if not blocks:
@@ -79,10 +81,10 @@ class Sweep(Candidates):
     def choose(self, session: SweepSession) -> None:
         session.run_blocks(SELECT, list(session.arms), session.spec.select_blocks)
 
-    def chosen(self, header: dict, records: list[dict]) -> str:
+    def chosen(self, header: Record, records: list[Record]) -> str:
         return paired.select_best(_columns(header, finished_blocks(records, SELECT)))
 
-    def found(self, header: dict, records: list[dict]) -> dict:
+    def found(self, header: Record, records: list[Record]) -> Result:
         """Candidates from the selection, for information, and the verdict of the confirmation."""
         spec, choosing = header["spec"], finished_blocks(records, SELECT)
         result = base_result(header, records, choosing) | {"comparisons": [], "looks": []}
@@ -93,7 +95,7 @@ class Sweep(Candidates):
         chosen = self.chosen(header, records)
         intervals = paired.simultaneous_intervals(_columns(header, choosing), 1 - spec["alpha"])
         ranked = sorted(intervals, key=lambda n: -intervals[n].estimate)
-        rows = [{"arm": name, **intervals[name].ends()} for name in ranked]
+        rows: list[Candidate] = [{"arm": name, **intervals[name].ends()} for name in ranked]
         result["selection"] = {"chosen": chosen, "candidates": rows, "confirmation": None}
         return self.confirmed(result, header, records, chosen)
 
@@ -101,7 +103,7 @@ class Sweep(Candidates):
 sweep = Sweep()
 
 
-def _columns(header: dict, blocks: Blocks) -> dict[str, list[float]]:
+def _columns(header: Record, blocks: Blocks) -> dict[str, list[float]]:
     """The log-ratios to the default of every candidate that finished every block."""
     names = [arm["name"] for arm in header["arms"] if arm["name"] != DEFAULT]
     there = [name for name in names if all(name in block for block in blocks)]

@@ -30,6 +30,8 @@ from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.plan.spec import NO_FACTOR, MatrixSpec
 from hakmem_lab.run.session import Session
 from hakmem_lab.store.query import Blocks, events
+from hakmem_lab.store.records import Record
+from hakmem_lab.store.results import EffectRow, Result
 
 
 class CellSession(Session[MatrixSpec]):
@@ -53,7 +55,7 @@ class Cells(Design):
         return factorial.question_count(len(spec.factors))
 
     @staticmethod
-    def columns(header: dict, blocks: Blocks) -> list[list[float]]:
+    def columns(header: Record, blocks: Blocks) -> list[list[float]]:
         return [question.d.tolist() for question in questions(header, blocks)[0]]
 
     def rule(self, session: CellSession, phase: str) -> Rule:
@@ -68,7 +70,7 @@ class Cells(Design):
 
         return left
 
-    def found(self, header: dict, records: list[dict]) -> dict:
+    def found(self, header: Record, records: list[Record]) -> Result:
         """Simple effects, and cells against the one with no factor on; interactions; main effects that do not mislead.
         The intervals of all of them hold at once, after any number of blocks."""
         spec, blocks, plan = header["spec"], measured(records), planning.plan_of(header, records)
@@ -108,7 +110,7 @@ def cells(spec: MatrixSpec) -> dict[str, str]:
     return found
 
 
-def logs(header: dict, blocks: Blocks) -> tuple[list[list[float]], list[list[int]]]:
+def logs(header: Record, blocks: Blocks) -> tuple[list[list[float]], list[list[int]]]:
     """For every block, a row of log values (higher is better) and a row of the places at which they ran."""
     metric = metric_of(header)
     sign = 1.0 if metric.higher_is_better else -1.0
@@ -120,18 +122,18 @@ def logs(header: dict, blocks: Blocks) -> tuple[list[list[float]], list[list[int
     return rows, [[block[name][0]["position"] for name in names] for block in blocks]
 
 
-def questions(header: dict, blocks: Blocks) -> tuple[list[Question], float]:
+def questions(header: Record, blocks: Blocks) -> tuple[list[Question], float]:
     """(all questions, the change from one place in a block to the next)."""
     freed, change = factorial.freed_as_known(*logs(header, blocks))
     return factorial.questions(freed.tolist(), list(header["spec"]["factors"])), change
 
 
-def decide(question: Question, spec: dict, plan: Plan) -> verdict.Decision:
+def decide(question: Question, spec: Record, plan: Plan) -> verdict.Decision:
     alpha = spec["alpha"] / factorial.question_count(len(spec["factors"]))
     return verdict.decide(question.d.tolist(), spec["margin"], alpha, plan)
 
 
-def settled(header: dict, blocks: Blocks, plan: Plan) -> bool:
+def settled(header: Record, blocks: Blocks, plan: Plan) -> bool:
     """Whether every question is answered: better, worse, or a difference smaller than the margin."""
     asked = (question for question in questions(header, blocks)[0] if question.kind != "main")
     return all(decide(q, header["spec"], plan).verdict is not verdict.Verdict.INCONCLUSIVE for q in asked)
@@ -147,7 +149,7 @@ class Judged:
         return self.decision.verdict is Verdict.INCONCLUSIVE
 
 
-def judged(header: dict, blocks: Blocks, plan: Plan) -> tuple[list[Judged], float]:
+def judged(header: Record, blocks: Blocks, plan: Plan) -> tuple[list[Judged], float]:
     """Every question with its decision, and the change from one place in a block to the next."""
     asked, change = questions(header, blocks)
     decisions = [decide(question, header["spec"], plan) for question in asked]
@@ -157,7 +159,7 @@ def judged(header: dict, blocks: Blocks, plan: Plan) -> tuple[list[Judged], floa
     ], change
 
 
-def _failed(header: dict, records: Sequence[dict]) -> dict[str, int]:
+def _failed(header: Record, records: Sequence[Record]) -> dict[str, int]:
     """Effect -> 1 if surely fewer runs fail with the factor, -1 if more, else 0. All effects share alpha."""
     names = [arm["name"] for arm in header["arms"]]
     lost = np.array([len(failing.failed_runs(records, name)) for name in names])
@@ -177,9 +179,9 @@ def _forbidden(reading: object, fewer: int) -> bool:
     return bool(fewer) and (reading, fewer) not in (("better", 1), ("worse", -1))
 
 
-def _row(one: Judged, failed: Mapping[str, int]) -> dict:
+def _row(one: Judged, failed: Mapping[str, int]) -> EffectRow:
     effect = one.effect
-    row = {"name": effect.name, "kind": effect.kind, **effect.interval.ends(), "reading": _reading(one)}
+    row: EffectRow = {"name": effect.name, "kind": effect.kind, **effect.interval.ends(), "reading": _reading(one)}
     row |= {"settled": not one.open, "uncorrected": as_ratio(one.decision.plain)}
     if _forbidden(row["reading"], fewer := failed[effect.name]):
         why = "its cells failed unequally often"
@@ -214,7 +216,7 @@ def _why(hidden: dict[str, Effect], metric: Metric) -> list[str]:
     return texts
 
 
-def _drift(change: float, spec: dict, cells: int) -> list[str]:
+def _drift(change: float, spec: Record, cells: int) -> list[str]:
     """A note on the change within blocks, if it is at least the margin; random order and correction remove it."""
     across = as_ratio(change * (cells - 1))
     if abs(across) < spec["margin"]:

@@ -13,6 +13,8 @@ from hakmem_lab.plan.arms import Arm, command_arms, parse_arms
 from hakmem_lab.plan.spec import AbSpec, BaselineSpec, CompareSpec
 from hakmem_lab.run.session import Session
 from hakmem_lab.store.query import Blocks
+from hakmem_lab.store.records import Record
+from hakmem_lab.store.results import Result
 
 Decide = Callable[[Blocks, str], Verdict]  # (the blocks of both sides, the name of the other one)
 
@@ -21,7 +23,7 @@ class UntilDecided:
     """The rule: the first side, and every other one that is not decided yet. decide: raises no error from one block
     on."""
 
-    def __init__(self, session: Session, names: Sequence[str], decide: Decide):
+    def __init__(self, session: Session[Any], names: Sequence[str], decide: Decide):
         header, records = session.file.header(), session.records()
         self._session, self._decide, self._judged = session, decide, session.judged
         self._first, *self._others = names
@@ -64,7 +66,7 @@ class Contrasts(Design):
         names, header = list(session.arms), session.file.header()
         return until_decided(session, names, header)
 
-    def found(self, header: dict, records: list[dict]) -> dict:
+    def found(self, header: Record, records: list[Record]) -> Result:
         blocks = measured(records)
         result = base_result(header, records, blocks) | {"comparisons": [], "guardrails": [], "looks": []}
         if len(blocks) >= early.LEAST:
@@ -73,7 +75,7 @@ class Contrasts(Design):
         return early.ended(result | {"withheld": title}, records)
 
 
-def until_decided(session: Session, names: Sequence[str], header: dict) -> UntilDecided:
+def until_decided(session: Session[Any], names: Sequence[str], header: Record) -> UntilDecided:
     """The rule by which sides are compared, as their result will be."""
     plan, others = planning.plan_of(header, session.records()), len(names) - 1
     return UntilDecided(

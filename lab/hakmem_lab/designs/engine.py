@@ -17,6 +17,8 @@ from hakmem_lab.run.conduct import Context, conduct, plan_detection
 from hakmem_lab.run.early import estimated
 from hakmem_lab.run.session import Session
 from hakmem_lab.store.query import Blocks
+from hakmem_lab.store.records import Record
+from hakmem_lab.store.results import Result
 from hakmem_lab.trace import history
 
 Rule = Callable[[Blocks], Sequence[str]]  # the blocks so far -> the sides of the next one; none: the phase is over
@@ -28,9 +30,9 @@ class Design(ABC):
     """
 
     Spec: Any
-    session: Callable[..., Session] = Session
+    session: Callable[..., Session[Any]] = Session
     checked: ClassVar[bool] = True
-    columns: Callable[[dict, Blocks], Sequence[Sequence[float]]] | None = None
+    columns: Callable[[Record, Blocks], Sequence[Sequence[float]]] | None = None
 
     @abstractmethod
     def sides(self, spec: Any) -> list[Arm]:
@@ -41,7 +43,7 @@ class Design(ABC):
         """The rule to stop a phase. Pure but for lines about its progress."""
 
     @abstractmethod
-    def found(self, header: dict, records: list[dict]) -> dict:
+    def found(self, header: Record, records: list[Record]) -> Result:
         """The facts that these records show. Pure."""
 
     def questions(self, spec: Any) -> int:
@@ -52,19 +54,19 @@ class Design(ABC):
         """The fewest blocks with which the run can end."""
         return plan.least_blocks(spec.alpha / self.questions(spec))
 
-    def analyse(self, header: dict, records: list[dict]) -> dict:
+    def analyse(self, header: Record, records: list[Record]) -> Result:
         """The result: facts under each condition of the run, and these in words."""
 
-        def found(header: dict, records: list[dict]) -> dict:
+        def found(header: Record, records: list[Record]) -> Result:
             return money.priced(self.found(header, records), header, records)
 
         return repeated(explained(found))(header, records)
 
-    def run(self, spec: Any, context: Context) -> dict:
+    def run(self, spec: Any, context: Context) -> Result:
         """The result, which is also the run's last record. Raises LabError, Stopped or Interrupted."""
         return self.conducted(spec, context, self.sides(spec), self.session)
 
-    def conducted(self, spec: Any, context: Context, sides: list[Arm], session: Callable[..., Session]) -> dict:
+    def conducted(self, spec: Any, context: Context, sides: list[Arm], session: Callable[..., Session[Any]]) -> Result:
         blocks = self.planned(spec, context.source)
         return conduct(spec, context, sides, blocks, self.measure, self.analyse, session)
 

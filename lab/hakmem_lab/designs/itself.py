@@ -3,7 +3,7 @@
 import math
 import sys
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Literal, cast
 
 from pydantic import AfterValidator, Field
 
@@ -19,6 +19,8 @@ from hakmem_lab.plan.spec import BlockSpec, Guardrail, NoDuet
 from hakmem_lab.run import endings
 from hakmem_lab.run.session import Session
 from hakmem_lab.store.query import Blocks, events
+from hakmem_lab.store.records import Record, present
+from hakmem_lab.store.results import Aa, Result
 
 SIDES = ("A", "B")
 MARGINS, SHORT_BLOCKS = (0.02, 0.03, 0.05, 0.1, 0.2, 0.5), 40
@@ -27,7 +29,7 @@ SHOWN = ("fit", "state", "spread", "false_go", "false_no_go", "neutral", "inconc
          "autocorrelation", "sequential_rate", "blocks_per_verdict", "advice")  # fmt: skip
 
 
-def refuse_guardrails(value: dict) -> dict:
+def refuse_guardrails(value: Record) -> Record:
     if value:
         raise ValueError("an A/A has no guardrails: nothing in it could get worse")
     return value
@@ -61,7 +63,7 @@ class Itself(Design):
     checked = False
 
     @staticmethod
-    def default_values() -> dict:
+    def default_values() -> Record:
         """The project's own benchmark if it is built, else a loop in this Python: some 100 ms of work."""
         top = project.root()
         program = top / "build" / "release" / "bench" / "random_mixed" if top else None
@@ -91,7 +93,7 @@ class Itself(Design):
 
         return left
 
-    def found(self, header: dict, records: list[dict]) -> dict:
+    def found(self, header: Record, records: list[Record]) -> Result:
         spec, blocks = header["spec"], measured(records)
         result = base_result(header, records, blocks)
         if len(blocks) < 2 * power.least_blocks(spec["alpha"]):
@@ -108,7 +110,7 @@ class Itself(Design):
         result["final"] = len(blocks) >= spec["max-blocks"] or found.fit
         assert found.bias is not None, "the labels are known"
         bias = found.bias.ratio()
-        result["aa"] = {name: getattr(found, name) for name in SHOWN} | {
+        result["aa"] = cast(Aa, {name: getattr(found, name) for name in SHOWN}) | {
             "busy": loaded(records),
             "bias": bias.estimate,
             "bias_low": bias.low,
@@ -146,7 +148,7 @@ def _in_order(blocks: Blocks) -> tuple[list[list[float]], list[bool]]:
     """Natural logs in the order of execution, and which blocks began with A."""
     rows, abba = [], []
     for block in blocks:
-        runs = sorted((run["position"], run["value"], name) for name in SIDES for run in block[name])
+        runs = sorted((run["position"], present(run["value"]), name) for name in SIDES for run in block[name])
         if runs[0][2] != runs[-1][2]:  # rounds that ran together have no order between them
             runs[2:] = reversed(runs[2:])
         rows.append([math.log(value) for _, value, _ in runs])
@@ -154,6 +156,6 @@ def _in_order(blocks: Blocks) -> tuple[list[list[float]], list[bool]]:
     return rows, abba
 
 
-def loaded(records: list[dict]) -> bool:
+def loaded(records: list[Record]) -> bool:
     """Whether other programs were running: then the result describes only the machine under that load."""
     return bool(events(records, "load"))

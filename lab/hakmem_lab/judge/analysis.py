@@ -1,8 +1,9 @@
-"""From records to the parts of a result that all block kinds share. Pure: records in, dictionaries out."""
+"""From records to the parts of a result that all block kinds share. Pure."""
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast, get_args
 
 from hakmem_lab.judge import limits
 from hakmem_lab.judge.failing import failed_runs, failures, times
@@ -12,40 +13,44 @@ from hakmem_lab.judge.statistics.paired import Interval, block_log_ratio, median
 from hakmem_lab.judge.warnings import EVENTS, Warn, ordered
 from hakmem_lab.plan.metrics import Metric, pattern_name, row_of, summed
 from hakmem_lab.plan.spec import guardrails_of, primary_of
-from hakmem_lab.store.query import BESIDE, SCHEDULE, Blocks, events, finished_blocks, sentence
+from hakmem_lab.store.query import BESIDE, SCHEDULE, Blocks, events, finished_blocks, runs_of, sentence
+from hakmem_lab.store.records import Record, Run, present
+from hakmem_lab.store.results import Comparison, Measure, Result, SideRow
 
-ARM_MEDIANS = ("wall_s", "cpu_s", "rss_peak_kib", "rss_mean_kib", "rss_area_kib_s", "minor_faults", "major_faults")
+ARM_MEDIANS: tuple[Measure, ...] = get_args(Measure)
+UNMEASURED = cast(SideRow, dict.fromkeys(ARM_MEDIANS))
 DISTURBED_SHARE = 0.1
 # A peak above this multiple of the first process's largest sample (one every 10 ms) belongs to another process.
 OF_ANOTHER = 4.0
+Used = Mapping[str, Any]  # the figures of one process
 
 
-def metric_of(header: dict) -> Metric:
+def metric_of(header: Record) -> Metric:
     return primary_of(header["spec"])
 
 
-def subject(run: dict) -> dict:
+def subject(run: Run) -> Used:
     """The figures of the process that ran on the arm: of the server, if there is one, since its client runs on none."""
-    used = run
+    used: Used = run
     if "server" in run:
-        used = dict.fromkeys(ARM_MEDIANS) | run["server"] | {"wall_s": run["wall_s"]}
+        used = {**UNMEASURED, **(run["server"] or {}), "wall_s": run["wall_s"]}
     peak, average = used.get("rss_peak_kib"), used.get("rss_mean_kib")
     if peak is not None and average is not None and average > peak:
         # The kernel updates the peak in batches of pages, so it may be below a sample.
-        used = used | {"rss_peak_kib": math.ceil(average)}
+        used = {**used, "rss_peak_kib": math.ceil(average)}
     if _of_another(used, run):
-        used = used | {"rss_mean_kib": None}
+        used = {**used, "rss_mean_kib": None}
     return used
 
 
-def _of_another(used: dict, run: dict) -> bool:
+def _of_another(used: Used, run: Run) -> bool:
     """Whether the peak is that of a child, such as the compiler that a driver starts. The mean is that of the first
     process alone, so the two figures would not belong together."""
     seen = max((kib for _, kib in run.get("rss_series") or ()), default=0)
     return "server" not in run and seen > 0 and (used.get("rss_peak_kib") or 0) > OF_ANOTHER * seen
 
 
-def values(runs: Sequence[dict], metric: str) -> list[float] | None:
+def values(runs: Sequence[Run], metric: str) -> list[float] | None:
     """The metric of each run; None if a run lacks it, or if a value is 0, which gives no ratio."""
     found = []
     for run in runs:
@@ -83,58 +88,60 @@ def comparison(
     metric: str,
     verdict: str | None = None,
     equivalence: Interval | None = None,
-) -> dict:
+) -> Comparison:
     """A row of a result. equivalence: the narrower interval, by which NEUTRAL is decided."""
-    pair = {"name": f"{treatment} against {control}", "metric": metric, "control": control, "treatment": treatment}
-    row = pair | interval.row() | {"verdict": verdict}
+    row: Comparison = {"name": f"{treatment} against {control}", "metric": metric, "control": control,
+                       "treatment": treatment, **interval.row(), "verdict": verdict}  # fmt: skip
     if equivalence is not None:
         narrow = equivalence.ratio()
         row |= {"equivalence_low": narrow.low, "equivalence_high": narrow.high}
     return row
 
 
-def _used(run: dict) -> dict:
+def _used(run: Run) -> Used:
     """The subject's figures, with the area under its memory curve: mean memory times time."""
     used = subject(run)
     mean_kib, wall_s = used.get("rss_mean_kib"), run["wall_s"]
-    return used | {"rss_area_kib_s": mean_kib * wall_s if mean_kib is not None and wall_s is not None else None}
+    return {**used, "rss_area_kib_s": mean_kib * wall_s if mean_kib is not None and wall_s is not None else None}
 
 
-def identity(arm: dict) -> dict:
+def identity(arm: Record) -> SideRow:
     """The keys by which a result identifies an arm."""
-    return {key: arm.get(key) for key in ("name", "library", "sha256", "version", "configuration", "variables")}
+    keys = ("name", "library", "sha256", "version", "configuration", "variables")
+    return cast(SideRow, {key: arm.get(key) for key in keys})
 
 
-def _every(runs: Sequence[dict], name: str) -> list[float]:
+def _every(runs: Sequence[Used], name: str) -> list[float]:
     """The measure of each run; empty if a run lacks it."""
     known = [used[name] for used in runs if used.get(name) is not None]
     return known if len(known) == len(runs) else []
 
 
-def arm_rows(header: dict, blocks: Blocks, metric: Metric, others: Sequence[dict[str, list[dict]]] = ()) -> list[dict]:
+def arm_rows(header: Record, blocks: Blocks, metric: Metric, others: Blocks | None = None) -> list[SideRow]:
     """Medians of every arm over the finished blocks; `intervals` has the interval of each median. others: blocks, one
     by one, for peak memory and for the measures that the finished ones lack."""
     rows = []
     for arm in header["arms"]:
-        runs = [run for block in blocks for run in block.get(arm["name"], [])]
+        runs = runs_of(blocks, arm["name"])
         row = identity(arm) | {"n": len(runs)}
         if runs:
-            row["median"], row["ci_low"], row["ci_high"] = median_interval([run["value"] for run in runs])
+            row["median"], row["ci_low"], row["ci_high"] = median_interval([present(run["value"]) for run in runs])
             row["intervals"] = {}
             every = [_used(run) for run in runs]
-            spare = [_used(run) for block in others for run in block.get(arm["name"], [])]
+            spare = [_used(run) for run in runs_of(others or [], arm["name"])]
             for name in ARM_MEDIANS:
                 # A median of only some runs would not be comparable with medians of all runs.
                 first, then = (spare, every) if name == "rss_peak_kib" else (every, spare)
                 known = _every(first, name) or _every(then, name)
                 row[name] = None
                 if known:
-                    row[name], *row["intervals"][name] = median_interval(known)
+                    row[name], *ends = median_interval(known)
+                    row["intervals"][name] = [*ends]
         rows.append(row)
     return rows
 
 
-def warnings(header: dict, records: Sequence[dict]) -> list[str]:
+def warnings(header: Record, records: Sequence[Record]) -> list[str]:
     """Warnings about the reliability of the figures."""
     told = [record for record in records if record["type"] == "event" and record["what"] in EVENTS]
     texts: list[str] = [EVENTS[record["what"]].said(text=record["text"]) for record in told]
@@ -157,7 +164,7 @@ def warnings(header: dict, records: Sequence[dict]) -> list[str]:
     return ordered(texts)
 
 
-def schedule_of(records: Iterable[dict]) -> str | None:
+def schedule_of(records: Iterable[Record]) -> str | None:
     """The schedule of the blocks; None where the records do not say it."""
     found = events(records, SCHEDULE)
     return found[-1]["schedule"] if found else None
@@ -171,18 +178,26 @@ def coarse(values_of: Iterable[Sequence[float]], margin: float, label: str) -> l
     return [Warn.COARSE.said(label=label, step=100 * max(steps))]
 
 
-def begun(header: dict, records: Sequence[dict]) -> dict:
-    kept = {key: header[key] for key in ("kind", "id", "question")}
-    kept |= {"verdict": None, "final": False, "margin": None, "arms": []}
-    kept["schedule"] = schedule_of(records)
-    return kept | {"failures": failures(records), "warnings": warnings(header, records)}
+def begun(header: Record, records: Sequence[Record]) -> Result:
+    return {
+        "kind": header["kind"],
+        "id": header["id"],
+        "question": header["question"],
+        "verdict": None,
+        "final": False,
+        "margin": None,
+        "arms": [],
+        "schedule": schedule_of(records),
+        "failures": failures(records),
+        "warnings": warnings(header, records),
+    }
 
 
-def base_result(header: dict, records: Sequence[dict], blocks: Blocks) -> dict:
+def base_result(header: Record, records: Sequence[Record], blocks: Blocks) -> Result:
     """The first keys of a result, of a kind that measures in blocks."""
     spec, metric = header["spec"], metric_of(header)
     result, arms = begun(header, records), [arm["name"] for arm in header["arms"]]
-    values_of = ([run["value"] for block in blocks for run in block.get(name, [])] for name in arms)
+    values_of = ([present(run["value"]) for run in runs_of(blocks, name)] for name in arms)
     result["warnings"] += coarse(values_of, spec["margin"], metric.label)
     return (
         result
@@ -200,10 +215,10 @@ def base_result(header: dict, records: Sequence[dict], blocks: Blocks) -> dict:
     )
 
 
-def measured(records: Iterable[dict]) -> Blocks:
+def measured(records: Iterable[Record]) -> Blocks:
     return finished_blocks(records, "measure")
 
 
-def beside(records: Iterable[dict]) -> Blocks:
+def beside(records: Iterable[Record]) -> Blocks:
     """Blocks for figures that the measured blocks cannot give."""
     return finished_blocks(records, BESIDE)

@@ -11,8 +11,9 @@ from typing import Any
 from hakmem_lab.judge import words
 from hakmem_lab.judge.statistics.paired import Interval, as_log, difference
 from hakmem_lab.store.query import BESIDE
+from hakmem_lab.store.records import Record
+from hakmem_lab.store.results import Condition, Result
 
-Record = dict[str, Any]
 MEASURE = "measure"
 TITLES = {"beside-load": "beside two busy neighbours", "precondition": "on a used heap"}
 
@@ -29,7 +30,7 @@ def only(records: Sequence[Record], phase: str) -> list[Record]:
     return [record | {"phase": MEASURE} if record.get("phase") == phase else record for record in kept]
 
 
-def sentences(result: Mapping[str, Any]) -> list[str]:
+def sentences(result: Result) -> list[str]:
     """Sentences with the finding under each condition, and whether the effect depends on the condition."""
     found = []
     for each in result.get("conditions") or []:
@@ -40,7 +41,7 @@ def sentences(result: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def _dependence(result: Mapping[str, Any], there: Mapping[str, Any]) -> str:
+def _dependence(result: Result, there: Condition) -> str:
     """Whether the effects depend on the condition, by the intervals of the differences."""
     alone, margin = _effects(result), words.finite(result.get("margin")) or 0.0
     changes = {name: difference(alone[name], effect) for name, effect in _effects(there).items() if name in alone}
@@ -54,7 +55,7 @@ def _dependence(result: Mapping[str, Any], there: Mapping[str, Any]) -> str:
     return f"Whether the effect depends on the condition is undecided{f' ({said})' if said else ''}."
 
 
-def _effects(result: Mapping[str, Any]) -> dict[str, Interval]:
+def _effects(result: Result | Condition) -> dict[str, Interval]:
     """Arm -> its effect on the primary metric, in logs; unlimited where an end is unknown."""
     rows = [row for row in result.get("comparisons") or [] if row.get("verdict") and row.get("treatment")]
     found = {}
@@ -69,10 +70,10 @@ def _effects(result: Mapping[str, Any]) -> dict[str, Interval]:
     return found
 
 
-def _further(result: Mapping[str, Any], changes: Mapping[str, Interval]) -> str:
+def _further(result: Result, changes: Mapping[str, Interval]) -> str:
     """By how much each effect is larger under the condition: b a further 3 % faster [2, 4]."""
-    metric = words.described(dict(result))
-    told = {name: words.change(found.ends(), metric) for name, found in changes.items()}
+    metric = words.described(result)
+    told = {name: words.change({**found.ends()}, metric) for name, found in changes.items()}
     return "; ".join(
         f"{name} {each.noun}{'a further ' * bool(each.sure)}{each.told()}"
         for name, each in told.items()

@@ -14,6 +14,8 @@ from hakmem_lab.judge.two_arms import shared
 from hakmem_lab.plan import schedule
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.store.query import Blocks, events
+from hakmem_lab.store.records import Record
+from hakmem_lab.store.results import Result
 
 FIRST, LEAST = 5, 3  # blocks with which a quick run ends; below LEAST there is no estimate
 SHARED = 2  # blocks of a shared schedule, and so four rounds, before the first estimate of a run that goes on
@@ -32,11 +34,11 @@ def _single(blocks: Blocks) -> tuple[Blocks, str]:
 
 def _seen(ratios: Sequence[float], metric: words.Described) -> words.Change | None:
     """The change, with the range of single blocks in place of an interval."""
-    ends = {"estimate": hodges_lehmann(ratios), "ci_low": min(ratios), "ci_high": max(ratios)}
-    return words.change({name: as_ratio(value) for name, value in ends.items()}, metric)
+    estimate, low, high = map(as_ratio, (hodges_lehmann(ratios), min(ratios), max(ratios)))
+    return words.change({"estimate": estimate, "ci_low": low, "ci_high": high}, metric)
 
 
-def estimate(header: dict, blocks: Blocks) -> list[str]:
+def estimate(header: Record, blocks: Blocks) -> list[str]:
     """A sentence for every arm that has enough blocks, compared with the first one; the best arm first."""
     first, *others = (arm["name"] for arm in header["arms"])
     found = []
@@ -48,7 +50,7 @@ def estimate(header: dict, blocks: Blocks) -> list[str]:
     return [text for _, text in sorted(found, reverse=True)]
 
 
-def _sentence(header: dict, blocks: Blocks, noun: str, pair: tuple[str, str], ratios: Sequence[float]) -> str:
+def _sentence(header: Record, blocks: Blocks, noun: str, pair: tuple[str, str], ratios: Sequence[float]) -> str:
     metric, (control, treatment) = metric_of(header), pair
     change = _seen(ratios, metric.record())
     assert change is not None
@@ -58,7 +60,7 @@ def _sentence(header: dict, blocks: Blocks, noun: str, pair: tuple[str, str], ra
     return f"{text}, in every {noun} {words.listed(agreed)}" if agreed else text
 
 
-def _agreed(header: dict, blocks: Blocks, pair: tuple[str, str], name: str) -> words.Change | None:
+def _agreed(header: Record, blocks: Blocks, pair: tuple[str, str], name: str) -> words.Change | None:
     """The change of another metric, if every block shows its direction and it is at least the margin."""
     ratios = log_ratios(blocks, *pair, Metric(name))
     change = _seen(ratios, name) if ratios and max(map(min, (ratios, [-r for r in ratios]))) > 0 else None
@@ -78,7 +80,7 @@ def left_to_resume(names: Sequence[str]) -> list[str]:
     return [f"Not run yet, since {QUICK_S:g} s are too few for all sides: {words.listed(names)}"] if names else []
 
 
-def ended(result: dict, records: Sequence[dict]) -> dict:
+def ended(result: Result, records: Sequence[Record]) -> Result:
     """The result of a run that ended with its first estimate; unchanged if blocks were added since."""
     stops = [event for event in events(records, QUICK) if event["phase"] == "measure"]
     if not stops or result["blocks"] > stops[-1]["blocks"]:

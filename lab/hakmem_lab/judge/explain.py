@@ -22,8 +22,8 @@ from hakmem_lab.judge.unseen import unseen
 from hakmem_lab.judge.warnings import Warn, ordered
 from hakmem_lab.judge.words import Change, finite, listed
 from hakmem_lab.plan.schedule import of_figure
+from hakmem_lab.store.results import Comparison, Estimate, GuardrailRow, Result
 
-Record = dict[str, Any]
 Said = tuple[list[str], list[str]]  # clauses, reasons
 
 TONES = {"GO": "go", "NO-GO": "no-go", "NEUTRAL": "neutral", "INCONCLUSIVE": "inconclusive"}
@@ -65,15 +65,15 @@ class Explanation:
     def line(self) -> str:
         return f"{self.verdict}: {self.words}" if self.verdict else self.words
 
-    def record(self) -> Record:
+    def record(self) -> Result:
         return {"headline": self.headline, "answer": self.words, "reasons": [*self.reasons], "caveats": [*self.caveats]}
 
 
-def explained(analyse: Callable[..., Record]) -> Callable[..., Record]:
+def explained(analyse: Callable[..., Result]) -> Callable[..., Result]:
     """Decorates `analyse`: adds the explanation in words to its results, and a sentence to each comparison."""
 
     @wraps(analyse)
-    def complete(*args: Any) -> Record:
+    def complete(*args: Any) -> Result:
         result = analyse(*args)
         result["warnings"] = ordered(result.get("warnings") or [])
         for row in result.get("comparisons") or []:
@@ -84,7 +84,7 @@ def explained(analyse: Callable[..., Record]) -> Callable[..., Record]:
     return complete
 
 
-def explain(result: Record) -> Explanation:
+def explain(result: Result) -> Explanation:
     if not result:
         return Explanation("", "NO RESULT YET", "inconclusive", ("The run has not been analysed",))
     (word, tone), withheld = _word(result), str(result.get("withheld") or "")
@@ -98,7 +98,7 @@ def explain(result: Record) -> Explanation:
     return Explanation(verdict, word, tone, tuple(clauses), tuple(reasons), tuple(caveats))
 
 
-def _said(result: Record) -> Said:
+def _said(result: Result) -> Said:
     rows, first = primary(result), lead(result)
     found: Said = [*map(str, (result.get("failed") or {}).values())], []
     if first is not None:
@@ -109,7 +109,7 @@ def _said(result: Record) -> Said:
     return found
 
 
-def _word(result: Record) -> tuple[str, str]:
+def _word(result: Result) -> tuple[str, str]:
     """(word, tone). Sides with verdicts of their own are counted: 1 GO, 2 NEUTRAL."""
     word = str(result.get("verdict") or "")
     if word in TONES:
@@ -124,63 +124,63 @@ def _word(result: Record) -> tuple[str, str]:
 
 
 # Which comparisons a verdict is about
-def lead(result: Record) -> Record | None:
+def lead(result: Result) -> Comparison | None:
     """The comparison that the verdict is about: the confirmation of a sweep, else the first of the primary metric."""
     confirmation = (result.get("selection") or {}).get("confirmation")
     return confirmation or next(iter(primary(result)), None)
 
 
-def primary(result: Record) -> list[Record]:
+def primary(result: Result) -> list[Comparison]:
     name = (result.get("metric") or {}).get("name")
     rows = result.get("comparisons") or []
     return [row for row in rows if name is None or row.get("metric") in (None, name)]
 
 
-def _are_several(result: Record, rows: Sequence[Record]) -> bool:
+def _are_several(result: Result, rows: Sequence[Comparison]) -> bool:
     """Whether each arm has its own verdict, rather than the run having one."""
     several = len(rows) + len(result.get("failed") or {}) > 1
     return several and bool(not result.get("verdict") or (len(rows) > 1 and rows[1].get("verdict")))
 
 
-def change_of(result: Record, row: Record) -> Change | None:
+def change_of(result: Result, row: Estimate) -> Change | None:
     """The change of a comparison, in its own metric or else the result's. `mean of …`: the primary metric's mean.
     With NEUTRAL, the narrower interval by which it was decided."""
-    ends = {"ci_low": row.get("equivalence_low"), "ci_high": row.get("equivalence_high")}
+    ends: Estimate = {"ci_low": row.get("equivalence_low"), "ci_high": row.get("equivalence_high")}
     narrow = row.get("verdict") == "NEUTRAL" and None not in ends.values()
     return words.change(row | ends if narrow else row, words.described(result, row.get("metric")))
 
 
-def within(result: Record, row: Record) -> str:
+def within(result: Result, row: Estimate) -> str:
     """The margin, if all of the change is inside it; else empty."""
     return margin_text(result) if row.get("verdict") == "NEUTRAL" else ""
 
 
-def margin_text(result: Record) -> str:
+def margin_text(result: Result) -> str:
     margin = finite(result.get("margin"))
     return words.UNKNOWN if margin is None else f"{margin * 100:g} %"
 
 
-def torn(result: Record) -> bool:
+def torn(result: Result) -> bool:
     """Whether the typical run and the mean of all runs point in opposite directions."""
     row = lead(result) or {}
     return bool(row.get("torn") or result.get("torn"))
 
 
 # The clause of one side
-def _names(result: Record, row: Record) -> tuple[str, str]:
+def _names(result: Result, row: Comparison) -> tuple[str, str]:
     treatment, control = str(row.get("treatment") or "the treatment"), str(row.get("control") or "the control")
     arms = [str(arm.get("name")) for arm in result.get("arms") or []]
     short = words.short_names(arms) if treatment in arms and control in arms else {}
     return short.get(treatment, treatment), short.get(control, control)
 
 
-def sentence(result: Record, row: Record) -> str:
+def sentence(result: Result, row: Comparison) -> str:
     """The comparison in the grammar of verdicts; empty without an estimate."""
     found = change_of(result, row)
     return words.sentence(*_names(result, row), found, within(result, row)) if found else ""
 
 
-def _clause(result: Record, row: Record) -> str:
+def _clause(result: Result, row: Comparison) -> str:
     """The sentence, then the limits that are broken, the other average if it contradicts, and other metrics."""
     said, found = sentence(result, row), change_of(result, row)
     if found is None:
@@ -194,14 +194,14 @@ def _clause(result: Record, row: Record) -> str:
     return ", ".join([said, *beside(result, row, -decided)])
 
 
-def _broken(result: Record, rail: Record) -> str:
+def _broken(result: Result, rail: GuardrailRow) -> str:
     """peak memory 13 % higher [12, 15] breaks the limit of 5 % higher"""
     change = change_of(result, rail)
     name = change.named() if change else words.metric_name(result, rail.get("metric"))
     return f"{name} breaks the limit of {tolerated(result, rail)}"
 
 
-def _doubts(result: Record, row: Record) -> list[str]:
+def _doubts(result: Result, row: Comparison) -> list[str]:
     """Sentences on what keeps a verdict back, or what it does not claim."""
     found, verdict = change_of(result, row), row.get("verdict")
     if found is None:
@@ -224,7 +224,7 @@ def _doubts(result: Record, row: Record) -> list[str]:
     return texts
 
 
-def _why_open(result: Record, row: Record, found: Change) -> list[str]:
+def _why_open(result: Result, row: Comparison, found: Change) -> list[str]:
     count, least = finite(row.get("blocks")), finite(row.get("least_blocks"))
     unit = result.get("counted", "blocks")
     if row.get("consistent") is False:
@@ -238,27 +238,27 @@ def _why_open(result: Record, row: Record, found: Change) -> list[str]:
     return ["Better, equal and worse are all still possible."]
 
 
-def _beyond(result: Record, row: Record) -> bool:
+def _beyond(result: Result, row: Comparison) -> bool:
     """Whether all of the interval is at least the margin away from no change."""
     if row.get("at_least_margin") is not None:
         return bool(row["at_least_margin"])
     ends = [abs(end) for name in ("ci_low", "ci_high") if (end := finite(row.get(name))) is not None]
-    return min(ends, default=0.0) >= result["margin"]
+    return min(ends, default=0.0) >= (finite(result["margin"]) or 0.0)
 
 
-def _rails(result: Record, row: Record, status: str) -> list[Record]:
+def _rails(result: Result, row: Comparison, status: str) -> list[GuardrailRow]:
     """The guardrails of the row's arm that have this status."""
     rails = [rail for rail in result.get("guardrails") or [] if rail.get("status") == status]
     return [rail for rail in rails if rail.get("arm") in (None, row.get("treatment"))]
 
 
-def tolerated(result: Record, guardrail: Record) -> str:
+def tolerated(result: Result, guardrail: GuardrailRow) -> str:
     """The change that a guardrail tolerates: 5 % higher."""
     limit, described = finite(guardrail.get("limit")), words.described(result, guardrail.get("metric"))
     return "" if limit is None else words.tolerated(limit, words.style_of(described))
 
 
-def beside(result: Record, row: Record, side: int = 0) -> list[str]:
+def beside(result: Result, row: Comparison, side: int = 0) -> list[str]:
     """Changes of other metrics by at least the margin, each with an interval without 0: peak memory 83 % higher
     [80, 86]. side: 1 gains, -1 losses, 0 both."""
     margin, found = finite(result.get("margin")) or 0.0, []
@@ -272,18 +272,18 @@ def beside(result: Record, row: Record, side: int = 0) -> list[str]:
     return [text for _, text in sorted(found, key=lambda pair: pair[0])]
 
 
-def _mean_row(result: Record, row: Record) -> Record | None:
+def _mean_row(result: Result, row: Comparison) -> Comparison | None:
     """The comparison of the same arm by its mean."""
     others = (other for other in result.get("comparisons") or [] if other.get("treatment") == row.get("treatment"))
     return next((other for other in others if re.match(r"(service-)?mean( of|$)", str(other.get("metric")))), None)
 
 
-def _mean_of(result: Record, row: Record) -> Change | None:
+def _mean_of(result: Result, row: Comparison) -> Change | None:
     mean = _mean_row(result, row)
     return change_of(result, mean) if mean else None
 
 
-def _both_averages(result: Record, row: Record) -> list[str]:
+def _both_averages(result: Result, row: Comparison) -> list[str]:
     """How many runs were far off, where the typical block and the mean of all runs point in opposite directions."""
     mean = _mean_row(result, row)
     if mean is None or not mean.get("far_off"):
@@ -298,12 +298,12 @@ def _both_averages(result: Record, row: Record) -> list[str]:
 
 
 # Whole results
-def _pair(result: Record, row: Record) -> Said:
+def _pair(result: Result, row: Comparison) -> Said:
     row = row | {"verdict": result.get("verdict") or row.get("verdict"), "torn": torn(result)}
     return [_clause(result, row)], _doubts(result, row)
 
 
-def _several(result: Record, rows: Sequence[Record]) -> Said:
+def _several(result: Result, rows: Sequence[Comparison]) -> Said:
     """Several arms against a baseline, the best first. Undecided and equal arms share a clause."""
     failed, clauses = result.get("failed") or {}, list[str]()
     ranked = sorted(rows, key=lambda row: finite(row.get("estimate")) or 0.0, reverse=True)
@@ -328,7 +328,7 @@ def _several(result: Record, rows: Sequence[Record]) -> Said:
     return [*clauses, *map(str, failed.values())], reasons
 
 
-def _shared(result: Record, rows: Sequence[Record], said: str) -> list[str]:
+def _shared(result: Result, rows: Sequence[Comparison], said: str) -> list[str]:
     """One clause for all of these arms; a single one has its interval there."""
     if len(rows) < 2:
         return [_clause(result, row) for row in rows]

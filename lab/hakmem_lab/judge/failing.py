@@ -8,9 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hakmem_lab.judge import words
-from hakmem_lab.judge.statistics.verdict import Verdict
+from hakmem_lab.judge.statistics.verdict import Decision, Verdict
 from hakmem_lab.plan.schedule import ONE_BY_ONE
 from hakmem_lab.store.query import SCHEDULE, events
+from hakmem_lab.store.records import Record, present
+from hakmem_lab.store.results import Comparison, Failure, Result
 
 GONE = "gone"
 COMPARED_PHASES = ("warm-up", "select", "measure", "confirm")
@@ -18,7 +20,7 @@ WHY_CHARACTERS = 80
 _TIMES = ("never", "once", "twice")
 
 
-def failures(records: Iterable[dict]) -> list[dict]:
+def failures(records: Iterable[Record]) -> list[Failure]:
     """Every failed run, including those whose block was repeated."""
     return [
         {"block": record["block"], "arm": record["arm"], "why": record["why"]}
@@ -27,7 +29,7 @@ def failures(records: Iterable[dict]) -> list[dict]:
     ]
 
 
-def compared_runs(records: Sequence[dict], arm: str | None = None) -> list[dict]:
+def compared_runs(records: Sequence[Record], arm: str | None = None) -> list[Record]:
     """Runs of the phases that compare arms, the failed ones included. Where the arms could not run at the same
     time, and went on one by one, the runs of the shared schedule are left out."""
     parted = any(event["schedule"] == ONE_BY_ONE for event in events(records, SCHEDULE)[1:])
@@ -41,12 +43,12 @@ def compared_runs(records: Sequence[dict], arm: str | None = None) -> list[dict]
     ]
 
 
-def failed_runs(records: Sequence[dict], arm: str | None = None) -> list[dict]:
+def failed_runs(records: Sequence[Record], arm: str | None = None) -> list[Record]:
     """Failed runs of the phases that compare arms."""
     return [run for run in compared_runs(records, arm) if not run["ok"]]
 
 
-def gone(records: Iterable[dict]) -> dict[str, int]:
+def gone(records: Iterable[Record]) -> dict[str, int]:
     """Arm -> the block that it could not finish; it took no further part."""
     return {record["arm"]: record["block"] for record in records if record.get("what") == GONE}
 
@@ -70,7 +72,7 @@ def differ(failed: tuple[int, int], runs: tuple[int, int], alpha: float) -> bool
     return a != b and float(fisher_exact([[a, n - a], [b, m - b]]).pvalue) <= alpha
 
 
-def unequal(records: Sequence[dict], first: str, second: str, alpha: float) -> Failing | None:
+def unequal(records: Sequence[Record], first: str, second: str, alpha: float) -> Failing | None:
     """The arm that failed more often in blocks that both arms began; None if both failed equally often."""
     apart = {
         _attempt(record)
@@ -89,7 +91,7 @@ def unequal(records: Sequence[dict], first: str, second: str, alpha: float) -> F
     return Failing(worse, text, differ((few, many), (len(runs[other]), len(runs[worse])), alpha))
 
 
-def _attempt(record: dict) -> tuple:
+def _attempt(record: Record) -> tuple[object, ...]:
     return tuple(record.get(key) for key in ("phase", "block", "attempt", "host"))
 
 
@@ -103,15 +105,15 @@ def forbids(found: Failing | None, verdict: str | None, first: str, second: str)
     return found is not None and found.sure and found.arm in praised.get(str(verdict), ())
 
 
-def by_chance(records: Sequence[dict], first: str, others: Iterable[str], alpha: float) -> dict[str, list[str]]:
+def by_chance(records: Sequence[Record], first: str, others: Iterable[str], alpha: float) -> Result:
     """The key of a result with the failures of verdicts that stand although one arm failed more often."""
     found = (unequal(records, first, name, alpha) for name in others)
     return {"by_chance": [f"{each.text}: chance may explain it." for each in found if each and not each.sure]}
 
 
 def withheld_of(
-    decisions: Mapping, records: Sequence[dict], first: str, others: Sequence[str], alpha: float
-) -> tuple[dict, dict[str, str]]:
+    decisions: Mapping[str, Decision], records: Sequence[Record], first: str, others: Sequence[str], alpha: float
+) -> tuple[dict[str, Decision], dict[str, str]]:
     """The decisions on several arms against the first one, INCONCLUSIVE in place of forbidden verdicts; and the arms
     that get no verdict because of failures, theirs or the first arm's: arm -> text. alpha: that of each arm."""
     failed: dict[str, str] = {}
@@ -126,22 +128,24 @@ def withheld_of(
     return kept, failed
 
 
-def withheld(result: dict, records: Sequence[dict], first: str, second: str) -> dict:
+def withheld(result: Result, records: Sequence[Record], first: str, second: str) -> Result:
     """The result without a forbidden verdict. It says which arm failed, and what the other runs show."""
-    found = unequal(records, first, second, result["alpha"])
+    alpha = present(result["alpha"])
+    found = unequal(records, first, second, alpha)
     if found is None or not forbids(found, result["verdict"], first, second):
-        return result | by_chance(records, first, [second], result["alpha"])
-    row: dict = next(iter(result["comparisons"]), {})
+        return result | by_chance(records, first, [second], alpha)
+    row = (result["comparisons"] or [Comparison()])[0]
     change = words.change(row, words.described(result, row.get("metric")))
     ended = [f"Runs that ended well: {change.named()}."] if change else []
     return undecided(result, f"No verdict: {found.text}") | {"failed": {found.arm: found.text}, "so_far": ended}
 
 
-def undecided(result: dict, why: str) -> dict:
+def undecided(result: Result, why: str) -> Result:
     """The result with INCONCLUSIVE in place of every verdict, and why."""
 
-    def without(each: dict) -> dict:
-        return each | {"verdict": each["verdict"] and str(Verdict.INCONCLUSIVE)}
+    def without(rows: Iterable[Comparison]) -> list[Comparison]:
+        return [row | {"verdict": row["verdict"] and str(Verdict.INCONCLUSIVE)} for row in rows]
 
-    rows = {key: [without(row) for row in result[key]] for key in ("comparisons", "looks") if key in result}
-    return without(result) | rows | {"withheld": why}
+    found = result | {"verdict": result["verdict"] and str(Verdict.INCONCLUSIVE), "withheld": why}
+    found["comparisons"] = without(result["comparisons"])
+    return found | ({"looks": without(result["looks"])} if "looks" in result else {})

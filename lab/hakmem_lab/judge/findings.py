@@ -11,18 +11,18 @@ from hakmem_lab.judge import limits, words
 from hakmem_lab.judge.words import finite
 from hakmem_lab.plan.kind import Kind
 from hakmem_lab.plan.kinds import KINDS
+from hakmem_lab.store.results import EffectRow, Estimate, Predicted, Prediction, Result
 
-Record = dict[str, Any]
 SHOWN = 3
 SHOWN_MISSES = 4
 
 
-def of(result: Record, what: str) -> Callable[[Record], Any] | None:
+def of(result: Result, what: str) -> Callable[[Result], Any] | None:
     """The function `finding` or `word` for the result's kind; None if the kind has none."""
     return next((found[what] for part, found in _PARTS.items() if result.get(part) and what in found), None)
 
 
-def _named(result: Record, row: Record) -> str:
+def _named(result: Result, row: Estimate) -> str:
     found = words.change(row, words.described(result, row.get("metric")))
     return found.named() if found else "unknown"
 
@@ -31,7 +31,7 @@ def _named(result: Record, row: Record) -> str:
 LITTLE_DISTURBED = ("cpu", "tree-cpu", "rss", "pss", "tree-memory")  # metrics that a busy machine hardly changes
 
 
-def decided_beside(result: Record) -> list[str]:
+def decided_beside(result: Result) -> list[str]:
     """For a result without a verdict on its metric: the changes in processor time and memory whose intervals contain
     no 0, a sentence for every treatment, and how to get a verdict on them."""
     found: dict[str, list[str]] = {}
@@ -44,11 +44,11 @@ def decided_beside(result: Record) -> list[str]:
 
 
 # One arm against itself
-def _aa(result: Record) -> list[str]:
+def _aa(result: Result) -> list[str]:
     """Whether a bias is inside half the margin, and how often resampled A/As gave a false verdict."""
     machine, margin = result["aa"], finite(result.get("margin"))
     half = f"half the margin of {100 * margin:g} %" if margin is not None else "half the margin"
-    bias = {"estimate": 0.0, "ci_low": machine.get("bias_low"), "ci_high": machine.get("bias_high")}
+    bias: Estimate = {"estimate": 0.0, "ci_low": machine.get("bias_low"), "ci_high": machine.get("bias_high")}
     ends = words.change(bias, words.described(result))
     between = f"two equal sides differ by {ends.interval if ends and ends.ends else 'an unknown size'}"
     state = machine.get("state") or ("fit" if machine.get("fit") else "unfit")
@@ -66,7 +66,7 @@ def _aa(result: Record) -> list[str]:
     return [headline, f"{100 * rate:.1f} % of {count} resampled A/As gave a false verdict; {most}."]
 
 
-def _aa_word(result: Record) -> tuple[str, str] | None:
+def _aa_word(result: Result) -> tuple[str, str] | None:
     machine = result["aa"]
     if machine.get("fit") is None:
         return None
@@ -76,7 +76,7 @@ def _aa_word(result: Record) -> tuple[str, str] | None:
 
 
 # Settings that act together
-def _matrix(result: Record) -> list[str]:
+def _matrix(result: Result) -> list[str]:
     """Simple effects if the settings depend on each other, else main effects: those are valid on their own."""
     rows = [row for row in result["effects"] if finite(row.get("estimate")) is not None and not row.get("failed")]
     depend = any(row.get("kind") == "interaction" and words.sure(row) for row in rows)
@@ -87,7 +87,7 @@ def _matrix(result: Record) -> list[str]:
     return [("The settings depend on each other. " if depend else "") + headline, *_effects(result, rows, shown)]
 
 
-def _effects(result: Record, rows: list[Record], said: list[Record]) -> list[str]:
+def _effects(result: Result, rows: list[EffectRow], said: list[EffectRow]) -> list[str]:
     """For two factors, the effects that the headline leaves out, and the interaction; for more, interactions."""
     simple = [row for row in rows if row.get("kind") == "simple"]
     both = [row for row in rows if row.get("kind") == "interaction"]
@@ -102,7 +102,7 @@ def _effects(result: Record, rows: list[Record], said: list[Record]) -> list[str
 
 
 # The best of several, confirmed
-def _selection(result: Record) -> list[str]:
+def _selection(result: Result) -> list[str]:
     chosen = result["selection"]
     row = next((row for row in chosen.get("candidates") or [] if row.get("arm") == chosen.get("chosen")), None)
     if row is None or not chosen.get("confirmation"):
@@ -114,7 +114,7 @@ def _selection(result: Record) -> list[str]:
     ]
 
 
-def _tune(result: Record) -> list[str]:
+def _tune(result: Result) -> list[str]:
     """The recommendation, and the reason for it."""
     tune, selection = result["tune"], result.get("selection") or {}
     default, chosen = tune["default"], selection.get("chosen")
@@ -138,22 +138,23 @@ def _tune(result: Record) -> list[str]:
 
 
 # Predictions of a replay
-def replay(result: Record) -> list[str]:
+def replay(result: Result) -> list[str]:
     """Findings on the whole program, in the metric of the run."""
     found, metric = result["replay"], (result.get("metric") or {}).get("name")
     quantity = next((each for each in found.get("quantities") or [] if each["name"] == metric), None)
     if quantity is None:
         return [f"The replay predicts no {words.metric_name(result)} of the program itself"]
     changes = [(row["arm"], predicted(quantity, row)) for row in quantity["rows"]]
-    parts = [words.sentence(arm, found["base"], change) for arm, change in changes if change]
+    parts = [words.sentence(arm, str(found["base"]), change) for arm, change in changes if change]
     return [f"Prediction for the whole program: {'; '.join(parts)}"]
 
 
-def predicted(quantity: Record, row: Record) -> words.Change | None:
+def predicted(quantity: Predicted, row: Prediction) -> words.Change | None:
     """By how much the program is predicted to change on this arm; None for the base."""
     base = next(each["predicted"] for each in quantity["rows"] if each["base"])
-    ratios = (base / row[key] - 1 if row[key] > 0 else None for key in ("predicted", "high", "low"))
-    ends = dict(zip(("estimate", "ci_low", "ci_high"), ratios, strict=True))
+    values = row["predicted"], row["high"], row["low"]
+    estimate, low, high = (base / value - 1 if value > 0 else None for value in values)
+    ends: Estimate = {"estimate": estimate, "ci_low": low, "ci_high": high}
     return None if row["base"] else words.change(ends, quantity["name"])
 
 
@@ -165,9 +166,9 @@ def passed(found: object) -> tuple[str, str]:
     return ("PASSED", "go") if found else ("FAILED", "no-go")
 
 
-def _syscalls(result: Record) -> list[str]:
+def _syscalls(result: Result) -> list[str]:
     part = result["syscalls"]
-    arms = [arm | {"name": str(arm.get("name"))} for arm in part.get("arms") or [] if isinstance(arm, dict)]
+    arms = [arm | {"name": str(arm.get("name"))} for arm in part.get("arms") or []]
     budget = part.get("budget")
     counted = [arm for arm in arms if finite(arm.get("per_op")) is not None]
     if not counted:
@@ -178,7 +179,7 @@ def _syscalls(result: Record) -> list[str]:
             if parts
             else "Nothing was counted yet"
         ]
-    rates = [f"{arm['name']} {rate_text(arm['per_op'])}" for arm in counted]
+    rates = [f"{arm['name']} {rate_text(arm['per_op'] or 0.0)}" for arm in counted]
     headline = f"System calls: {words.listed(rates)}"
     if budget is None:
         return [headline]
@@ -209,22 +210,22 @@ def rate_text(per_op: float) -> str:
 
 
 # A fleet of hosts
-def _fleet(result: Record) -> list[str]:
+def _fleet(result: Result) -> list[str]:
     """The number of hosts that the verdict rests on, and the prediction for a further host."""
     fleet, rows = result["fleet"], result.get("comparisons") or [{}]
     count = f"{len(fleet.get('hosts') or [])} hosts, {result.get('blocks')} blocks"
-    if fleet.get("together"):
-        alone = f"On these hosts alone: {_named(result, fleet['together'])}."
+    if together := fleet.get("together"):
+        alone = f"On these hosts alone: {_named(result, together)}."
         return ["", f"{count} are too few hosts to speak of a fleet.", alone]
-    ends = {"ci_low": fleet.get("prediction_low"), "ci_high": fleet.get("prediction_high")}
-    further = words.change(rows[0] | ends, words.described(result))
+    ends: Estimate = {"ci_low": fleet.get("prediction_low"), "ci_high": fleet.get("prediction_high")}
+    further = words.change(ends | {"estimate": rows[0].get("estimate")}, words.described(result))
     known = further is not None and further.ends and len(fleet.get("hosts") or []) > 2
     more = [f"Prediction for a further host: {further.named()}."] if further and known else []
     return ["", f"The interval is that of the average over the fleet ({count}).", *more]
 
 
 # A suite of workloads
-def _suite(result: Record) -> list[str]:
+def _suite(result: Result) -> list[str]:
     """How many bars are reached; without bars, on how many measures the subject is better, and on how many worse."""
     card = result["suite"]
     rows = card.get("rows") or []
@@ -243,7 +244,7 @@ def _suite(result: Record) -> list[str]:
     return [text, f"{standing}."] if standing else [text]
 
 
-def _standing(result: Record) -> str:
+def _standing(result: Result) -> str:
     """On how many measures the subject is better and worse than each arm, or each arm than the reference."""
     card, found = result["suite"], dict[str, list[int]]()
     for row in card.get("rows") or []:
@@ -260,7 +261,7 @@ def _standing(result: Record) -> str:
     return f"Measures on which {card.get('subject') or 'hakmem'} is better and worse: {words.listed(parts)}"
 
 
-_PARTS: dict[str, dict[str, Callable[[Record], Any]]] = {
+_PARTS: dict[str, dict[str, Callable[[Result], Any]]] = {
     "aa": {"finding": _aa, "word": _aa_word},
     "effects": {"finding": _matrix},
     "limits": {"finding": limits.finding},

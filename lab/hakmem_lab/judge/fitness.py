@@ -15,6 +15,7 @@ from hakmem_lab.judge import words
 from hakmem_lab.judge.statistics.aa import FIT, OPEN, UNFIT
 from hakmem_lab.plan.metrics import COUNTED
 from hakmem_lab.plan.spec import BlockSpec
+from hakmem_lab.store.records import Record
 from hakmem_lab.store.runs import Store
 from hakmem_lab.system import machine
 
@@ -58,7 +59,7 @@ def checks(folder: Path) -> list[Check]:
     return found
 
 
-def _check(result: dict, program: str | None, spec: dict) -> Check:
+def _check(result: Record, program: str | None, spec: Record) -> Check:
     aa = result["aa"]
     ends = (aa.get("bias_low"), aa.get("bias_high"))
     state = aa.get("state") or (FIT if aa["fit"] else UNFIT)
@@ -104,7 +105,7 @@ def _disturbed_alike(metric: str | None) -> str:
     return family if family in ("cpu", "memory", "counts") else "time"
 
 
-def unfit_reason(folder: Path, header: dict | None = None) -> str | None:
+def unfit_reason(folder: Path, header: Record | None = None) -> str | None:
     """Why verdicts of the run with this header would not hold on this machine; None if there is no objection.
 
     Without a header: why verdicts of this machine would not hold.
@@ -112,14 +113,14 @@ def unfit_reason(folder: Path, header: dict | None = None) -> str | None:
     return reason(checks(folder), _asked(header))
 
 
-def _asked(header: dict | None) -> Asked:
+def _asked(header: Record | None) -> Asked:
     header = header or {}
     spec = header.get("spec") or {}
     program = (header.get("command") or {}).get("program")
     return Asked(program, spec.get("metric"), spec.get("margin"))
 
 
-def spread_of(folder: Path, header: dict) -> tuple[float, str] | None:
+def spread_of(folder: Path, header: Record) -> tuple[float, str] | None:
     """(the spread of a block by the last A/A of the same program and metric, that run's name); None without one."""
     asked = _asked(header)
     for check in reversed(checks(folder)):

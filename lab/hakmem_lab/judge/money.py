@@ -2,21 +2,22 @@
 
 import statistics
 from collections.abc import Sequence
-from typing import Any
+from typing import cast
 
 from hakmem_lab.judge import words
 from hakmem_lab.judge.analysis import values
 from hakmem_lab.plan.metrics import row_of
 from hakmem_lab.plan.values import price_of
 from hakmem_lab.store.query import BESIDE, Blocks, finished_blocks
+from hakmem_lab.store.records import Record
+from hakmem_lab.store.results import CardRow, Comparison, Money, Result
 
-Record = dict[str, Any]
 ENDS = {"estimate": "", "ci_low": "_low", "ci_high": "_high"}
 RATIOS = {"estimate": "ratio", "ci_low": "ci_low", "ci_high": "ci_high"}  # of a suite's rows
 PHASES = ("measure", "confirm", BESIDE)  # that a comparison may be about, the likeliest first
 
 
-def priced(result: Record, header: Record, records: list[Record]) -> Record:
+def priced(result: Result, header: Record, records: list[Record]) -> Result:
     """The result with `money`, if the spec has a price: a row for each comparison of the metric where that is an amount
     of memory, else for each such comparison with an interval.
 
@@ -24,7 +25,7 @@ def priced(result: Record, header: Record, records: list[Record]) -> Record:
     """
     if not (price := header["spec"].get("price")):
         return result
-    rows, main = [], (result.get("metric") or {}).get("name") or ""
+    rows, main = list[Money](), (result.get("metric") or {}).get("name") or ""
     for row in result.get("comparisons") or []:
         wanted = row["metric"] == main or (row_of(main).unit != "KiB" and words.finite(row["ci_low"]) is not None)
         if wanted and row_of(row["metric"]).unit == "KiB":
@@ -34,36 +35,36 @@ def priced(result: Record, header: Record, records: list[Record]) -> Record:
     return result | {"money": rows}
 
 
-def of_suite(price: str | None, rows: Sequence[Record], subject: str, reference: str, by: str) -> Record:
+def of_suite(price: str | None, rows: Sequence[CardRow], subject: str, reference: str, by: str) -> Result:
     """The key `money` of a suite with a price: a row for each metric of memory of each workload, subject against
     reference. by: the other side of that ratio in `rows`. Rows of further bars repeat it, and have no `words`."""
     if not price:
         return {}
-    found: list[Record] = []
+    found: list[Money] = []
     for row in rows:
         shown, base_kib = row["arms"].get(by) or {}, row["medians"].get(reference)
         if row["unit"] == "KiB" and "words" in row and words.finite(shown.get("ratio")) is not None:
             ends = {name: words.finite(shown.get(key)) for name, key in RATIOS.items()}
             ends = {name: None if value is None else value - 1 for name, value in ends.items()}
             pair = {"control": reference, "treatment": subject, "metric": row["metric"]} | ends
-            found += _worth(price, pair, f"{row['metric']} in '{row['workload']}'", base_kib)
+            found += _worth(price, cast(Comparison, pair), f"{row['metric']} in '{row['workload']}'", base_kib)
     return {"money": found}
 
 
-def _worth(price: str, row: Record, noun: str, base_kib: float | None) -> list[Record]:
+def _worth(price: str, row: Comparison, noun: str, base_kib: float | None) -> list[Money]:
     """The row of `money` for a comparison of memory: none where an amount is unknown. base_kib: the first side's."""
     amount, unit_kib, _ = price_of(price)
-    found = {key: row[key] for key in ("control", "treatment", "metric")} | {"price": price}
+    found: Record = {"control": row["control"], "treatment": row["treatment"], "metric": row["metric"], "price": price}
     for end, suffix in ENDS.items():
-        ratio = words.finite(row[end])  # of the first side to the other, minus one
+        ratio = words.finite(row.get(end))  # of the first side to the other, minus one
         known = ratio is not None and ratio > -1 and base_kib is not None
         saved_kib = base_kib * ratio / (1 + ratio) if known else None  # type: ignore[operator]
         found |= {f"saved_kib{suffix}": saved_kib}
         found |= {f"amount{suffix}": None if saved_kib is None else saved_kib / unit_kib * amount}
-    return [] if found["amount"] is None else [found | {"sentence": _sentence(found, noun)}]
+    return [] if found["amount"] is None else [cast(Money, found | {"sentence": _sentence(found, noun)})]
 
 
-def _median(row: Record, blocks: Blocks) -> float | None:
+def _median(row: Comparison, blocks: Blocks) -> float | None:
     runs = [run for block in blocks for run in block.get(row["control"], [])]
     known = values(runs, row["metric"])
     return statistics.median(known) if known else None

@@ -2,20 +2,22 @@
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import cast
 
 from hakmem_lab.judge.conditions import MEASURE, TITLES, asked, only
 from hakmem_lab.judge.explain import explain
+from hakmem_lab.store.records import Record
+from hakmem_lab.store.results import Condition, Result
 
-Record = dict[str, Any]
+Analyse = Callable[[Record, list[Record]], Result]
 KEPT = ("verdict", "final", "blocks", "comparisons", "failed", "suite")
 
 
-def repeated(analyse: Callable[[Record, list[Record]], Record]) -> Callable[[Record, list[Record]], Record]:
+def repeated(analyse: Analyse) -> Analyse:
     """Decorates an analysis: adds the results under the run's conditions to its result."""
 
     @wraps(analyse)
-    def complete(header: Record, records: list[Record]) -> Record:
+    def complete(header: Record, records: list[Record]) -> Result:
         names = asked(header["spec"])
         if not names:
             return analyse(header, records)
@@ -23,8 +25,8 @@ def repeated(analyse: Callable[[Record, list[Record]], Record]) -> Callable[[Rec
         result["conditions"] = []
         for name in names:
             found = analyse(header, only(records, name))
-            row = {"name": name, "title": TITLES[name], "headline": found["headline"]}
-            result["conditions"].append(row | {key: found[key] for key in KEPT if key in found})
+            kept = cast(Condition, {key: value for key, value in found.items() if key in KEPT})
+            result["conditions"].append(kept | {"name": name, "title": TITLES[name], "headline": found["headline"]})
             result["final"] = bool(result["final"] and found["final"])
         return result | explain(result).record()
 

@@ -14,6 +14,8 @@ from hakmem_lab.plan.metrics import METRICS, Metric
 from hakmem_lab.plan.schedule import ONE_BY_ONE
 from hakmem_lab.plan.spec import guardrails_of
 from hakmem_lab.store.query import Blocks
+from hakmem_lab.store.records import Record
+from hakmem_lab.store.results import Comparison, GuardrailRow
 
 
 def shared(blocks: Blocks, control: str, treatment: str) -> Blocks:
@@ -27,7 +29,7 @@ def columns_of(blocks: Blocks, first: str, others: Sequence[str], metric: Metric
     return {name: d for name, d in found.items() if d}
 
 
-def decide(header: dict, blocks: Blocks, pair: tuple[str, str], plan: Plan, comparisons: int = 1) -> verdict.Decision:
+def decide(header: Record, blocks: Blocks, pair: tuple[str, str], plan: Plan, comparisons: int = 1) -> verdict.Decision:
     """The verdict on two arms from all blocks, at least one, in which both took part. The comparisons share alpha."""
     spec, metric, alpha = header["spec"], metric_of(header), header["spec"]["alpha"] / comparisons
     blocks = shared(blocks, *pair)
@@ -45,7 +47,7 @@ def means_of(blocks: Blocks, pair: tuple[str, str], metric: Metric, level: float
     return ratio_of_means(first, second, metric.higher_is_better, level)
 
 
-def judged_row(decision: verdict.Decision, pair: tuple[str, str], metric: str) -> dict:
+def judged_row(decision: verdict.Decision, pair: tuple[str, str], metric: str) -> Comparison:
     """The comparison with its verdict, and the facts that `explain` needs."""
     row = comparison(decision.interval, *pair, metric, str(decision.verdict), decision.equivalence)
     return row | {
@@ -60,21 +62,21 @@ def judged_row(decision: verdict.Decision, pair: tuple[str, str], metric: str) -
     }
 
 
-def means_row(means: Means, pair: tuple[str, str], metric: Metric) -> dict:
+def means_row(means: Means, pair: tuple[str, str], metric: Metric) -> Comparison:
     """The other average as a comparison, with the spread of the runs and how many were far off."""
-    spread = {"runs": list(means.runs), "far_off": list(means.far), "spread": list(means.spreads)}
-    return comparison(means.lasting, *pair, MEAN_OF + metric.label) | spread
+    row = comparison(means.lasting, *pair, MEAN_OF + metric.label)
+    return row | {"runs": list(means.runs), "far_off": list(means.far), "spread": list(means.spreads)}
 
 
 def also_changed(
-    header: dict,
+    header: Record,
     blocks: Blocks,
     decisions: Mapping[str, verdict.Decision],
     plan: Plan,
     metrics: Sequence[str] = tuple(METRICS),
     share: float = 1.0,
     beside: Blocks | None = None,
-) -> list[dict]:
+) -> list[Comparison]:
     """Changes of other metrics than the primary one, of the arms with these decisions. All the intervals hold at once,
     whenever the run ends; see `further`. At their level, the intervals of one side hold together. share: their
     part of the alpha of all figures beside the verdicts. beside: blocks, one by one, for metrics that the others lack,
@@ -93,11 +95,11 @@ def also_changed(
             part = further.alphas(known, BESIDE, share * alpha, decided)[name]
             interval = own.judged(d, part).interval
             row = comparison(replace(interval, level=1 - alpha), first, other, name)
-            rows.append(row | ({"schedule": ONE_BY_ONE} if name in alone else {}))
+            rows.append(row | {"schedule": ONE_BY_ONE} if name in alone else row)
     return rows
 
 
-def guardrails_judged(header: dict, blocks: Blocks, plan: Plan) -> dict[str, list[Guardrail]]:
+def guardrails_judged(header: Record, blocks: Blocks, plan: Plan) -> dict[str, list[Guardrail]]:
     """Arm -> its guardrails against the first arm, judged by the blocks in which the arm took part.
 
     The intervals of one metric hold for all arms at once, after any number of blocks, with an error of alpha on each
@@ -113,6 +115,6 @@ def guardrails_judged(header: dict, blocks: Blocks, plan: Plan) -> dict[str, lis
     return found
 
 
-def guardrail_rows(found: Mapping[str, Sequence[Guardrail]]) -> list[dict]:
+def guardrail_rows(found: Mapping[str, Sequence[Guardrail]]) -> list[GuardrailRow]:
     """Rows in a result's form, each with its arm."""
-    return [each.row() | {"arm": name} for name, own in found.items() for each in own]
+    return [{**each.row(), "arm": name} for name, own in found.items() for each in own]

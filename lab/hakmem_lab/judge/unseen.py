@@ -1,12 +1,11 @@
 """Limits of a verdict: events too rare to have occurred in the runs of an arm. Pure."""
 
-from typing import Any
+from hakmem_lab.store.results import Result
 
-Record = dict[str, Any]
 RUNS_FOR_ONE = 3  # an event in 1 of N runs is missed by this many times N runs with a probability of 5 %
 
 
-def one_in(result: Record) -> int | None:
+def one_in(result: Result) -> int | None:
     """N: an event in fewer than 1 of N runs could have been missed. With a rate of 3 in n, n runs miss it with a
     probability of 5 %. 1: so few runs exclude nothing. None if no verdict is GO or NEUTRAL, and no bar is reached."""
     rows = [row for row in result.get("comparisons") or [] if row.get("verdict") in ("GO", "NEUTRAL")]
@@ -20,7 +19,7 @@ def one_in(result: Record) -> int | None:
     return max(1, min(counts) // RUNS_FOR_ONE) if counts else None
 
 
-def unseen(result: Record) -> list[str]:
+def unseen(result: Result) -> list[str]:
     found = one_in(result)
     if found == 1:
         return ["So few runs may have missed even frequent slow or failing ones."]

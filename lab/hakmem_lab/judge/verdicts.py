@@ -8,9 +8,11 @@ from hakmem_lab.judge.findings import decided_beside
 from hakmem_lab.judge.statistics.plan import Plan
 from hakmem_lab.judge.statistics.verdict import Decision, Verdict
 from hakmem_lab.store.query import Blocks, events
+from hakmem_lab.store.records import Record
+from hakmem_lab.store.results import Comparison, Result
 
 
-def with_verdicts(result: dict, header: dict, records: list[dict], blocks: Blocks) -> dict:
+def with_verdicts(result: Result, header: Record, records: list[Record], blocks: Blocks) -> Result:
     """The result with the verdict on every other side of the header against the first one, by the blocks in which both
     ran. The contrasts share alpha."""
     first, *others = (arm["name"] for arm in header["arms"])
@@ -29,7 +31,7 @@ def with_verdicts(result: dict, header: dict, records: list[dict], blocks: Block
     return concluded(result, header, records, found, len(blocks))
 
 
-def _rows(header: dict, first: str, found: Mapping[str, Decision]) -> list[dict]:
+def _rows(header: Record, first: str, found: Mapping[str, Decision]) -> list[Comparison]:
     """The decision on each side; then the other average of each."""
     metric, means = metric_of(header), {name: each.means for name, each in found.items()}
     rows = [two_arms.judged_row(each, (first, name), header["spec"]["metric"]) for name, each in found.items()]
@@ -37,8 +39,8 @@ def _rows(header: dict, first: str, found: Mapping[str, Decision]) -> list[dict]
 
 
 def without_failing(
-    result: dict, found: Mapping[str, Decision], records: Sequence[dict], names: Sequence[str], alpha: float
-) -> tuple[dict, Mapping[str, Decision]]:
+    result: Result, found: Mapping[str, Decision], records: Sequence[Record], names: Sequence[str], alpha: float
+) -> tuple[Result, Mapping[str, Decision]]:
     """The result and the decisions without verdicts that failures forbid; of two sides, `concluded` does it."""
     first, *others = names
     failed: dict[str, str] = {}
@@ -48,7 +50,9 @@ def without_failing(
     return result | {"failed": failed}, found
 
 
-def concluded(result: dict, header: dict, records: list[dict], found: Mapping[str, Decision], count: int) -> dict:
+def concluded(
+    result: Result, header: Record, records: list[Record], found: Mapping[str, Decision], count: int
+) -> Result:
     """The result with its end, its limits and, of two sides, the verdict of the whole. count: finished blocks."""
     first, *others = (arm["name"] for arm in header["arms"])
     done = {*result["failed"], *failing.gone(records)}
@@ -61,10 +65,10 @@ def concluded(result: dict, header: dict, records: list[dict], found: Mapping[st
     return blocked(result, records)
 
 
-def look_rows(header: dict, blocks: Blocks, pair: tuple[str, str], plan: Plan) -> list[dict]:
+def look_rows(header: Record, blocks: Blocks, pair: tuple[str, str], plan: Plan) -> list[Comparison]:
     """The decisions at the planned looks so far, and after the last block if it lies between two looks."""
     counts = sorted({*(count for count in plan.looks if count <= len(blocks)), len(blocks)})
-    rows: list[dict] = []
+    rows: list[Comparison] = []
     for count in counts:
         decision = two_arms.decide(header, blocks[:count], pair, plan)
         row = comparison(decision.interval, *pair, header["spec"]["metric"], str(decision.verdict))
@@ -72,12 +76,12 @@ def look_rows(header: dict, blocks: Blocks, pair: tuple[str, str], plan: Plan) -
     return rows
 
 
-def of_pair(header: dict, pair: tuple[str, str]) -> dict:
+def of_pair(header: Record, pair: tuple[str, str]) -> Record:
     """The header with only these two of its sides, as of a pair."""
     return header | {"arms": [arm for arm in header["arms"] if arm["name"] in pair]}
 
 
-def blocked(result: dict, records: list[dict]) -> dict:
+def blocked(result: Result, records: list[Record]) -> Result:
     """Withholds the verdict of a quick run, and the one on a metric for which the machine is unfit, whatever the
     interval. The other metrics keep what they show."""
     result = early.ended(result, records)

@@ -12,11 +12,12 @@ replaces the percentage. A figure has as many digits as its interval supports.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from hakmem_lab.plan.metrics import GROWTH, LEAST, pattern_name
+from hakmem_lab.store.results import Estimate, MetricRow, Result
 
 TOO_FEW = "too few blocks for an interval"
 UNDECIDED = "undecided"
@@ -34,8 +35,7 @@ LEAVES = " is left out: "  # between a candidate and the reason
 # Metrics that a headline on another one may mention.
 BESIDE = ("wall", "cpu", "tree-cpu", "rss", "pss", "tree-memory", "after-load")
 
-Record = Mapping[str, Any]
-Described = str | Record | None  # a metric's name, or its record in a result: name, label, unit, higher_is_better
+Described = str | MetricRow | None  # a metric's name, or its record in a result
 
 
 def finite(value: Any) -> float | None:
@@ -45,7 +45,7 @@ def finite(value: Any) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-def sure(row: Record) -> int:
+def sure(row: Estimate) -> int:
     """1 if the interval shows better, -1 if it shows worse, else 0."""
     low, high = finite(row.get("ci_low")), finite(row.get("ci_high"))
     return 1 if low is not None and low > 0 else -1 if high is not None and high < 0 else 0
@@ -145,12 +145,12 @@ _STYLES = {
 def style_of(metric: Described, higher_is_better: bool = False) -> Style:
     """The wording of a metric's changes: `server-` metrics like those of a program; a program's own figure by its
     label, else by the plain text of its pattern."""
-    record = metric if isinstance(metric, Mapping) else {"name": metric}
+    record: MetricRow = {"name": metric or ""} if metric is None or isinstance(metric, str) else metric
     full = str(record.get("name") or "wall")
     name, label, unit = full.removeprefix("server-"), str(record.get("label") or ""), str(record.get("unit") or "")
     rate = bool(higher_is_better or record.get("higher_is_better"))
     if full.startswith(MEAN_OF):
-        return style_of(dict(record) | {"name": full.removeprefix(MEAN_OF)}, higher_is_better)
+        return style_of(record | {"name": full.removeprefix(MEAN_OF)}, higher_is_better)
     family = "rate" if rate else "other"
     if label or (unit and full.startswith("regex:")):
         return Style(family, label or f"{unit} ({pattern_name(full)})")
@@ -165,19 +165,19 @@ def of_latency(name: str) -> bool:
     return plain in ("max", "mean") or (plain[:1] == "p" and plain[1:].replace(".", "", 1).isdigit())
 
 
-def described(result: Record, name: object = None) -> dict[str, Any]:
+def described(result: Result, name: object = None) -> MetricRow:
     """A result's record of the metric with this name in a comparison or guardrail; without a name, the primary one."""
-    primary = dict(result.get("metric") or {})
+    primary: MetricRow = result.get("metric") or {}
     wanted = str(name) if name is not None else primary.get("name")
     if wanted == primary.get("name"):
         return primary
     if str(wanted).startswith(MEAN_OF):
         return primary | {"name": MEAN_OF + str(primary.get("name") or "wall")}
     known = next((each for each in result.get("watched") or [] if each.get("name") == wanted), None)
-    return dict(known) if known else {"name": wanted}
+    return known or {"name": str(wanted)}
 
 
-def metric_name(result: Record, name: object = None) -> str:
+def metric_name(result: Result, name: object = None) -> str:
     mean = MEAN_OF if str(name).startswith(MEAN_OF) else ""
     return mean + style_of(described(result, name)).noun
 
@@ -275,7 +275,7 @@ def sentence(side: str, reference: str, found: Change, within: str = "", of: str
     return f"{side} {found.noun}{found.told(reference, within, of)}"
 
 
-def change(record: Record, metric: Described = None, higher_is_better: bool = False) -> Change | None:
+def change(record: Estimate, metric: Described = None, higher_is_better: bool = False) -> Change | None:
     """The change in a metric's record (estimate, ci_low, ci_high); None without an estimate."""
     estimate = finite(record.get("estimate"))
     if estimate is None:
@@ -357,7 +357,7 @@ def difference(less: float, low: float | None, high: float | None, unit: str) ->
     return Change(f"{size} {unit}", direction, ", ".join(shown), unit, certain, how)
 
 
-def builds(result: Record) -> str:
+def builds(result: Result) -> str:
     """The range of the estimates of single builds; empty if there are none."""
     found = result.get("builds") or {}
     if not found.get("pairs"):

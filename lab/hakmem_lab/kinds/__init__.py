@@ -16,6 +16,8 @@ from hakmem_lab.plan.kinds import KINDS
 from hakmem_lab.plan.model import build, read_toml
 from hakmem_lab.run.conduct import Context
 from hakmem_lab.run.endings import Progress, told
+from hakmem_lab.store.records import Record
+from hakmem_lab.store.results import Result
 from hakmem_lab.store.runs import DESCRIBED, RENAMED, RunFile, last_result
 
 
@@ -51,7 +53,7 @@ def default_values(kind: str) -> dict:
     return getattr(module(kind), "default_values", dict)()
 
 
-def result_of(file: RunFile, header: dict | None = None) -> dict:
+def result_of(file: RunFile, header: Record | None = None) -> Result:
     """The stored result. A run that has measured since its last result, or that has none of this version, is judged by
     its records. header: replaces the stored header."""
     header, records = header or file.header("spec", *DESCRIBED), list(file.records())
@@ -61,7 +63,7 @@ def result_of(file: RunFile, header: dict | None = None) -> dict:
     return stored | explain(stored).record()
 
 
-def resume(file: RunFile, progress: Progress, more: int = 0) -> dict:
+def resume(file: RunFile, progress: Progress, more: int = 0) -> Result:
     """Continue a stored run with its stored spec. more: number of blocks beyond those planned."""
     header = file.header("spec", *DESCRIBED)
     context = Context(file.path.parent, header["spec_file"] or "command line", progress, file, more)

@@ -4,12 +4,12 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Annotated, Literal
+from typing import Annotated, Literal, cast
 
 from pydantic import AfterValidator, Field
 
 from hakmem_lab.errors import LabError, nearest
-from hakmem_lab.judge.analysis import ARM_MEDIANS, begun, coarse, comparison
+from hakmem_lab.judge.analysis import UNMEASURED, begun, coarse, comparison
 from hakmem_lab.judge.explain import explained
 from hakmem_lab.judge.failing import differ, times
 from hakmem_lab.judge.statistics import unpaired, verdict
@@ -22,6 +22,8 @@ from hakmem_lab.plan.metrics import row_of
 from hakmem_lab.plan.model import Model
 from hakmem_lab.plan.spec import Alpha, Ratio, compiled, normalised, spec_hash
 from hakmem_lab.run.conduct import Context
+from hakmem_lab.store.records import Record, Run, present
+from hakmem_lab.store.results import Comparison, Result, SideRow
 from hakmem_lab.store.runs import RunFile, plain
 
 LEAST_RUNS = 4  # of each side: the fewest with which a two-sided test at 5 % can reject
@@ -107,7 +109,7 @@ def pairs(spec: Spec, files: list[File]) -> tuple[str, list[Pair], list[str], li
     return files[0].name, both, sorted(named[0].keys() - named[1].keys()), sorted(named[1].keys() - named[0].keys())
 
 
-def run(spec: Spec, context: Context) -> dict:
+def run(spec: Spec, context: Context) -> Result:
     if context.resume:
         raise LabError("results of other tools cannot be resumed; hak runs show prints them again")
     if len(set(spec.files)) < len(spec.files):
@@ -143,19 +145,19 @@ def run(spec: Spec, context: Context) -> dict:
     return result
 
 
-def _arm(name: str) -> dict:
+def _arm(name: str) -> Record:
     empty = dict.fromkeys(("library", "sha256", "version", "configuration"))
     return {"name": name, "text": name, "allocator": "default", **empty, "variables": {}, "gates": {}}
 
 
-def _records(pair: str, arm: str, side: Benchmark) -> Iterator[dict]:
+def _records(pair: str, arm: str, side: Benchmark) -> Iterator[Record]:
     for at, found in enumerate(side.runs):
         ok = isinstance(found, float)
         yield {"type": "run", "phase": "judge", "workload": pair, "arm": arm, "block": at, "attempt": 0,
                "ok": ok, "why": None if ok else found, "value": found if ok else None}  # fmt: skip
 
 
-def intervals(spec: dict, control: list[float], treatment: list[float], alpha: float) -> list[Interval]:
+def intervals(spec: Record, control: list[float], treatment: list[float], alpha: float) -> list[Interval]:
     """The intervals at 1 - alpha and at 1 - 2 alpha, in logs, positive = treatment better."""
     sign = 1.0 if spec["higher-is-better"] else -1.0
     x, y = ([sign * math.log(value) for value in values] for values in (control, treatment))
@@ -169,7 +171,9 @@ def _logs(values: list[float]) -> list[float]:
     return [math.log(value) for value in values]
 
 
-def _judged(spec: dict, names: tuple[str, str], runs: tuple[list, list], failed: tuple[int, int], alpha: float) -> dict:
+def _judged(
+    spec: Record, names: tuple[str, str], runs: tuple[list[float], list[float]], failed: tuple[int, int], alpha: float
+) -> Comparison:
     interval, equivalence = intervals(spec, *runs, alpha)
     word, delta = verdict.judge(interval, equivalence, as_log(spec["margin"])), as_log(spec["margin"])
     means = unpaired.shift_of_means(*runs, 1 - alpha)
@@ -194,14 +198,16 @@ def _judged(spec: dict, names: tuple[str, str], runs: tuple[list, list], failed:
     }
 
 
-def _despite_drift(runs: tuple[list, list], interval: Interval, equivalence: Interval, delta: float) -> Verdict:
+def _despite_drift(
+    runs: tuple[list[float], list[float]], interval: Interval, equivalence: Interval, delta: float
+) -> Verdict:
     """The verdict by intervals that are wider by the most that a drift within these runs can have moved one side."""
     reach = DRIFT_REACH * max(math.log(max(values)) - math.log(min(values)) for values in runs)
     wide, narrow = (replace(found, low=found.low - reach, high=found.high + reach) for found in (interval, equivalence))
     return verdict.judge(wide, narrow, delta)
 
 
-def _lost(row: dict, first: str) -> str:
+def _lost(row: Comparison, first: str) -> str:
     """How often either side failed."""
     return f"{row['treatment']} failed {times(row['failed'][1])}, {first} {times(row['failed'][0])}"
 
@@ -216,25 +222,25 @@ def _said(few: dict[str, str]) -> list[str]:
     return [f"{name}: {why}" for name, why in few.items()]
 
 
-def _sides(runs: list[dict], first: str, name: str) -> tuple[list[dict], list[dict]]:
+def _sides(runs: list[Run], first: str, name: str) -> tuple[list[Run], list[Run]]:
     """(runs of the control, runs of the treatment) of one pair. name: the treatment, which names the pair."""
     own = [run for run in runs if run["workload"] == name]
     return [run for run in own if run["arm"] == first], [run for run in own if run["arm"] == name]
 
 
-def _compared(sides: tuple[list[dict], list[dict]], in_pairs: bool) -> tuple[list[float], list[float]]:
+def _compared(sides: tuple[list[Run], list[Run]], in_pairs: bool) -> tuple[list[float], list[float]]:
     """The values of the runs that ended well; in pairs, only of numbers whose runs ended well on both sides."""
-    control, treatment = ({run["block"]: run["value"] for run in side if run["ok"]} for side in sides)
+    control, treatment = ({run["block"]: present(run["value"]) for run in side if run["ok"]} for side in sides)
     if in_pairs:
         both = [number for number in control if number in treatment]
         return [control[number] for number in both], [treatment[number] for number in both]
     return [*control.values()], [*treatment.values()]
 
 
-def _unpaired(header: dict, runs: list[dict]) -> list[str]:
+def _unpaired(header: Record, runs: list[Run]) -> list[str]:
     """Warnings about runs that ended well, but whose partner failed or is missing."""
     first, texts = header["arms"][0]["name"], []
-    for name in dict.fromkeys(run["workload"] for run in runs if header["spec"]["interleaved"]):
+    for name in dict.fromkeys(str(run["workload"]) for run in runs if header["spec"]["interleaved"]):
         sides = _sides(runs, first, name)
         pairs = len(_compared(sides, True)[0])
         left = [(arm, sum(run["ok"] for run in side) - pairs) for arm, side in zip((first, name), sides, strict=True)]
@@ -244,11 +250,11 @@ def _unpaired(header: dict, runs: list[dict]) -> list[str]:
 
 
 @explained
-def analyse(header: dict, records: list[dict]) -> dict:
+def analyse(header: Record, records: list[Record]) -> Result:
     """Compares each benchmark of the treatment with the same one of the control; all intervals hold at once."""
     spec, first = header["spec"], header["arms"][0]["name"]
-    runs = [record for record in records if record["type"] == "run"]
-    names = list(dict.fromkeys(run["workload"] for run in runs))
+    runs = [cast(Run, record) for record in records if record["type"] == "run"]
+    names = list(dict.fromkeys(str(run["workload"]) for run in runs))
     rows, few = [], dict[str, str]()
     for name in names:
         sides = _sides(runs, first, name)
@@ -260,7 +266,7 @@ def analyse(header: dict, records: list[dict]) -> dict:
         else:
             rows.append(_judged(spec, (first, name), kept, failed, spec["alpha"] / len(names)))
     missing = dict.fromkeys(header.get("missing", []), f"it is not in {spec['files'][-1]}") | header.get("unusable", {})
-    words = [row["verdict"] for row in rows] + [str(Verdict.INCONCLUSIVE)] * len(few | missing)
+    words = [str(row["verdict"]) for row in rows] + [str(Verdict.INCONCLUSIVE)] * len(few | missing)
     needed = f"; at least {LEAST_RUNS} of each are needed" if few else ""
     withheld = f"No verdict: {'; '.join(_said(missing | few))}{needed}" if missing | few else ""
     if held := [row for row in rows if row["withheld"]]:
@@ -271,7 +277,7 @@ def analyse(header: dict, records: list[dict]) -> dict:
         withheld = ""
     apart = [row for row in rows if row["failed"][0] != row["failed"][1] and not row["withheld"]]
     by_chance = [f"{_lost(row, first)}: chance may explain it." for row in apart]
-    counts = [{**arm, "n": sum(run["arm"] == arm["name"] for run in runs)} for arm in header["arms"]]
+    counts: list[SideRow] = [{**arm, "n": sum(run["arm"] == arm["name"] for run in runs)} for arm in header["arms"]]
     return plain(begun(header, records) | {
         "verdict": word, "withheld": withheld, "final": True, "margin": spec["margin"], "alpha": spec["alpha"],
         "metric": {"name": spec["metric"], "label": "", "unit": row_of(spec["metric"]).unit,
@@ -280,13 +286,13 @@ def analyse(header: dict, records: list[dict]) -> dict:
                      (missing | {name: f"too few: {why}" for name, why in few.items()}).items()],
         "watched": [], "blocks": len(runs), "max_blocks": len(runs), "earlier": [], "comparisons": rows,
         "by_chance": by_chance,
-        "arms": [arm | dict.fromkeys(ARM_MEDIANS) for arm in counts],
+        "arms": [arm | UNMEASURED for arm in counts],
         "warnings": [*_warnings(header, runs, _said(few) if rows else []),
                      *(Warn.MISSING.said(text=text) for text in _said(missing))],
     })  # fmt: skip
 
 
-def _warnings(header: dict, runs: list[dict], few: list[str]) -> list[str]:
+def _warnings(header: Record, runs: list[Run], few: list[str]) -> list[str]:
     if header["tools"] == [foreign.PAIRS]:
         return [*(Warn.ORDER.said(text=text) for text in (ALTERNATE, ONE_PROCESS)), *few]
     texts: list[str] = [Warn.ORDER.said(text=INTERLEAVED if header["spec"]["interleaved"] else ORDER)]
@@ -299,11 +305,11 @@ def _warnings(header: dict, runs: list[dict], few: list[str]) -> list[str]:
     missing += [f"only in one of the files: {', '.join(header['alone'])}"] if header["alone"] else []
     texts += [Warn.MISSING.said(text=text) for text in missing]
     pairs = dict.fromkeys((run["arm"], run["workload"]) for run in runs)
-    values_of = ([r["value"] for r in runs if r["ok"] and (r["arm"], r["workload"]) == pair] for pair in pairs)
+    values_of = ([present(r["value"]) for r in runs if r["ok"] and (r["arm"], r["workload"]) == pair] for pair in pairs)
     texts += coarse(values_of, header["spec"]["margin"], header["spec"]["metric"])
     alike: dict[str, float] = {}
-    for arm, name in dict.fromkeys((run["arm"], run["workload"]) for run in runs):
-        values = [run["value"] for run in runs if run["ok"] and (run["arm"], run["workload"]) == (arm, name)]
+    for arm, name in dict.fromkeys((run["arm"], str(run["workload"])) for run in runs):
+        values = [present(run["value"]) for run in runs if run["ok"] and (run["arm"], run["workload"]) == (arm, name)]
         if (found := unpaired.neighbours(values)) > ALIKE:
             alike[name] = max(found, alike.get(name, 0.0))
     said = ", ".join(f"{name} ({found:.2f})" for name, found in alike.items())

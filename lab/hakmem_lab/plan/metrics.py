@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hakmem_lab.errors import LabError
+from hakmem_lab.store.results import MetricRow
 from hakmem_lab.system import signals
 from hakmem_lab.system.launcher import Outcome
 
@@ -139,7 +140,7 @@ class Metric:
     def label(self) -> str:
         return self.title or pattern_name(self.name)
 
-    def record(self) -> dict:
+    def record(self) -> MetricRow:
         return {"name": self.name, "label": self.title, "unit": self.unit, "higher_is_better": self.higher_is_better}
 
     def read(self, outcome: Outcome, server: dict | None = None, counted: Sequence[str] = ()) -> float:

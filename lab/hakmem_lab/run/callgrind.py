@@ -20,6 +20,7 @@ from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.spec import BlockSpec
 from hakmem_lab.run.preflight import check_arm
 from hakmem_lab.run.workload import SEED, TRIAL_SEED, Folder, Workload
+from hakmem_lab.store.results import Comparison, SideRow, Summary
 from hakmem_lab.system.launcher import Launcher, Request
 
 OPS = "{ops}"
@@ -83,7 +84,7 @@ def parse_ops(text: str | None, command: Sequence[str]) -> tuple[int, int] | Non
     return int(found[1]), int(found[2])
 
 
-def _per_operation(launcher: Launcher, workload: Workload, arm: Arm, ops: tuple[int, int] | None) -> dict:
+def _per_operation(launcher: Launcher, workload: Workload, arm: Arm, ops: tuple[int, int] | None) -> SideRow:
     """Counts one execution, or one of each length. The difference of two lengths excludes start and end of the
     program."""
     env = arm.environment(workload.env)
@@ -94,7 +95,7 @@ def _per_operation(launcher: Launcher, workload: Workload, arm: Arm, ops: tuple[
     return {"name": arm.name, "instructions": long, "per_op": (long - short) / (ops[1] - ops[0])}
 
 
-def opinion(spec: BlockSpec, arms: Sequence[Arm], ops: str | None = None) -> dict:
+def opinion(spec: BlockSpec, arms: Sequence[Arm], ops: str | None = None) -> Summary:
     """Compares the instructions of the second arm with those of the first. Raises LabError."""
     if spec.server is not None:
         raise LabError("--callgrind: a server is not counted, since its clients decide what it does; drop [server]")
@@ -107,26 +108,24 @@ def opinion(spec: BlockSpec, arms: Sequence[Arm], ops: str | None = None) -> dic
     return judged(rows, spec.margin)
 
 
-def judged(rows: list[dict], margin: float) -> dict:
+def judged(rows: list[SideRow], margin: float) -> Summary:
     """The result of two counts. The ratio is the control's instructions over the treatment's."""
-    key = "per_op" if rows[0]["per_op"] is not None else "instructions"
-    control, treatment = (row[key] for row in rows)
+    each = "instructions" if rows[0]["per_op"] is None else "instructions per operation"
+    control, treatment = (row["instructions"] if row["per_op"] is None else row["per_op"] for row in rows)
     if control <= 0 or treatment <= 0:
         raise LabError("--ops: the longer run needs no more instructions than the shorter one; is {ops} the length?")
     ratio = control / treatment - 1
     verdict = Verdict.NEUTRAL
     if abs(math.log1p(ratio)) >= math.log1p(margin):
         verdict = Verdict.GO if ratio > 0 else Verdict.NO_GO
-    each = "instructions per operation" if key == "per_op" else "instructions"
-    described = {"name": "instructions", "label": each, "unit": "", "higher_is_better": False, "by": "callgrind"}
-    row = {"metric": "instructions", "control": rows[0]["name"], "treatment": rows[1]["name"], "estimate": ratio}
-    row["exact"] = True
-    result = {
+    row: Comparison = {"metric": "instructions", "control": rows[0]["name"], "treatment": rows[1]["name"],
+                       "estimate": ratio, "exact": True, "verdict": str(verdict)}  # fmt: skip
+    result: Summary = {
         "verdict": str(verdict),
-        "metric": described,
+        "metric": {"name": "instructions", "label": each, "unit": "", "higher_is_better": False, "by": "callgrind"},
         "margin": margin,
         "estimate": ratio,
-        "comparisons": [row | {"verdict": str(verdict)}],
+        "comparisons": [row],
         "arms": rows,
     }
     said = explain.explain(result)

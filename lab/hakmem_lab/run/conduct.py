@@ -14,6 +14,7 @@ from pathlib import Path
 from hakmem_lab.errors import LabError
 from hakmem_lab.judge import fitness, planning
 from hakmem_lab.judge.analysis import judged_ratios, metric_of
+from hakmem_lab.judge.repeated import Analyse
 from hakmem_lab.judge.statistics import power
 from hakmem_lab.judge.unseen import RUNS_FOR_ONE
 from hakmem_lab.plan import project
@@ -26,6 +27,7 @@ from hakmem_lab.run.recorder import AnySpec
 from hakmem_lab.run.session import Session
 from hakmem_lab.run.workload import Workload, failure
 from hakmem_lab.store.query import Blocks, events
+from hakmem_lab.store.results import Result
 from hakmem_lab.store.runs import RunFile, now_utc
 from hakmem_lab.system import signals
 from hakmem_lab.system.launcher import Launcher, Request
@@ -106,9 +108,9 @@ def conduct(
     arms: Sequence[Arm],
     blocks: tuple[int, int],
     measure: Callable[..., None],
-    analyse: Callable[[dict, list[dict]], dict],
+    analyse: Analyse,
     session_type: Callable[..., Session] = Session,
-) -> dict:
+) -> Result:
     """blocks: (the most, the fewest until a verdict). Returns and raises as `run` of every kind does."""
     with _around(spec, context.progress), session_type(spec, arms, context.progress) as session:
         if context.resume:
@@ -147,7 +149,7 @@ def _done(spec: BlockSpec, command: Sequence[str]) -> str | None:
         return f"{command[0]} cannot be started: {error.strerror}"
 
 
-def _prolong(session: Session, more: int, analyse: Callable[[dict, list[dict]], dict]) -> None:
+def _prolong(session: Session, more: int, analyse: Analyse) -> None:
     """Records that further blocks are wanted: beyond those that exist if the run has ended, else beyond the planned
     ones."""
     header, records = session.file.header(), session.records()

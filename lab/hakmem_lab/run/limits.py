@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from hakmem_lab.plan.metrics import LEAST
+from hakmem_lab.store.records import Record, Run
 from hakmem_lab.system import usage
 
 GRID, FIRST_KIB = 1.01, 64.0
@@ -130,7 +131,9 @@ class Search:
     at: dict[str, int] = field(default_factory=dict)
     costs: dict[str, list[float]] = field(default_factory=dict)
 
-    def found(self, side: str, by: str, parts: Sequence[dict], execute: Callable[[Limit | None, float], dict]) -> dict:
+    def found(
+        self, side: str, by: str, parts: Sequence[Record], execute: Callable[[Limit | None, float], Record]
+    ) -> Run:
         """The keys that it adds to the record of a run. by: who keeps a limit. parts: the run's executions without a
         limit. execute: makes one more, with a limit or without, and a time after which it is killed."""
         whole = point_of(max(map(peak_kib, parts)))
@@ -146,7 +149,7 @@ class Search:
 
         start, step = (self.at[side], STEP) if side in self.at else (whole, FIRST_STEP)
         point = least(lives, start, step, whole + BEYOND)
-        found = {"limits": tried, "limited_by": by}
+        found: Run = {"limits": tried, "limited_by": by}
         if point is None:
             why = f"it ends well without a limit of memory, but not in {kib_at(whole + BEYOND):,} KiB: {tried[-1][1]}"
             return found | {"ok": False, "why": why}
@@ -155,7 +158,7 @@ class Search:
         return found | {"value": value, "metrics": {LEAST: value} | parts[-1]["metrics"]}
 
 
-def _tried(execute: Callable[[Limit | None], dict], limit: Limit, free: list[float]) -> tuple[int, str, int]:
+def _tried(execute: Callable[[Limit | None], Record], limit: Limit, free: list[float]) -> tuple[int, str, int]:
     """(the limit, why the program does not live in it or empty, KiB beyond it that were seen). free: what the
     executions without a limit cost; where one under the limit is slow, more of both follow, in turns."""
     costs: list[float] = []

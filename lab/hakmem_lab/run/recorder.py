@@ -11,7 +11,7 @@ import os
 import random
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from hakmem_lab import __version__
 from hakmem_lab.errors import LabError, Stopped
@@ -25,6 +25,8 @@ from hakmem_lab.plan.stdin import SILENCE
 from hakmem_lab.run import endings, preflight
 from hakmem_lab.run.workload import Workload
 from hakmem_lab.store.query import earlier_runs, question_hash
+from hakmem_lab.store.records import Record
+from hakmem_lab.store.results import Result
 from hakmem_lab.store.runs import RunFile, now_utc
 from hakmem_lab.system import machine, signals
 from hakmem_lab.system.launcher import SLOW_S, Launcher
@@ -125,7 +127,7 @@ def folder_hash() -> str:
     return hashlib.sha256(str(Path.cwd()).encode()).hexdigest()[:16]
 
 
-def asked_header(spec: Model, source: str, seed: int) -> dict:
+def asked_header(spec: Model, source: str, seed: int) -> Record:
     asked = normalised(spec)
     return {
         "question": asked["question"],
@@ -140,7 +142,7 @@ def asked_header(spec: Model, source: str, seed: int) -> dict:
     }
 
 
-def with_earlier(folder: Path, header: dict) -> dict:
+def with_earlier(folder: Path, header: Record) -> Record:
     """The header, extended by the earlier runs of the folder with the same question."""
     header = header | {"question_hash": question_hash(header)}
     return header | {"earlier": earlier_runs(folder, header)}
@@ -148,7 +150,7 @@ def with_earlier(folder: Path, header: dict) -> dict:
 
 def record_header(
     spec: Model, arms: Sequence[Arm], workload: Workload, source: str, seed: int, written: Collection[Path] = ()
-) -> dict:
+) -> Record:
     """Everything that a result depends on. written: files that a command names and its program writes."""
     top, subject = project.root(), workload.subject()
     return asked_header(spec, source, seed) | {
@@ -164,7 +166,7 @@ def record_header(
     }
 
 
-def check_unchanged(header: dict, arms: Sequence[Arm], workload: Workload) -> None:
+def check_unchanged(header: Record, arms: Sequence[Arm], workload: Workload) -> None:
     """Raises LabError where the folder, a library, the program or an input of a stored run has changed. Older headers
     have no inputs."""
     run = header["id"]
@@ -197,11 +199,11 @@ class Written:
     def file(self, file: RunFile) -> None:
         self._file = file
 
-    def append(self, record: dict) -> None:
+    def append(self, record: Mapping[str, Any]) -> None:
         """Raises Stopped where the store cannot be written, or standard input came too late for the program."""
         try:
             with signals.held():
-                self.file.append(record | self.tag)
+                self.file.append({**record, **self.tag})
         except OSError as error:
             raise endings.cannot_write(self.file, error) from None
         if SILENCE.broken():
@@ -285,7 +287,7 @@ class Recorder(Written, Generic[AnySpec]):
         where = self.progress.server_flag + self.server_key
         return f" Is it a server? Then give it a client: {where}, hak soak, or hak record PID."
 
-    def append(self, record: dict) -> None:
+    def append(self, record: Mapping[str, Any]) -> None:
         if record["type"] == "run":
             Launcher.when_slow = None
         super().append(record)
@@ -320,7 +322,7 @@ class Recorder(Written, Generic[AnySpec]):
         # The load average still contains the work of earlier runs; only present work disturbs.
         self.warned_of_load = self.warn_of_load(min(machine.load_1m(), machine.busy_processors()))
 
-    def reopen(self, file: RunFile, header: dict) -> None:
+    def reopen(self, file: RunFile, header: Record) -> None:
         """Continues a stored run. Raises LabError where the program or another dependency has changed."""
         written = {name for r in file.records() if r.get("what") == WRITTEN for name in r["files"]}
         kept = {name: digest for name, digest in header.get("inputs", {}).items() if name not in written}
@@ -329,10 +331,10 @@ class Recorder(Written, Generic[AnySpec]):
         self.file, self.seed = file, header["seed"]
         self.event("resumed", "resumed")
 
-    def records(self) -> list[dict]:
+    def records(self) -> list[Record]:
         return list(self.file.records())
 
-    def own_records(self) -> list[dict]:
+    def own_records(self) -> list[Record]:
         """The records with its tag, where several share a file."""
         return [record for record in self.records() if self.tag.items() <= record.items()]
 
@@ -353,6 +355,6 @@ class Recorder(Written, Generic[AnySpec]):
             self.warn("load", trouble)
         return bool(trouble)
 
-    def finish(self, result: dict) -> dict:
+    def finish(self, result: Result) -> Result:
         self.append({"type": "result", **result})
         return result

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Self
+from typing import Self, cast
 
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.metrics import (
@@ -43,6 +43,7 @@ from hakmem_lab.run.workload import (
     with_port,
     within,
 )
+from hakmem_lab.store.records import Record, Run
 from hakmem_lab.system import counting, follower, machine, usage
 from hakmem_lab.system.freezer import Freezer
 from hakmem_lab.system.launcher import ANY_BYTE, Launcher, Outcome, Request, Running, wait_for_port
@@ -57,9 +58,9 @@ PEAK_MEASURES = ("rss_peak_kib", "pss_peak_kib")
 ENDING_S = 0.2  # wait for the end of a server whose client failed
 
 
-def alone(record: dict, block: int) -> dict:
+def alone(record: Run, block: int) -> Run:
     """The record of a run that is a block of its own, for kinds that compare no blocks."""
-    return {"type": "run", "block": block, "attempt": 0, "position": 0, "phase": "measure", "value": None} | record
+    return {"type": "run", "block": block, "attempt": 0, "position": 0, "phase": "measure", "value": None, **record}
 
 
 def _failed(outcome: Outcome, expected: Sequence[int] = (0,)) -> str | None:
@@ -109,7 +110,7 @@ class Runner:
         found._workers = self._workers
         return found
 
-    def run(self, arm: Arm, pad_bytes: int, repeat: int = 1, seed: int = TRIAL_SEED) -> dict:
+    def run(self, arm: Arm, pad_bytes: int, repeat: int = 1, seed: int = TRIAL_SEED) -> Run:
         """The record of a run: all measures, as means over `repeat` executions (for peaks, the greatest). seed: the
         value of {seed} in the commands."""
         self.draw(seed)
@@ -124,7 +125,7 @@ class Runner:
         by = f"cgroup v{self.groups.version}" if self.groups else WATCHED
         return record | self.search.found(arm.name, by, parts, partial(self._limited, arm, pad_bytes))
 
-    def _limited(self, arm: Arm, pad_bytes: int, limit: Limit | None, timeout_s: float) -> dict:
+    def _limited(self, arm: Arm, pad_bytes: int, limit: Limit | None, timeout_s: float) -> Record:
         """One execution under a limit of memory, or without."""
         whole, self.limit = self.workload, limit
         self.workload = replace(whole, timeout_s=timeout_s)
@@ -142,9 +143,9 @@ class Runner:
         """Sets the value of {seed} in the commands of the next executions."""
         self._seed = seed
 
-    def record(self, arm: Arm, pad_bytes: int, repeat: int, started: float, parts: Sequence[dict]) -> dict:
+    def record(self, arm: Arm, pad_bytes: int, repeat: int, started: float, parts: Sequence[Record]) -> Run:
         """The record of a run from its executions."""
-        record: dict = {"arm": arm.name, "started": started, "repeat": repeat, "pad_bytes": pad_bytes}
+        record: Run = {"arm": arm.name, "started": started, "repeat": repeat, "pad_bytes": pad_bytes}
         if self.workload.seeded():
             record["workload_seed"] = self._seed
         parts = self._checked(parts)
@@ -157,7 +158,7 @@ class Runner:
         record["load_1m"], record["steal_percent"] = machine.load_1m(), self._steal.percent()
         return record
 
-    def _checked(self, parts: Sequence[dict]) -> Sequence[dict]:
+    def _checked(self, parts: Sequence[Record]) -> Sequence[Record]:
         """The executions up to the first one that failed, or whose output the check of the workload refuses."""
         for count, part in enumerate(parts, 1):
             output = part.pop("output", "")
@@ -176,7 +177,7 @@ class Runner:
             except OSError as error:
                 return f"check: cannot be started: {error.strerror}"
 
-    def trial(self, arm: Arm) -> dict:
+    def trial(self, arm: Arm) -> Run:
         """A run whose figures do not count; every program that it starts is followed. If the arm's allocator does not
         serve the program that does the work, the trial fails with `lost`. `unserved`: a warning to print with the
         figures. If the run fails while it is followed, it is repeated without."""
@@ -186,7 +187,7 @@ class Runner:
         finally:
             self._probed = False
 
-    def _trial(self, arm: Arm) -> dict:
+    def _trial(self, arm: Arm) -> Run:
         library = arm.library.path
         if library is None:
             return self.run(arm, 0)
@@ -201,8 +202,8 @@ class Runner:
             record = self.run(arm, 0)
         return record | {"unserved": served.warning(arm, images)}
 
-    def _execute(self, arm: Arm, pad_bytes: int) -> dict:
-        counts: dict = {}
+    def _execute(self, arm: Arm, pad_bytes: int) -> Record:
+        counts: Record = {}
         try:
             if self._counts and (why := self._prepared()) is None:
                 counts = self._counted_calls(arm)
@@ -216,7 +217,7 @@ class Runner:
         self._folder.clear()
         return self._client(self.workload.prepare, None, "prepare")[1] if self.workload.prepare else None
 
-    def _counted_calls(self, arm: Arm) -> dict:
+    def _counted_calls(self, arm: Arm) -> Record:
         """An execution whose calls of the allocator are counted, and nothing else. Without padding, which shells
         allocate."""
         w = self.workload.on(arm)
@@ -229,15 +230,15 @@ class Runner:
             why = _failed(outcome, w.expect_exit)
             return {"why": f"while its allocations were counted: {why}"} if why else counts.read()
 
-    def unstarted(self, error: OSError) -> dict:
+    def unstarted(self, error: OSError) -> Record:
         """The execution of a program that could not be started."""
         return self._without_figures(f"cannot be started: {error.strerror}")
 
     @staticmethod
-    def _without_figures(why: str) -> dict:
+    def _without_figures(why: str) -> Record:
         return dict.fromkeys(KEPT) | {"timed_out": False, "metrics": {}, "why": why}
 
-    def _measured(self, arm: Arm, pad_bytes: int, counts: dict) -> dict:
+    def _measured(self, arm: Arm, pad_bytes: int, counts: Record) -> Record:
         if self.workload.server:
             outcome, used, why = self._with_server(self.workload.server, arm, pad_bytes)
             return self._part(replace(outcome, extra=counts | outcome.extra), used, why)
@@ -261,7 +262,7 @@ class Runner:
         """The outcome of a program that is no server."""
         return running.wait()
 
-    def part(self, outcome: Outcome) -> dict:
+    def part(self, outcome: Outcome) -> Record:
         """The execution of a program that is no server."""
         return self._part(outcome, None, _failed(outcome, self.workload.expect_exit))
 
@@ -289,7 +290,7 @@ class Runner:
     def request(
         self,
         argv: Sequence[str],
-        env: dict,
+        env: dict[str, str],
         arm: Arm,
         pin: Sequence[int] = (),
         group: usage.Group | None = None,
@@ -307,7 +308,7 @@ class Runner:
         request = replace(request, worker=None if self._report else self._workers.get(arm.name))
         return replace(request, pss_ms=self._pss_ms, counters=counters, groups=groups)
 
-    def _part(self, outcome: Outcome, server: dict | None, why: str | None) -> dict:
+    def _part(self, outcome: Outcome, server: Record | None, why: str | None) -> Record:
         part = {name: getattr(outcome, name) for name in KEPT} | {"metrics": {}, "why": why}
         outcome = replace(outcome, extra=outcome.extra | self._grown(outcome, server)) if self._growth else outcome
         part |= {"extra": outcome.extra} if outcome.extra else {}
@@ -326,14 +327,14 @@ class Runner:
                 part["why"] = str(error)
         return part
 
-    def _grown(self, outcome: Outcome, server: dict | None) -> dict:
+    def _grown(self, outcome: Outcome, server: Record | None) -> Record:
         """How fast memory grew: that of a server while its client ran."""
         from hakmem_lab.judge.growth import growth  # slow to load
 
         series = within(server["rss_series"], server["window_ms"]) if server else outcome.rss_series
         return growth(series, self.workload.requests)
 
-    def _read(self, metric: Metric, outcome: Outcome, server: dict | None) -> float:
+    def _read(self, metric: Metric, outcome: Outcome, server: Record | None) -> float:
         try:
             return metric.read(outcome, server, self._counted)
         except MetricMissing:
@@ -343,7 +344,7 @@ class Runner:
 
     def _with_server(
         self, server: Server, arm: Arm, pad_bytes: int, counts: counting.Counts | None = None
-    ) -> tuple[Outcome, dict, str | None]:
+    ) -> tuple[Outcome, Record, str | None]:
         """(the outcome of the client, or of the server if no client ran; the server's use; why it failed)."""
         w = self.workload
         port = choose_port(server)
@@ -351,7 +352,7 @@ class Runner:
         environment = arm.environment(w.env, pad_bytes)
         environment = counts.environment(environment) if counts else environment
         client: Outcome | None = None
-        used: dict = {}
+        used: Record = {}
         why: str | None = f"the server did not listen on port {port} within {server.ready_timeout:g} s"
         with self._new_group() as group:
             running = self.launchers[1].start(self.request(argv, environment, arm, server.pin, group))
@@ -378,7 +379,7 @@ class Runner:
 
     def _clients(
         self, server: Server, running: Running, meter: ServerMeter | counting.Counts, port: int
-    ) -> tuple[Outcome | None, dict, str | None]:
+    ) -> tuple[Outcome | None, Record, str | None]:
         """Runs the warm-up client, then the measured one. Returns its outcome, the server's use meanwhile, and why it
         failed."""
         if server.warm_up and (why := self._client(server.warm_up, port, "warm-up client")[1]):
@@ -399,14 +400,13 @@ class Runner:
         return outcome, failure(outcome, what)
 
 
-def _combined(parts: Sequence[dict]) -> dict:
+def _combined(parts: Sequence[Record]) -> Run:
     """One record of several executions: means, the greatest peaks, and the exit of the last one."""
-    record = dict(parts[-1])
+    record = {**parts[-1]}
     if len(parts) > 1 and record["why"] is None:
         for name in MEASURES:
-            values = [part[name] for part in parts if part[name] is not None]
-            if values:
+            if values := [part[name] for part in parts if part[name] is not None]:
                 record[name] = max(values) if name in PEAK_MEASURES else statistics.fmean(values)
         read = {name: [part["metrics"][name] for part in parts] for name in record["metrics"]}
         record["metrics"] = {n: max(each) if row_of(n).peak else statistics.fmean(each) for n, each in read.items()}
-    return record
+    return cast(Run, record)

@@ -27,6 +27,7 @@ from hakmem_lab.run.together import MOVED, AnyBlockSpec, Chosen, best
 from hakmem_lab.run.trials import tried
 from hakmem_lab.run.workload import TRIAL_SEED, Workload
 from hakmem_lab.store.query import BESIDE, SCHEDULE, Blocks, attempts_made, events, finished_blocks
+from hakmem_lab.store.records import Record, Run, present
 from hakmem_lab.store.runs import RunFile
 from hakmem_lab.system import machine
 
@@ -111,7 +112,7 @@ class Session(Recorder[AnyBlockSpec]):
         Raises LabError, with nothing stored, where an arm cannot be measured.
         """
         trials = self.try_arms()
-        longest_s = statistics.fmean(trial["wall_s"] for trial in trials)
+        longest_s = statistics.fmean(present(trial["wall_s"]) for trial in trials)
         self.create(folder, source, repeat=self.repeat, **self.rule)
         self.keep_trials(trials)
         self.keep_schedule()
@@ -129,14 +130,14 @@ class Session(Recorder[AnyBlockSpec]):
         rounds = 1 + len(conditions.asked(normalised(self.spec)))
         return count * (rounds * blocks * self.runs_of_each(count) + self._warm_ups())
 
-    def try_arms(self) -> list[dict]:
+    def try_arms(self) -> list[Run]:
         """Preflight and one run of every arm, which decides how many executions make up a run. Raises LabError.
 
         If an arm fails here and is not in `needed`, it still takes part in the blocks, which show that it fails. A
         quick run tries no further arm once the trials leave too little time for an estimate of all that were tried.
         """
         self.check_arms()
-        trials, failed = list[dict](), ""
+        trials, failed = list[Run](), ""
         tried_by = self.progress.started + early.QUICK_S / (1 + early.LEAST)
         for arm, trial, besides_s in self._tried(trials, tried_by):
             if trial["ok"]:
@@ -151,11 +152,11 @@ class Session(Recorder[AnyBlockSpec]):
                 raise LabError(failed)
         if failed and len(trials) < 2:
             raise LabError(failed)
-        self.repeat = self._repeats(min(trial["wall_s"] for trial in trials))
+        self.repeat = self._repeats(min(present(trial["wall_s"]) for trial in trials))
         self._choose(trials)
         return trials
 
-    def _tried(self, good: Sequence[dict], tried_by: float) -> Iterator[tuple[Arm, dict, float]]:
+    def _tried(self, good: Sequence[Run], tried_by: float) -> Iterator[tuple[Arm, Run, float]]:
         """Each arm with its trial. The first runs alone, then as many at once as in a round. good: trials so far."""
         left, at_once = list(self.arms.values()), 0
         while left:
@@ -168,11 +169,11 @@ class Session(Recorder[AnyBlockSpec]):
             self.progress.update(0, 1, " ".join(["trial:", *self.tag.values(), *(arm.name for arm in now)]))
             yield from tried(self.runner, now)
 
-    def _best(self, trials: Sequence[dict]) -> tuple[AnyBlockSpec, Chosen]:
+    def _best(self, trials: Sequence[Run]) -> tuple[AnyBlockSpec, Chosen]:
         possible = self.may_together and type(self.runner) is Runner
         return best(self.spec, trials, self.written_files(), self.picks_metric, possible)
 
-    def _choose(self, trials: Sequence[dict]) -> None:
+    def _choose(self, trials: Sequence[Run]) -> None:
         """Chooses the schedule; and the metric, where the user named none and the sides can run together."""
         spec, chosen = self._best(trials)
         self.picked = spec.metric != self.spec.metric
@@ -180,12 +181,12 @@ class Session(Recorder[AnyBlockSpec]):
             self.spec, self.metrics[0] = spec, spec.primary_metric()
         self.follow(chosen)
 
-    def keep_trials(self, trials: Sequence[dict]) -> None:
+    def keep_trials(self, trials: Sequence[Run]) -> None:
         """Stores the trials, whose figures do not count, and shows their warnings about the arms."""
         for position, trial in enumerate(trials):
-            if trial.get("unserved"):
-                self.warn("unserved", trial["unserved"])
-            self.append({"type": "run", "block": -1, "attempt": 0, "position": position, "phase": "calibrate"} | trial)
+            if text := trial.get("unserved"):
+                self.warn("unserved", text)
+            self.append({"type": "run", "block": -1, "attempt": 0, "position": position, "phase": "calibrate", **trial})
 
     def keep_schedule(self) -> None:
         """Stores the schedule, and says why it was chosen where that is not plain."""
@@ -199,7 +200,7 @@ class Session(Recorder[AnyBlockSpec]):
             self.tell(PICKED, text, metric=self.spec.metric, blocks=BESIDE_BLOCKS)
             self.picked = False
 
-    def resume(self, file: RunFile, header: dict) -> None:
+    def resume(self, file: RunFile, header: Record) -> None:
         """Continues a stored run. Raises LabError where the program or another dependency has changed."""
         self.reopen(file, header)
         self.repeat = header["repeat"]
@@ -266,9 +267,9 @@ class Session(Recorder[AnyBlockSpec]):
         asked = "warm_up" in self.spec.model_fields_set or not self.chosen.shared
         return self.spec.warm_up if asked else 0
 
-    def _keep(self, phase: str, block: int, attempt: int, position: int, record: dict) -> None:
+    def _keep(self, phase: str, block: int, attempt: int, position: int, record: Run) -> None:
         key = {"block": block, "attempt": attempt, "phase": phase, "position": position}
-        self.append({"type": "run", **key} | record)
+        self.append({"type": "run", **key, **record})
 
     def run_blocks(self, phase: str, names: Sequence[str], count: int) -> Blocks:
         """All blocks of the phase up to `count`, running those that are not in the store yet."""
@@ -303,7 +304,7 @@ class Session(Recorder[AnyBlockSpec]):
         """Arm that has left -> the block that it could not finish."""
         return failing.gone(self.own_records())
 
-    def block_of_those_left(self, phase: str, names: Sequence[str], index: int, attempt: int) -> dict[str, list[dict]]:
+    def block_of_those_left(self, phase: str, names: Sequence[str], index: int, attempt: int) -> dict[str, list[Run]]:
         """Runs one block. An arm that fails in it too often leaves, unless it is in `needed`."""
         while True:
             there = [name for name in names if name not in self.gone]
@@ -316,10 +317,10 @@ class Session(Recorder[AnyBlockSpec]):
                 self.tell(failing.GONE, text, arm=failed.arm, block=index)
                 self.gone[failed.arm], attempt = index, attempt + ATTEMPTS
 
-    def block(self, phase: str, names: Sequence[str], index: int, attempt: int) -> dict[str, list[dict]]:
+    def block(self, phase: str, names: Sequence[str], index: int, attempt: int) -> dict[str, list[Run]]:
         """Runs one block; if a run fails, the block starts again from its beginning."""
         plan = schedule.block(names, self.seed, index, self.chosen.name, phase == BESIDE)
-        failed: list[dict] = []
+        failed: list[Run] = []
         for again in range(attempt, attempt + ATTEMPTS):
             runs, why = self._attempt(plan, phase, again)
             if why is None:
@@ -331,22 +332,21 @@ class Session(Recorder[AnyBlockSpec]):
             if self._must_part(why, len(failed)):
                 return self.block(phase, names, index, again + 1)
         arm = statistics.mode(each["arm"] for each in failed)
-        count, last = sum(each["arm"] == arm for each in failed), [each for each in failed if each["arm"] == arm][-1]
-        text = (
-            f"{self._place()}{arm} failed {failing.times(count)} in block {index} of run {self.file.id}: {last['why']}"
-        )
-        raise ArmFailed(f"{text}. What was measured is kept: hak runs show {self.file.id}", arm, index, last["why"])
+        whys = [str(each["why"]) for each in failed if each["arm"] == arm]
+        text = f"{self._place()}{arm} failed {failing.times(len(whys))} in block {index} of run {self.file.id}"
+        kept = f"What was measured is kept: hak runs show {self.file.id}"
+        raise ArmFailed(f"{text}: {whys[-1]}. {kept}", arm, index, whys[-1])
 
-    def _attempt(self, plan: schedule.Block, phase: str, attempt: int) -> tuple[dict[str, list[dict]], dict | None]:
-        runs: dict[str, list[dict]] = {}
+    def _attempt(self, plan: schedule.Block, phase: str, attempt: int) -> tuple[dict[str, list[Run]], Run | None]:
+        runs: dict[str, list[Run]] = {}
         key = {"block": plan.index, "attempt": attempt, "phase": phase}
-        failed: dict | None = None
+        failed: Run | None = None
         disturbed, drawn = None, schedule.workload_seed(self.seed, phase, plan.index)
         for position, record in enumerate(self._executed(plan, drawn)):
             name = record["arm"]
             self._keep(phase, plan.index, attempt, position, record)
             runs.setdefault(name, []).append(record | {"position": position})
-            disturbed = disturbed or machine.disturbance(0.0, record["steal_percent"])
+            disturbed = disturbed or machine.disturbance(0.0, record["steal_percent"] or 0.0)
             failed = failed if record["ok"] else record
         changed = self._watch.changed()
         gone = f"{changed} changed during the run" if changed else None
@@ -359,7 +359,7 @@ class Session(Recorder[AnyBlockSpec]):
             raise Stopped(f"{self._place()}{changed} changed during run {self.file.id}; {kept}")
         return runs, failed
 
-    def _executed(self, plan: schedule.Block, drawn: int) -> Iterator[dict]:
+    def _executed(self, plan: schedule.Block, drawn: int) -> Iterator[Run]:
         """The records of a block's runs, in the order in which they ran. If runs are one by one, the first failure ends
         the block."""
         arms = [self.arms[name] for name in plan.order]
@@ -373,7 +373,7 @@ class Session(Recorder[AnyBlockSpec]):
             if not record["ok"]:
                 return
 
-    def _must_part(self, failed: dict, times: int) -> bool:
+    def _must_part(self, failed: Run, times: int) -> bool:
         """Goes on one by one where the arms cannot run at the same time, although each of them could run alone: they
         write the same file, use the same port, or choose their processors."""
         cannot = failed["why"] == MOVED or (times == ATTEMPTS and failed["arm"] not in self._failed_alone)
@@ -391,10 +391,10 @@ class Session(Recorder[AnyBlockSpec]):
         """Prefix of a message: the workload, in a suite's session."""
         return "".join(f"{what} '{name}': " for what, name in self.tag.items())
 
-    def _look_for_load(self, runs: dict[str, list[dict]]) -> None:
+    def _look_for_load(self, runs: dict[str, list[Run]]) -> None:
         """Warns, once a run, of load by other programs: the load average without our own. In turns that is unknown,
         since a freezer of version 1 lets it count the programs that stand still."""
         if not self.warned_of_load and self.chosen.name != schedule.TURNS:
             timed = [run for entries in runs.values() for run in entries if run["wall_s"]]
-            shares = [run["cpu_s"] / run["wall_s"] for run in timed] or [len(self.chosen.processors)]
+            shares = [present(run["cpu_s"]) / present(run["wall_s"]) for run in timed] or [len(self.chosen.processors)]
             self.warned_of_load = self.warn_of_load(machine.load_1m() - statistics.fmean(shares))

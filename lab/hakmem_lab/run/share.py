@@ -17,6 +17,7 @@ from hakmem_lab.plan.spec import BlockSpec
 from hakmem_lab.run.callgrind import executed, workload_of
 from hakmem_lab.run.preflight import check_arm
 from hakmem_lab.run.workload import Workload
+from hakmem_lab.store.results import Share, SideRow
 from hakmem_lab.system.launcher import Launcher
 
 NAMES = {"malloc", "calloc", "realloc", "free", "memalign", "posix_memalign", "aligned_alloc", "valloc", "pvalloc",
@@ -100,9 +101,9 @@ def counted(launcher: Launcher, workload: Workload, arm: Arm) -> Counted:
     return whole
 
 
-def measured(spec: BlockSpec, arms: Sequence[Arm]) -> dict:
+def measured(spec: BlockSpec, arms: Sequence[Arm]) -> Share:
     """The result of `hak share`."""
-    workload, rows = workload_of(spec), []
+    workload, rows = workload_of(spec), list[SideRow]()
     with Launcher() as launcher:
         for arm in arms:
             check_arm(arm, workload)
@@ -112,7 +113,7 @@ def measured(spec: BlockSpec, arms: Sequence[Arm]) -> dict:
     return {"command": list(workload.argv), "arms": rows, "answer": answer(rows)}
 
 
-def answer(rows: Sequence[dict]) -> str:
+def answer(rows: Sequence[SideRow]) -> str:
     first = rows[0]
     text = f"{100 * first['share']:.1f} % of the instructions are inside {first['name']}"
     if first["share"] < 1:

@@ -3,12 +3,14 @@ lasts, such as peak memory or a percentile, each side also runs once one by one,
 """
 
 from collections.abc import Iterator, Sequence
+from typing import cast
 
 from hakmem_lab.plan import schedule
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.run.runner import Runner
 from hakmem_lab.run.together import OF_SERVER_TIMED, Chosen, Together, lost
 from hakmem_lab.run.turns import Turns
+from hakmem_lab.store.records import Run
 
 _ROUNDS_OF = {schedule.TOGETHER: Together, schedule.TURNS: Turns}
 
@@ -23,9 +25,9 @@ class Shared:
     def close(self) -> None:
         self._rounds.close()
 
-    def block(self, arms: Sequence[Arm], pads: Sequence[int], repeat: int, seed: int) -> Iterator[dict]:
+    def block(self, arms: Sequence[Arm], pads: Sequence[int], repeat: int, seed: int) -> Iterator[Run]:
         """The records of a block's runs in its order. A failure ends the block."""
-        alone = {}
+        alone: dict[str, Run] = {}
         for arm, pad in list(zip(arms, pads, strict=True))[: len(arms) // schedule.ROUNDS if self._alone else 0]:
             alone[arm.name] = record = self._runner.run(arm, pad, repeat, seed)
             if not record["ok"]:
@@ -35,9 +37,10 @@ class Shared:
             yield _with(record, alone[record["arm"]]) if record["ok"] and alone else record
 
 
-def _with(record: dict, alone: dict) -> dict:
+def _with(record: Run, alone: Run) -> Run:
     """The record of a run in a round, with the figures that it lacks from a run of the same side one by one."""
-    found = record | {name: alone[name] for name in (*lost(record["schedule"]), "thousands") if name in alone}
-    if "server" in record:
-        found["server"] = record["server"] | {name: alone["server"].get(name) for name in OF_SERVER_TIMED}
+    names = (*lost(record["schedule"]), "thousands")
+    found = record | cast(Run, {name: alone.get(name) for name in names if name in alone})
+    if (server := record.get("server")) is not None:
+        found["server"] = server | {name: (alone["server"] or {}).get(name) for name in OF_SERVER_TIMED}
     return found | {"metrics": alone["metrics"] | record["metrics"]}

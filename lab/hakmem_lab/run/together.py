@@ -12,7 +12,7 @@ import select
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from hakmem_lab.errors import LabError
 from hakmem_lab.plan import schedule
@@ -20,6 +20,7 @@ from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.spec import BlockSpec
 from hakmem_lab.run.runner import SAMPLE_MS, Runner
 from hakmem_lab.run.workload import Folder
+from hakmem_lab.store.records import Record, Run
 from hakmem_lab.system import freezer, machine
 from hakmem_lab.system.launcher import Launcher, Request, Running
 
@@ -58,11 +59,11 @@ def lost(name: str) -> tuple[str, ...]:
     return TIMED if "faults" in schedule.MEASURES[name] else (*TIMED, "minor_faults", "major_faults")
 
 
-def untimed(record: dict, name: str) -> dict:
+def untimed(record: Run, name: str) -> Run:
     """The record of a run of the shared schedule `name`, without the figures that it cannot give."""
-    found = record | dict.fromkeys(lost(name)) | {"schedule": name, "elapsed_s": record["wall_s"]}
+    found = record | cast(Run, dict.fromkeys(lost(name))) | {"schedule": name, "elapsed_s": record["wall_s"]}
     if "server" in record:
-        found["server"] = record["server"] | dict.fromkeys(OF_SERVER_TIMED)
+        found["server"] = (record["server"] or {}) | dict.fromkeys(OF_SERVER_TIMED)
     return found
 
 
@@ -148,7 +149,7 @@ class _Side:
     launcher: Launcher
     processor: int
     started: float
-    parts: list[dict]
+    parts: list[Record]
     folder: Folder = field(default_factory=Folder)
 
 
@@ -164,10 +165,10 @@ class Together:
         for launcher in self._launchers:
             launcher.close()
 
-    def block(self, arms: Sequence[Arm], pads: Sequence[int], repeat: int, seed: int) -> list[dict]:
+    def block(self, arms: Sequence[Arm], pads: Sequence[int], repeat: int, seed: int) -> list[Run]:
         """The records of a block's runs in its order: two rounds, side by side if there are two processors. Where runs
         fail, they come last."""
-        size, records = len(arms) // schedule.ROUNDS, []
+        size, records = len(arms) // schedule.ROUNDS, list[Run]()
         rounds = [list(zip(arms, pads, strict=True))[at : at + size] for at in range(0, len(arms), size)]
         width = len(self._processors)
         for at in range(0, len(rounds), width):
@@ -176,7 +177,7 @@ class Together:
                 break
         return records
 
-    def _rounds(self, rounds: Sequence[Sequence[tuple[Arm, int]]], repeat: int, seed: int) -> list[dict]:
+    def _rounds(self, rounds: Sequence[Sequence[tuple[Arm, int]]], repeat: int, seed: int) -> list[Run]:
         """Rounds at the same time, each on its own processor."""
         self._runner.draw(seed)
         while len(self._launchers) < sum(map(len, rounds)):
@@ -245,7 +246,7 @@ class Together:
                 running[side.launcher.start(replace(self._request(side, size), held=False))] = side
         return well
 
-    def _part(self, running: Running) -> dict:
+    def _part(self, running: Running) -> Record:
         try:
             outcome = running.wait()
         except OSError as error:

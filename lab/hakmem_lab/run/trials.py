@@ -10,9 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.run.runner import Runner
+from hakmem_lab.store.records import Run
 
 
-def tried(runner: Runner, arms: Sequence[Arm]) -> list[tuple[Arm, dict, float]]:
+def tried(runner: Runner, arms: Sequence[Arm]) -> list[tuple[Arm, Run, float]]:
     """(arm, its trial, what that took beside its wall time in s)."""
     if len(arms) == 1:
         return [(arms[0], *_timed(runner, arms[0]))]
@@ -28,7 +29,7 @@ def tried(runner: Runner, arms: Sequence[Arm]) -> list[tuple[Arm, dict, float]]:
     ]
 
 
-def _timed(runner: Runner, arm: Arm) -> tuple[dict, float]:
+def _timed(runner: Runner, arm: Arm) -> tuple[Run, float]:
     began = time.monotonic()
     trial = runner.trial(arm)
     return trial, time.monotonic() - began - (trial["wall_s"] or 0.0)

@@ -15,6 +15,7 @@ from hakmem_lab.plan import schedule
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.run.runner import Runner
 from hakmem_lab.run.together import untimed
+from hakmem_lab.store.records import Run
 from hakmem_lab.system.freezer import Freezer
 
 TURN_S = (0.0075, 0.0125)  # from and to; one fixed length could keep step with a timer of the programs
@@ -29,7 +30,7 @@ class _Side:
     freezer: Freezer
     counted: threading.Event = field(default_factory=threading.Event)  # its run has ended
     over: threading.Event = field(default_factory=threading.Event)  # no further execution begins
-    record: dict | None = None
+    record: Run | None = None
     error: BaseException | None = None
     thread: threading.Thread | None = None
 
@@ -74,9 +75,9 @@ class Turns:
         for side in self._sides:
             side.close()
 
-    def block(self, arms: Sequence[Arm], pads: Sequence[int], repeat: int, seed: int) -> list[dict]:
+    def block(self, arms: Sequence[Arm], pads: Sequence[int], repeat: int, seed: int) -> list[Run]:
         """The records of a block's runs: two rounds. Where runs fail, they come last."""
-        size, records = len(arms) // schedule.ROUNDS, []
+        size, records = len(arms) // schedule.ROUNDS, list[Run]()
         order = random.Random(f"turns {seed}")
         for at in range(0, len(arms), size):
             whole = list(zip(arms, pads, strict=True))[at : at + size]
@@ -85,7 +86,7 @@ class Turns:
                 break
         return records
 
-    def _round(self, whole: Sequence[tuple[Arm, int]], repeat: int, seed: int, order: random.Random) -> list[dict]:
+    def _round(self, whole: Sequence[tuple[Arm, int]], repeat: int, seed: int, order: random.Random) -> list[Run]:
         while len(self._sides) < len(whole):
             self._sides.append(self._new_side(len(whole)))
         sides = self._sides[: len(whole)]

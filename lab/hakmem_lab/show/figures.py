@@ -11,8 +11,7 @@ from hakmem_lab.plan.metrics import PATTERN, row_of
 from hakmem_lab.plan.schedule import MEASURES, of_figure
 from hakmem_lab.show import numbers
 from hakmem_lab.show.numbers import finite
-
-Record = dict[str, Any]
+from hakmem_lab.store.results import CardMean, CardRow, Comparison, Estimate, GuardrailRow, Ratio, Result, SideRow
 
 Writer = Callable[[Any, str], str]
 
@@ -21,18 +20,18 @@ _ARM_FIGURES = (("wall_s", "s"), ("cpu_s", "s"), ("rss_peak_kib", "KiB"), ("rss_
 _SIZES = ("B", "KiB", "MiB", "GiB")
 
 
-def metric(result: Record, row: Record | None = None) -> str:
+def metric(result: Result, row: Estimate | None = None) -> str:
     """The reader's name for the metric of a comparison or a guardrail, by default for the primary metric."""
     return words.metric_name(result, (row or {}).get("metric"))
 
 
-def told(result: Record, row: Record) -> str:
+def told(result: Result, row: Estimate) -> str:
     """A comparison, an effect or a guardrail as one text: 2.1 % faster [1.4, 2.8]."""
     found = change_of(result, row)
     return found.told(within=within(result, row)) if found else "unknown"
 
 
-def told_cells(result: Record, rows: Iterable[Record]) -> tuple[list[str], str]:
+def told_cells(result: Result, rows: Iterable[Estimate]) -> tuple[list[str], str]:
     """(the same for each row of a table, a note below the table about unusual intervals)."""
     rows = list(rows)
     found = [told(result, row) for row in rows]
@@ -43,13 +42,13 @@ def told_cells(result: Record, rows: Iterable[Record]) -> tuple[list[str], str]:
     return short, "; ".join(notes)
 
 
-def cells(result: Record, row: Record) -> list[str]:
+def cells(result: Result, row: Estimate) -> list[str]:
     """The change of a comparison and its interval, as two cells."""
     found = change_of(result, row)
     return [found.short, found.interval or numbers.UNKNOWN] if found else [numbers.UNKNOWN] * 2
 
 
-def arms_table(result: Record) -> tuple[list[str], list[Record]]:
+def arms_table(result: Result) -> tuple[list[str], list[SideRow]]:
     """(columns of figures, after the arm's name; the arms that have figures). If the judged metric is printed by the
     program, or measured only where asked for, it comes first."""
     rows = [
@@ -61,51 +60,51 @@ def arms_table(result: Record) -> tuple[list[str], list[Record]]:
     return [*own, "wall", "CPU", "peak RSS", "mean RSS", "faults", "runs"], rows
 
 
-def schedules(result: Record) -> list[str]:
+def schedules(result: Result) -> list[str]:
     """The schedule of each comparison's blocks; empty texts if sides ran together in none of them."""
     return [schedule(result, row) for row in result.get("comparisons") or []]
 
 
-def schedule(result: Record, row: Record | None = None) -> str:
+def schedule(result: Result, row: Comparison | GuardrailRow | None = None) -> str:
     """The schedule of one row's blocks, by default of the whole result."""
     rows, whole = [row or {}, *(result.get("comparisons") or [])], result.get("schedule")
     found = [str(each.get("schedule") or of_figure(whole, each.get("metric") or "") or "") for each in rows]
     return found[0] if MEASURES.keys() & {*found} else ""
 
 
-def arm_figures(result: Record, arm: Record, written: Writer, written_own: Writer) -> list[str]:
+def arm_figures(result: Result, arm: SideRow, written: Writer, written_own: Writer) -> list[str]:
     """An arm's cells in the table of `arms_table`. written, written_own: format a number with its unit; the latter
     formats the program's own metric."""
     own = [written_own(arm.get("median"), result["metric"]["unit"])] if _own_figure(result) else []
-    return [*own, *(written(arm[name], unit) for name, unit in _ARM_FIGURES), str(arm["n"])]
+    return [*own, *(written(arm.get(name), unit) for name, unit in _ARM_FIGURES), str(arm["n"])]
 
 
-def _own_figure(result: Record) -> bool:
+def _own_figure(result: Result) -> bool:
     name = str(result["metric"]["name"])
     return name.startswith(PATTERN) or bool(row_of(name).extra)
 
 
-def standing(record: Record, memory: bool) -> Change | None:
+def standing(record: Ratio, memory: bool) -> Change | None:
     """The change for a ratio of a suite, which is above 1 for better: 13 % faster, for memory 17 % lower; or for a
     difference in memory, which is above 0 for less. None without either."""
     if (less := finite(record.get("less"))) is not None:
         return words.difference(less, finite(record["ci_low"]), finite(record["ci_high"]), record["unit"])
-    ends = {"estimate": "ratio", "ci_low": "ci_low", "ci_high": "ci_high"}
-    found = {name: finite(record.get(key)) for name, key in ends.items()}
-    return words.change({name: value and value - 1 for name, value in found.items()}, "rss" if memory else "wall")
+    found = (finite(record.get(key)) for key in ("ratio", "ci_low", "ci_high"))
+    estimate, low, high = (value and value - 1 for value in found)
+    return words.change({"estimate": estimate, "ci_low": low, "ci_high": high}, "rss" if memory else "wall")
 
 
-def is_memory(row: Record) -> bool:
+def is_memory(row: CardRow | CardMean) -> bool:
     """Whether a row or a mean of a suite is about memory; otherwise it is about speed."""
     return row.get("what") == "memory" or re.split("[ /]", str(row.get("unit") or ""))[0] in _SIZES
 
 
-def comparison_name(comparison: Record) -> str:
+def comparison_name(comparison: Comparison) -> str:
     """The name of a comparison: its own, else treatment against control."""
     name = comparison.get("name")
     return str(name) if name else f"{comparison.get('treatment', '?')} against {comparison.get('control', '?')}"
 
 
-def of_several(rows: Sequence[dict]) -> bool:
+def of_several(rows: Sequence[GuardrailRow]) -> bool:
     """Whether rows are of more sides than one, so that each has to name its side."""
     return len({row.get("arm") for row in rows}) > 1

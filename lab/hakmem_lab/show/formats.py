@@ -12,7 +12,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from hakmem_lab.errors import one_line, refused
 from hakmem_lab.judge import explain, unseen, words
@@ -20,6 +20,8 @@ from hakmem_lab.plan.kinds import KINDS
 from hakmem_lab.show import figures, kinds, numbers
 from hakmem_lab.show.kinds import tune
 from hakmem_lab.store import runs
+from hakmem_lab.store.records import Record
+from hakmem_lab.store.results import Comparison, Result, Summary
 from hakmem_lab.system import files
 
 SUMMARY_KEYS = ("verdict", "final", "margin", "alpha", "blocks", "metric", "schedule", "question", "kind")
@@ -28,14 +30,14 @@ DETAIL_KEYS = ("comparisons", "conditions", "guardrails", "looks", "builds", "ef
                "scan", "limits", "money", "earlier", "failures", "warnings")  # fmt: skip
 
 
-def summary(result: dict) -> dict:
+def summary(result: Result) -> Summary:
     """The object of --json: the first comparison's figures at the top level, everything else in nested keys."""
-    first = (result.get("comparisons") or [{}])[0]
-    found = {key: result.get(key) for key in SUMMARY_KEYS} | explain.explain(result).record()
+    first: Comparison = (result.get("comparisons") or [{}])[0]
+    found: Record = {key: result.get(key) for key in SUMMARY_KEYS} | {**explain.explain(result).record()}
     found |= {key: first.get(key) for key in ("estimate", "ci_low", "ci_high", "level")}
     found |= {"slow_runs_unseen_one_in": unseen.one_in(result)}
     found |= {"arms": result.get("arms", []), "run": result["id"]}
-    return found | {key: result[key] for key in DETAIL_KEYS if key in result}
+    return cast(Summary, found | {key: result.get(key) for key in DETAIL_KEYS if key in result})
 
 
 def write_text(text: str, path: Path, option: str, hint: str = "") -> None:
@@ -77,7 +79,7 @@ class Judgement:
     schedule: str = ""
 
 
-def judgements(result: dict) -> list[Judgement]:
+def judgements(result: Result) -> list[Judgement]:
     """All judgements of a result. Where nothing was judged, one judgement says that there is no verdict."""
     whole = explain.explain(result).words
     found = [*_whole(result, whole), *_each(result), *_unjudged(result), *_guardrails(result)]
@@ -86,37 +88,37 @@ def judgements(result: dict) -> list[Judgement]:
     return found or [Judgement(result["kind"], INCONCLUSIVE, whole)]
 
 
-def _whole(result: dict, words: str) -> Iterator[Judgement]:
+def _whole(result: Result, words: str) -> Iterator[Judgement]:
     """The verdict of the whole run, unless several comparisons were judged one by one."""
     if result["verdict"] and not _several(result):
-        first = (result.get("comparisons") or [None])[0]
+        first = next(iter(result.get("comparisons") or []), None)
         names = f"{result['kind']}: {', '.join(arm['name'] for arm in result['arms'])}"
         name = f"{first['name']}: {figures.metric(result, first)}" if first else names
         yield Judgement(name, result["verdict"], words, figures.schedule(result, first))
 
 
-def _several(result: dict) -> bool:
+def _several(result: Result) -> bool:
     """Whether several comparisons were judged one by one, so that the run's verdict is only the worst of them."""
     rows = result.get("comparisons") or []
     return len(result.get("unjudged") or []) + sum(bool(row.get("verdict")) for row in rows) > 1
 
 
-def _unjudged(result: dict) -> Iterator[Judgement]:
+def _unjudged(result: Result) -> Iterator[Judgement]:
     """Names without a comparison of their own, and why."""
     if _several(result):
         for name, why in result.get("unjudged") or []:
             yield Judgement(name, INCONCLUSIVE, why)
 
 
-def _each(result: dict) -> Iterator[Judgement]:
+def _each(result: Result) -> Iterator[Judgement]:
     """The verdict of each arm or benchmark that is compared with the baseline."""
     for row in result.get("comparisons") or []:
-        if row.get("verdict") and (not result["verdict"] or _several(result)):
+        if (verdict := row.get("verdict")) and (not result["verdict"] or _several(result)):
             name = f"{row['name']}: {figures.metric(result, row)}"
-            yield Judgement(name, row["verdict"], figures.told(result, row), figures.schedule(result, row))
+            yield Judgement(name, verdict, figures.told(result, row), figures.schedule(result, row))
 
 
-def _guardrails(result: dict) -> Iterator[Judgement]:
+def _guardrails(result: Result) -> Iterator[Judgement]:
     """The guardrails; if there are several arms, each names its arm."""
     several = figures.of_several(result.get("guardrails") or [])
     for row in result.get("guardrails") or []:
@@ -128,7 +130,7 @@ def _guardrails(result: dict) -> Iterator[Judgement]:
 LEVELS = {NO_GO: "error", INCONCLUSIVE: "warning"}
 
 
-def github(results: Sequence[dict]) -> str:
+def github(results: Sequence[Result]) -> str:
     lines = []
     for result in results:
         lines += [f"::warning title=hak::{_data(words)}\n" for words in result["warnings"]]
@@ -146,7 +148,7 @@ def _data(words: str) -> str:
     return one_line(words).replace("%", "%25")
 
 
-def junit(results: Sequence[dict]) -> str:
+def junit(results: Sequence[Result]) -> str:
     root = ET.Element("testsuites", name="hak")
     for result in results:
         _junit_suite(root, result)
@@ -154,7 +156,7 @@ def junit(results: Sequence[dict]) -> str:
     return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def _junit_suite(root: ET.Element, result: dict) -> None:
+def _junit_suite(root: ET.Element, result: Result) -> None:
     found = judgements(result)
     count = {verdict: sum(case.verdict == verdict for case in found) for verdict in (NO_GO, INCONCLUSIVE)}
     suite = ET.SubElement(
@@ -178,7 +180,7 @@ def _junit_suite(root: ET.Element, result: dict) -> None:
 SHOWN_CARD_ROWS = 40
 
 
-def markdown(results: Sequence[dict]) -> str:
+def markdown(results: Sequence[Result]) -> str:
     return "\n---\n\n".join("\n\n".join(_paragraphs(result)) + "\n" for result in results)
 
 
@@ -202,7 +204,7 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
         yield "\n".join([first, "| --- |" + " ---: |" * (len(heads) - 1), *others])
 
 
-def _paragraphs(result: dict) -> Iterator[str]:
+def _paragraphs(result: Result) -> Iterator[str]:
     said = explain.explain(result)
     yield f"### {f'{said.verdict}: ' if said.verdict else ''}{plain(said.headline)}"
     if said.reasons:
@@ -222,10 +224,10 @@ def _paragraphs(result: dict) -> Iterator[str]:
     yield "</details>"
 
 
-def _comparisons(result: dict) -> Iterator[str]:
+def _comparisons(result: Result) -> Iterator[str]:
     rows = result.get("comparisons") or []
     if rows:
-        head = f"against {code(rows[0]['control'])}, {100 * rows[0]['level']:.4g} % interval"
+        head = f"against {code(rows[0]['control'])}, {100 * (rows[0]['level'] or 0.0):.4g} % interval"
         (effects, note), schedules = figures.told_cells(result, rows), figures.schedules(result)
         heads = ["side", "metric", head, "verdict", *(["schedule"] if any(schedules) else [])]
         cells = [
@@ -237,7 +239,7 @@ def _comparisons(result: dict) -> Iterator[str]:
         yield from filter(None, [note])
 
 
-def _effects(result: dict) -> Iterator[str]:
+def _effects(result: Result) -> Iterator[str]:
     rows = result.get("effects") or []
     yield from table(
         ("effect", "kind", "size and interval", "reading"),
@@ -245,7 +247,7 @@ def _effects(result: dict) -> Iterator[str]:
     )
 
 
-def _judged(result: dict) -> Iterator[str]:
+def _judged(result: Result) -> Iterator[str]:
     """Judgements other than the headline: guardrails, and the bars of a suite."""
     rows = [row for row in judgements(result) if row.text != explain.explain(result).words]
     if result.get("guardrails") or result.get("suite"):
@@ -255,7 +257,7 @@ def _judged(result: dict) -> Iterator[str]:
             yield f"and {len(shown) - SHOWN_CARD_ROWS} more"
 
 
-def _arms(result: dict) -> Iterator[str]:
+def _arms(result: Result) -> Iterator[str]:
     heads, rows = figures.arms_table(result)
     rows, more = tune.foremost(result, rows, "name")
     cells = [(code(arm["name"]), *figures.arm_figures(result, arm, _figure, numbers.measure)) for arm in rows]
@@ -270,7 +272,7 @@ def _figure(value: object, unit: str) -> str:
     return numbers.memory(value) if unit == "KiB" else numbers.number(value)
 
 
-def _notes(result: dict, warnings: Sequence[str]) -> Iterator[str]:
+def _notes(result: Result, warnings: Sequence[str]) -> Iterator[str]:
     notes = [f"- warning: {plain(text)}" for text in warnings]
     notes += [f"- {plain(text)}" for text in tune.notes(result)]
     if builds := words.builds(result):
@@ -289,11 +291,11 @@ WRITERS = {"markdown": markdown, "junit": junit, "github": github}
 FORMATS = (*WRITERS, "openmetrics", "json")
 
 
-def write_json(result: dict, path: Path) -> None:
+def write_json(result: Result, path: Path) -> None:
     write_object(runs.plain(summary(result)), path, f"; the result is kept: hak runs show {result['id']}")
 
 
-def write_format(results: Sequence[dict], name: str) -> None:
+def write_format(results: Sequence[Result], name: str) -> None:
     """Writes the results to standard output in one of FORMATS; JSON has one object a result."""
     if name == "json":
         for result in results:
@@ -302,7 +304,7 @@ def write_format(results: Sequence[dict], name: str) -> None:
         sys.stdout.write(text(name, results))
 
 
-def text(name: str, results: Sequence[Any]) -> str:
+def text(name: str, results: Sequence[Result]) -> str:
     """The results in the named format. An infinite end of an interval is left open."""
     written = WRITERS.get(name) or importlib.import_module("hakmem_lab.show.openmetrics").openmetrics
     found: Any = runs.plain(list(results))

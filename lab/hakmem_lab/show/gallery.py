@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from hakmem_lab import kinds
 from hakmem_lab.errors import LabError
@@ -16,6 +15,8 @@ from hakmem_lab.kinds.suite.sheet import FAILED, FASTER, LEANER, OPEN, SAME
 from hakmem_lab.plan import project
 from hakmem_lab.plan.model import read_toml
 from hakmem_lab.show import figures
+from hakmem_lab.store.records import Record, present
+from hakmem_lab.store.results import Condition, Ratio, Result
 from hakmem_lab.store.runs import RunFile
 
 SPEC = Path("experiments") / "gallery.toml"
@@ -40,28 +41,28 @@ class Measure:
 
     label: str
     unit: str
-    against: dict[str, dict]
-    by_reference: dict[str, dict]
+    against: dict[str, Ratio]
+    by_reference: dict[str, Ratio]
     medians: dict[str, float]
 
     @property
     def memory(self) -> bool:
         return figures.is_memory({"unit": self.unit})
 
-    def change(self, record: dict) -> words.Change | None:
+    def change(self, record: Ratio) -> words.Change | None:
         return figures.standing(record, self.memory)
 
     def arms(self, sure: int) -> list[str]:
         """Arms to which the subject is better (1) or worse (-1), the greatest difference first."""
         word = (LEANER if self.memory else FASTER)[0 if sure > 0 else 1]
         found = [arm for arm, record in self.against.items() if record["word"] == word]
-        size = {arm: self.against[arm].get("ratio") or self.against[arm]["less"] for arm in found}
+        size = {arm: present(self.against[arm].get("ratio") or self.against[arm]["less"]) for arm in found}
         return sorted(found, key=size.__getitem__, reverse=sure > 0)
 
     def alike(self) -> bool:
         return {record["word"] for record in self.by_reference.values()} == {SAME}
 
-    def cell(self, record: dict) -> str:
+    def cell(self, record: Ratio) -> str:
         """The change with its interval; of one that is the same, its direction only where the interval shows one."""
         found = self.change(record)
         if record["word"] == FAILED or found is None:
@@ -81,8 +82,8 @@ class Row:
     key: str
     title: str
     group: str
-    header: dict[str, Any]
-    result: dict[str, Any]
+    header: Record
+    result: Result
     measures: tuple[Measure, ...]
     conditions: dict[str, tuple[Measure, ...]] = field(default_factory=dict)
     alone: "Row | None" = None
@@ -124,7 +125,7 @@ class Row:
         do not count as other allocators."""
         own = str(self.result["suite"]["subject"]).partition(",")[0]
         lost = [(measure.against[arm], arm) for measure in self.measures for arm in measure.arms(-1)]
-        return sorted((record["ci_high"] if "ratio" in record else 1.0, arm) for record, arm in lost
+        return sorted((present(record["ci_high"]) if "ratio" in record else 1.0, arm) for record, arm in lost
                       if arm.partition(",")[0] != own)  # fmt: skip
 
     def standing(self) -> str:
@@ -165,7 +166,7 @@ def read(key: str, file: RunFile) -> Row:
     return Row(key, rows[0]["title"], rows[0]["group"], header, result, measures, conditions, seconds=seconds)
 
 
-def _measures(of_subject: dict[str, Any], of_reference: dict[str, Any]) -> tuple[Measure, ...]:
+def _measures(of_subject: Result | Condition, of_reference: Result | Condition) -> tuple[Measure, ...]:
     """Combines two analyses of the same blocks: the subject against every arm, and every arm against the reference."""
     return tuple(
         Measure(mine["metric"], mine["unit"], mine["arms"], theirs["arms"], theirs["medians"])

@@ -3,9 +3,9 @@
 import json
 import statistics
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from hakmem_lab.store.query import BESIDE, finished_blocks, runs_of
+from hakmem_lab.store.records import Record
 from hakmem_lab.store.runs import RunFile
 
 KIB = 1024
@@ -17,11 +17,11 @@ def exported(files: Iterable[RunFile]) -> str:
     return json.dumps({"results": rows}, indent=2, ensure_ascii=False) + "\n"
 
 
-def _rows(header: dict[str, Any], records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def _rows(header: Record, records: Sequence[Record]) -> list[Record]:
     blocks = [*finished_blocks(records, "measure"), *finished_blocks(records, BESIDE)]
     found = []
     for arm in header["arms"]:
-        every = [each for run in runs_of(blocks, arm["name"]) for each in run.get("executions") or [run]]
+        every = [each for run in runs_of(blocks, arm["name"]) for each in run.get("executions") or [{**run}]]
         every = [each for each in every if each.get("wall_s") is not None]
         if every:
             parameters = {"parameters": arm["parameters"]} if arm.get("parameters") else {}
@@ -29,10 +29,10 @@ def _rows(header: dict[str, Any], records: Sequence[dict[str, Any]]) -> list[dic
     return found
 
 
-def _row(name: str, every: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _row(name: str, every: Sequence[Record]) -> Record:
     times = [each["wall_s"] for each in every]
     memory = [each.get("rss_peak_kib") for each in every]
-    row: dict[str, Any] = {
+    row: Record = {
         "command": name,
         "mean": statistics.fmean(times),
         "stddev": statistics.stdev(times) if len(times) > 1 else None,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from hakmem_lab.errors import LabError
 from hakmem_lab.store import query, records
+from hakmem_lab.store.results import Result
 from hakmem_lab.store.runs import DESCRIBED, RunFile, Store, default_folder
 
 if TYPE_CHECKING:
@@ -90,16 +91,16 @@ class Run:
         return self._file.path
 
     @cached_property
-    def header(self) -> dict:
+    def header(self) -> records.Record:
         """The header, with everything that the result depends on: spec, arms, machine, inputs."""
         return self._file.header(*DESCRIBED)
 
     @cached_property
-    def records(self) -> list[dict]:
+    def records(self) -> list[records.Record]:
         return list(self._file.records())
 
     @cached_property
-    def result(self) -> dict:
+    def result(self) -> Result:
         """The result: verdict, headline, comparisons, and the parts of its kind."""
         from hakmem_lab import kinds
 

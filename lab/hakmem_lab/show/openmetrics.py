@@ -11,6 +11,7 @@ from hakmem_lab.inside.owners import HEAP_OWNERS
 from hakmem_lab.show import kinds
 from hakmem_lab.show.formats import VERDICTS, judgements
 from hakmem_lab.show.numbers import finite
+from hakmem_lab.store.results import Result
 
 BYTES_PER_KIB, MIB = 1024, 1024.0 * 1024
 PERCENT, MICROSECOND = 0.01, 1e-6
@@ -49,7 +50,7 @@ class Sample(NamedTuple):
     value: float | None
 
 
-def openmetrics(results: Sequence[dict]) -> str:
+def openmetrics(results: Sequence[Result]) -> str:
     """All families that have a sample, each with the samples of all results."""
     found: dict[str, dict[str, float]] = {name: {} for name in FAMILIES}
     for result in results:
@@ -83,7 +84,7 @@ def bounds(
         yield Sample(family, {**labels, "bound": bound}, None if known is None else known * unit)
 
 
-def _verdicts(result: dict) -> Iterator[Sample]:
+def _verdicts(result: Result) -> Iterator[Sample]:
     for case in judgements(result):
         for state in VERDICTS:
             yield Sample("hak_verdict", {"name": case.name, "hak_verdict": state}, int(case.verdict == state))
@@ -91,17 +92,16 @@ def _verdicts(result: dict) -> Iterator[Sample]:
     yield Sample("hak_blocks", {}, result["blocks"])
 
 
-def _comparisons(result: dict) -> Iterator[Sample]:
+def _comparisons(result: Result) -> Iterator[Sample]:
     for row in result.get("comparisons") or []:
-        labels = {key: row[key] for key in ("control", "treatment", "metric")}
-        yield from bounds("hak_effect_ratio", labels, [row[key] for key in ("estimate", "ci_low", "ci_high")])
-    for row in result.get("guardrails") or []:
-        values = [row[key] for key in ("estimate", "ci_low", "ci_high")]
-        labels = {key: row[key] for key in ("arm", "metric") if key in row}
-        yield from bounds("hak_guardrail_ratio", labels, values)
+        labels = {key: str(row.get(key)) for key in ("control", "treatment", "metric")}
+        yield from bounds("hak_effect_ratio", labels, [row["estimate"], row["ci_low"], row["ci_high"]])
+    for rail in result.get("guardrails") or []:
+        labels = {key: str(rail.get(key)) for key in ("arm", "metric") if key in rail}
+        yield from bounds("hak_guardrail_ratio", labels, [rail["estimate"], rail["ci_low"], rail["ci_high"]])
 
 
-def _arms(result: dict) -> Iterator[Sample]:
+def _arms(result: Result) -> Iterator[Sample]:
     for arm in result["arms"]:
         labels = {"arm": arm["name"]}
         metric = result["metric"]

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 from hakmem_lab.judge import explain
 from hakmem_lab.show import conditions, figures
 from hakmem_lab.show.numbers import UNKNOWN, finite
-from hakmem_lab.show.report.model import Cell, Record, Table, text_of, verdict_cell
+from hakmem_lab.show.report.model import Cell, Table, text_of, verdict_cell
+from hakmem_lab.store.results import Comparison, Result
 
 TONES = {"held": "go", "failed": "no-go", "open": "inconclusive"}
 
@@ -18,13 +19,13 @@ def known(table: Table) -> Table:
     return Table(table.caption, [table.columns[i] for i in kept], rows, table.note)
 
 
-def by_side(rows: Sequence[Record]) -> list[Record]:
+def by_side(rows: Sequence[Comparison]) -> list[Comparison]:
     """The comparisons with those of one side together; sides and metrics in their order."""
     sides = list(dict.fromkeys(row.get("treatment") for row in rows))
     return sorted(rows, key=lambda row: sides.index(row.get("treatment")))
 
 
-def comparisons(result: Record) -> Table:
+def comparisons(result: Result) -> Table:
     rows = by_side(result.get("comparisons") or [])
     level = finite(rows[0].get("level")) if rows else None
     head = f"effect [{100 * level:.3g} % interval]" if level is not None else "effect"
@@ -39,7 +40,7 @@ def comparisons(result: Record) -> Table:
     return known(Table(caption, ["side", "metric", head, "verdict", "schedule"], body, note))
 
 
-def guardrails(result: Record) -> Table:
+def guardrails(result: Result) -> Table:
     rows = result.get("guardrails") or []
     several = figures.of_several(rows)
     body: list[list[str | Cell]] = [
@@ -52,7 +53,7 @@ def guardrails(result: Record) -> Table:
     return Table("Guardrails: a failed one forbids GO", columns, body)
 
 
-def effects(result: Record) -> Table:
+def effects(result: Result) -> Table:
     body = [
         [text_of(row.get("name")), text_of(row.get("kind")), figures.told(result, row), str(row.get("reading") or "")]
         for row in result.get("effects") or []
@@ -60,7 +61,7 @@ def effects(result: Record) -> Table:
     return known(Table("Effects", ["effect", "kind", "effect [interval]", "reading"], body))
 
 
-def of(result: Record) -> Iterator[Table]:
+def of(result: Result) -> Iterator[Table]:
     """Those that have rows."""
     repeated = Table(conditions.TITLE, *conditions.table(result))
     yield from filter(None, [comparisons(result), repeated, guardrails(result), effects(result)])

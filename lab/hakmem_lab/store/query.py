@@ -17,7 +17,7 @@ from typing import cast
 
 from hakmem_lab import extras
 from hakmem_lab.errors import LabError
-from hakmem_lab.store.records import COLUMNS, INTEGER, REAL, TABLE_OF, Event, Record, Sample
+from hakmem_lab.store.records import COLUMNS, INTEGER, REAL, TABLE_OF, Event, Record, Run, Sample
 from hakmem_lab.store.runs import DESCRIBED, RunFile, Store, plain
 
 ASKED = ("kind", "command", "env", "cwd", "metric", "higher-is-better", "server", "control", "treatment", "allocators",
@@ -58,7 +58,7 @@ def sentence(runs: list[Record], prolonged: bool) -> str | None:
     )
 
 
-Blocks = list[dict[str, list[Record]]]
+Blocks = list[dict[str, list[Run]]]
 BESIDE = "beside"  # phase: blocks for figures that the measured blocks cannot give
 SCHEDULE = "schedule"  # event: the schedule of the blocks, chosen after the trials or changed after a failure
 
@@ -72,19 +72,20 @@ def samples_of(records: Iterable[Record]) -> list[Sample]:
     return cast(list[Sample], [record for record in records if record["type"] == "sample"])
 
 
-def runs_of(blocks: Blocks, arm: str) -> list[Record]:
+def runs_of(blocks: Blocks, arm: str) -> list[Run]:
     return [run for block in blocks for run in block.get(arm, [])]
 
 
 def finished_blocks(records: Iterable[Record], phase: str) -> Blocks:
     """The runs of each arm in every successful and complete block, in order."""
-    runs: dict[tuple[int, int], dict[str, list[Record]]] = {}
-    done: dict[int, dict[str, list[Record]]] = {}
+    runs: dict[tuple[int, int], dict[str, list[Run]]] = {}
+    done: dict[int, dict[str, list[Run]]] = {}
     for record in records:
         if record.get("phase") != phase:
             continue
         if record["type"] == "run":
-            runs.setdefault((record["block"], record["attempt"]), {}).setdefault(record["arm"], []).append(record)
+            block = runs.setdefault((record["block"], record["attempt"]), {})
+            block.setdefault(record["arm"], []).append(cast(Run, record))
         elif record["type"] == "block" and record["ok"]:
             found = runs.get((record["block"], record["attempt"]), {})
             if sorted(record["order"]) == sorted(arm for arm, entries in found.items() for _ in entries):
@@ -116,7 +117,7 @@ def tables(files: Sequence[RunFile]) -> dict[str, list[Record]]:
                 _add(found, table, record | key | {"arms_in_order": record.get("order")})
         if last := file.result():
             first = (last.get("comparisons") or [{}])[0]
-            _add(found, "results", first | last | key)
+            _add(found, "results", {**first, **last, **key})
     return found
 
 

@@ -15,16 +15,46 @@ Side = TypedDict("Side", {
     "name": str, "text": str, "allocator": str, "library": Text, "sha256": Text, "version": Text, "configuration": Text,
     "variables": Nested,
 })  # fmt: skip
-Run = TypedDict("Run", {
+_Run = TypedDict("_Run", {
     "phase": str, "workload": Text, "block": int, "attempt": int, "position": int, "arm": str, "started": float,
     "repeat": int, "ok": bool, "why": Text, "exit": int | None, "signal": int | None, "timed_out": bool,
     "wall_s": Number, "cpu_s": Number, "user_s": Number, "system_s": Number, "rss_peak_kib": Number,
     "rss_mean_kib": Number, "pss_peak_kib": Number, "pss_mean_kib": Number, "minor_faults": Number,
     "major_faults": Number, "voluntary_switches": Number, "involuntary_switches": Number, "value": Number,
     "mapped": bool | None, "pad_bytes": int, "load_1m": float, "steal_percent": Number, "workload_seed": int,
-    "build": int, "schedule": str, "metrics": Nested, "server": Nested, "calls": Nested, "side": int, "tree": Nested,
-    "host": str,
+    "build": int, "schedule": str, "metrics": dict[str, Any], "server": dict[str, Any] | None, "calls": dict[str, int],
+    "side": int, "tree": Nested, "host": str,
 }, total=False)  # fmt: skip
+
+
+class Run(_Run, total=False):
+    """The mean of `repeat` executions: what is no column of a table. rss_series, pss_series: points of (milliseconds,
+    KiB). thousands: metric -> a value whose comma may be a decimal one. limits: (KiB, why the program did not live in
+    it, KiB beyond it that were seen). lost, unserved: of a trial; see `Runner.trial`."""
+
+    type: str
+    executions: list[Record]
+    extra: dict[str, Any]
+    rss_series: list[list[float]]
+    pss_series: list[list[float]]
+    processors: Number
+    thousands: dict[str, float]
+    limits: list[tuple[int, str, int]]
+    limited_by: str
+    elapsed_s: Number
+    replay: dict[str, Any]
+    histograms: dict[str, str]
+    second_mean_us: list[float]
+    slow: list[list[int]]
+    pages: list[int] | None
+    length: str
+    ops: int | None
+    argv: list[str]
+    ended_by_itself: bool
+    lost: bool
+    unserved: Text
+
+
 Block = TypedDict("Block", {
     "phase": str, "workload": Text, "block": int, "attempt": int, "ok": bool, "why": Text, "disturbed": Text,
     "order": list[str], "host": str,
@@ -60,6 +90,12 @@ class Event(Told, total=False):
     why: str
 
 
+def present(value: Number) -> float:
+    """A number that the records of runs that ended well have."""
+    assert value is not None
+    return value
+
+
 def columns(record: type) -> dict[str, str]:
     """Column -> its type in SQL; a nested value is JSON."""
     firsts = {name: (get_args(kind) or (kind,))[0] for name, kind in get_type_hints(record).items()}
@@ -73,7 +109,7 @@ COLUMNS = {
         "lab_version": TEXT, "command": TEXT, "cpu": TEXT, "processors": INTEGER, "kernel": TEXT, "revision": TEXT,
     },
     "arms": {"id": TEXT, **columns(Side)},
-    "runs": RUN | columns(Run),
+    "runs": RUN | columns(_Run),
     "blocks": {"arms_in_order" if name == "order" else name: kind for name, kind in (RUN | columns(Block)).items()},
     "samples": {"id": TEXT, **columns(Sample)},
     "events": RUN | columns(Told),

@@ -13,12 +13,13 @@ import os
 import secrets
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import overload
+from typing import Any, cast, overload
 
 from hakmem_lab.errors import LabError, StoreError, decoded, nearest, one_line, refused
 from hakmem_lab.store.records import Record
+from hakmem_lab.store.results import Result
 
 SCHEMA = 1
 RESULT_VERSION = 1  # a result of another version, or without one, is formed again from its records
@@ -49,6 +50,8 @@ def now_utc() -> str:
 
 
 @overload
+def plain(value: Result) -> Result: ...
+@overload
 def plain(value: Record) -> Record: ...
 @overload
 def plain(value: object) -> object: ...
@@ -65,10 +68,11 @@ def plain(value: object) -> object:
     return str(value) if isinstance(value, Path) else value
 
 
-def last_result(records: Sequence[Record]) -> Record | None:
+def last_result(records: Sequence[Record]) -> Result | None:
     """The result of this version that no later record, other than a human's decision, has made old."""
     last = next((record for record in reversed(records) if record["type"] != "decision"), None)
-    return last if last and last["type"] == "result" and last.get("version") == RESULT_VERSION else None
+    valid = last and last["type"] == "result" and last.get("version") == RESULT_VERSION
+    return cast(Result, last) if valid else None
 
 
 def _as_named_now(record: Record) -> Record:
@@ -154,11 +158,11 @@ class RunFile:
             self.close()
             raise StoreError(f"cannot write to {self.path}: {error.strerror}") from None
 
-    def append(self, record: Record) -> None:
+    def append(self, record: Mapping[str, Any]) -> None:
         """Writes one line completely, or raises OSError and leaves the file as it was."""
         # A word of a command may hold invalid UTF-8, in Python lone surrogates, which JSON can only hold as escapes.
         version = {"version": RESULT_VERSION} if record["type"] == "result" else {}
-        text = json.dumps(plain(record | version), ensure_ascii=False, allow_nan=False)
+        text = json.dumps(plain({**record, **version}), ensure_ascii=False, allow_nan=False)
         data = text.encode(errors="backslashreplace") + b"\n"
         start = os.fstat(self._fd).st_size
         try:
@@ -189,11 +193,11 @@ class RunFile:
                 if isinstance(record, dict) and "type" in record:
                     yield _as_named_now(record)
 
-    def result(self) -> Record | None:
+    def result(self) -> Result | None:
         """The last result; None if the run has none."""
-        found = None
+        found: Result | None = None
         for record in self.records():
-            found = record if record["type"] == "result" else found
+            found = cast(Result, record) if record["type"] == "result" else found
         return found
 
     def header(self, *keys: str) -> Record:

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from tests.kinds_long.test_soak_analysis import ended, make
 
 from hakmem_lab.judge.steps import WARM_UP, steps
+from tests.kinds_long.test_soak_analysis import ended, make
 
 SAMPLES, SIZE_KIB = 1200, 8192.0
 RUNS = pytest.mark.parametrize("runs", [300, pytest.param(3000, marks=pytest.mark.long)])

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from tests.kinds_long.test_soak_analysis import ended, make
 
 from hakmem_lab.judge import course
+from tests.kinds_long.test_soak_analysis import ended, make
 
 RUNS, SAMPLES, BUDGET_KIB = 3000, 600, 1024.0
 RNG = np.random.default_rng(11)

@@ -4,14 +4,14 @@ of each kind that measures in blocks, each with its result."""
 import json
 import math
 from pathlib import Path
-from types import UnionType
-from typing import get_args, get_origin, get_type_hints
 
 import pytest
 
 from hakmem_lab import kinds
 from hakmem_lab.store.records import Block, Event, Run, Sample
+from hakmem_lab.store.results import Result
 from hakmem_lab.store.runs import RESULT_VERSION, RunFile, last_result, plain
+from tests.typed import misfits
 
 RECORDED = sorted((Path(__file__).parents[1] / "data" / "records").glob("*.jsonl.gz"))
 WORDS = {"headline", "answer", "reasons", "caveats", "warnings", "withheld", "so_far", "by_chance", "advice", "type"}
@@ -42,22 +42,16 @@ def test_it_is_shown(path, here):
     assert shown.result()["verdict"] == RunFile(path).result()["verdict"]
 
 
-def holds(value: object, kind: object) -> bool:
-    """Whether a value has the type of an annotation: one type, a list, or a choice of types."""
-    if isinstance(kind, UnionType):
-        return any(holds(value, each) for each in get_args(kind))
-    return isinstance(value, (int, float) if kind is float else get_origin(kind) or kind)
-
-
-TYPES = {name: get_type_hints(kind) for name, kind in
-         {"run": Run, "block": Block, "sample": Sample, "event": Event}.items()}  # fmt: skip
+TYPES = {"run": Run, "block": Block, "sample": Sample, "event": Event, "result": Result}
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.name.partition(".")[0])
 def test_its_values_have_the_types_of_today(path):
     for record in RunFile(path).records():
-        of_type = TYPES.get(record["type"], {})
-        assert not {key for key, value in record.items() if key in of_type and not holds(value, of_type[key])}
+        if record["type"] in TYPES:
+            assert misfits(record, TYPES[record["type"]], record["type"], closed=False) == []
+    result = json.loads(json.dumps(plain(kinds.result_of(RunFile(path)))))
+    assert misfits(result, Result, "result") == []
 
 
 def test_there_is_a_run_of_every_kind_with_blocks():

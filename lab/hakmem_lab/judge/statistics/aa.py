@@ -141,11 +141,11 @@ class _Bias:
 
 def _resampled_verdicts(
     contrasts: np.ndarray, margin: float, alpha: float, resamples: int, rng: np.random.Generator
-) -> Counter:
+) -> Counter[Verdict]:
     n = contrasts.size
     size = n // 2
     plan = Plan(tuple(planned_looks(size)))
-    counts: Counter = Counter()
+    counts: Counter[Verdict] = Counter()
     for resample in range(resamples):
         if resample % 2:
             chosen = rng.choice(n, size, replace=False)
@@ -174,7 +174,7 @@ def _quantile(level: float, count: int, share: float) -> int:
     return int(np.searchsorted(bdtr(np.arange(count + 1), count, share), level))
 
 
-def _result(runs: np.ndarray, counts: Counter, bias: _Bias | None, margin: float, alpha: float) -> AAResult:
+def _result(runs: np.ndarray, counts: Counter[Verdict], bias: _Bias | None, margin: float, alpha: float) -> AAResult:
     resamples = counts.total()
     rate = (counts[Verdict.GO] + counts[Verdict.NO_GO]) / resamples
     bound = _quantile(_BOUND_LEVEL, resamples, alpha) / resamples

@@ -18,6 +18,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import TypedDict
 
 import numpy as np
 
@@ -63,6 +64,13 @@ ROUNDING = 1e-12  # relative; a sum of some thousand terms and a logarithm stay 
 _TAIL_TOLERANCE = 1 + 1e-9
 
 
+Ends = TypedDict("Ends", {"estimate": float, "ci_low": float, "ci_high": float})  # noqa: UP013 (one line)
+
+
+class Row(Ends):
+    level: float
+
+
 @dataclass(frozen=True)
 class Interval:
     """An estimate with its confidence interval; `n` is the number of blocks, or of other units.
@@ -80,14 +88,14 @@ class Interval:
         """The same interval as ratios minus one (an unbounded low end becomes -1)."""
         return replace(self, estimate=as_ratio(self.estimate), low=as_ratio(self.low), high=as_ratio(self.high))
 
-    def ends(self) -> dict:
+    def ends(self) -> Ends:
         """The interval in a result's form, without its level: ratios minus one."""
         ratio = self.ratio()
         return {"estimate": ratio.estimate, "ci_low": ratio.low, "ci_high": ratio.high}
 
-    def row(self) -> dict:
+    def row(self) -> Row:
         """The interval in a result's form, with its level."""
-        return self.ends() | {"level": self.level}
+        return {**self.ends(), "level": self.level}
 
     @classmethod
     def of_student(cls, estimate: float, error: float, freedom: int, level: float, n: int) -> "Interval":

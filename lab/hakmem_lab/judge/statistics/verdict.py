@@ -15,7 +15,7 @@ from enum import StrEnum
 
 from hakmem_lab.judge.statistics import stopping
 from hakmem_lab.judge.statistics.means import Means
-from hakmem_lab.judge.statistics.paired import Interval, as_log, hodges_lehmann, least_count, paired_intervals
+from hakmem_lab.judge.statistics.paired import Interval, Row, as_log, hodges_lehmann, least_count, paired_intervals
 from hakmem_lab.judge.statistics.plan import Judged, Plan
 
 
@@ -30,6 +30,12 @@ class GuardrailStatus(StrEnum):
     HELD = "held"
     FAILED = "failed"
     OPEN = "open"
+
+
+class GuardrailRow(Row):
+    metric: str
+    limit: float
+    status: str
 
 
 @dataclass(frozen=True)
@@ -49,7 +55,7 @@ class Guardrail:
         """Judge the metric's interval: failed if all of it is worse than `limit`, held if none of it is."""
         return cls(name, limit, status(interval, limit), interval)
 
-    def row(self) -> dict:
+    def row(self) -> GuardrailRow:
         """The row in a result's form: ratios minus one."""
         return {"metric": self.name, "limit": self.limit, **self.interval.row(), "status": str(self.status)}
 

@@ -28,6 +28,8 @@ from hakmem_lab.run.runner import Runner
 from hakmem_lab.run.session import Session
 from hakmem_lab.run.workload import Workload
 from hakmem_lab.store.query import Blocks, events
+from hakmem_lab.store.records import Record
+from hakmem_lab.store.results import Result
 from hakmem_lab.system.launcher import Outcome
 
 
@@ -142,7 +144,7 @@ class Latency(Contrasts):
         return max(law.often.least_blocks(alpha), law.seldom.least_blocks(alpha))
 
     @staticmethod
-    def columns(header: dict, blocks: Blocks) -> list[list[float]]:
+    def columns(header: Record, blocks: Blocks) -> list[list[float]]:
         """For every side that finished a block, the log-ratios of the percentiles of its blocks."""
         first, *others = (arm["name"] for arm in header["arms"])
         pools = pool.Pools(blocks)
@@ -166,7 +168,7 @@ class Latency(Contrasts):
 
         return UntilDecided(session, [first, *others], decided)
 
-    def found(self, header: dict, records: list[dict]) -> dict:
+    def found(self, header: Record, records: list[Record]) -> Result:
         return result.found(header, records)
 
 

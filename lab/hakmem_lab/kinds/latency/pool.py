@@ -20,6 +20,7 @@ from hakmem_lab.kinds.latency import tools
 from hakmem_lab.plan.metrics import Metric, MetricMissing, printed_number
 from hakmem_lab.plan.spec import compiled
 from hakmem_lab.store.query import Blocks
+from hakmem_lab.store.records import Record, Run
 from hakmem_lab.system.launcher import Outcome
 
 RESPONSE = "response"
@@ -193,8 +194,8 @@ def requests(blocks: Blocks, name: str, whats: Sequence[float | str] = tuple(WHA
     """All requests of an arm, with these statistics. Each block must have at least one run of the arm."""
     series = {}
     for each in PREFIXES:
-        rows = [[run["histograms"].get(each) for run in block[name]] for block in blocks]
-        if all(text is not None for row in rows for text in row):
+        rows = [[run["histograms"].get(each, "") for run in block[name]] for block in blocks]
+        if all(text for row in rows for text in row):
             series[each] = Sampled.of(pool([buckets_us(row) for row in rows]), list(whats))
     return Requests(name, series)
 
@@ -258,12 +259,12 @@ class Pair:
         return control, treatment
 
 
-def _of_block(runs: Sequence[dict], metric: str) -> float:
+def _of_block(runs: Sequence[Run], metric: str) -> float:
     series, name = split(metric)
     return added_percentile_us(tuple(run["histograms"][series] for run in runs), name)
 
 
-def enough(trials: Sequence[dict], runs_of_a_block: int) -> list[str]:
+def enough(trials: Sequence[Record], runs_of_a_block: int) -> list[str]:
     """The percentiles for which a block has enough requests, judging by the trial runs of all arms."""
     found = []
     for prefix_of, prefix in PREFIXES.items():

@@ -12,6 +12,7 @@ import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import cast
 
 from hakmem_lab.judge import two_arms, verdicts
 from hakmem_lab.judge.analysis import arm_rows, base_result, comparison, measured
@@ -23,6 +24,8 @@ from hakmem_lab.kinds.latency.pool import LEAST_REQUESTS_BEYOND, METRICS, PERCEN
 from hakmem_lab.kinds.latency.verdict import BUILT_IN, Asked, decide, recorded
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.store.query import Blocks, runs_of
+from hakmem_lab.store.records import Record, Run
+from hakmem_lab.store.results import Cause, Comparison, LatencySide, Percentiles, Result
 from hakmem_lab.store.runs import plain
 
 _SLOW = re.compile(r"^slow (\d+) (\d+) (\d+) (\d+)$", re.M)
@@ -34,7 +37,7 @@ DIGITS = 0.998  # allows for the rounding of values in a histogram
 PREEMPTED, WAITED, FAULTED, OWN = "other programs", "lock waits", "page faults", "own work"
 
 
-def read_slow(text: str) -> dict:
+def read_slow(text: str) -> Record:
     """The keys of a run's record about its slowest requests; empty if the program does not print them."""
     slow = sorted(([int(word) for word in found] for found in _SLOW.findall(text)), reverse=True)[:KEPT]
     pages = _PAGES.search(text)
@@ -46,7 +49,7 @@ def cause(_response: int, faults: int, waits: int, preempted: int) -> str:
     return PREEMPTED if preempted else WAITED if waits else FAULTED if faults else OWN
 
 
-def cause_rows(arms: Mapping[str, Requests], runs: Mapping[str, Sequence[dict]]) -> list[dict]:
+def cause_rows(arms: Mapping[str, Requests], runs: Mapping[str, Sequence[Run]]) -> list[Cause]:
     """Causes of the requests beyond each percentile, as shares, by arm. Left out if too few causes are known."""
     found = []
     for percentile in CAUSED:
@@ -61,10 +64,10 @@ def cause_rows(arms: Mapping[str, Requests], runs: Mapping[str, Sequence[dict]])
 
 def _cause_row(
     name: str, percentile: str, slow: Sequence[Sequence[int]], pages: Sequence[Sequence[int] | None]
-) -> dict:
+) -> Cause:
     counts = Counter(cause(*row) for row in slow)
     faults, growth = (sum(each[at] for each in pages if each) for at in (0, 1))
-    row = {
+    row: Cause = {
         "arm": name,
         "percentile": percentile,
         "requests": len(slow),
@@ -74,7 +77,7 @@ def _cause_row(
     return row | {"text": _cause_text(row)}
 
 
-def _cause_text(row: dict) -> str:
+def _cause_text(row: Cause) -> str:
     """41 % page faults after a purge, 12 % lock waits, 47 % own work"""
     back = row["given_back"]
     purge = "" if back is None else " after a purge" if back >= MOSTLY else " on new memory"
@@ -95,25 +98,30 @@ def key(percentile: str) -> str:
     return percentile.replace(".", "") + "_us"
 
 
-def _series(arm: Requests, prefix: str) -> dict | None:
+def _at(found: Percentiles, percentile: str) -> float:
+    return cast(Record, found)[key(percentile)]
+
+
+def _series(arm: Requests, prefix: str) -> Percentiles | None:
     """Percentiles over all requests, with intervals from resampled blocks; None if the series is not printed."""
     if not arm.known(prefix + MEAN):
         return None
-    out: dict = {"intervals": {}}
+    out: Record = {"intervals": {}}
     for name in (*PERCENTILES, MEAN):
         out[key(name)], low, high = arm.interval(prefix + name)
         out["intervals"][name] = [low, high]
-    return out
+    return cast(Percentiles, out)
 
 
-def _arm(arm: Requests, runs: Sequence[dict], rate_per_s: float | None) -> dict:
+def _arm(arm: Requests, runs: Sequence[Run], rate_per_s: float | None) -> LatencySide:
     """usual_run: the medians of the runs' own percentiles, which a few slow runs do not move."""
-    usual = {key(name): statistics.median(run["metrics"][name] for run in runs) for name in PERCENTILES}
-    row = {"name": arm.name, "rate_per_s": rate_per_s, **(_series(arm, "") or {})}
+    found = {key(name): statistics.median(run["metrics"][name] for run in runs) for name in PERCENTILES}
+    usual = cast(Percentiles, found)
+    row: LatencySide = {"name": arm.name, "rate_per_s": rate_per_s, **(_series(arm, "") or {})}
     return row | {"service": _series(arm, PREFIXES["service"]), "requests": arm.count, "usual_run": usual}
 
 
-def _warnings(rows: Sequence[dict], arms: Sequence[Requests], blocks: Blocks, asked: Asked) -> list[str]:
+def _warnings(rows: Sequence[LatencySide], arms: Sequence[Requests], blocks: Blocks, asked: Asked) -> list[str]:
     texts: list[str] = []
     share = max(1.0, asked.rule.planned / len(blocks))
     fewest = min(arms, key=lambda arm: arm.count)
@@ -124,16 +132,16 @@ def _warnings(rows: Sequence[dict], arms: Sequence[Requests], blocks: Blocks, as
     ]
     texts += [Warn.NO_LIMIT.said(name=name) for name in unwatched]
     for row in rows:
-        if row["service"] and row["p50_us"] > OVERLOADED * row["service"]["p50_us"]:
+        if row["service"] and _at(row, "p50") > OVERLOADED * _at(row["service"], "p50"):
             texts.append(Warn.BACKLOG.said(side=row["name"], times=OVERLOADED))
     runs = [run for block in blocks for arm_runs in block.values() for run in arm_runs]
     return texts + _rarely_slow(rows) + _unsteady(runs)
 
 
-def _rarely_slow(rows: Sequence[dict]) -> list[str]:
+def _rarely_slow(rows: Sequence[LatencySide]) -> list[str]:
     """A warning if a few runs are much slower than the median run, with both figures of the highest such percentile."""
     for name in reversed([name for name in PERCENTILES if name != "max"]):
-        pairs = [(row["name"], row[key(name)], row["usual_run"][key(name)]) for row in rows]
+        pairs = [(row["name"], _at(row, name), _at(row["usual_run"], name)) for row in rows]
         if found := [pair for pair in pairs if pair[1] > RARELY_SLOW * pair[2]]:
             arms = ", ".join(f"{arm} {pooled:,.0f} ({usual:,.0f})" for arm, pooled, usual in found)
             what = f"{name} of all requests (of the median run), {UNIT}"
@@ -141,7 +149,7 @@ def _rarely_slow(rows: Sequence[dict]) -> list[str]:
     return []
 
 
-def _unsteady(runs: Sequence[dict]) -> list[str]:
+def _unsteady(runs: Sequence[Run]) -> list[str]:
     long = [run["second_mean_us"] for run in runs if len(run["second_mean_us"]) >= LEAST_SECONDS]
     ends = [end for means in long if (end := warmup_end(means)) > 0]
     if 2 * len(ends) <= len(runs):
@@ -149,7 +157,7 @@ def _unsteady(runs: Sequence[dict]) -> list[str]:
     return [Warn.UNSTEADY.said(longer=statistics.median(ends))]
 
 
-def found(header: dict, records: list[dict]) -> dict:
+def found(header: Record, records: list[Record]) -> Result:
     """Percentiles of all requests of every arm. As soon as the run's rule allows, also each arm against the baseline:
     a verdict on the primary percentile, and intervals that hold for all arms at once."""
     spec, blocks, law = header["spec"], measured(records), recorded(header, records)
@@ -177,7 +185,7 @@ def found(header: dict, records: list[dict]) -> dict:
     result["warnings"] += _warnings(rows, list(arms.values()), blocks, asked)
     decisions: Mapping[str, verdict.Decision] = {name: decide(asked, pair) for name, pair in pairs.items()}
     result, decisions = verdicts.without_failing(result, decisions, records, names, asked.alpha)
-    if len(blocks) < result["max_blocks"] and all(map(_unlimited, decisions.values())):
+    if len(blocks) < (result["max_blocks"] or 0) and all(map(_unlimited, decisions.values())):
         return plain(result)
     result["comparisons"] = [
         two_arms.judged_row(decision, (first, name), spec["metric"]) for name, decision in decisions.items()
@@ -192,8 +200,8 @@ def _unlimited(decision: verdict.Decision) -> bool:
 
 
 def _secondary(
-    header: dict, asked: Asked, pairs: Mapping[str, Pair], decisions: Mapping[str, verdict.Decision]
-) -> list[dict]:
+    header: Record, asked: Asked, pairs: Mapping[str, Pair], decisions: Mapping[str, verdict.Decision]
+) -> list[Comparison]:
     """Every other percentile, the mean, CPU time and memory: for information, without a verdict. All their intervals
     hold at once: the percentiles share half of alpha, the rest is for the metrics of the runs."""
     half = 0.5

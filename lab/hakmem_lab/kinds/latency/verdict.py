@@ -30,6 +30,7 @@ from hakmem_lab.judge.statistics.pooled import MEAN, widened
 from hakmem_lab.judge.statistics.verdict import Decision, Guardrail, Verdict
 from hakmem_lab.kinds.latency.pool import LEAST_REQUESTS_BEYOND, METRICS, PREFIXES, Pair, Pools, statistic
 from hakmem_lab.plan.spec import guardrails_of
+from hakmem_lab.store.records import Record
 
 LOOKS = (1 / 2, 3 / 4, 1)
 # A small share, so that the looks keep their levels: blocks are seldom added.
@@ -108,7 +109,7 @@ def of_blocks(blocks: int, by_block: Sequence[str] = (), reserve: float = RESERV
     return Rule(Plan((blocks,)), Plan(looks_at(blocks), share=reserve), frozenset(by_block))
 
 
-def recorded(header: dict, records: Sequence[dict]) -> Rule:
+def recorded(header: Record, records: Sequence[Record]) -> Rule:
     """The rule in the run's header; a run without one has a single look, at its end."""
     planned, share = planning.planned_blocks(header, records), header.get("anytime", 0.0)
     if not share:
@@ -125,7 +126,7 @@ BUILT_IN = {"p99.9": 0.25}
 class Asked:
     """The questions about every pair of arms, and the rule that decides them."""
 
-    spec: dict
+    spec: Record
     rule: Rule
     alpha: float
 
@@ -142,7 +143,7 @@ class Asked:
         return PREFIXES["service" if self.metric.startswith(PREFIXES["service"]) else "response"] + MEAN
 
 
-def whats(spec: dict) -> list[float | str]:
+def whats(spec: Record) -> list[float | str]:
     names = [spec["metric"], *BUILT_IN, *(each.name for each in guardrails_of(spec) if each.name in METRICS)]
     return list(dict.fromkeys([*map(statistic, names), MEAN]))
 

@@ -24,6 +24,8 @@ from hakmem_lab.run.endings import Progress
 from hakmem_lab.run.runner import Runner
 from hakmem_lab.run.workload import TRIAL_SEED, Workload
 from hakmem_lab.store.query import Blocks
+from hakmem_lab.store.records import Record, Run
+from hakmem_lab.store.results import Result
 from hakmem_lab.trace import replay as traced
 from hakmem_lab.trace import stacks
 from hakmem_lab.trace.contents import Contents, contents, words
@@ -90,12 +92,12 @@ class TwoRunners(Runner):
         self._own, self._live = own, live
         self.search, self.no_groups = own.search, own.no_groups
 
-    def run(self, arm: Arm, pad_bytes: int, repeat: int = 1, seed: int = TRIAL_SEED) -> dict:
+    def run(self, arm: Arm, pad_bytes: int, repeat: int = 1, seed: int = TRIAL_SEED) -> Run:
         if arm.name.endswith(LIVE):
             return self._live.run(arm, pad_bytes, 1, seed)
         return self._own.run(arm, pad_bytes, repeat, seed)
 
-    def trial(self, arm: Arm) -> dict:
+    def trial(self, arm: Arm) -> Run:
         return (self._live if arm.name.endswith(LIVE) else self._own).trial(arm)
 
     def close(self) -> None:
@@ -157,7 +159,7 @@ class Replay(Contrasts):
 
         return left
 
-    def found(self, header: dict, records: list[dict]) -> dict:
+    def found(self, header: Record, records: list[Record]) -> Result:
         # A side that failed live has failed, even if its replays ended well.
         own = [r | {"arm": r["arm"].removesuffix(LIVE)} if r["type"] == "run" and not r["ok"] else r for r in records]
         return with_replay(super().found(replayed(header), own), header, records)

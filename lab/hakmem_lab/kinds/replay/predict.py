@@ -12,10 +12,11 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from hakmem_lab.judge.statistics.paired import as_log, block_log_ratio, simultaneous_intervals
 from hakmem_lab.judge.statistics.special import stdtrit
+from hakmem_lab.store.records import Run
+from hakmem_lab.store.results import Prediction, Ranking
 
 LEVEL, SIGMAS = 0.95, 2.0
 MATTERS = 0.03  # smaller differences between live runs need no particular order
@@ -50,7 +51,7 @@ class Column:
     lives: Sequence[float]
 
 
-def offsets(recorded: Sequence[Mapping], base_runs: Sequence[Mapping]) -> dict[int, float]:
+def offsets(recorded: Sequence[Mapping], base_runs: Sequence[Run]) -> dict[int, float]:
     """Process -> KiB outside the allocator: the recorded peak minus the peak of the base's replays."""
     known = {each["process"]: each["peak_kib"] for each in recorded if each["peak_kib"] is not None}
     held: dict[int, list[float]] = {}
@@ -81,7 +82,7 @@ def rate(level: float | None, cpu_level: float | None, quantity: Quantity) -> fl
 
 def rows(
     columns: Mapping[str, Column], base: str, quantity: Quantity, level: float | None, cpu_level: float | None = None
-) -> list[dict]:
+) -> list[Prediction]:
     """One row for each arm: the prediction with its interval, and the live value if there is one.
 
     level: what the program used when it was recorded, for runs without live runs; without either, there are no rows.
@@ -96,13 +97,13 @@ def rows(
     own = {name: statistics.median(column.replays) for name, column in columns.items()}
     change = {name: (value - own[base]) * share for name, value in own.items()}
     off = {name: lives[name] - level - change[name] for name in lives if name != base}
-    found = []
+    found: list[Prediction] = []
     for name, column in columns.items():
         parts = [column.replays, columns[base].replays] if name != base else [column.replays]
         noise = [error_of_median(values) * share for values in parts]
         noise += [error_of_median(values) for values in (columns[base].lives, column.lives)]
         half = half_width(noise, change[name], level, quantity, [off[other] for other in off if other != name])
-        row: dict[str, Any] = {"arm": name, "replay": own[name], "predicted": max(0.0, level + change[name]),
+        row: Prediction = {"arm": name, "replay": own[name], "predicted": max(0.0, level + change[name]),
                "low": max(0.0, level + change[name] - half), "high": level + change[name] + half,
                "live": lives.get(name), "base": name == base}  # fmt: skip
         if name in lives and name != base:
@@ -136,7 +137,7 @@ def half_width(
     return math.hypot(model, SIGMAS * math.hypot(*noise))
 
 
-def ranking(rows_: Sequence[Mapping], lives: Mapping[str, Sequence[Sequence[float]]]) -> dict:
+def ranking(rows_: Sequence[Prediction], lives: Mapping[str, Sequence[Sequence[float]]]) -> Ranking:
     """For every two arms whose live runs differ by more than MATTERS: whether the predicted order is the live order.
 
     lives: for each arm, block by block, the values of its live runs. A difference counts if its interval excludes 0;
@@ -156,8 +157,15 @@ def ranking(rows_: Sequence[Mapping], lives: Mapping[str, Sequence[Sequence[floa
         same = (more.estimate > 0) == (rows_of[second]["predicted"] > rows_of[first]["predicted"])
         word = "unsure" if not more.excludes_zero() else "agree" if same else "contrary"
         found[word].append([first, second])
-    order = {key: [row["arm"] for row in sorted(rows_, key=lambda row: row[key])] for key in ("predicted", "live")}
-    return {**found, **order}
+    predicted = sorted(rows_, key=lambda row: row["predicted"])
+    live = sorted(rows_, key=lambda row: row["live"] or 0.0)
+    return {
+        "agree": found["agree"],
+        "contrary": found["contrary"],
+        "unsure": found["unsure"],
+        "predicted": [row["arm"] for row in predicted],
+        "live": [row["arm"] for row in live],
+    }
 
 
 def recorded_level(recorded: Mapping, quantity: Quantity) -> float | None:

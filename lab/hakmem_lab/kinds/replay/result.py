@@ -9,7 +9,7 @@ import os
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 from hakmem_lab.judge import findings, words
 from hakmem_lab.judge.analysis import measured
@@ -22,6 +22,8 @@ from hakmem_lab.kinds.replay import predict
 from hakmem_lab.kinds.replay.predict import Column, Quantity
 from hakmem_lab.plan.spec import CompareSpec
 from hakmem_lab.store.query import Blocks, runs_of
+from hakmem_lab.store.records import Record, Run, present
+from hakmem_lab.store.results import Replay, Result, StackRow, Stacks, StackSide
 from hakmem_lab.trace import stacks
 
 MOST = 20
@@ -29,7 +31,7 @@ LEAST_NS = 1.0  # smallest time of a block: the clock is no finer
 Key = tuple[int, str]  # number of a stack, arm
 
 
-def chosen(path: Path, spec: CompareSpec, process: int | None) -> dict[str, Any]:
+def chosen(path: Path, spec: CompareSpec, process: int | None) -> Record:
     """The stacks with the largest shares of allocations and bytes of one process, as many as the planned blocks can
     decide on. Raises LabError if there are none."""
     counted, _ = stacks.by_stack(path, process)
@@ -50,7 +52,7 @@ def judged(
     return {key: verdict.decide(d, margin, alpha / tests) for key, d in columns.items()}
 
 
-def block_ns(runs: Sequence[Mapping], process: int, nodes: set[int]) -> list[float]:
+def block_ns(runs: Sequence[Run], process: int, nodes: set[int]) -> list[float]:
     """Mean nanoseconds for a block of these stacks, in each run. Empty if a replay had no such block."""
     found = []
     for run in runs:
@@ -63,7 +65,7 @@ def block_ns(runs: Sequence[Mapping], process: int, nodes: set[int]) -> list[flo
     return found
 
 
-def by_stack(header: dict, names: Sequence[str], blocks: Blocks) -> dict:
+def by_stack(header: Record, names: Sequence[str], blocks: Blocks) -> Stacks:
     """The rows of `chosen`, sorted by the largest gain, each with `arms`, the baseline first. An arm has: ns with low
     and high, median and 95 % interval of the time for a block; gain_s, the recorded program's gain in seconds."""
     asked, (first, *others), spec = header["stacks"], names, header["spec"]
@@ -81,35 +83,37 @@ def by_stack(header: dict, names: Sequence[str], blocks: Blocks) -> dict:
     tests = max(1, len(asked["rows"]) * len(others))
     tested = {key: d for key, d in columns.items() if key[1] != first}
     decisions = judged(tested, tests, spec["margin"], spec["alpha"])
-    rows = []
+    rows: list[StackRow] = []
     for number, row in enumerate(asked["rows"]):
         arms = [_stack_arm(name, values[number, name], decisions.get((number, name)))
                 for name in names if (number, name) in values]  # fmt: skip
         for arm in arms:
             arm["gain_s"] = row["calls"] * (arms[0]["ns"] - arm["ns"]) / 1e9
         if arms:
-            rows.append({key: value for key, value in row.items() if key != "nodes"} | {"arms": arms})
+            kept = cast(StackRow, {key: value for key, value in row.items() if key != "nodes"})
+            rows.append(kept | {"arms": arms})
     rows.sort(key=lambda row: -max((arm["gain_s"] for arm in row["arms"][1:]), default=0.0))
-    return {**asked, "rows": rows, "control": first, "level": 1 - spec["alpha"] / tests}
+    return cast(Stacks, asked) | {"rows": rows, "control": first, "level": 1 - spec["alpha"] / tests}
 
 
-def _stack_arm(name: str, values: Sequence[Sequence[float]], decision: verdict.Decision | None) -> dict[str, Any]:
-    row = dict(zip(("ns", "low", "high"), median_interval([one for block in values for one in block]), strict=True))
+def _stack_arm(name: str, values: Sequence[Sequence[float]], decision: verdict.Decision | None) -> StackSide:
+    ns, low, high = median_interval([one for block in values for one in block])
+    row: StackSide = {"arm": name, "ns": ns, "low": low, "high": high}
     if decision is None:
-        return {"arm": name, **row}
-    return {"arm": name, **row, **decision.interval.ends(), "verdict": str(decision.verdict)}
+        return row
+    return {**row, **decision.interval.ends(), "verdict": str(decision.verdict)}
 
 
 SHOWN = ("GO", "NO-GO")
 LIVE = " live"  # suffix of the name of an arm that runs the recorded command
 
 
-def replayed(header: dict) -> dict:
+def replayed(header: Record) -> Record:
     """The header without the arms that run live."""
     return header | {"arms": [arm for arm in header["arms"] if not arm["name"].endswith(LIVE)]}
 
 
-def with_replay(result: dict, header: dict, records: list[dict]) -> dict:
+def with_replay(result: Result, header: Record, records: list[Record]) -> Result:
     """The result of a comparison, with `replay`: the trace, and predictions beside the live program's figures."""
     blocks, names = measured(records), [arm["name"] for arm in replayed(header)["arms"]]
     if not blocks:
@@ -126,31 +130,31 @@ def with_replay(result: dict, header: dict, records: list[dict]) -> dict:
     return one_verdict(result)
 
 
-def one_verdict(result: dict) -> dict:
+def one_verdict(result: Result) -> Result:
     """Withhold GO and NO-GO on the replayed allocations if no difference of the program itself is predicted."""
     metric = result["metric"]["name"]
-    quantity: dict = next((each for each in result["replay"]["quantities"] if each["name"] == metric), {"rows": []})
-    changes = {row["arm"]: findings.predicted(quantity, row) for row in quantity["rows"]}
+    quantities = [each for each in result["replay"]["quantities"] if each["name"] == metric]
+    changes = {row["arm"]: findings.predicted(each, row) for each in quantities[:1] for row in each["rows"]}
     open_ones = {name for name, change in changes.items() if change is not None and not change.sure}
     held = [row for row in result["comparisons"] if row["treatment"] in open_ones and row.get("verdict") in SHOWN]
     if not held:
         return result
     alone = [(row["treatment"], change_of(result, row)) for row in held]
-    told = "; ".join(words.sentence(name, result["replay"]["base"], change) for name, change in alone if change)
+    told = "; ".join(words.sentence(name, str(result["replay"]["base"]), change) for name, change in alone if change)
     for row in held:
         row["verdict"] = str(verdict.Verdict.INCONCLUSIVE)
     if not result["verdict"]:
         return result
-    why = {"withheld": findings.replay(result)[0], "so_far": [f"Replayed allocations alone: {told}."]}
-    return result | why | {"verdict": str(verdict.Verdict.INCONCLUSIVE)}
+    why, so_far = findings.replay(result)[0], f"Replayed allocations alone: {told}."
+    return result | {"withheld": why, "so_far": [so_far], "verdict": str(verdict.Verdict.INCONCLUSIVE)}
 
 
-def _replay(header: dict, own: dict, blocks: Blocks) -> dict:
+def _replay(header: Record, own: Record, blocks: Blocks) -> Replay:
     recorded, live = header["recorded"], header["spec"]["live"]
     names = [arm["name"] for arm in own["arms"] if runs_of(blocks, arm["name"])]
     names = [name for name in names if not live or all(name + LIVE in block for block in blocks)]
     base = base_arm(own | {"arms": [arm for arm in own["arms"] if arm["name"] in names]}, recorded)
-    found = {
+    found: Replay = {
         "recorded": recorded,
         "base": base,
         "live": live,
@@ -164,10 +168,10 @@ def _replay(header: dict, own: dict, blocks: Blocks) -> dict:
     beside = predict.offsets(recorded["processes"], runs_of(blocks, base))
     cpu = recorded["cpu_s"]
     if live:
-        cpu = statistics.median(run["cpu_s"] for run in runs_of(blocks, base + LIVE))
+        cpu = statistics.median(present(run["cpu_s"]) for run in runs_of(blocks, base + LIVE))
     for quantity in predict.QUANTITIES:
         columns = {name: Column(replays(runs_of(blocks, name), quantity, beside),
-                                [run[quantity.field] for run in runs_of(blocks, name + LIVE)])
+                                _lives_of(runs_of(blocks, name + LIVE), quantity))
                    for name in names}  # fmt: skip
         level = None if live else predict.recorded_level(recorded, quantity)
         share = predict.rate(level or statistics.median(columns[base].lives or [0]), cpu, quantity)
@@ -189,20 +193,25 @@ def refusals(blocks: Blocks, names: Sequence[str]) -> list[str]:
     return [Warn.REFUSED.said(side=name, count=count) for name, count in counts.items() if count]
 
 
+def _lives_of(runs: Sequence[Run], quantity: Quantity) -> list[float]:
+    return [cast(Record, run)[quantity.field] for run in runs]
+
+
 def _lives(blocks: Blocks, names: list[str], quantity: Quantity) -> dict[str, list[list[float]]]:
     """The quantity in the live runs of each arm, block by block."""
-    return {name: [[run[quantity.field] for run in block[name + LIVE]] for block in blocks] for name in names}
+    return {name: [_lives_of(block[name + LIVE], quantity) for block in blocks] for name in names}
 
 
-def _replayed(blocks: Blocks, names: list[str]) -> dict:
+def _replayed(blocks: Blocks, names: list[str]) -> Replay:
     """Which processes the first arm's last run replayed, and how much of the trace it left out."""
-    run: dict = next((block[name][-1] for block in reversed(blocks) for name in names if block.get(name)), {})
-    return {key: (run.get("replay") or {}).get(key) for key in ("processes", "left_out", "left_out_operations")}
+    run = next((block[name][-1] for block in reversed(blocks) for name in names if block.get(name)), Run())
+    found = run.get("replay") or {}
+    return cast(Replay, {key: found.get(key) for key in ("processes", "left_out", "left_out_operations")})
 
 
-def base_arm(own: dict, recorded: dict) -> str | None:
+def base_arm(own: Record, recorded: Record) -> str | None:
     """The arm whose allocator served the program (its largest process) when it was recorded."""
-    largest: dict = max(recorded["processes"], key=lambda each: each["peak_kib"] or 0.0, default={})
+    largest: Record = max(recorded["processes"], key=lambda each: each["peak_kib"] or 0.0, default={})
     served = _file(largest.get("allocator"))
     plain = [arm for arm in own["arms"] if not arm["variables"]]
     return next((arm["name"] for arm in plain if _file(arm["library"]) == served), None)
@@ -214,8 +223,8 @@ def _file(library: str | None) -> str | None:
     return None if name is None or name.startswith(("libc.so", "libc-2")) else name
 
 
-def replays(runs: Sequence[dict], quantity: Quantity, beside: dict[int, float]) -> list[float]:
+def replays(runs: Sequence[Run], quantity: Quantity, beside: dict[int, float]) -> list[float]:
     """The quantity in each of these replays."""
     if quantity.memory:
         return [predict.peak(run["replay"]["processes"], beside) for run in runs]
-    return [run["cpu_s"] for run in runs]
+    return [present(run["cpu_s"]) for run in runs]

@@ -31,6 +31,7 @@ from hakmem_lab.run.runner import Runner, alone
 from hakmem_lab.run.workload import ServerMeter, Workload, client_request, failure
 from hakmem_lab.store.query import samples_of
 from hakmem_lab.store.records import Record
+from hakmem_lab.store.results import Result
 from hakmem_lab.system import machine, signals
 from hakmem_lab.system.counting import Counts
 from hakmem_lab.system.launcher import Outcome, Request, Running
@@ -180,7 +181,7 @@ class Spec(CommonSpec):
         return self
 
 
-def run(spec: Spec, context: Context) -> Record:
+def run(spec: Spec, context: Context) -> Result:
     """The result, which is also the run's last record. Raises LabError, Stopped or Interrupted."""
     arm = parse_arm(spec.allocator, spec.allocator, "allocator")
     with Recorder(spec, [arm], Workload.of(spec), context) as recorder:

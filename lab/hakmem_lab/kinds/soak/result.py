@@ -3,7 +3,7 @@
 import math
 import statistics
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from hakmem_lab.judge import course
 from hakmem_lab.judge.analysis import begun, identity, warnings
@@ -15,6 +15,7 @@ from hakmem_lab.judge.warnings import Warn
 from hakmem_lab.run.endings import duration
 from hakmem_lab.store.query import samples_of
 from hakmem_lab.store.records import Record, Sample
+from hakmem_lab.store.results import Failure, Result, SideRow, Soak
 from hakmem_lab.store.runs import plain
 
 # Growth at the budget's rate must reach this before there is a verdict: memory comes in whole chunks, and a program's
@@ -182,7 +183,7 @@ def _service(samples: Sequence[Sample]) -> Record:
     }
 
 
-def _arm(header: Record, records: Sequence[Record], main: Segment) -> Record:
+def _arm(header: Record, records: Sequence[Record], main: Segment) -> SideRow:
     """The arm: its memory in the steady state, and the figures of the process with the longest one."""
     run = next(
         (r for r in records if r["type"] == "run" and r["block"] == main.number), dict[str, Any](main.samples[-1])
@@ -218,7 +219,7 @@ def _warnings(header: Record, records: Sequence[Record], parts: Sequence[Segment
     return texts
 
 
-def _verdict(parts: Sequence[Segment], main: Segment, failed: Sequence[Record], budget: float) -> bool | None:
+def _verdict(parts: Sequence[Segment], main: Segment, failed: Sequence[Failure], budget: float) -> bool | None:
     """False if any process is above the budget, or if the program failed; None if its allocator was not loaded."""
     if any(UNSERVED in failure["why"] for failure in failed):
         return None
@@ -228,7 +229,7 @@ def _verdict(parts: Sequence[Segment], main: Segment, failed: Sequence[Record], 
 
 
 @explained
-def analyse(header: Record, records: Sequence[Record]) -> Record:
+def analyse(header: Record, records: Sequence[Record]) -> Result:
     """GO: the growth is within the budget. NO-GO: it is above, or the program failed. See `passed`."""
     spec, parts = header["spec"], course.segments(records, header["spec"].get("warm-up") or 0.0)
     budget = spec["budget"]
@@ -249,17 +250,20 @@ def analyse(header: Record, records: Sequence[Record]) -> Record:
         "final": covered_s >= spec["duration"] - 2 * spec["sample-interval"],
         "arms": [_arm(header, records, main)],
         "warnings": _warnings(header, records, parts),
-        "soak": _segment_part(main, budget)
-        | {
-            "duration_s": covered_s,
-            "budget_mib_per_h": budget,
-            "epochs": course.epochs(main.samples),
-            "phases": _phase_starts(main.samples),
-            "threads": _threads(main.samples),
-            "service": _service(main.steady_samples()),
-            "segments": [_segment_part(part, budget) for part in parts],
-            "passed": outcome,
-            "finding": f"The soak failed: {failed[-1]['why']}" if failed else finding(main, outcome, budget),
-        },
+        "soak": cast(
+            Soak,
+            _segment_part(main, budget)
+            | {
+                "duration_s": covered_s,
+                "budget_mib_per_h": budget,
+                "epochs": course.epochs(main.samples),
+                "phases": _phase_starts(main.samples),
+                "threads": _threads(main.samples),
+                "service": _service(main.steady_samples()),
+                "segments": [_segment_part(part, budget) for part in parts],
+                "passed": outcome,
+                "finding": f"The soak failed: {failed[-1]['why']}" if failed else finding(main, outcome, budget),
+            },
+        ),
     }
     return plain(result)

@@ -3,13 +3,14 @@
 from hakmem_lab.kinds.suite.result import analyse
 from hakmem_lab.kinds.suite.run import Suite
 from hakmem_lab.kinds.suite.spec import SuiteSpec
+from hakmem_lab.store.results import Result
 
 __all__ = ["Spec", "analyse", "run"]
 
 Spec = SuiteSpec
 
 
-def run(spec: SuiteSpec, context) -> dict:
+def run(spec: SuiteSpec, context) -> Result:
     with Suite(spec, context) as suite:
         if context.resume:
             suite.resume(context.resume)

@@ -6,6 +6,7 @@ of the workloads' log-ratios in a round is one figure. These figures give the in
 
 import statistics
 from collections.abc import Sequence
+from typing import cast
 
 from hakmem_lab.judge import money
 from hakmem_lab.judge.analysis import begun, identity
@@ -20,13 +21,15 @@ from hakmem_lab.kinds.suite.spec import BEST, Bar, SuiteSpec
 from hakmem_lab.plan.metrics import GROWTH
 from hakmem_lab.plan.model import build
 from hakmem_lab.store.query import events, finished_blocks
+from hakmem_lab.store.records import Record
+from hakmem_lab.store.results import Card, CardMean, CardRow, Result
 
 LEAST_WORKLOADS = 2
 TRIED = ("open", "blocks", "seconds")  # of a workload that ended by the width of its intervals or by its time
 WHAT = {FASTER: "speed", LEANER: "memory"}
 
 
-def group_means(sheets: Sequence[Sheet]) -> list[dict]:
+def group_means(sheets: Sequence[Sheet]) -> list[CardMean]:
     """A row for speed and one for memory, for every group, and for all workloads unless they are one group."""
     timed = [sheet for sheet in sheets if sheet.row.ops is None and sheet.blocks]
     groups = list(dict.fromkeys(sheet.row.group for sheet in timed if sheet.row.group))
@@ -38,7 +41,7 @@ def group_means(sheets: Sequence[Sheet]) -> list[dict]:
     return [row for name, part in parts for words in WHAT if (row := _mean(name, part, words)) is not None]
 
 
-def _mean(group: str | None, sheets: Sequence[Sheet], words: tuple[str, str]) -> dict | None:
+def _mean(group: str | None, sheets: Sequence[Sheet], words: tuple[str, str]) -> CardMean | None:
     """A row of means, of speed or of memory. A workload adds its primary metric if it is of that sort, else its
     memory."""
     taken = []
@@ -60,7 +63,8 @@ def _mean(group: str | None, sheets: Sequence[Sheet], words: tuple[str, str]) ->
         for arm, figure in found.items()
         if not any(sheet.failing(base, arm) for sheet, _ in taken)
     }
-    return {"group": group, "what": WHAT[words], "workloads": len(taken), "rounds": rounds, "arms": shown}
+    row = {"group": group, "what": WHAT[words], "workloads": len(taken), "rounds": rounds, "arms": shown}
+    return cast(CardMean, row)
 
 
 def _long_enough(taken: list[tuple[Sheet, str]]) -> list[tuple[Sheet, str]]:
@@ -78,15 +82,15 @@ def _against_all(spec: SuiteSpec, bar: Bar) -> bool:
     return bar.against is not None and (bar.against in BEST or bar.against in spec.allocators)
 
 
-def _row(sheet: Sheet, label: str, unit: str, judged: Judged | None, **more: object) -> dict:
+def _row(sheet: Sheet, label: str, unit: str, judged: Judged | None, **more: object) -> CardRow:
     own = sheet.row
-    row: dict = {"key": own.key, "workload": own.title, "group": own.group, "metric": label, "unit": unit, "arms": {},
+    row: Record = {"key": own.key, "workload": own.title, "group": own.group, "metric": label, "unit": unit, "arms": {},
            "medians": {}, "best_peer": None, "bar": None, "against": None, "verdict": None, "to_reach": None,
            "measured": None, "blocks": len(sheet.blocks)}  # fmt: skip
-    return row | (judged.record() if judged else {}) | more
+    return cast(CardRow, row | (judged.record() if judged else {}) | more)
 
 
-def sheet_rows(sheet: Sheet) -> list[dict]:
+def sheet_rows(sheet: Sheet) -> list[CardRow]:
     """Ratios of each metric with its first bar; then a row for every further bar and every guardrail."""
     rows, left = [], list(sheet.row.bars)
     memory = [sheet.row.memory_metric()] if sheet.row.memory else []
@@ -121,7 +125,7 @@ def ratios_of(sheets: Sequence[Sheet]) -> dict[str, float]:
     return found
 
 
-def surely_missed(spec: SuiteSpec, rows: Sequence[dict], records: list[dict]) -> bool:
+def surely_missed(spec: SuiteSpec, rows: Sequence[CardRow], records: list[Record]) -> bool:
     """Whether a bar or guardrail is missed although all of them share alpha. Where each has all of it, one of 20 is
     missed by chance in up to 40 % of suites."""
     found = [row["verdict"] for row in rows if row["verdict"]]
@@ -131,7 +135,7 @@ def surely_missed(spec: SuiteSpec, rows: Sequence[dict], records: list[dict]) ->
     return any(row["verdict"] == MISS for sheet in sheets_of(strict, records) for row in sheet_rows(sheet))
 
 
-def verdict_of(spec: SuiteSpec, rows: Sequence[dict], records: list[dict]) -> str | None:
+def verdict_of(spec: SuiteSpec, rows: Sequence[CardRow], records: list[Record]) -> str | None:
     """GO: every bar and guardrail is reached. NO-GO: one is surely missed. None: there is nothing to reach."""
     if spec.unjudged():
         return None
@@ -141,7 +145,7 @@ def verdict_of(spec: SuiteSpec, rows: Sequence[dict], records: list[dict]) -> st
     return "GO" if found == {PASS} else "INCONCLUSIVE"
 
 
-def withheld_of(rows: Sequence[dict], unfit: Sequence[str]) -> str:
+def withheld_of(rows: Sequence[CardRow], unfit: Sequence[str]) -> str:
     """Why the rows are withheld, or empty. unfit: the reasons why timings on this machine get no verdict."""
     if not any(row["blocks"] or row["verdict"] for row in rows):
         return "No block was finished"
@@ -164,7 +168,7 @@ def _least(sheet: Sheet) -> int:
     return least_count(sheet.spec.alpha / 2 / max(1, len(sheet.arms()) - 1))
 
 
-def sheets_of(spec: SuiteSpec, records: list[dict]) -> list[Sheet]:
+def sheets_of(spec: SuiteSpec, records: list[Record]) -> list[Sheet]:
     found = []
     for row in spec.chosen():
         own = [record for record in records if record.get("workload") == row.key]
@@ -174,13 +178,13 @@ def sheets_of(spec: SuiteSpec, records: list[dict]) -> list[Sheet]:
     return found
 
 
-def unfit_reasons(records: list[dict], key: str | None = None) -> list[str]:
+def unfit_reasons(records: list[Record], key: str | None = None) -> list[str]:
     """Why the machine gives no verdict on a workload; without a key: on any of them."""
     found = events(records, "fitness")
     return [record["text"] for record in found if key is None or record.get("workload", key) == key]
 
 
-def failed_workloads(records: list[dict]) -> list[str]:
+def failed_workloads(records: list[Record]) -> list[str]:
     """A text for each workload that could not be finished since the suite was last begun."""
     resumed = max((place for place, record in enumerate(records) if record.get("what") == "resumed"), default=0)
     return [record["text"] for record in events(records[resumed:], WORKLOAD_FAILED)]
@@ -188,7 +192,7 @@ def failed_workloads(records: list[dict]) -> list[str]:
 
 @repeated
 @explained
-def analyse(header: dict, records: list[dict]) -> dict:
+def analyse(header: Record, records: list[Record]) -> Result:
     """Rows and means from the records of one suite."""
     spec = build(SuiteSpec, header["spec"], header["id"])
     sheets = sheets_of(spec, records)
@@ -213,14 +217,17 @@ def analyse(header: dict, records: list[dict]) -> dict:
         "comparisons": [],
         "warnings": [*result["warnings"], *(Warn.FAILED_WORKLOAD.said(text=text) for text in failed), *too_few(sheets)],
         **money.of_suite(spec.price, rows, spec.subject, spec.reference, by),
-        "suite": {
-            "subject": spec.subject,
-            "reference": spec.reference,
-            "margin": spec.margin,
-            "table": spec.table,
-            "rows": rows,
-            "means": group_means(sheets),
-            "ratios": ratios_of(sheets),
-            "tried": {key: {name: each[name] for name in TRIED} for key, each in settled.items()},
-        },
+        "suite": cast(
+            Card,
+            {
+                "subject": spec.subject,
+                "reference": spec.reference,
+                "margin": spec.margin,
+                "table": spec.table,
+                "rows": rows,
+                "means": group_means(sheets),
+                "ratios": ratios_of(sheets),
+                "tried": {key: {name: each[name] for name in TRIED} for key, each in settled.items()},
+            },
+        ),
     }

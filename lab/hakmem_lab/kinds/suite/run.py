@@ -36,6 +36,7 @@ from hakmem_lab.run.endings import ArmFailed
 from hakmem_lab.run.recorder import Recorder, changed_input, check_unchanged, input_hashes
 from hakmem_lab.run.session import Session
 from hakmem_lab.store.query import Blocks, finished_blocks
+from hakmem_lab.store.records import Run, present
 from hakmem_lab.store.runs import RunFile
 from hakmem_lab.trace import replay
 
@@ -181,7 +182,7 @@ class Suite(Recorder):
         self._announce(trials)
         self._check_fitness()
 
-    def _tried(self, key: str) -> list[dict]:
+    def _tried(self, key: str) -> list[Run]:
         """The trials of a workload. Raises LabError, with the workload's key in its text."""
         try:
             return self.sessions[key].try_arms()
@@ -238,7 +239,7 @@ class Suite(Recorder):
         for position, session in enumerate(self.sessions.values()):
             session.file, session.seed = self.file, self.seed + position
 
-    def _announce(self, trials: dict[str, list[dict]]) -> None:
+    def _announce(self, trials: dict[str, list[Run]]) -> None:
         """Report how long the suite will take, estimated from the trials."""
         seconds, runs = 0.0, 0
         for row in self.spec.chosen():
@@ -246,7 +247,7 @@ class Suite(Recorder):
             executions = turns * self.spec.blocks_of(row) * self.sessions[row.key].repeat
             if row.ops is not None:
                 executions = 1 + row.ops[1] / row.ops[0]
-            seconds += executions * sum(trial["wall_s"] for trial in trials[row.key])
+            seconds += executions * sum(present(trial["wall_s"]) for trial in trials[row.key])
             runs += turns * self.spec.blocks_of(row) * len(trials[row.key])
         time_s = f"about {endings.duration(seconds)}" if seconds >= LEAST_SAID_S else "less than a minute"
         if self.spec.within is not None:

@@ -32,6 +32,8 @@ from hakmem_lab.plan.spec import CommonSpec, Server
 from hakmem_lab.run.conduct import Context, Recorder
 from hakmem_lab.run.runner import Runner, alone
 from hakmem_lab.run.workload import TRIAL_SEED, Workload
+from hakmem_lab.store.records import Record, Run
+from hakmem_lab.store.results import Result
 from hakmem_lab.system.launcher import GRACE_S, Outcome, Request, Running
 from hakmem_lab.system.usage import family
 
@@ -68,7 +70,7 @@ class TracedRunner(Runner):
         self._summary: Path | None = None  # where strace counts; None: it does not
         super().__init__(workload, [Metric("wall")])
 
-    def counted(self, arm: Arm, values: Mapping[str, str]) -> tuple[dict[str, int], dict]:
+    def counted(self, arm: Arm, values: Mapping[str, str]) -> tuple[dict[str, int], Record]:
         """(calls by name of the whole execution, the execution). values: placeholder -> value, in the commands."""
         with self.filled(values), tempfile.TemporaryDirectory(prefix="hak-") as folder:
             self._summary = Path(folder) / "calls"
@@ -224,7 +226,7 @@ class _Recorder(Recorder[Spec]):
         self.unserved = [text for text in found if text]
 
 
-def run(spec: Spec, context: Context) -> dict:
+def run(spec: Spec, context: Context) -> Result:
     """The result, which is also the run's last record. Raises LabError, Stopped or Interrupted."""
     if len(set(spec.allocators)) != len(spec.allocators):
         raise LabError("allocators: the same side is named twice")
@@ -261,11 +263,11 @@ def _count(executions: Sequence[Execution], runner: TracedRunner, recorder: Reco
     recorder.progress.restart()
 
 
-def _executed(execution: Execution, runner: TracedRunner) -> dict:
+def _executed(execution: Execution, runner: TracedRunner) -> Run:
     started = time.time()
     calls, part = runner.counted(execution.arm, execution.values)
     with runner.filled(execution.values):
         argv = runner.filled_in(runner.workload.argv)
     record = alone(runner.record(execution.arm, 0, 1, started, [part]), execution.index)
-    own = {"argv": argv, "length": execution.length, "ops": execution.ops, "calls": calls}
+    own: Run = {"argv": argv, "length": execution.length, "ops": execution.ops, "calls": calls}
     return record | own | {"value": float(sum(calls.values()))}

@@ -2,12 +2,15 @@
 
 import statistics
 from collections.abc import Sequence
+from typing import cast
 
-from hakmem_lab.judge.analysis import ARM_MEDIANS, begun, identity, warnings
+from hakmem_lab.judge.analysis import UNMEASURED, begun, identity, warnings
 from hakmem_lab.judge.explain import explained
 from hakmem_lab.judge.statistics.special import gammaincinv
 from hakmem_lab.judge.statistics.verdict import Verdict, within
 from hakmem_lab.judge.warnings import Warn
+from hakmem_lab.store.records import Record, Run
+from hakmem_lab.store.results import Calls, Result, SideRow, SyscallSide
 from hakmem_lab.store.runs import plain
 
 ALPHA = 0.05
@@ -40,7 +43,7 @@ def seen(short: Sequence[float], long: Sequence[float], each_differs: bool) -> f
     return max(len(long) * middle, sum(long) - len(long) * min(short)) if each_differs else middle
 
 
-def _names(runs: Sequence[dict]) -> list[str]:
+def _names(runs: Sequence[Run]) -> list[str]:
     """Names of the calls, the most frequent first."""
     totals: dict[str, int] = {}
     for run in runs:
@@ -49,11 +52,15 @@ def _names(runs: Sequence[dict]) -> list[str]:
     return sorted(totals, key=lambda name: (-totals[name], name))
 
 
-def _counts(runs: Sequence[dict], name: str | None = None) -> list[int]:
+def _counts(runs: Sequence[Run], name: str | None = None) -> list[int]:
     return [sum(run["calls"].values()) if name is None else run["calls"].get(name, 0) for run in runs]
 
 
-def _length_part(runs: Sequence[dict]) -> dict:
+def _ops(runs: Sequence[Run]) -> int:
+    return runs[0]["ops"] or 0
+
+
+def _length_part(runs: Sequence[Run]) -> Calls:
     """Medians of the repeats, with their range."""
     totals = _counts(runs)
     return {
@@ -66,22 +73,22 @@ def _length_part(runs: Sequence[dict]) -> dict:
     }
 
 
-def _difference(short: Sequence[dict], long: Sequence[dict], name: str | None = None) -> tuple[float, float, float]:
+def _difference(short: Sequence[Run], long: Sequence[Run], name: str | None = None) -> tuple[float, float, float]:
     """Calls per operation: (between the medians, the least and the most between any two of the repeats)."""
-    ops = long[0]["ops"] - short[0]["ops"]
+    ops = _ops(long) - _ops(short)
     few, many = _counts(short, name), _counts(long, name)
     middle = statistics.median(many) - statistics.median(few)
     return middle / ops, (min(many) - max(few)) / ops, (max(many) - min(few)) / ops
 
 
-def distinct_operations(short: Sequence[dict], long: Sequence[dict]) -> int:
+def distinct_operations(short: Sequence[Run], long: Sequence[Run]) -> int:
     """Number of operations that support a bound: the difference of the lengths, once for every different command.
     Repeating equal operations shows whether the counts vary, but nothing about operations that were never run."""
     commands = {tuple(run.get("argv", ())) for run in long}
-    return len(commands) * (long[0]["ops"] - short[0]["ops"])
+    return len(commands) * (_ops(long) - _ops(short))
 
 
-def _passed(row: dict, budget: float | None) -> bool | None:
+def _passed(row: SyscallSide, budget: float | None) -> bool | None:
     """True only where even the highest rate that the counts allow is within the budget; None where they leave it
     open."""
     if budget is None:
@@ -90,13 +97,13 @@ def _passed(row: dict, budget: float | None) -> bool | None:
     return {Verdict.GO: True, Verdict.NO_GO: False}.get(word)
 
 
-def _arm(name: str, runs: Sequence[dict], budget: float | None) -> dict:
+def _arm(name: str, runs: Sequence[Run], budget: float | None) -> SyscallSide:
     short, long = ([run for run in runs if run["length"] == length] for length in ("short", "long"))
-    row: dict = {"name": name, "per_op": None, "per_call": {}}
+    row: SyscallSide = {"name": name, "per_op": None, "per_call": {}}
     if not short or not long:
         whole = [run for run in runs if run["length"] == "whole"]
         parts = {"whole": whole, "short": short, "long": long}
-        return row | {length: _length_part(own) for length, own in parts.items() if own}
+        return row | cast(SyscallSide, {length: _length_part(own) for length, own in parts.items() if own})
     row["per_op"], row["least"], row["most"] = _difference(short, long)
     rates = {call: _difference(short, long, call) for call in _names(long)}
     row["per_call"] = {call: rate[0] for call, rate in rates.items() if rate[0] != 0}
@@ -110,13 +117,13 @@ def _arm(name: str, runs: Sequence[dict], budget: float | None) -> dict:
     return row | {"passed": _passed(row, budget)}
 
 
-def _unseen(rows: Sequence[dict]) -> float | None:
+def _unseen(rows: Sequence[SyscallSide]) -> float | None:
     """Operations per burst beyond which bursts could have been missed, for all arms together."""
     operations = [row["operations"] for row in rows if row["per_op"] is not None]
     return min(operations) / SEEN_BURSTS if operations else None
 
 
-def _warnings(header: dict, records: Sequence[dict], rows: Sequence[dict]) -> list[str]:
+def _warnings(header: Record, records: Sequence[Record], rows: Sequence[SyscallSide]) -> list[str]:
     texts, spec = warnings(header, records), header["spec"]
     if spec["ops"] is None:
         texts.append(Warn.WHOLE.said())
@@ -135,10 +142,10 @@ def _warnings(header: dict, records: Sequence[dict], rows: Sequence[dict]) -> li
 
 
 @explained
-def analyse(header: dict, records: Sequence[dict]) -> dict:
+def analyse(header: Record, records: Sequence[Record]) -> Result:
     """Counts of every arm. With a budget: GO where all arms keep it, NO-GO where one exceeds it, else INCONCLUSIVE."""
     spec = header["spec"]
-    runs = [record for record in records if record["type"] == "run" and record["ok"]]
+    runs = [cast(Run, record) for record in records if record["type"] == "run" and record["ok"]]
     by_arm = {arm["name"]: [run for run in runs if run["arm"] == arm["name"]] for arm in header["arms"]}
     rows = [_arm(name, own, spec["budget"]) for name, own in by_arm.items()]
     each = [row.get("passed") for row in rows]
@@ -146,7 +153,7 @@ def analyse(header: dict, records: Sequence[dict]) -> dict:
     verdict = {True: Verdict.GO, False: Verdict.NO_GO, None: Verdict.INCONCLUSIVE}[passed]
     lengths = 2 if spec["ops"] else 1
     # The cost of a traced run says nothing about the arm, so the medians stay empty.
-    arms = [identity(arm) | {"n": len(by_arm[arm["name"]])} | dict.fromkeys(ARM_MEDIANS) for arm in header["arms"]]
+    arms: list[SideRow] = [{**identity(arm), "n": len(by_arm[arm["name"]]), **UNMEASURED} for arm in header["arms"]]
     result = begun(header, records) | {
         "verdict": str(verdict) if spec["budget"] is not None else None,
         "final": len({run["block"] for run in runs}) >= spec["repeats"] * lengths * len(rows),

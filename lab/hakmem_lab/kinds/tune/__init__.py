@@ -21,6 +21,8 @@ from hakmem_lab.run.conduct import Context
 from hakmem_lab.run.endings import ArmFailed, Progress, duration
 from hakmem_lab.run.runner import Runner
 from hakmem_lab.run.session import Session
+from hakmem_lab.store.records import Record, Run, present
+from hakmem_lab.store.results import Result
 
 PAIR = 4  # number of runs in a block of the confirmation
 
@@ -102,10 +104,10 @@ class TuneSession(Session[Spec]):
         self.left_out[name] = why
         del self.arms[name]
 
-    def try_arms(self) -> list[dict]:
+    def try_arms(self) -> list[Run]:
         """Runs every arm once, while a quarter of the budget lasts. A candidate whose trial fails is left out."""
         self.check_arms()
-        trials: list[dict] = []
+        trials: list[Run] = []
         for arm in list(self.arms.values()):
             if len(trials) > 1 and time.monotonic() > self.tried_by:
                 self._leave_out(arm.name, "the budget had no time to try it")
@@ -119,7 +121,7 @@ class TuneSession(Session[Spec]):
                 raise LabError(self._why_unreadable(str(trial["why"])))
             self._leave_out(arm.name, str(trial["why"]))
         self.progress.restart()
-        self.repeat = self._repeats(min(trial["wall_s"] for trial in trials))
+        self.repeat = self._repeats(min(present(trial["wall_s"]) for trial in trials))
         self._keep_to_budget(trials)
         if len(self.arms) < 2:
             raise LabError(f"allocators: no candidate can be tried: {'; '.join(self.left_out.values())}")
@@ -188,7 +190,7 @@ class Tune(Candidates):
     def sides(self, spec: spaces.Spec) -> list[Arm]:
         return spaces.arms(spec, spaces.candidates(spec, spaces.space_of(spec)))
 
-    def run(self, spec: spaces.Spec, context: Context) -> dict:
+    def run(self, spec: spaces.Spec, context: Context) -> Result:
         space = spaces.space_of(spec)
         texts = result.candidates_of(context.resume.header()) if context.resume else spaces.candidates(spec, space)
 
@@ -206,7 +208,7 @@ class Tune(Candidates):
                 raise Stopped(f"every candidate failed in run {session.file.id}: hak runs show {session.file.id}")
             session.rung(state.alive, state.until)
 
-    def chosen(self, header: dict, records: list[dict]) -> str:
+    def chosen(self, header: Record, records: list[Record]) -> str:
         chosen = result.state_of(header, records).chosen
         assert chosen is not None, "the choice is over"
         return chosen
@@ -220,7 +222,7 @@ class Tune(Candidates):
                 session.event(result.BROKE, text, arm=failed.arm)
             raise
 
-    def found(self, header: dict, records: list[dict]) -> dict:
+    def found(self, header: Record, records: list[Record]) -> Result:
         return result.found(self, header, records)
 
 

@@ -14,6 +14,8 @@ from hakmem_lab.kinds.tune.spec import DEFAULT
 from hakmem_lab.plan import project
 from hakmem_lab.plan.spec import guardrails_of
 from hakmem_lab.store.query import Blocks, events, finished_blocks
+from hakmem_lab.store.records import Record
+from hakmem_lab.store.results import Candidate, Result, RunnerUp, Service, Tune
 
 # Names of the events in a run's file.
 LEFT_OUT, GONE, NOTE = "left-out", "gone", "note"
@@ -22,7 +24,7 @@ _ESCAPED = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r", "%"
 UNLOADED = ("default", "glibc")  # allocators that need no preload
 
 
-def environment(arm: Mapping, others: str | None, brought: bool = False, now: Mapping | None = None) -> dict[str, str]:
+def environment(arm: Record, others: str | None, brought: bool = False, now: Record | None = None) -> dict[str, str]:
     """The variables of an arm as a header records it. others: libraries preloaded with every allocator. brought: the
     program brings an allocator of its own, so the C library's must be preloaded as well. now: the arm to be
     replaced."""
@@ -36,7 +38,7 @@ def environment(arm: Mapping, others: str | None, brought: bool = False, now: Ma
     return ({"LD_PRELOAD": preload} if preload else {}) | variables
 
 
-def service_lines(arm: Mapping, now: Mapping, others: str | None, brought: bool, command: Sequence[str]) -> dict:
+def service_lines(arm: Record, now: Record, others: str | None, brought: bool, command: Sequence[str]) -> Service:
     """The lines that move a service from its present arm to another one. systemd is empty where nothing is to be set,
     since a bare Environment= would clear the settings of other lines. unset is empty where nothing is to be unset."""
     variables = environment(arm, others, brought, now)
@@ -65,22 +67,22 @@ def shell(variables: Mapping[str, str], command: Sequence[str], gone: Sequence[s
     return " ".join(word for word in words if word)
 
 
-def aim_of(header: dict) -> search.Aim:
+def aim_of(header: Record) -> search.Aim:
     return search.Aim(DEFAULT, metric_of(header), guardrails_of(header["spec"]))
 
 
-def candidates_of(header: dict) -> list[str]:
+def candidates_of(header: Record) -> list[str]:
     return [arm["name"] for arm in header["arms"] if arm["name"] != DEFAULT]
 
 
-def state_of(header: dict, records: Sequence[dict]) -> search.Course:
+def state_of(header: Record, records: Sequence[Record]) -> search.Course:
     """Progress of the choice."""
     gone = {event["arm"]: event["block"] for event in events(records, GONE)}
     first, over = header["spec"]["select-blocks"], bool(events(records, OVER))
     return search.course(candidates_of(header), finished_blocks(records, SELECT), aim_of(header), first, gone, over)
 
 
-def found(design: Candidates, header: dict, records: list[dict]) -> dict:
+def found(design: Candidates, header: Record, records: list[Record]) -> Result:
     """The verdict of the confirmation, the course of the choice for information, and the advice for the service."""
     blocks, state = finished_blocks(records, SELECT), state_of(header, records)
     result = base_result(header, records, blocks) | {"comparisons": [], "looks": []}
@@ -101,7 +103,7 @@ def found(design: Candidates, header: dict, records: list[dict]) -> dict:
     return _concluded(header, result, chosen, bool(events(records, BROUGHT)))
 
 
-def _course(header: dict, records: Sequence[dict], state: search.Course) -> dict:
+def _course(header: Record, records: Sequence[Record], state: search.Course) -> Tune:
     spec = header["spec"]
     return {
         "default": spec["default"],
@@ -117,7 +119,7 @@ def _course(header: dict, records: Sequence[dict], state: search.Course) -> dict
     }
 
 
-def _runner_up(header: dict, blocks: Blocks, state: search.Course) -> dict | None:
+def _runner_up(header: Record, blocks: Blocks, state: search.Course) -> RunnerUp | None:
     """The other arm of the last rung, if its blocks promise a gain above the margin and keep the limits."""
     if not state.rungs:
         return None
@@ -129,7 +131,7 @@ def _runner_up(header: dict, blocks: Blocks, state: search.Course) -> dict | Non
     return None
 
 
-def _told(runner_up: dict) -> str:
+def _told(runner_up: RunnerUp) -> str:
     name, better = runner_up["arm"], words.percent(100 * runner_up["estimate"])
     return (
         f"the next best was {name}, better by about {better} in the {runner_up['blocks']} blocks that chose, "
@@ -137,7 +139,7 @@ def _told(runner_up: dict) -> str:
     )
 
 
-def _rows(header: dict, blocks: Blocks, chosen: str) -> list[dict]:
+def _rows(header: Record, blocks: Blocks, chosen: str) -> list[Candidate]:
     """Every candidate on its own blocks, the one that stayed longest first; the intervals hold simultaneously."""
     columns = two_arms.columns_of(blocks, DEFAULT, candidates_of(header), metric_of(header))
     intervals = paired.simultaneous_intervals(columns, 1 - header["spec"]["alpha"])
@@ -145,7 +147,7 @@ def _rows(header: dict, blocks: Blocks, chosen: str) -> list[dict]:
     return [{"arm": name, **intervals[name].ends(), "blocks": intervals[name].n} for name in ranked]
 
 
-def _concluded(header: dict, result: dict, chosen: str, brought: bool) -> dict:
+def _concluded(header: Record, result: Result, chosen: str, brought: bool) -> Result:
     """Add the advice that follows from the verdict: an arm with its command line, or no change."""
     spec, tune = header["spec"], result["tune"]
     if result["verdict"] == "GO":

@@ -7,13 +7,14 @@ samples for OpenMetrics.
 """
 
 import importlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from hakmem_lab.plan.kinds import KINDS
+from hakmem_lab.store.results import Result
 
 
-def of(result: Mapping[str, Any], what: str) -> Iterator[Callable[..., Any]]:
+def of(result: Result, what: str) -> Iterator[Callable[..., Any]]:
     """The functions of this name, from the kinds whose part the result has."""
     for kind in KINDS.values():
         if kind.part and result.get(kind.part):

@@ -1,20 +1,18 @@
 """A replay: its predictions for the live program, and how they compare with live runs."""
 
-import math
 from collections.abc import Iterator
-from typing import Any
 
 from hakmem_lab.judge.words import change as change_of
+from hakmem_lab.show.numbers import finite
 from hakmem_lab.show.report.model import Table
 from hakmem_lab.show.terminal import filled, number, traced
-
-Record = dict[str, Any]
+from hakmem_lab.store.results import Prediction, Ranking, Replay, Result, Stacks
 
 STACK_COLUMNS = ("where", "side", "of a block [95 % interval]", "effect", "gained", "verdict")
 TITLES = {"wall": "wall", "cpu": "CPU", "rss": "peak RSS"}
 
 
-def tables(result: Record) -> Iterator:
+def tables(result: Result) -> Iterator[object]:
     """The replayed operations, the predictions, and whether the arms rank as in the live runs."""
     found = result["replay"]
     yield replayed(found)
@@ -28,31 +26,32 @@ def tables(result: Record) -> Iterator:
         return
     yield from _predictions(found)
     for quantity in found["quantities"]:
-        if quantity["ranking"]:
-            yield ranked(quantity)
+        if ranking := quantity["ranking"]:
+            yield ranked(TITLES[quantity["name"]], ranking)
 
 
-def stacks_title(stacks: dict) -> str:
+def stacks_title(stacks: Stacks) -> str:
     left = f"; {traced.many(stacks['left_out'], 'stack')} with less left out" if stacks["left_out"] else ""
     level = f"{100 * stacks['level']:.4g} %"
     return f"By stack, a block's allocation and free, against {stacks['control']} [{level} interval]{left}"
 
 
-def stack_rows(stacks: dict) -> Iterator[list[str]]:
+def stack_rows(stacks: Stacks) -> Iterator[list[str]]:
     """A row of text for each stack and arm; only the first row of a stack names it."""
     for row in stacks["rows"]:
         where = traced.called(row["frames"])
         for arm in row["arms"]:
             cost = number(arm["ns"] / 1e9, "s")
-            if math.isfinite(arm["low"]) and math.isfinite(arm["high"]):
-                cost += f" [{number(arm['low'] / 1e9, 's')}, {number(arm['high'] / 1e9, 's')}]"
+            low, high = finite(arm["low"]), finite(arm["high"])
+            if low is not None and high is not None:
+                cost += f" [{number(low / 1e9, 's')}, {number(high / 1e9, 's')}]"
             change = change_of(arm, "cpu")
-            told = (change.told(), number(arm["gain_s"], "s"), arm["verdict"]) if change else ("", "", "")
+            told = (change.told(), number(arm["gain_s"], "s"), str(arm["verdict"])) if change else ("", "", "")
             yield [where, arm["arm"], cost, *told]
             where = ""
 
 
-def replayed(found: dict) -> str:
+def replayed(found: Replay) -> str:
     processes = found["processes"] or []
     operations = sum(each["operations"] for each in processes)
     threads = sum(each["threads"] for each in processes)
@@ -68,20 +67,20 @@ def replayed(found: dict) -> str:
     return text
 
 
-def _no_base(found: dict) -> str:
+def _no_base(found: Replay) -> str:
     served = {each["allocator"].rpartition("/")[2] or "glibc" for each in found["recorded"]["processes"]}
     names = " and ".join(sorted(served)) or "its allocator"
     return f"no prediction for the live program: {names}, which served it when it was recorded, is not among the sides"
 
 
-def _predictions(found: dict) -> Iterator:
+def _predictions(found: Replay) -> Iterator[object]:
     live = found["live"]
     heads = ["side", "metric", "predicted [95 % interval]", *(["live", "error"] if live else [])]
     told = "beside what it is" if live else f"from what it was on {found['base']} when it was recorded"
     yield from filled(f"The live program as the replay predicts it, {told}", heads, predictions(found))
 
 
-def predictions(found: dict) -> list[list[str]]:
+def predictions(found: Replay) -> list[list[str]]:
     return [
         [row["arm"], TITLES[quantity["name"]], *cells(row, quantity["unit"], bool(found.get("live")))]
         for quantity in found.get("quantities", [])
@@ -89,7 +88,7 @@ def predictions(found: dict) -> list[list[str]]:
     ]
 
 
-def cells(row: dict, unit: str, live: bool) -> list[str]:
+def cells(row: Prediction, unit: str, live: bool) -> list[str]:
     """The prediction; with live runs also their value and the prediction's error."""
     interval = f"{number(row['predicted'], unit)} [{number(row['low'], unit)}, {number(row['high'], unit)}]"
     if row["base"]:
@@ -100,8 +99,7 @@ def cells(row: dict, unit: str, live: bool) -> list[str]:
     return [interval, number(row["live"], unit), f"{100 * row['error']:+.1f} %{outside}"]
 
 
-def ranked(quantity: dict) -> str:
-    ranking, title = quantity["ranking"], TITLES[quantity["name"]]
+def ranked(title: str, ranking: Ranking) -> str:
     agree, contrary, unsure = len(ranking["agree"]), ranking["contrary"], len(ranking["unsure"])
     chance = f"; {traced.many(unsure, 'pair')} more may do so by chance" if unsure else ""
     if not agree and not contrary:
@@ -113,7 +111,7 @@ def ranked(quantity: dict) -> str:
     return f"order by {title}: {pairs}, {len(contrary)} the other way round: {wrong}{chance}"
 
 
-def findings(result: Record) -> Iterator[Table]:
+def findings(result: Result) -> Iterator[Table]:
     """The predictions for the live program, beside the live values where it was run."""
     found = result["replay"]
     live = bool(found.get("live"))

@@ -1,17 +1,15 @@
 """One process for a long time: does memory grow?"""
 
 from collections.abc import Iterator
-from typing import Any
 
 from hakmem_lab.show import numbers
 from hakmem_lab.show.numbers import finite
 from hakmem_lab.show.openmetrics import MIB, MICROSECOND, PERCENT, QUANTILES, Sample, bounds
 from hakmem_lab.show.terminal import filled
+from hakmem_lab.store.results import Result
 
-Record = dict[str, Any]
 
-
-def facts(result: Record) -> Iterator[tuple[str, str]]:
+def facts(result: Result) -> Iterator[tuple[str, str]]:
     soak = result["soak"]
     if finite(soak.get("rss_slope_mib_per_h")) is not None:
         ends = f"[{numbers.number(soak.get('slope_low'))}, {numbers.number(soak.get('slope_high'))}]"
@@ -24,7 +22,7 @@ def _range(low: float | None, high: float | None, digits: int = 2) -> str:
     return f"[{ends[0]}, {ends[1]}]"
 
 
-def tables(result: Record) -> Iterator:
+def tables(result: Result) -> Iterator[object]:
     soak = result["soak"]
     rows = [("steady state", f"{soak['steady_s']:.0f} s of {soak['duration_s']:.0f} s")]
     if soak["rss_slope_mib_per_h"] is not None:
@@ -36,17 +34,17 @@ def tables(result: Record) -> Iterator:
     rows.append(("change points", ", ".join(f"{at:.0f} s" for at in soak["change_points"]) or "none"))
     tails = [epoch for epoch in soak["epochs"] if epoch.get("p99_us") is not None]
     if tails:
-        worst = max(tails, key=lambda epoch: epoch["p99_us"])
+        worst = max(tails, key=lambda epoch: epoch["p99_us"] or 0.0)
         rows.append(("worst epoch's p99", f"{worst['p99_us']:.2f} us at {worst['start_s']:.0f} s"))
     yield from filled("Soak", ("what", "value"), rows)
 
 
-def samples(result: Record) -> Iterator[Sample]:
+def samples(result: Result) -> Iterator[Sample]:
     soak = result["soak"]
-    growth = [soak[key] for key in ("rss_slope_mib_per_h", "slope_low", "slope_high")]
+    growth = [soak["rss_slope_mib_per_h"], soak["slope_low"], soak["slope_high"]]
     yield from bounds("hak_soak_growth_bytes_per_hour", {}, growth, MIB)
     yield Sample("hak_soak_budget_bytes_per_hour", {}, soak["budget_mib_per_h"] * MIB)
-    drift = [soak[key] for key in ("throughput_drift_percent_per_h", "drift_low", "drift_high")]
+    drift = [soak["throughput_drift_percent_per_h"], soak["drift_low"], soak["drift_high"]]
     yield from bounds("hak_soak_throughput_drift_ratio_per_hour", {}, drift, PERCENT)
     yield Sample("hak_soak_duration_seconds", {}, soak["duration_s"])
     yield Sample("hak_soak_steady_seconds", {}, soak["steady_s"])

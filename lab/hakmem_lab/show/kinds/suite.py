@@ -1,7 +1,6 @@
 """A suite: ratios, means, bars, medians. Ratios are above 1 where the subject is better."""
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from hakmem_lab.judge import words
 from hakmem_lab.show import figures, numbers
@@ -9,18 +8,17 @@ from hakmem_lab.show.numbers import finite
 from hakmem_lab.show.openmetrics import Sample, bounds
 from hakmem_lab.show.report.model import Cell, Table, text_of, verdict_cell
 from hakmem_lab.show.terminal import filled, number
+from hakmem_lab.store.results import Card, CardMean, CardRow, Ratio, Result
 
-Record = dict[str, Any]
 
-
-def row_name(row: Record) -> str:
+def row_name(row: CardRow) -> str:
     """A workload, with its metric if the row has one."""
     return " · ".join(str(row[name]) for name in ("workload", "metric") if row.get(name)) or "?"
 
 
-def row_arms(rows: list[Record], key: str = "arms") -> list[str]:
+def row_arms(rows: Sequence[CardRow | CardMean]) -> list[str]:
     """Names of the arms of all rows, in order of appearance."""
-    return list(dict.fromkeys(str(name) for row in rows for name in row.get(key) or {}))
+    return list(dict.fromkeys(str(name) for row in rows for name in row.get("arms") or {}))
 
 
 def ratio_text(value: object) -> str:
@@ -28,7 +26,7 @@ def ratio_text(value: object) -> str:
     return numbers.UNKNOWN if known is None else f"{known:.2f}×"
 
 
-def figure_text(record: Record, row: Record) -> str:
+def figure_text(record: Ratio, row: CardRow | CardMean) -> str:
     """A ratio of this row in words: 4 % faster [2, 6], for memory 4 % lower."""
     found = figures.standing(record, figures.is_memory(row))
     if found is None:
@@ -42,7 +40,7 @@ _REACHED = ("to reach", "measured")
 SAME = "same"
 
 
-def tables(result: Record) -> Iterator:
+def tables(result: Result) -> Iterator[object]:
     card = result["suite"]
     for under, each in _cards(result):
         yield from _ratios(each, under)
@@ -50,25 +48,29 @@ def tables(result: Record) -> Iterator:
     arms = row_arms(means := card.get("means") or [])
     rows = [[_whose(mean), *(_cell(mean["arms"].get(arm), mean) for arm in arms)] for mean in means]
     yield from filled("Geometric means", ["of", *arms], rows)
-    rows = [[_name(row), row["to_reach"], row["measured"], row["verdict"]] for row in card["rows"] if row["verdict"]]
+    rows = [
+        [_name(row), str(row["to_reach"]), str(row["measured"]), verdict]
+        for row in card["rows"]
+        if (verdict := row["verdict"])
+    ]
     yield from filled("Bars (~: the interval holds the bar, open)", ("workload", *_REACHED, "verdict"), rows)
     if card["table"] == "subject":
         measured = [row for row in card["rows"] if row["medians"]]
-        arms = row_arms(measured, "medians")
+        arms = [*dict.fromkeys(name for row in measured for name in row["medians"])]
         rows = [[_name(row), *(_amount(row["medians"].get(arm), row["unit"]) for arm in arms)] for row in measured]
         title = "Medians of this session (never to be compared with those of another)"
         yield from filled(title, ("workload", *arms), rows)
 
 
-def _whose(mean: Record) -> str:
+def _whose(mean: CardMean) -> str:
     return f"{mean['workloads']} workloads" + (f" of {mean['group']}" if mean["group"] else "") + f": {mean['what']}"
 
 
-def _name(row: dict) -> str:
+def _name(row: CardRow) -> str:
     return f"{row['workload']}: {row['metric']}"
 
 
-def _cell(record: dict | None, row: dict) -> str:
+def _cell(record: Ratio | None, row: CardRow | CardMean) -> str:
     """The change, `undecided` or `same`, with the interval below it."""
     found = figures.standing(record or {}, figures.is_memory(row))
     if record is None or found is None:
@@ -88,7 +90,7 @@ def _amount(value: float | None, unit: str) -> str:
     return f"{value / 1e6:.1f} M{unit}" if unit.endswith("/s") and value >= 1e6 else number(value, unit)
 
 
-def _ratios(card: dict, under: str) -> Iterator:
+def _ratios(card: Card, under: str) -> Iterator[object]:
     rows = [row for row in card["rows"] if len(row["arms"]) > 1 or (row["medians"] and row["arms"])]
     if not rows:
         return
@@ -105,25 +107,25 @@ def _ratios(card: dict, under: str) -> Iterator:
         yield f"same: all of the interval is within {100 * margin:g} %. undecided: more blocks narrow the interval."
 
 
-def _grouped(rows: list[dict]) -> Iterator[tuple[str, list[dict]]]:
+def _grouped(rows: list[CardRow]) -> Iterator[tuple[str, list[CardRow]]]:
     """(prefix of the table's title, its rows) for every group; rows without a group are one group."""
     for group in dict.fromkeys(row.get("group") for row in rows):
         yield f"{group}: " if group else "", [row for row in rows if row.get("group") == group]
 
 
-def _cards(result: Record) -> list[tuple[str, Record]]:
+def _cards(result: Result) -> list[tuple[str, Card]]:
     """(suffix of a title, the suite): the suite measured without a condition, then with each condition."""
     others = [(f", {each['title']}", each["suite"]) for each in result.get("conditions") or []]
     return [("", result["suite"]), *others]
 
 
-def against(card: Record) -> str:
+def against(card: Card) -> str:
     if card.get("table") == "reference":
         return f"Against {card.get('reference')}"
     return f"{card.get('subject') or 'The subject'} against each"
 
 
-def findings(result: Record) -> Iterator[Table]:
+def findings(result: Result) -> Iterator[Table]:
     card = result["suite"]
     arms = row_arms(card.get("rows") or [])
     for under, each in _cards(result):
@@ -143,7 +145,7 @@ def findings(result: Record) -> Iterator[Table]:
     yield Table("Geometric means of the ratios", ["Group", "Of", "Workloads", *arms], means_body)
 
 
-def _heats(row: Record, arms: list[str]) -> list[str | Cell]:
+def _heats(row: CardRow, arms: list[str]) -> list[str | Cell]:
     return [
         row_name(row),
         *(_heat((row.get("arms") or {}).get(arm) or {}, row) for arm in arms),
@@ -154,7 +156,7 @@ def _heats(row: Record, arms: list[str]) -> list[str | Cell]:
     ]
 
 
-def _heat(record: Record, row: Record) -> str | Cell:
+def _heat(record: Ratio, row: CardRow | CardMean) -> str | Cell:
     """A ratio with a mark and a matching tint. It counts as better or worse only if its interval excludes 1."""
     ratio = finite(record.get("ratio"))
     if ratio is None:
@@ -168,7 +170,7 @@ def _heat(record: Record, row: Record) -> str | Cell:
     return Cell(f"{mark} {figure_text(record, row)}", tone + " strong" * strong)
 
 
-def cases(result: Record) -> Iterator[tuple[str, str, str]]:
+def cases(result: Result) -> Iterator[tuple[str, str, str]]:
     """The judgements on the bars; a bar inside the interval is open."""
     for row in result["suite"].get("rows", []):
         if row["verdict"]:
@@ -177,10 +179,9 @@ def cases(result: Record) -> Iterator[tuple[str, str, str]]:
             yield name, OF_BAR.get(row["verdict"], "INCONCLUSIVE"), text
 
 
-def samples(result: Record) -> Iterator[Sample]:
+def samples(result: Result) -> Iterator[Sample]:
     for row in result["suite"].get("rows", []):
         for arm, figure in row["arms"].items():
             labels = {"workload": row["key"], "metric": row["metric"], "arm": arm}
             if figure and "ratio" in figure:
-                values = [figure[key] for key in ("ratio", "ci_low", "ci_high")]
-                yield from bounds("hak_suite_ratio", labels, values)
+                yield from bounds("hak_suite_ratio", labels, [figure["ratio"], figure["ci_low"], figure["ci_high"]])

@@ -1,19 +1,17 @@
 """System calls per operation."""
 
 from collections.abc import Iterator
-from typing import Any
 
 from hakmem_lab.show.openmetrics import Sample
 from hakmem_lab.show.terminal import filled
+from hakmem_lab.store.results import Calls, Result
 
-Record = dict[str, Any]
 
-
-def _calls(part: dict | None) -> str:
+def _calls(part: Calls | None) -> str:
     return "-" if part is None else f"{part['calls']:,.0f}"
 
 
-def tables(result: Record) -> Iterator:
+def tables(result: Result) -> Iterator[object]:
     """An arm has the counts of two lengths; of the whole process, where the command has no length; or none yet."""
     arms = result["syscalls"]["arms"]
     whole = any("whole" in arm for arm in arms)
@@ -28,6 +26,6 @@ def tables(result: Record) -> Iterator:
     yield from filled("System calls", heads, rows)
 
 
-def samples(result: Record) -> Iterator[Sample]:
+def samples(result: Result) -> Iterator[Sample]:
     for arm in result["syscalls"]["arms"]:
         yield Sample("hak_syscalls_per_operation", {"arm": arm["name"]}, arm["per_op"])

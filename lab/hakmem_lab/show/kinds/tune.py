@@ -1,28 +1,29 @@
 """A tuning: the best candidates, and the lines for the service file."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TypeVar
 
 from hakmem_lab.judge import words
 from hakmem_lab.show.terminal import filled
+from hakmem_lab.store.results import Candidate, Result, SideRow, Tune
 
-Record = dict[str, Any]
-
+Row = TypeVar("Row", SideRow, Candidate)
 DEFAULT = "default"
 FOREMOST = 10
 
 
-def foremost(result: Record, rows: Sequence[Record], key: str) -> tuple[list[Record], str]:
+def foremost(result: Result, rows: Sequence[Row], key: str) -> tuple[list[Row], str]:
     """(rows to show, note about the others). A tuning shows the default and the foremost candidates, other kinds show
     all."""
     if not result.get("tune"):
         return list(rows), ""
-    names = [row["arm"] for row in (result.get("selection") or {}).get("candidates", [])][:FOREMOST]
-    shown = [row for row in rows if row[key] in (DEFAULT, *names)] if names else list(rows[: FOREMOST + 1])
+    candidates = (result.get("selection") or {}).get("candidates") or []
+    names: list[str] = [row["arm"] for row in candidates][:FOREMOST]
+    shown = [row for row in rows if row.get(key) in (DEFAULT, *names)] if names else list(rows[: FOREMOST + 1])
     return shown, f"… and {len(rows) - len(shown)} more: hak runs report" if len(shown) < len(rows) else ""
 
 
-def service_lines(result: Record) -> list[tuple[str, str]]:
+def service_lines(result: Result) -> list[tuple[str, str]]:
     """(where the line goes, the line); empty if the advice is no change."""
     service = (result.get("tune") or {}).get("service")
     if not service:
@@ -33,7 +34,7 @@ def service_lines(result: Record) -> list[tuple[str, str]]:
     return [*found, ("In a shell:", service["shell"])]
 
 
-def tables(result: Record) -> Iterator:
+def tables(result: Result) -> Iterator[object]:
     tune = result["tune"]
     rungs = ([f"{rung['blocks']} blocks", str(rung["arms"]), str(len(rung["kept"])), rung["kept"][0]]
              for rung in tune["rungs"])  # fmt: skip
@@ -41,7 +42,7 @@ def tables(result: Record) -> Iterator:
     yield from (f"- {text}" for text in notes(result))
 
 
-def notes(result: Record) -> list[str]:
+def notes(result: Result) -> list[str]:
     """What the search did not try, a line for each reason, and what else is to be known about it."""
-    tune = result.get("tune") or {"left_out": [], "notes": []}
+    tune: Tune = result.get("tune") or {"left_out": [], "notes": []}
     return [*words.left_out(tune["left_out"]), *tune["notes"]]

@@ -13,6 +13,7 @@ from hakmem_lab import extras, kinds
 from hakmem_lab.errors import refused
 from hakmem_lab.show import formats
 from hakmem_lab.show.report.model import LoadedRun
+from hakmem_lab.store.results import Result
 from hakmem_lab.store.runs import RunFile
 from hakmem_lab.system import files
 
@@ -53,7 +54,7 @@ def write_reading(result: Mapping, output: Path, option: str) -> None:
     formats.write_text(page(result), output, option)
 
 
-def picture(result: Mapping[str, Any], runs: Sequence[Mapping[str, Any]] = (), name: str | None = None) -> str:
+def picture(result: Result, runs: Sequence[Mapping[str, Any]] = (), name: str | None = None) -> str:
     """Return one picture of a result as a standalone SVG document.
 
     `runs` are records of the store (run, sample, block and header lines are used). `name` chooses one of the
@@ -66,7 +67,7 @@ def picture(result: Mapping[str, Any], runs: Sequence[Mapping[str, Any]] = (), n
 
 
 def save_picture(
-    result: Mapping[str, Any], runs: Sequence[Mapping[str, Any]], out_path: str | Path, name: str | None = None
+    result: Result, runs: Sequence[Mapping[str, Any]], out_path: str | Path, name: str | None = None
 ) -> None:
     """Write `picture(result, runs, name)` to a file. Raises ValueError as `picture` does, and OSError."""
     files.write(Path(out_path), picture(result, runs, name))

@@ -9,12 +9,12 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 from hakmem_lab.judge import words
 from hakmem_lab.show.numbers import UNKNOWN
-
-Record = dict[str, Any]
+from hakmem_lab.store.records import Record, Run, Sample
+from hakmem_lab.store.results import Result
 
 MEASURED_PHASES = ("measure", "select", "confirm")
 
@@ -81,16 +81,16 @@ class LoadedRun:
     """The records of one run. `blocks` may be empty: then every successful run counts."""
 
     header: Record
-    runs: list[Record] = field(default_factory=list)
-    samples: list[Record] = field(default_factory=list)
+    runs: list[Run] = field(default_factory=list)
+    samples: list[Sample] = field(default_factory=list)
     events: list[Record] = field(default_factory=list)
     looks: list[Record] = field(default_factory=list)
     decisions: list[Record] = field(default_factory=list)
-    result: Record = field(default_factory=dict)
+    result: Result = field(default_factory=Result)
     blocks: list[Record] = field(default_factory=list)
 
     @classmethod
-    def from_records(cls, records: Iterable[Mapping[str, Any]], result: Mapping[str, Any] | None = None) -> LoadedRun:
+    def from_records(cls, records: Iterable[Mapping[str, Any]], result: Result | None = None) -> LoadedRun:
         """Sort records by their `type`; one without a type is a run. `result` replaces a stored result."""
         loaded = cls(header={})
         lists = {name: getattr(loaded, f"{name}s") for name in ("run", "sample", "event", "look", "decision", "block")}
@@ -100,11 +100,11 @@ class LoadedRun:
             if kind == "header":
                 loaded.header = record
             elif kind == "result":
-                loaded.result = record
+                loaded.result = cast(Result, record)
             elif kind in lists:
                 lists[kind].append(record)
         if result is not None:
-            loaded.result = dict(result)
+            loaded.result = result
         return loaded
 
     def cleaned(self) -> LoadedRun:
@@ -136,7 +136,7 @@ class LoadedRun:
         return words.metric_name(self.result)
 
     @cached_property
-    def counted(self) -> list[Record]:
+    def counted(self) -> list[Run]:
         """Runs that count: successful, in a measuring phase, and in a block that succeeded."""
         closed = {_place(block) for block in self.blocks if block.get("ok")}
         return [

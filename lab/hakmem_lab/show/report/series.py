@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 
 from hakmem_lab.judge.statistics.paired import WalshAverages
 from hakmem_lab.show.numbers import finite
-from hakmem_lab.show.report.model import LoadedRun, Record
+from hakmem_lab.show.report.model import LoadedRun
+from hakmem_lab.store.records import Run, Sample
+from hakmem_lab.store.results import Comparison
 
 DRAWN_POINTS = 2000
 
@@ -41,7 +43,7 @@ def values_by_arm(run: LoadedRun) -> dict[str, Floats]:
     return {name: np.array(values[name]) for name in order}
 
 
-def block_ratios(run: LoadedRun, comparison: Record) -> BlockRatios:
+def block_ratios(run: LoadedRun, comparison: Comparison) -> BlockRatios:
     """The log-ratio of each block for a comparison of the primary metric, without blocks that lack an arm.
 
     For a sweep, only the confirmation's blocks.
@@ -89,7 +91,7 @@ class Envelope:
     binned: bool = False
 
 
-def envelope(samples: Sequence[Record], key: str, limit: int = 400) -> Envelope | None:
+def envelope(samples: Sequence[Sample], key: str, limit: int = 400) -> Envelope | None:
     """The series `key` of the samples over `t_s`; binned when it has more than `limit` samples. None if it is empty."""
     pairs = [(finite(sample.get("t_s")), finite(sample.get(key))) for sample in samples]
     known = np.array([(t, value) for t, value in pairs if t is not None and value is not None], dtype=np.float64)
@@ -123,7 +125,7 @@ def memory_curves(run: LoadedRun, points: int = 64) -> dict[str, Envelope]:
     return found
 
 
-def _resident(record: Record) -> tuple[list[tuple[float, float]], float, float]:
+def _resident(record: Run) -> tuple[list[tuple[float, float]], float, float]:
     """(points, begin, end) of a run, or of its server. A point is (milliseconds, KiB); begin and end are the window to
     use, in milliseconds."""
     server = record.get("server") or {}

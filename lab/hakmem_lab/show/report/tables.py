@@ -1,21 +1,24 @@
 """The tables of the report, as text: numbers, arms, environment, failures; the facts beside a verdict."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from hakmem_lab.judge import explain
 from hakmem_lab.show import figures, kinds, numbers, tables
 from hakmem_lab.show.numbers import finite
-from hakmem_lab.show.report.model import LoadedRun, Record, Table, text_of, verdict_cell
+from hakmem_lab.show.report.model import LoadedRun, Table, text_of, verdict_cell
+from hakmem_lab.store.records import Record
+from hakmem_lab.store.results import Result
 
 FAILURE_ROWS = 200
 
 
-def _texts(caption: str, columns: dict[str, str], records: Sequence[Record]) -> Table:
+def _texts(caption: str, columns: dict[str, str], records: Sequence[Mapping[str, Any]]) -> Table:
     """columns: heading -> key; each record has a text under that key."""
     return Table(caption, list(columns), [[text_of(each.get(key)) for key in columns.values()] for each in records])
 
 
-def _looks(result: Record) -> Table:
+def _looks(result: Result) -> Table:
     rows = [
         [f"{text_of(look.get('look'))} of {text_of(look.get('of'))}", numbers.number(look.get("blocks")),
          *figures.cells(result, look), verdict_cell(look.get("verdict"))]
@@ -125,7 +128,7 @@ def _fact(value: object) -> str:
 
 def failures(run: LoadedRun) -> Table:
     """Failed runs with the reason, at most FAILURE_ROWS of them; the caption says how many there were."""
-    records = run.result.get("failures")
+    records: Sequence[Mapping[str, Any]] | None = run.result.get("failures")
     if records is None:
         records = [record for record in run.runs if record.get("ok") is False]
     caption = f"Failed runs: {len(records)}, their records kept"

@@ -66,7 +66,7 @@ def _cell(text: str):
     return Text(escaped(text, but="\n"), style=STYLES.get(text, ""))
 
 
-def filled(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator:
+def filled(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[object]:
     """The table, if there are rows."""
     rows = list(rows)
     if rows:

@@ -7,9 +7,10 @@ from hakmem_lab.run import endings
 from hakmem_lab.show import figures, kinds, tables
 from hakmem_lab.show.kinds import tune
 from hakmem_lab.show.terminal import STYLES, filled, number, output, table_of
+from hakmem_lab.store.results import Result
 
 
-def show(result: dict, every: bool = False) -> None:
+def show(result: Result, every: bool = False) -> None:
     """Prints the verdict, a line for each side, and the figures behind it. every: all warnings, not only the worst."""
     console = output()
     if result.get("question"):
@@ -37,7 +38,7 @@ def show(result: dict, every: bool = False) -> None:
         console.print(f"{where}\n{line}", soft_wrap=True)
 
 
-def _tables(result: dict) -> Iterator:
+def _tables(result: Result) -> Iterator[object]:
     """Tables, and lines of text, in the order of reading."""
     heads, arms = figures.arms_table(result)
     shown, more = tune.foremost(result, arms, "name")
@@ -51,10 +52,10 @@ def _tables(result: dict) -> Iterator:
         yield from filter(None, [table.note])
     if selection := result.get("selection"):
         title = "Selection (biased upwards by having been selected; only the confirmation counts)"
-        shown, more = tune.foremost(result, selection["candidates"], "arm")
+        candidates, more = tune.foremost(result, selection["candidates"], "arm")
         marks = {selection["chosen"]: "  <- chosen"}
-        effects, note = figures.told_cells(result, shown)
-        names = (row["arm"] + marks.get(row["arm"], "") for row in shown)
+        effects, note = figures.told_cells(result, candidates)
+        names = (row["arm"] + marks.get(row["arm"], "") for row in candidates)
         yield from filled(title, ("candidate", "effect [interval]"), zip(names, effects, strict=True))
         yield from filter(None, [note, more])
     for tables_of in kinds.of(result, "tables"):

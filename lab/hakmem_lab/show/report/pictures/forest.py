@@ -10,9 +10,10 @@ from hakmem_lab.show import figures, numbers, tables
 from hakmem_lab.show.numbers import finite
 from hakmem_lab.show.report import axis
 from hakmem_lab.show.report.axis import place
-from hakmem_lab.show.report.model import LoadedRun, Record, Table
+from hakmem_lab.show.report.model import LoadedRun, Table
 from hakmem_lab.show.report.pictures.forms import Mark, Panel, Row, rows
 from hakmem_lab.show.report.svg import Picture
+from hakmem_lab.store.results import Comparison, Estimate
 
 VERDICT_MARKERS = {"GO": "^", "NO-GO": "v", "NEUTRAL": "s", "INCONCLUSIVE": "D"}
 DRAWN_ROWS = 24
@@ -34,7 +35,7 @@ def _end(value: object, side: float) -> float:
     return side * math.inf if known is None else place(known)
 
 
-def row_of(run: LoadedRun, record: Record, text: str, **mark: Any) -> Row:
+def row_of(run: LoadedRun, record: Estimate, text: str, **mark: Any) -> Row:
     """A record with its change; mark: fields of its mark."""
     verdict = str(record.get("verdict") or "")
     found = explain.change_of(run.result, record)
@@ -58,7 +59,7 @@ def panel_of(found: Sequence[Row], how: Style, margin: float, title: str = "") -
     return Panel(found, axis.directed(*limits(values, margin), how), title, zero=0.0, margin=margin)
 
 
-def _style(run: LoadedRun, record: Record) -> Style:
+def _style(run: LoadedRun, record: Estimate) -> Style:
     found = explain.change_of(run.result, record)
     return found.style if found else words.style_of(words.described(run.result, record.get("metric")))
 
@@ -66,11 +67,11 @@ def _style(run: LoadedRun, record: Record) -> Style:
 _PANEL_TITLES = {"time": "Time", "cpu": "CPU time", "memory": "Memory", "counts": "Counts", "latency": "Latency"}
 
 
-def _panels(run: LoadedRun, comparisons: Sequence[Record], margin: float) -> list[Panel]:
+def _panels(run: LoadedRun, comparisons: Sequence[Comparison], margin: float) -> list[Panel]:
     """A panel for each family of metrics: time and memory have no common axis. The margin is the primary metric's."""
     primary = (run.result.get("metric") or {}).get("name")
     pair = len({(c.get("control"), c.get("treatment")) for c in comparisons}) == 1
-    groups: dict[tuple[str, str], list[Record]] = {}
+    groups: dict[tuple[str, str], list[Comparison]] = {}
     for comparison in comparisons:
         how = _style(run, comparison)
         own = how.noun if how.family in ("rate", "other") else ""

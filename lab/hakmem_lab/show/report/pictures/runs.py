@@ -13,7 +13,7 @@ from hakmem_lab.show import figures, numbers
 from hakmem_lab.show.numbers import finite
 from hakmem_lab.show.report import axis
 from hakmem_lab.show.report.axis import Axis, measured, place
-from hakmem_lab.show.report.model import LoadedRun, Record, Table
+from hakmem_lab.show.report.model import LoadedRun, Table
 from hakmem_lab.show.report.pictures.forms import Chart, Dots, Panel, Row, Series, rows
 from hakmem_lab.show.report.series import (
     DRAWN_POINTS,
@@ -26,6 +26,7 @@ from hakmem_lab.show.report.series import (
     values_by_arm,
 )
 from hakmem_lab.show.report.svg import Picture, arm_colour, arm_marker
+from hakmem_lab.store.results import Comparison, Estimate, SideRow
 
 
 def distribution(run: LoadedRun) -> Picture | None:
@@ -103,12 +104,12 @@ def _of(worst_first: Floats, share: int, unit: object) -> str:
 MEASURES = (("rss_mean_kib", "KiB"), ("rss_peak_kib", "KiB"), ("rss_area_kib_s", "KiB s"))
 
 
-def _ends(arm: Record, name: str) -> tuple[float | None, float | None]:
+def _ends(arm: SideRow, name: str) -> tuple[float | None, float | None]:
     low, high = (arm.get("intervals") or {}).get(name) or (None, None)
     return finite(low), finite(high)
 
 
-def _table(arms: list[Record]) -> Table:
+def _table(arms: list[SideRow]) -> Table:
     body = [
         [str(a.get("name", "?")), *(numbers.between(a.get(name), *_ends(a, name), unit) for name, unit in MEASURES)]
         for a in arms
@@ -117,7 +118,7 @@ def _table(arms: list[Record]) -> Table:
     return Table("Resident memory by side: medians over the runs, with 95\u202f% intervals", columns, body)
 
 
-def _arms(run: LoadedRun) -> list[Record]:
+def _arms(run: LoadedRun) -> list[SideRow]:
     return [arm for arm in run.result.get("arms") or [] if finite(arm.get("rss_peak_kib")) is not None]
 
 
@@ -147,7 +148,7 @@ def memory_over_time(run: LoadedRun) -> Picture | None:
 DRAWN_COMPARISONS = 8
 
 
-def _primary(run: LoadedRun) -> list[tuple[Record, BlockRatios]]:
+def _primary(run: LoadedRun) -> list[tuple[Comparison, BlockRatios]]:
     name = (run.result.get("metric") or {}).get("name")
     pairs = []
     for comparison in run.result.get("comparisons") or []:
@@ -193,9 +194,12 @@ def blocks(run: LoadedRun) -> Picture | None:
     return Picture("blocks", "Block by block", f"The running estimate ends at {last}.", chart.draw(), table, caption)
 
 
-def _said(run: LoadedRun, comparison: Record, log_ratio: float) -> str:
+def _said(run: LoadedRun, comparison: Comparison, log_ratio: float) -> str:
     """An intermediate estimate in words. It has no interval, since only the looks have intervals."""
-    found = explain.change_of(run.result, {"metric": comparison.get("metric"), "estimate": as_ratio(log_ratio)})
+    shown: Estimate = {"estimate": as_ratio(log_ratio)}
+    if metric := comparison.get("metric"):
+        shown["metric"] = metric
+    found = explain.change_of(run.result, shown)
     return found.short if found else numbers.UNKNOWN
 
 
@@ -218,14 +222,14 @@ def _points(change: Floats, y: Axis) -> tuple[list[Series], list[str]]:
     return found, notes
 
 
-def _looks(looks: Sequence[Record]) -> list[Series]:
+def _looks(looks: Sequence[Comparison]) -> list[Series]:
     """The estimate and the interval at each look; an open end reaches the edge of the picture."""
     found = []
     for look in looks:
         at, value = finite(look.get("blocks")), finite(look.get("estimate"))
         if at is not None:
-            low, high = (place(-1.0 if look.get(end) is None else float(look[end])) for end in ("ci_low", "ci_high"))
-            high = math.inf if finite(look.get("ci_high")) is None else high
+            low, high = finite(look.get("ci_low")), finite(look.get("ci_high"))
+            low, high = place(-1.0 if low is None else low), math.inf if high is None else place(high)
             ys = [0.0 if value is None else place(value)]
             shape = "" if value is None else "D"
             found.append(Series([at], ys, "arm-2", marker=shape, width=0, size=6, low=[low], high=[high]))

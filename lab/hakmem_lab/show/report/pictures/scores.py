@@ -3,9 +3,10 @@
 from hakmem_lab.show.kinds.suite import figure_text, row_arms, row_name
 from hakmem_lab.show.numbers import finite
 from hakmem_lab.show.report.axis import Axis
-from hakmem_lab.show.report.model import LoadedRun, Record, Table
+from hakmem_lab.show.report.model import LoadedRun, Table
 from hakmem_lab.show.report.pictures.forms import Mark, Panel, Row, rows
 from hakmem_lab.show.report.svg import Picture, arm_colour, arm_marker
+from hakmem_lab.store.results import CardRow
 
 # Ticks of an axis of ratios, by how far it reaches.
 _NICE = (
@@ -16,12 +17,12 @@ _NICE = (
 )
 
 
-def _ratio(row: Record, arm: str, key: str = "ratio") -> float | None:
+def _ratio(row: CardRow, arm: str, key: str = "ratio") -> float | None:
     value = finite(((row.get("arms") or {}).get(arm) or {}).get(key))
     return value if value is not None and value > 0 else None
 
 
-def _family(row: Record) -> str:
+def _family(row: CardRow) -> str:
     """The name of the axis for a row: memory, times, rates and system calls have separate axes."""
     unit = str(row.get("unit") or "")
     if unit in ("KiB", "MiB", "B"):
@@ -34,7 +35,7 @@ def scores(run: LoadedRun) -> Picture | None:
     stroke marks the bar of a row."""
     found = [row for row in (run.result.get("suite") or {}).get("rows") or [] if row.get("arms")]
     arms = row_arms(found)
-    groups: dict[str, list[Record]] = {}
+    groups: dict[str, list[CardRow]] = {}
     for row in found:
         if any(_ratio(row, arm) for arm in arms):
             groups.setdefault(_family(row), []).append(row)
@@ -55,7 +56,7 @@ def scores(run: LoadedRun) -> Picture | None:
     return Picture("scores", title, description, rows(panels, legend, columns=2), table, caption)
 
 
-def _panel(family: str, found: list[Record], arms: list[str]) -> Panel:
+def _panel(family: str, found: list[CardRow], arms: list[str]) -> Panel:
     """The bounds hold every value; an interval beyond them ends in an arrow."""
     values = [v for row in found for arm in arms for v in (_ratio(row, arm), finite(row.get("bar"))) if v]
     low, high = min([*values, 0.95]) / 1.12, max([*values, 1.05]) * 1.12
@@ -71,7 +72,7 @@ def _panel(family: str, found: list[Record], arms: list[str]) -> Panel:
     return Panel(drawn, across, family, zero=1.0, height=9.4)
 
 
-def _mark(row: Record, arm: str, position: int) -> Mark:
+def _mark(row: CardRow, arm: str, position: int) -> Mark:
     value, low, high = (_ratio(row, arm, key) for key in ("ratio", "ci_low", "ci_high"))
     if low is None or high is None:
         return Mark(value, None, None, arm_colour(position), arm_marker(position), hollow=True, size=5.5)

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from hakmem_lab.show import numbers
 from hakmem_lab.show.numbers import finite
 from hakmem_lab.show.report.axis import Axis, measured
-from hakmem_lab.show.report.model import LoadedRun, Record, Table
+from hakmem_lab.show.report.model import LoadedRun, Table
 from hakmem_lab.show.report.pictures.forms import Chart, Mark, Panel, Row, Series, rows
 from hakmem_lab.show.report.svg import Pen, Picture, arm_colour, arm_marker
+from hakmem_lab.store.results import Calls, Percentiles, SyscallSide
 
 
 def smallest_effect(run: LoadedRun) -> Picture | None:
@@ -78,7 +79,7 @@ def latency(run: LoadedRun) -> Picture | None:
     if not arms:
         return None
     own = [_curve(position, arm, str(arm.get("name", "?"))) for position, arm in enumerate(arms)]
-    service = [_curve(i, arm["service"]) for i, arm in enumerate(arms) if isinstance(arm.get("service"), dict)]
+    service = [_curve(i, times) for i, arm in enumerate(arms) if (times := arm.get("service"))]
     service = [each for each in service if each.xs]
     values = [value for each in (*own, *service) for value in each.ys]
     y = Axis(min(values) / 1.3, max(values) * 1.3, log=True, written=measured("s", 1e-6))
@@ -102,7 +103,7 @@ def latency(run: LoadedRun) -> Picture | None:
     return Picture("latency", title, description, drawing, Table(title, columns, body), caption)
 
 
-def _curve(position: int, arm: Record, name: str = "") -> Series:
+def _curve(position: int, arm: Percentiles, name: str = "") -> Series:
     """One arm's percentiles. Without a name, the percentiles of its service time, as a dotted line."""
     points = [(x, finite(arm.get(key)), percentile) for key, percentile, x in PERCENTILES]
     known = [(x * (1 + 0.03 * position), value, p) for x, value, p in points if value is not None and value > 0]
@@ -126,12 +127,12 @@ DRAWN_CALLS = 12
 def syscalls(run: LoadedRun) -> Picture | None:
     """System calls per operation: the total, then each call, a bar for each arm."""
     record = run.result.get("syscalls") or {}
-    given = [arm for arm in record.get("arms") or [] if isinstance(arm, dict)]
+    given = record.get("arms") or []
     arms = [arm for arm in given if finite(arm.get("per_op")) is not None]
     whole = not arms
     if whole:  # for a command without a length to vary
-        counts = [(arm, arm.get("whole") or {}) for arm in given]
-        arms = [arm | {"per_op": found["calls"], "per_call": found.get("per_call")}
+        counts: list[tuple[SyscallSide, Calls]] = [(arm, arm.get("whole") or {}) for arm in given]
+        arms = [arm | {"per_op": found["calls"], "per_call": found.get("per_call") or {}}
                 for arm, found in counts if finite(found.get("calls")) is not None]  # fmt: skip
     if not arms:
         return None
@@ -149,7 +150,7 @@ def syscalls(run: LoadedRun) -> Picture | None:
 
 
 def _draw_calls(
-    arms: Sequence[Record], names: Sequence[str], groups: Sequence[str], budget: float | None, text: str
+    arms: Sequence[SyscallSide], names: Sequence[str], groups: Sequence[str], budget: float | None, text: str
 ) -> Pen:
     rates = [[_rate(arm, group) for arm in arms] for group in groups]
     known = [rate for group in rates for rate in (*group, budget or 0.0) if rate > 0 and math.isfinite(rate)]
@@ -168,7 +169,7 @@ def _power(value: float) -> str:
     return f"{value:.0e}".replace("e-0", f"e{numbers.MINUS}").replace("e+0", "e")
 
 
-def _calls(arms: Sequence[Record]) -> list[str]:
+def _calls(arms: Sequence[SyscallSide]) -> list[str]:
     """Names of the calls, the most frequent in any arm first."""
     most: dict[str, float] = {}
     for arm in arms:
@@ -177,6 +178,6 @@ def _calls(arms: Sequence[Record]) -> list[str]:
     return sorted(most, key=lambda call: -most[call])
 
 
-def _rate(arm: Record, group: str) -> float:
+def _rate(arm: SyscallSide, group: str) -> float:
     value = arm.get("per_op") if group == "all calls" else (arm.get("per_call") or {}).get(group)
     return finite(value) or 0.0

@@ -9,10 +9,12 @@ import numpy as np
 from hakmem_lab.show import numbers
 from hakmem_lab.show.numbers import finite
 from hakmem_lab.show.report.axis import Axis, measured, of_memory
-from hakmem_lab.show.report.model import LoadedRun, Record, Table
+from hakmem_lab.show.report.model import LoadedRun, Table
 from hakmem_lab.show.report.pictures.forms import Chart, Series
 from hakmem_lab.show.report.series import Envelope, Floats, envelope
 from hakmem_lab.show.report.svg import Picture, arm_colour, arm_marker, label
+from hakmem_lab.store.records import Sample
+from hakmem_lab.store.results import Epoch, Soak
 
 TABLE_ROWS = 24
 
@@ -63,7 +65,7 @@ def _many(found: Sequence[float], what: str) -> str:
     return f"{len(found)} {what}{'s' if len(found) > 1 else ''}"
 
 
-def _steady(soak: Record, line: Envelope) -> Floats:
+def _steady(soak: Soak, line: Envelope) -> Floats:
     """Start and end of the times used for the slope: the steady state of the longest process, else everything."""
     first, last = float(line.t_s[0]), float(line.t_s[-1])
     start, warm_up, length = (finite(soak.get(name)) for name in ("start_s", "warm_up_s", "steady_s"))
@@ -74,12 +76,16 @@ def _steady(soak: Record, line: Envelope) -> Floats:
     return np.array([begin, end]) if ((line.t_s >= begin) & (line.t_s <= end)).any() else np.array([first, last])
 
 
-def _table(samples: Sequence[Record], name: str, caption: str, head: str, factor: float) -> Table:
+def _table(samples: Sequence[Sample], name: str, caption: str, head: str, factor: float) -> Table:
     """A table of the series at evenly spaced samples, at most TABLE_ROWS."""
     known = [s for s in samples if finite(s.get("t_s")) is not None and finite(s.get(name)) is not None]
     picks = np.linspace(0, len(known) - 1, min(TABLE_ROWS, len(known))).round().astype(int)
     rows = [
-        [numbers.seconds(s.get("t_s")), numbers.number(float(s[name]) * factor), str(s.get("phase") or numbers.UNKNOWN)]
+        [
+            numbers.seconds(s.get("t_s")),
+            numbers.number((finite(s.get(name)) or 0.0) * factor),
+            str(s.get("phase") or numbers.UNKNOWN),
+        ]
         for s in (known[i] for i in picks)
     ]
     return Table(caption, ["Time", head, "Phase"], rows)
@@ -172,7 +178,7 @@ def tails(run: LoadedRun) -> Picture | None:
     return Picture("tails", "Tails by epoch", f"{said}.", drawing, table, "Percentiles within each epoch.")
 
 
-def _middle(epoch: Record) -> float:
+def _middle(epoch: Epoch) -> float:
     start = float(epoch["start_s"])
     end = finite(epoch.get("end_s"))
     return start if end is None else (start + end) / 2
