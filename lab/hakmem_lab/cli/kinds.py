@@ -132,6 +132,7 @@ def _count_instructions(params: dict[str, Any], ops: str | None) -> None:
     from hakmem_lab.run import callgrind
     from hakmem_lab.run.endings import told
     from hakmem_lab.show import formats
+    from hakmem_lab.show.terminal.counted import show_instructions
 
     check_output(params["json"], None, params["require"])
     if given := next((name for name in ("commands", "scan_", *STEPS.split()) if params.pop(name)), None):
@@ -144,22 +145,8 @@ def _count_instructions(params: dict[str, Any], ops: str | None) -> None:
             result = callgrind.opinion(spec, kinds.module("ab").sides(spec), ops)
     except LabError as error:
         raise named(error, source) from None
-    formats.put(result, params["json"], partial(_show_instructions, result))
+    formats.put(result, params["json"], partial(show_instructions, result))
     meet(result, params["require"])
-
-
-def _show_instructions(result: dict) -> None:
-    from hakmem_lab.show import terminal
-
-    console = terminal.output()
-    console.print(result["verdict"], style=terminal.STYLES[result["verdict"]], end="  ")
-    console.print(result["answer"])
-    rows = [[arm["name"], f"{arm['instructions']:,}"] for arm in result["arms"]]
-    columns = ["side", "one run"]
-    if result["arms"][0]["per_op"] is not None:
-        columns.append("per operation")
-        rows = [[*row, f"{arm['per_op']:,.2f}"] for row, arm in zip(rows, result["arms"], strict=True)]
-    console.print(terminal.table_of("Instructions", columns, rows))
 
 
 def _say_header(wanted: bool) -> None:

@@ -12,15 +12,12 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from hakmem_lab.cli.flags import JsonFile, arms
 from hakmem_lab.errors import LabError, nearest, refused
-
-if TYPE_CHECKING:
-    from hakmem_lab.doctor import Report
 
 Action = Annotated[str, typer.Argument(metavar="check|tune|undo", help="Look, change, or put back")]
 EXIT_DISTURBED, EXIT_NOT_SERVED = 1, 1
@@ -35,39 +32,30 @@ def register(app: typer.Typer) -> None:
 
 def system(action: Action = "check", json: JsonFile = None) -> None:
     """Is the machine set up to measure: clock, layout, huge pages, other load? tune sets it, undo puts it back."""
+    from hakmem_lab.doctor import quiet
     from hakmem_lab.show import formats
     from hakmem_lab.show.terminal.process import show_report
 
     if action not in ("check", "tune", "undo"):
         raise LabError(f"hak system: there is no '{action}': {nearest(action, ('check', 'tune', 'undo'))}")
     if action == "check":
-        report = _settings()
-        formats.put(_settings_record(report), json, partial(show_report, report))
+        report = quiet.report()
+        formats.put(report.settings(), json, partial(show_report, report))
         raise typer.Exit(0 if report.served else EXIT_DISTURBED)
-    _change(action)
+    _change(action, json)
 
 
-def _settings() -> "Report":
-    """What disturbs measurements on this machine; `served`: nothing."""
-    from hakmem_lab.doctor import NOTE, Report, quiet
-
-    checks = quiet.check()
-    found = [check.name for check in checks if check.state == NOTE]
-    text = f"what may disturb here: {', '.join(found)}" if found else "nothing here disturbs that hak can see"
-    return Report(text, not found, False, tuple(checks))
-
-
-def _settings_record(report: "Report") -> dict:
-    return {"quiet": report.served, "checks": report.record()["checks"]}
-
-
-def _change(action: str) -> None:
+def _change(action: str, json: Path | None) -> None:
     from hakmem_lab.doctor import quiet
+    from hakmem_lab.show import formats
 
     lines = quiet.tune() if action == "tune" else quiet.undo()
-    print("\n".join(lines) or ("nothing to change" if action == "tune" else "nothing to put back"))
-    if lines and action == "tune":
-        print("hak doctor --machine --undo puts it back; so does a restart")
+    said = lines or ["nothing to change" if action == "tune" else "nothing to put back"]
+    said = [
+        *said,
+        *(["hak doctor --machine --undo puts it back; so does a restart"] if lines and action == "tune" else []),
+    ]
+    formats.put({"changes": lines}, json, lambda: print("\n".join(said)))
 
 
 def run(
@@ -144,7 +132,7 @@ def doctor(
     if not machine and not subject:
         raise LabError("hak doctor: one of a process, a program after --, or --machine")
     if tune or undo:
-        _change("tune" if tune else "undo")
+        _change("tune" if tune else "undo", json)
         return
     if machine:
         _machine(subject or [], allocator if allocator != DEFAULT_ARM else None, set_, json)
@@ -163,7 +151,7 @@ def doctor(
 def _machine(command: list[str], allocator: str | None, set_: list[str], json: Path | None) -> None:
     """The settings and the speeds of the machine; with a command, how often its A/A errs."""
     from hakmem_lab.cli.measure import measure
-    from hakmem_lab.doctor import speeds
+    from hakmem_lab.doctor import quiet, speeds
     from hakmem_lab.show import formats
     from hakmem_lab.show.terminal.process import show_report
 
@@ -171,12 +159,12 @@ def _machine(command: list[str], allocator: str | None, set_: list[str], json: P
         outputs = {"store": None, "json": json, "format_": None, "quiet": False}
         measure("aa", {"words": command, "allocator": allocator, "set_": set_} | outputs)
         return
-    settings, found = _settings(), speeds.report(speeds.probed())
+    settings, found = quiet.report(), speeds.report(speeds.probed())
 
     def show() -> None:
         show_report(settings)
         show_report(found)
 
-    formats.put(found.record() | {"settings": _settings_record(settings)}, json, show)
+    formats.put(found.record() | {"settings": settings.settings()}, json, show)
     if not settings.served:
         raise typer.Exit(EXIT_DISTURBED)

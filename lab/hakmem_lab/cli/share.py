@@ -16,23 +16,13 @@ def share(params: dict[str, Any]) -> None:
     from hakmem_lab.run import share as counting
     from hakmem_lab.run.endings import told
     from hakmem_lab.show import formats
+    from hakmem_lab.show.terminal.counted import show_share
 
     names = overrides({"allocators": params.pop("allocators")}).get("allocators", ["glibc", "hakmem"])
     _, spec = spec_of("aa", params["words"] or [], overrides(params))
     with told():
         result = counting.measured(spec, parse_arms({name: name for name in names}, dict.fromkeys(names, "allocators")))
-    formats.put(result, params["json"], partial(_show, result))
-
-
-def _show(result: dict) -> None:
-    from hakmem_lab.show import terminal
-
-    console = terminal.output()
-    console.print(result["answer"])
-    columns = ("allocator", "instructions", "inside the allocator", "share", "calls")
-    rows = ([arm["name"], f"{arm['instructions']:,}", f"{arm['inside']:,}", f"{100 * arm['share']:.2f} %",
-             f"{arm['calls']:,}"] for arm in result["arms"])  # fmt: skip
-    console.print(terminal.table_of("", columns, rows))
+    formats.put(result, params["json"], partial(show_share, result))
 
 
 def register(app: typer.Typer) -> None:

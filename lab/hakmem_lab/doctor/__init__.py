@@ -8,12 +8,32 @@ replace. `quiet` is of `--machine`. This module holds what they share: the recor
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NotRequired, TypedDict
 
 OK, NOTE, PROBLEM, UNKNOWN = "ok", "note", "problem", "unknown"
 # Check.served: the allocator serves nothing of the program, or only a part of it.
 NOTHING, PART = "nothing", "part"
 WHO = "who serves malloc"  # name of the main check, of a command and of a process
 KIB = 1024
+
+CheckRow = TypedDict("CheckRow", {"name": str, "state": str, "found": str, "remedy": str | None})  # noqa: UP013
+
+
+class Settings(TypedDict):
+    """The settings of a machine. quiet: none of them disturbs."""
+
+    quiet: bool
+    checks: list[CheckRow]
+
+
+class Examined(TypedDict):
+    """What `hak doctor --json` writes. settings: with --machine."""
+
+    verdict: str
+    served: bool
+    in_part: bool
+    checks: list[CheckRow]
+    settings: NotRequired[Settings]
 
 
 @dataclass(frozen=True)
@@ -28,7 +48,7 @@ class Check:
     served: str | None = None
     beside: bool = False
 
-    def record(self) -> dict:
+    def record(self) -> CheckRow:
         return {"name": self.name, "state": self.state, "found": self.found, "remedy": self.remedy}
 
 
@@ -41,8 +61,13 @@ class Report:
     in_part: bool
     checks: tuple[Check, ...]
 
-    def record(self) -> dict:
-        return vars(self) | {"checks": [check.record() for check in self.checks]}
+    def record(self) -> Examined:
+        checks = [check.record() for check in self.checks]
+        return {"verdict": self.verdict, "served": self.served, "in_part": self.in_part, "checks": checks}
+
+    def settings(self) -> Settings:
+        """Of a machine's settings."""
+        return {"quiet": self.served, "checks": [check.record() for check in self.checks]}
 
 
 def report(allocator: str, checks: Sequence[Check]) -> Report:

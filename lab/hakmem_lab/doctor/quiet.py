@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from hakmem_lab.doctor import NOTE, OK, ROOT, UNKNOWN, Check
+from hakmem_lab.doctor import NOTE, OK, ROOT, UNKNOWN, Check, Report
 from hakmem_lab.errors import LabError, decoded
 from hakmem_lab.system import files, machine
 from hakmem_lab.system.files import text
@@ -43,6 +43,14 @@ KNOBS = (
     Knob("ASLR", "proc/sys/kernel/randomize_va_space", "2", "every run of a side has the same layout of memory"),
     Knob("huge pages", "sys/kernel/mm/transparent_hugepage/enabled", "madvise", "some runs get pages of 2 MiB"),
 )
+
+
+def report() -> Report:
+    """What disturbs measurements on this machine; `served`: nothing."""
+    checks = check()
+    found = [check.name for check in checks if check.state == NOTE]
+    text = f"what may disturb here: {', '.join(found)}" if found else "nothing here disturbs that hak can see"
+    return Report(text, not found, False, tuple(checks))
 
 
 def check(root: Path = ROOT) -> list[Check]:

@@ -11,6 +11,9 @@ import pytest
 import typer
 
 from hakmem_lab.cli import commands
+from hakmem_lab.doctor import CheckRow, Examined, Settings
+from hakmem_lab.store.results import Comparison, LimitEnd, Share, Summary
+from tests.typed import misfits, refused
 
 PAGE = Path(__file__).parents[3] / "docs" / "lab" / "schema.json"
 # Commands without --json: they become the program, or write a format of their own.
@@ -26,8 +29,21 @@ def schema():
     return json.loads(PAGE.read_text(encoding="utf-8"))
 
 
+TYPES = {"result": Summary, "instructions": Summary, "comparison": Comparison, "end": LimitEnd, "share": Share,
+         "check": CheckRow, "doctor": Examined, "system": Settings}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_a_type_and_its_description_agree(name, schema):
+    assert refused(TYPES[name], schema["$defs"][name], schema["$defs"], name) == []
+
+
 def checked(schema, command, found):
-    jsonschema.validate(found, {"$defs": schema["$defs"], **schema["properties"][command]})
+    own = schema["properties"][command]
+    jsonschema.validate(found, {"$defs": schema["$defs"], **own})
+    names = [each["$ref"].rpartition("/")[2] for each in own.get("anyOf", [own])]
+    if kinds := [TYPES[name] for name in names if name in TYPES]:
+        assert min((misfits(found, kind, command) for kind in kinds), key=len) == []
     return found
 
 

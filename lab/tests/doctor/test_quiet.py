@@ -115,3 +115,9 @@ def test_the_command(here):
     assert answer.status == (0 if (found := answer.result())["quiet"] else 1)
     assert [check["name"] for check in found["checks"]][:6] == [*(knob.name for knob in quiet.KNOBS), "other load"]
     assert "did you mean 'tune'" in here("system", "tun").message()
+
+
+def test_changes_are_written_as_json(here, monkeypatch):
+    monkeypatch.setattr(quiet, "tune", lambda: ["boost: it was 1, is 0"])
+    assert here("doctor", "--machine", "--tune", "--json", "-").result() == {"changes": ["boost: it was 1, is 0"]}
+    assert here("doctor", "--machine", "--tune").out.startswith("boost: it was 1, is 0\nhak doctor --machine --undo")
