@@ -317,12 +317,6 @@ static hak_slab_t *home_of(const hak_free_block_t *block, uint32_t cls, const ch
   return slab;
 }
 
-static void check_bump(const hak_slab_t *slab, uint32_t index, const void *block, const char *function) {
-  if (HAK_UNLIKELY(index >= hak_slab_bump(slab))) {
-    hak_misuse(function, HAK_MISUSE_INVALID, block);
-  }
-}
-
 /* Returned blocks are gathered by word of bits, so that neighbours share one atomic operation. */
 enum { GATHER_WORDS = 16, FEW = 4 }; /* words gathered at a time; the number for few blocks */
 typedef struct gathered {
@@ -350,31 +344,34 @@ HAK_NOINLINE hak_slab_rest_t hak_slab_put(hak_free_block_t *const *blocks, uint3
   }
   const uint32_t inverse = hak_class_inverses[cls];
   hak_slab_t *slab = NULL;
-  gathered_t *at = &gathered[0];
-  uintptr_t of_slab = 0, place = 0; /* of the last block: neighbours in a magazine are often neighbours in memory */
-  for (uint32_t i = 0; i < count; i++) {
-    uintptr_t block = (uintptr_t)blocks[i];
-    if (block >> HAK_SLAB_SHIFT != of_slab) {
-      of_slab = block >> HAK_SLAB_SHIFT;
+  uintptr_t of_slab = 0; /* of the last block: neighbours in a magazine are often neighbours in memory */
+  for (uint32_t i = 0; i < count;) {
+    if ((uintptr_t)blocks[i] >> HAK_SLAB_SHIFT != of_slab) {
+      of_slab = (uintptr_t)blocks[i] >> HAK_SLAB_SHIFT;
       slab = home_of(blocks[i], cls, function);
     }
     if (hak_slab_is_mixed(slab)) {
-      rest.slices += hak_mixed_put(slab, blocks[i], cls, function);
+      rest.slices += hak_mixed_put(slab, blocks[i++], cls, function);
       of_slab = 0; /* it may be gone */
       continue;
     }
-    uint32_t index = hak_block_index(blocks[i], inverse);
-    check_bump(slab, index, blocks[i], function);
-    uint64_t bit = 1ULL << index % 64;
-    if (((uintptr_t)slab | index / 64) != place || (at->mask & bit)) {
-      place = (uintptr_t)slab | index / 64;
-      at = &gathered[(place ^ of_slab) & (words - 1)];
-      if (at->place != place || (at->mask & bit)) {
-        give_back(at, function, &rest);
-        at->place = place;
-      }
+    uint32_t index = hak_block_index(blocks[i], inverse), bump = hak_slab_bump(slab), word = index / 64;
+    if (HAK_UNLIKELY(index >= bump)) {
+      hak_misuse(function, HAK_MISUSE_INVALID, blocks[i]);
     }
-    at->mask |= bit;
+    uintptr_t place = (uintptr_t)slab | word;
+    gathered_t *at = &gathered[(place ^ of_slab) & (words - 1)];
+    if (at->place != place || (at->mask >> index % 64 & 1)) {
+      give_back(at, function, &rest);
+      at->place = place;
+    }
+    uint64_t mask = at->mask;
+    do {
+      mask |= 1ULL << index % 64;
+      bool near = ++i < count && (uintptr_t)blocks[i] >> HAK_SLAB_SHIFT == of_slab;
+      index = near ? hak_block_index(blocks[i], inverse) : bump;
+    } while (index < bump && index / 64 == word && !(mask >> index % 64 & 1));
+    at->mask = mask;
   }
   for (size_t i = 0; i < words; i++) {
     give_back(&gathered[i], function, &rest);
@@ -391,7 +388,9 @@ hak_slab_rest_t hak_slab_put_one(void *block, uint32_t cls, const char *function
     return rest;
   }
   uint32_t index = hak_block_index(block, slab->inverse);
-  check_bump(slab, index, block, function);
+  if (HAK_UNLIKELY(index >= hak_slab_bump(slab))) {
+    hak_misuse(function, HAK_MISUSE_INVALID, block);
+  }
   return_bits(slab, index / 64, 1ULL << index % 64, function, &rest);
   return rest;
 }
