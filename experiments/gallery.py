@@ -162,7 +162,7 @@ def page(row: Row, version: str) -> str:
     configured = [[f"`{arm['name']}`", arm["version"] or "", arm["configuration"] or ""] for arm in row.result["arms"]]
     lines += table(["allocator", "version", "configuration"], configured)
     again = [f"`hak bench {row.key}`", *(f"`hak bench {row.key} --set metric={each}`" for each in row.more)]
-    lines += [f"To repeat it: {', '.join(again[0 if row.timed else 1 :])}."]
+    lines += [f"To measure again: {', '.join(again[0 if row.timed else 1 :])}."]
     return "\n".join(lines) + "\n"
 
 

@@ -60,8 +60,8 @@ def check(spec: FleetSpec, source: str) -> None:
     """Raises LabError if the spec has a key that a fleet does not support."""
     refused = {
         "builds": (spec.builds > 1, "several builds are for one machine; leave it out"),
-        "detect": (spec.detect is not None, "a fleet measures max-blocks blocks in all; give that"),
-        "rare": (spec.rare is not None, "a fleet measures max-blocks blocks in all; give that"),
+        "detect": (spec.detect is not None, "a fleet measures max-blocks blocks in all; give max-blocks instead"),
+        "rare": (spec.rare is not None, "a fleet measures max-blocks blocks in all; give max-blocks instead"),
     }
     once = "it is for one machine; have the hosts ready, and leave it out"
     refused |= {key: (getattr(spec, key) is not None, once) for key in ("setup", "cleanup")}

@@ -20,7 +20,7 @@ from hakmem_lab.store.runs import Store
 from hakmem_lab.system import machine
 
 SAME = ("cpu", "processors", "kernel")
-UNCHECKED = "this machine was not checked: hak doctor --machine"
+UNCHECKED = "this machine was not checked; hak doctor --machine checks it"
 
 
 @dataclass(frozen=True)
@@ -145,4 +145,5 @@ def unknown(folder: Path, spec: BlockSpec | None = None, duration: str = "") -> 
         return None
     program = spec is not None and spec.OWN_AA
     how = command_line(spec) if spec is not None and program else "hak doctor --machine"
-    return f"this machine was not checked: {how}" + (f" does it, from {duration} on" if program and duration else "")
+    takes = f", in {duration} or more" if program and duration else ""
+    return f"this machine was not checked; {how} checks it{takes}"

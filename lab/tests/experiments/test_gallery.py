@@ -205,7 +205,7 @@ def test_a_row_whose_time_is_not_measured_has_a_page_too(pages):
     told = pages.page(alone, "a program 1.0")
     (waited,) = (each.get("after", AFTER_S) for each in first.header["spec"]["workload"] if each["key"] == first.key)
     assert f"| memory after load, {waited:g} s |" in told and "CPU time |" not in told
-    assert f"To repeat it: `hak bench {first.key} --set metric=after-load`." in told
+    assert f"To measure again: `hak bench {first.key} --set metric=after-load`." in told
 
 
 def test_a_row_is_published_from_its_own_run_while_others_are_measured(pages, tmp_path, monkeypatch):
