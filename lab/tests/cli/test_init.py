@@ -56,5 +56,5 @@ def test_placeholders_that_a_kind_needs_are_named(here, tmp_path):
 def test_a_written_suite_runs(here, tmp_path):
     path = tmp_path / "s.toml"
     here("init", "suite", "-o", path, "--", "true")
-    answer = here("suite", path, "--allocators", "glibc", "hakmem", "--max-blocks", "2", "--quiet")
+    answer = here("suite", path, "--allocators", "glibc", "hakmem", "--max-blocks", "1", "--quiet")
     assert answer.status == 0, answer.err

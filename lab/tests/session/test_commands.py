@@ -21,7 +21,7 @@ def test_two_commands_stand_against_each_other(here, records):
 
 def test_the_least_memory_of_two_commands(here, fakes, records):
     commands = ("--commands", f"{fakes.program} fill 32", f"{fakes.program} fill 16")
-    flags = ("--metric", "least-memory", "--margin", "10%", "--warm-up", "0", "--max-blocks", "8", "--looks", "1")
+    flags = ("--metric", "least-memory", "--margin", "10%", "--warm-up", "0", "--max-blocks", "6", "--looks", "1")
     answer = here("ab", *commands, *flags, "--json", "-")
     result = answer.result()
     assert result["verdict"] == "GO"

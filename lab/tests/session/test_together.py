@@ -83,7 +83,7 @@ def test_sides_that_disturb_each_other_go_on_one_by_one(here, records, fakes, tm
 
 
 def test_a_program_that_chooses_its_processors_is_measured_alone(here, records, fakes):
-    here("ab", *ARMS, *CHEAP, "--", fakes.program, "move", "80")
+    here("ab", *ARMS, *CHEAP, "--", fakes.program, "move", "40")
     first, second = records("event", what="schedule")
     assert (first["schedule"], second["schedule"]) == (TOGETHER, ONE_BY_ONE)
     assert MOVED in second["text"]
