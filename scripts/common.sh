@@ -54,10 +54,13 @@ find_python() {
   return 1
 }
 
-# Quietly, with signs of life, unless it fails.
+# configure PRESET, quietly, with signs of life, unless it fails. Ninja itself runs CMake again after a change of its files,
+# but for the presets.
 configure() {
   mkdir -p build/log
-  logged "$1" "configuring $1" cmake --preset "$1"
+  local make=(cmake --preset "$1")
+  [ ! "build/$1/build.ninja" -nt CMakePresets.json ] || make=(ninja -C "build/$1" build.ninja)
+  logged "$1" "configuring $1" "${make[@]}"
 }
 
 # build PRESET [TARGET...]: configure and build.

@@ -17,6 +17,12 @@ endif()
 if(HAKMEM_SANITIZE)
   add_compile_options(-fsanitize=${HAKMEM_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
   add_link_options(-fsanitize=${HAKMEM_SANITIZE})
+  # A sanitizer's library is large, and each test is linked to it: the usual linker takes a quarter of a second for each.
+  include(CheckLinkerFlag)
+  check_linker_flag(C -fuse-ld=lld HAKMEM_HAS_LLD)
+  if(HAKMEM_HAS_LLD)
+    add_link_options(-fuse-ld=lld)
+  endif()
 endif()
 
 if(HAKMEM_COVERAGE)
