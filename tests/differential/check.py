@@ -17,8 +17,8 @@ from loaded import load_fails, places
 from programs import Program, listing, load
 
 CASES = Path(__file__).parent / "cases"
-SEED, ORDINARY, NARROW = 20261123, 80, 60
-TIMES = 3
+SEED, TIMES = 20261123, 3
+ORDINARY, NARROW = 80, 60  # drawn programs; in make test the first third of them
 
 
 @dataclass(frozen=True)
@@ -73,9 +73,9 @@ def kept_cases(arms: Sequence[str]) -> list[Outcome]:
     return outcomes
 
 
-def ordinary(arms: Sequence[str]) -> list[Outcome]:
+def ordinary(arms: Sequence[str], count: int) -> list[Outcome]:
     known, outcomes = known_limits(), []
-    for number, program in enumerate(drawn(SEED, ORDINARY)):
+    for number, program in enumerate(drawn(SEED, count)):
         found = stable_flags(program, arms, known)
         flags = _unexplained(found, program, known)
         limit = "a known limit" if found and not flags else ""
@@ -83,14 +83,14 @@ def ordinary(arms: Sequence[str]) -> list[Outcome]:
     return outcomes
 
 
-def narrow(arms: Sequence[str]) -> list[Outcome]:
+def narrow(arms: Sequence[str], count: int) -> list[Outcome]:
     """Exit status, contents and refusals in a place each; up to four times, for a place may be short by chance.
 
     Without the emulator, which is there or not as other presets were built: programs would come to other places.
     """
     places = [place for place in environments() if place.name != "qemu"]
     chance, outcomes = random.Random(SEED), []
-    for number, program in enumerate(drawn(SEED + 1, NARROW)):
+    for number, program in enumerate(drawn(SEED + 1, count)):
         place = choose(places, chance)
         for _ in range(4):
             flags = [flag for flag in try_one(place, program, arms, BROKEN)[0] if flag.kind in BROKEN]
@@ -101,21 +101,27 @@ def narrow(arms: Sequence[str]) -> list[Outcome]:
 
 
 def beside() -> list[Outcome]:
-    """The load in each place where something else is loaded, or a sandbox kills; but for the slowest."""
-    quick = [place for place in places(all_names=False) if not place.slow]
+    """The load in each place but the slow ones. Wrappers of functions are a test of ctest (loaded-memory)."""
+    quick = [place for place in places(()) if not place.slow]
     return [Outcome(f"loaded: {place.name}", "\n".join(map(str, load_fails(place)))) for place in quick]
 
 
-def trials(_arms: Sequence[str]) -> list[Outcome]:
+def trials() -> list[Outcome]:
     pairs = [(name, profile) for name in TRIALS for profile in PROFILES]
     return [Outcome(f"trial {name}: {profile}", try_trial(TRIALS[name], profile)) for name, profile in pairs]
 
 
-def check(junit: Path | None) -> int:
+def check(junit: Path | None, few: bool) -> int:
     arms = available(ARMS)
+    ordinary_count, narrow_count = (ORDINARY // 3, NARROW // 3) if few else (ORDINARY, NARROW)
     # No times are asked, so the groups run side by side.
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        groups = [pool.submit(beside), *(pool.submit(group, arms) for group in (narrow, ordinary, kept_cases, trials))]
+        groups = [
+            pool.submit(narrow, arms, narrow_count),
+            pool.submit(ordinary, arms, ordinary_count),
+            *map(pool.submit, (beside, trials)),
+            pool.submit(kept_cases, arms),
+        ]
         outcomes = [outcome for group in groups for outcome in group.result()]
     failed = [one for one in outcomes if one.failure and not one.limit]
     skipped = [one for one in outcomes if one.failure and one.limit]

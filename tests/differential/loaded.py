@@ -27,7 +27,6 @@ from interposers import MAY_FAIL, build, imports  # type: ignore[import-not-foun
 
 FOLDER = tempfile.TemporaryDirectory(prefix="differential-loaded-")
 SYSTEM = Path("/usr/lib") / f"{os.uname().machine}-linux-gnu"
-MEMORY = ("mmap", "munmap", "mremap", "madvise")
 SEED, PROGRAMS = 20261127, 3
 LOAD_S = 100
 # It looks at each symbol that is bound, and allocates meanwhile, in a name space of its own.
@@ -131,11 +130,9 @@ def tools() -> Iterator[Environment]:
 
 
 @cache
-def places(all_names: bool) -> list[Environment]:
-    """`all_names`: a wrapper of each function that the library imports, not of those alone that take pages away."""
-    library = LIBRARIES[OURS]
-    names = tuple(imports(library.resolve())) if all_names and library else MEMORY
-    return [*interposers(names), *neighbours(), *tools(), *sandboxes()]
+def places(wrapped: tuple[str, ...]) -> list[Environment]:
+    """`wrapped`: functions of libc that a wrapper each intercepts."""
+    return [*interposers(wrapped), *neighbours(), *tools(), *sandboxes()]
 
 
 def run_load(place: Environment, arm: str) -> tuple[int, str]:
@@ -178,7 +175,9 @@ def wrong(place: Environment, program: Program) -> list[Flag]:
 def loaded(quick: bool) -> int:
     """The load in each place; and, unless it is to be `quick`, programs that were drawn, but for the slowest places."""
     found, began = 0, time.monotonic()
-    all_places, programs = places(all_names=True), [] if quick else threaded()
+    library = LIBRARIES[OURS]
+    all_places = places(tuple(imports(library.resolve())) if library else ())
+    programs = [] if quick else threaded()
     for place in all_places:
         if flags := load_fails(place):
             found += 1

@@ -31,6 +31,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=5, help="look for so long (default 5)")
     parser.add_argument("--seed", type=int, default=1, help="of the first batch of programs")
     parser.add_argument("--out", type=Path, default=Path("build/differential"), help="where findings go")
+    parser.add_argument("--few", action="store_true", help="with --check: a third of the drawn programs")
     parser.add_argument("--junit", type=Path, metavar="FILE", help="with --check: a report")
     parser.add_argument("--only", nargs="+", choices=SERVICES, default=[], help="with --steady: these alone")
     parser.add_argument("--jobs", type=int, default=1, help="with --steady: how many side by side")
@@ -40,7 +41,7 @@ def main() -> int:
         flags = [replay(name, case["program"], case.get("place", "")) for name, case in kept]
         return 1 if any(flags) else 0
     if words.check:
-        return check(words.junit)
+        return check(words.junit, words.few)
     if words.loaded:
         return loaded(words.quick)
     if words.steady:

@@ -27,7 +27,7 @@ git -c init.defaultBranch=main init -q repository
 cd repository
 cp -R "$1"/. .
 commit
-for i in 1 2 3 4 5 6 7 8; do
+for i in 1 2 3 4 5; do
     find . -path ./.git -prune -o -type f -print | sort | while read -r file; do
         [ "${#file}" -eq $((20 + i)) ] && echo "line $i" >>"$file"
     done || true

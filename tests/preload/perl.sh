@@ -7,7 +7,7 @@ cat >"$work/script" <<'PERL'
 use strict;
 use warnings;
 my %table;
-for my $i (1 .. 150000) {
+for my $i (1 .. 70000) {
     my $key = "k" . ($i * 7919 % 30011);
     push @{ $table{$key} }, $i;
     delete $table{ "k" . ($i % 30011) } if $i % 5 == 0;

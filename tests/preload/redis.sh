@@ -69,7 +69,7 @@ wait_for_snapshot() {
 }
 
 start_server
-redis-benchmark -s "$work/socket" -q -n 10000 -c 20 -r 10000 -d 300 \
+redis-benchmark -s "$work/socket" -q -n 3000 -c 20 -r 3000 -d 300 \
     -t set,get,incr,lpush,lpop,sadd,hset,zadd,lrange_100,mset >"$work/load" || fail "redis-benchmark failed"
 grep -q 'requests per second' "$work/load" || fail "redis-benchmark reported nothing"
 

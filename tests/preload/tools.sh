@@ -5,7 +5,7 @@ source "$(dirname "$0")/common.sh"
 need sort awk find tar gzip xz grep sed diff cksum seq
 tree=$(realpath "${2:?usage: tools.sh LIBRARY TREE}")
 
-seq 1 200000 | awk '{ print ($1 * 7919) % 100003, "line", $1 % 977 }' >"$work/lines"
+seq 1 100000 | awk '{ print ($1 * 7919) % 100003, "line", $1 % 977 }' >"$work/lines"
 
 same sort sort --parallel=2 -S 8M -k 3,3n -k 1,1 "$work/lines"
 same sort-unique sort -u -t ' ' -k 3,3 "$work/lines"

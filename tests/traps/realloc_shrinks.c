@@ -94,13 +94,14 @@ static void keeps(unsigned char *(*make)(size_t bytes), size_t from, size_t step
   CHECK(waitpid(child, &status, 0) == child && status == 0);
 }
 
-static void each_pair(unsigned char *(*make)(size_t bytes)) {
+/* One of `share` pairs. */
+static void each_pair(unsigned char *(*make)(size_t bytes), size_t share) {
   static const size_t sizes[] = {1100,    2000,        5000,     20000,    50000,   67000,   100000,
                                  270000,  530000,      1000000,  1050000,  1600000, 2097152, 2200000,
                                  4194304, 9 * 1000000, 17000000, 33 << 20, 64 << 20};
   enum { SIZES = sizeof sizes / sizeof *sizes };
   for (size_t i = 1; i < SIZES; i++) {
-    for (size_t j = i % 3; j < i; j += 3) {
+    for (size_t j = i % share; j < i; j += share) {
       keeps(make, sizes[i], SIZE_MAX, sizes[j], (i + j) % 2 == 0);
     }
   }
@@ -109,12 +110,17 @@ static void each_pair(unsigned char *(*make)(size_t bytes)) {
 static void pairs(void) {
   keeps(plain, 4 * MIB, SIZE_MAX, 1050000, false);
   keeps(plain, MIB, SIZE_MAX, 530000, false);
-  each_pair(plain);
+  each_pair(plain, 3);
 }
 
 static void others(void) {
-  each_pair(aligned);
-  each_pair(grown);
+  each_pair(aligned, 3);
+  each_pair(grown, 3);
+}
+
+static void others_few(void) {
+  each_pair(aligned, 7);
+  each_pair(grown, 7);
 }
 
 static void steps(void) {
@@ -181,7 +187,8 @@ int main(int argc, char **arguments) {
   static const struct {
     const char *name;
     void (*look)(void);
-  } looks[] = {{"pairs", pairs}, {"others", others}, {"steps", steps}, {"limited", limited}, {"loops", loops}};
+  } looks[] = {{"pairs", pairs}, {"others", others},   {"others_few", others_few},
+               {"steps", steps}, {"limited", limited}, {"loops", loops}};
   CHECK(argc == 2);
   trap_watchdog(90);
   for (size_t i = 0; i < sizeof looks / sizeof *looks; i++) {
