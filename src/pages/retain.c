@@ -46,9 +46,9 @@ void hak_retain_count_used_locked(size_t slices, bool up) {
   if (up) {
     hak_retain_unreserve_locked(slices);
   }
-  state->most_free[0] = larger(state->most_free[0], state->fetched - state->purged - used); /* listed yet or not */
   atomic_store_explicit(&hak_arena.used_slices, used, memory_order_relaxed);
   state->most_used[0] = larger(state->most_used[0], used);
+  state->least_used[0] = smaller(state->least_used[0], used);
   state->least_free = smaller(state->least_free, hak_arena.dirty_slices);
   state->idle = smaller(state->idle, hak_arena.dirty_slices);
   raise_peak_locked();
@@ -106,6 +106,8 @@ size_t hak_retain_target_locked(void) {
   size_t most = most_at(peak_locked(state)), used = hak_arena.used_slices;
   size_t least = hak_option_slices(HAK_OPTION_RETAIN), below_peak = larger(least, most > used ? most - used : 0);
   size_t allowed = smaller(allowance_locked(state), below_peak);
+  size_t fall = state->trough > used ? state->trough - used : 0; /* the load ends, and with it its swings */
+  allowed -= smaller(allowed, fall * HAK_TROUGH_TIMES);
   return larger(warm_pool(), smaller(allowed, larger(least, hak_option_slices(HAK_OPTION_RETAIN_MAX))));
 }
 
@@ -129,15 +131,6 @@ size_t hak_retain_batch_locked(size_t surplus, size_t given) {
   return given >= HAK_PURGE_STEP ? surplus : smaller(surplus + more, beyond(warm_pool()));
 }
 
-/* What the end of a load frees then goes at once; an idle program makes no call that would purge it later. */
-static void forget_unused_locked(hak_retention_t *state) {
-  size_t filled = larger(state->most_free[0], state->most_free[1]), allowance = allowance_locked(state);
-  state->balance -= (int64_t)(allowance > filled ? allowance - filled : 0);
-  state->most_free[1] = state->most_free[0];
-  state->most_free[0] = hak_arena.dirty_slices;
-  state->windows = 0;
-}
-
 /* Ghosts outlive their two windows while demand still draws on them: a demand rebound may take longer on a slow
  * machine. */
 static void end_window_locked(hak_retention_t *state) {
@@ -152,9 +145,12 @@ static void end_window_locked(hak_retention_t *state) {
   state->drew_ghosts = false;
   state->most_used[1] = state->most_used[0];
   state->most_used[0] = hak_arena.used_slices;
-  if (++state->windows == HAK_UNUSED_WINDOWS) {
-    forget_unused_locked(state);
+  state->trough = state->least_used[0];
+  for (uint32_t i = HAK_TROUGH_WINDOWS - 1; i > 0; i--) {
+    state->trough = smaller(state->trough, state->least_used[i]);
+    state->least_used[i] = state->least_used[i - 1];
   }
+  state->least_used[0] = hak_arena.used_slices;
 }
 
 bool hak_retain_tick_locked(uint64_t now_ms) {

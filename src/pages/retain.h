@@ -14,10 +14,11 @@ typedef struct hak_retention {
   size_t least_free;          /* low watermark of free resident memory in this window */
   size_t longest[2];          /* longest runs among the ghosts */
   size_t most_used[2];        /* peak use: [0] in this window, [1] in the one before */
-  size_t most_free[2];        /* the same of free resident memory: [0] in the last `windows` windows */
-  size_t windows;             /* ended since most_free[0] began, less than HAK_UNUSED_WINDOWS */
+  size_t trough;              /* lowest use in the windows before this one */
   uint64_t ticked_ms, age_ms; /* time of the last tick; age of this window */
   bool drew_ghosts;           /* demand fetched ghosts in this window */
+  /* lowest use of the last windows: [0] of this one */
+  size_t least_used[HAK_TROUGH_WINDOWS];
 } hak_retention_t;
 
 /* Numbers are in slices. */

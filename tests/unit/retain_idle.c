@@ -1,4 +1,5 @@
-/* The second rule of retention: memory that was free during a whole window was kept in vain. */
+/* The second rule of retention: memory that was free during a whole window was kept in vain; and so is what served the
+ * swings of a load that has ended. */
 #include "child.h"
 #include "retention.h"
 
@@ -75,27 +76,55 @@ static void an_allowance_that_nothing_fills_goes(void) {
   set_policy((Policy){.retain = 8 * CHUNK, .most = NO_MOST});
   char *burst = chunks_reserve(4, 0);
   chunks_reserve(30, 0);
-  pass_windows(HAK_UNUSED_WINDOWS - 2); /* one passed before the policy was set */
+  pass_windows(HAK_TROUGH_WINDOWS);
   CHECK(target() == 8 * CHUNK);
   pass_windows(1);
-  CHECK(target() == 0);
   hak_huge_chunks_give(burst);
-  CHECK(dirty_slices() == 0);
+  CHECK(dirty_slices() == 0 && target() == 0);
   slices_add_up();
 }
 
-/* It shrinks to what free memory filled in this span of windows or the one before. */
-static void an_allowance_shrinks_to_what_was_filled(void) {
-  set_policy((Policy){.retain = 8 * CHUNK, .most = NO_MOST});
-  chunks_reserve(30, 0);
-  for (size_t round = 0; round < 6; round++) {
-    hak_huge_chunks_give(chunks_reserve(3, 0));
-    chunks_reserve(3, 0);
-    pass_windows(HAK_UNUSED_WINDOWS + 3);
-    CHECK(target() == 3 * CHUNK);
+/* A load whose use swings between 20 and 30 chunks for `windows` windows, and then falls to nothing. */
+static void swing_and_end(size_t windows) {
+  set_policy((Policy){.retain = 4 * CHUNK, .most = NO_MOST});
+  char *held = chunks_reserve(20, 0);
+  for (size_t round = 0; round < windows * TICKS; round++) {
+    char *swing = chunks_reserve(10, 0);
+    hak_huge_chunks_give(swing);
+    pass_ms(WINDOW_MS / TICKS);
   }
-  pass_windows(2 * HAK_UNUSED_WINDOWS);
-  CHECK(target() == 0);
+  CHECK(dirty_slices() == 10 * CHUNK && target() >= 10 * CHUNK);
+  hak_huge_chunks_give(held);
+}
+
+/* Demand that falls below all of its troughs has ended. Each chunk below takes two of those that the swings drew. */
+static void what_swings_drew_goes_with_their_load(void) {
+  swing_and_end(HAK_TROUGH_WINDOWS + 1);
+  CHECK(dirty_slices() == 0 && target() == 0);
+  slices_add_up();
+}
+
+/* The first windows hold the rise, which may come again. */
+static void a_young_load_may_rise_again(void) {
+  swing_and_end(HAK_TROUGH_WINDOWS - 2);
+  CHECK(dirty_slices() >= 10 * CHUNK);
+}
+
+/* When demand stays low, its trough is low, too, and the allowance serves new swings. */
+static void a_lower_load_has_swings_of_its_own(void) {
+  swing_and_end(HAK_TROUGH_WINDOWS + 1);
+  pass_windows(1);
+  CHECK(target() >= 4 * CHUNK);
+}
+
+/* Each chunk below the trough takes two. */
+static void a_small_fall_takes_little(void) {
+  set_policy((Policy){.retain = 8 * CHUNK, .most = NO_MOST});
+  char *part = chunks_reserve(3, 0);
+  chunks_reserve(20, 0);
+  pass_windows(HAK_TROUGH_WINDOWS + 1);
+  hak_huge_chunks_give(part);
+  CHECK(target() == 2 * CHUNK && dirty_slices() == 2 * CHUNK);
 }
 
 int main(void) {
@@ -105,6 +134,9 @@ int main(void) {
   child_succeeds(an_allowance_does_not_sink_below_nothing);
   child_succeeds(retain_is_idle_like_the_rest);
   child_succeeds(an_allowance_that_nothing_fills_goes);
-  child_succeeds(an_allowance_shrinks_to_what_was_filled);
+  child_succeeds(what_swings_drew_goes_with_their_load);
+  child_succeeds(a_young_load_may_rise_again);
+  child_succeeds(a_lower_load_has_swings_of_its_own);
+  child_succeeds(a_small_fall_takes_little);
   return 0;
 }
