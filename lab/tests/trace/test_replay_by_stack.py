@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import binom
 
 from hakmem_lab.kinds.replay import result as by_stack
+from hakmem_lab.show.kinds.replay import stack_rows
 from hakmem_lab.trace import replayer
 
 MALLOC, FREE, FREE_FOREIGN, REALLOC, WAIT, STACK = 0, 3, 4, 5, 8, 10
@@ -85,3 +86,10 @@ def test_what_is_shown_of_a_stack_is_judged_with_all_of_them():
     columns = {(0, "a"): np.full(8, 0.5)}
     assert by_stack.judged(columns, 10, 0.01, 0.1)[0, "a"].verdict == "GO"
     assert by_stack.judged(columns, 20, 0.01, 0.1)[0, "a"].verdict == "INCONCLUSIVE"
+
+
+def test_an_interval_that_the_store_keeps_open_is_left_out():
+    arm = {"arm": "b", "ns": 20.0, "low": None, "high": 30.0, "estimate": 0.1, "ci_low": None, "ci_high": None,
+           "gain_s": 0.5, "verdict": "INCONCLUSIVE"}  # fmt: skip
+    (row,) = stack_rows({"rows": [{"frames": ["f"], "arms": [arm]}]})
+    assert row[2] == "20.0 ns"
