@@ -35,7 +35,7 @@ HAK_INLINE uint32_t hak_count_bits(uint64_t bits) {
   return (uint32_t)(bits * 0x0101010101010101U >> 56);
 }
 
-/* Copy from the first word to the last, so `to` may lie before `from` in one array. The heap uses it in the middle of
+/* Copy from the first word to the last, so `to` may lie before `from` in one array. The heap copies in the middle of
  * changes, where it must not call memcpy, because other libraries may define that name. The barrier keeps the compiler
  * from turning the loop into such a call. */
 HAK_INLINE void hak_copy_words(void *to, const void *from, size_t words) {

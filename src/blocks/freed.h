@@ -6,7 +6,7 @@
 #include "pages/pages.h"
 #include "seal.h"
 
-/* Start-up: make the key of free blocks. Threads may call it repeatedly; the first call decides. */
+/* Start-up: make the key of free blocks. Threads may call this repeatedly; the first call decides. */
 void hak_freed_start(void);
 /* Report a free block without its tag, and abort. The block was freed twice if its tag says that it was handed out
  * elsewhere; else the program wrote to it after the free. Returns in the cases of hak_misuse_met. */
