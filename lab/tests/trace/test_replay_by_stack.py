@@ -14,7 +14,8 @@ from hakmem_lab.trace import replayer
 
 MALLOC, FREE, FREE_FOREIGN, REALLOC, WAIT, STACK = 0, 3, 4, 5, 8, 10
 MAPPED = "glibc,MALLOC_MMAP_THRESHOLD_=65536"  # plain glibc adapts and stops mapping short-lived blocks
-LOOK = ("--allocators", "glibc", MAPPED, "--repeat", "1", "--max-blocks", "8", "--alpha", "0.1", "--quiet", "--seed", "7")
+LOOK = ("--allocators", "glibc", MAPPED, "--repeat", "1", "--max-blocks", "8", "--alpha", "0.1", "--quiet",
+        "--seed", "7")  # fmt: skip
 
 
 def stacks_of(trace: Path, mean: int) -> dict[int, list]:
