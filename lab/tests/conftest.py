@@ -23,7 +23,6 @@ import pytest
 from hypothesis import settings
 
 from tests.forked import FOREGROUND, LAUNCH, Forked
-from tests.workers import SHARED, pytest_addoption, pytest_runtestloop  # noqa: F401 hooks of pytest
 
 if TYPE_CHECKING:
     from tests.modelled import Modelled
@@ -148,9 +147,10 @@ def collected_files(pytestconfig: pytest.Config) -> set[Path]:
 
 
 @pytest.fixture(scope="session")
-def common(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+def common(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """common(name): a folder that all workers of a test run share."""
-    base = pytestconfig.stash.get(SHARED, None) or tmp_path_factory.getbasetemp()
+    own = tmp_path_factory.getbasetemp()
+    base = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
 
     def make(name: str) -> Path:
         folder = base / "common" / name

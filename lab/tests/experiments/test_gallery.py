@@ -268,14 +268,14 @@ def rows():
     return gallery.rows()
 
 
-@pytest.mark.one_worker("gallery")
+@pytest.mark.xdist_group("gallery")
 def test_the_index_is_made_of_the_rows_and_names_what_is_not_measured(pages, rows):
     left = [key for key in gallery.names() if key not in TIMED]
     assert (PAGES / "README.md").read_text(encoding="utf-8") == pages.index(rows, left)
     assert {path.stem for path in PAGES.glob("*.md")} - {"README"} == set(MEASURED)
 
 
-@pytest.mark.one_worker("gallery")
+@pytest.mark.xdist_group("gallery")
 def test_the_chart_and_the_figures_of_the_readme_are_those_of_the_rows(pages, rows):
     for path, drawn in pages.gallery_chart.pictures(rows).items():
         assert (ROOT / path).read_text(encoding="utf-8") == drawn, path

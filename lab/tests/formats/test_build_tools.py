@@ -77,7 +77,7 @@ def test_any_text_comes_back(words):
     assert annotations(result)[0][2] == one_line(f"{said} (run {result['id']})")
 
 
-@pytest.mark.one_worker("published")
+@pytest.mark.xdist_group("published")
 def test_every_published_experiment(published):
     for name, result in published.items():
         found = judgements(result)

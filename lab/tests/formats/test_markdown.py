@@ -43,7 +43,7 @@ def test_a_programs_text_is_code(words):
     assert squeezed(heading) == squeezed(one_line(words))
 
 
-@pytest.mark.one_worker("published")
+@pytest.mark.xdist_group("published")
 def test_a_comment_of_every_published_experiment(published):
     for name, result in published.items():
         text = formats.text("markdown", [result])
@@ -57,7 +57,7 @@ def test_a_comment_of_every_published_experiment(published):
         assert all(count >= 4 for count in rows)
 
 
-@pytest.mark.one_worker("published")
+@pytest.mark.xdist_group("published")
 def test_the_terminal_begins_as_the_comment_and_the_page(published, capsys):
     for name, result in published.items():
         render.show(result | {"question": ""})

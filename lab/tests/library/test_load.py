@@ -11,7 +11,7 @@ import pytest
 import hakmem_lab
 from hakmem_lab.store.records import COLUMNS
 
-pytestmark = pytest.mark.one_worker("library")  # one worker loads the runs
+pytestmark = pytest.mark.xdist_group("library")  # one worker loads the runs
 DATA = Path(__file__).resolve().parents[3] / "results" / "experiments" / "data"
 
 

@@ -14,7 +14,7 @@ from hakmem_lab.inside.explain import SCHEMA
 from hakmem_lab.show.report import write_reading
 from hakmem_lab.show.report.readings import heap as render
 
-pytestmark = pytest.mark.one_worker("browser")
+pytestmark = pytest.mark.xdist_group("browser")
 HOSTILE = "</script><img src=x onerror=\"document.title='taken'\">"
 OWNERS = ("live blocks", "rounding", "free in slabs", "waiting for decay", "stacks", "other anonymous memory")
 

@@ -15,7 +15,7 @@ from hakmem_lab.show.report.svg import COLOURS
 
 # One worker, so that all tests of pages share a browser. One test shows that the report works; the others run in make
 # test-long.
-pytestmark = pytest.mark.one_worker("browser")
+pytestmark = pytest.mark.xdist_group("browser")
 
 PHONES = (360, 375)
 PHONE = 360

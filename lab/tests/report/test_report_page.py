@@ -19,7 +19,7 @@ from hakmem_lab.show.report import LoadedRun, write
 from hakmem_lab.show.report.page import PICTURE_BUDGET, embedded_json, render
 from hakmem_lab.show.report.svg import COLOURS
 
-pytestmark = pytest.mark.one_worker("pages")  # one worker draws the page of each kind
+pytestmark = pytest.mark.xdist_group("pages")  # one worker draws the page of each kind
 HOSTILE = "</title></script><script>alert(1)</script><img src=x onerror=alert(2)> & \"'$\\frac{x}$ \x00\ud83d!"
 
 

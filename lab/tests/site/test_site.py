@@ -18,7 +18,7 @@ TOLD = "each => each.id + ' ' + each.nodes[0].html.slice(0, 120)"
 TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]
 sys.path.insert(0, str(ROOT / "lab" / "tests" / "report"))
 
-pytestmark = [pytest.mark.long, pytest.mark.one_worker("site")]
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("site")]
 
 
 @pytest.fixture(scope="module")
