@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
-
 from tests.forked import FOREGROUND, LAUNCH, Forked
 
 if TYPE_CHECKING:

@@ -1,1 +1,1 @@
-"""The five designs of a comparison, and the engine that runs them: docs/lab/engine.md."""
+"""The six designs of a measurement, and the engine that runs them: docs/lab/engine.md."""

@@ -21,7 +21,8 @@ from hakmem_lab.store.records import Record
 from hakmem_lab.store.results import Result
 from hakmem_lab.trace import history
 
-Rule = Callable[[Blocks], Sequence[str]]  # the blocks so far -> the sides of the next one; none: the phase is over
+# The blocks so far -> the sides of the next one; none: the phase is over. Against a limit: see `designs.limit`.
+Rule = Callable[[Any], Sequence[Any]]
 
 
 class Design(ABC):
@@ -30,7 +31,7 @@ class Design(ABC):
     """
 
     Spec: Any
-    session: Callable[..., Session[Any]] = Session
+    session: Callable[..., Any] = Session
     checked: ClassVar[bool] = True
     columns: Callable[[Record, Blocks], Sequence[Sequence[float]]] | None = None
 

@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+from tests.analysis.test_results import AB, ab_records, block_records, header, run_record
 
 from hakmem_lab.designs.cells import matrix
 from hakmem_lab.designs.contrasts import ab, compare
@@ -16,7 +17,6 @@ from hakmem_lab.judge.statistics.verdict import Decision, Verdict
 from hakmem_lab.kinds.suite.result import sheet_rows, sheets_of
 from hakmem_lab.kinds.suite.spec import SuiteSpec
 from hakmem_lab.plan.model import build
-from tests.analysis.test_results import AB, ab_records, block_records, header, run_record
 
 PRAISE = ("better", "faster", "within")
 

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from tests.analysis.test_two_arms import run
 
 from hakmem_lab.judge.statistics import verdict
 from hakmem_lab.judge.statistics.plan import Plan
 from hakmem_lab.judge.two_arms import guardrail_rows, guardrails_judged
-from tests.analysis.test_two_arms import run
 
 PLAN = Plan((20, 40), 0.35)
 ALPHA = 0.04

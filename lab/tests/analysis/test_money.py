@@ -3,13 +3,13 @@
 import math
 
 import pytest
+from tests.analysis.test_results import AB, ab_records, header
 
 from hakmem_lab.designs.contrasts import ab
 from hakmem_lab.judge.money import of_suite, priced
 from hakmem_lab.plan.model import build
 from hakmem_lab.plan.spec import AbSpec, spec_hash
 from hakmem_lab.plan.values import price_of
-from tests.analysis.test_results import AB, ab_records, header
 
 GIB_KIB = 2**20
 

@@ -13,10 +13,10 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from tests.conftest import LAUNCH, Answer, with_store
 
 from hakmem_lab.cli.commands import GROUPS
 from hakmem_lab.plan import project
-from tests.conftest import LAUNCH, Answer, with_store
 
 ROOT = Path(__file__).parents[3]
 SPECS = {

@@ -3,6 +3,7 @@
 import subprocess
 
 import pytest
+from tests.conftest import LAUNCH, answered
 
 from hakmem_lab.judge import words
 from hakmem_lab.judge.explain import explain
@@ -11,7 +12,6 @@ from hakmem_lab.judge.statistics.verdict import decide
 from hakmem_lab.judge.two_arms import judged_row
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.show.terminal import number, output, table_of
-from tests.conftest import LAUNCH, answered
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ from pathlib import Path
 import jsonschema
 import pytest
 import typer
+from tests.typed import misfits, refused
 
 from hakmem_lab.cli import commands
 from hakmem_lab.doctor import CheckRow, Examined, Settings
 from hakmem_lab.store.results import Comparison, LimitEnd, Share, Summary
-from tests.typed import misfits, refused
 
 PAGE = Path(__file__).parents[3] / "docs" / "lab" / "schema.json"
 # Commands without --json: they become the program, or write a format of their own.

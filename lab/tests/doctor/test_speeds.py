@@ -3,9 +3,9 @@
 import os
 
 import pytest
+from tests.statistics.test_speeds import probe
 
 from hakmem_lab.doctor import NOTE, OK, UNKNOWN, Check, quiet, speeds
-from tests.statistics.test_speeds import probe
 
 
 def test_each_processor_is_probed():

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.conftest import LAUNCH, Answer, answered
 
 from hakmem_lab import kinds
 from hakmem_lab.errors import LabError
@@ -16,7 +17,6 @@ from hakmem_lab.plan.spec import AFTER_S
 from hakmem_lab.show import gallery
 from hakmem_lab.show.gallery import AHEAD, ALIKE, BEHIND, LOST, UNDECIDED, Measure, Row
 from hakmem_lab.store.runs import RunFile
-from tests.conftest import LAUNCH, Answer, answered
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = ROOT / "results" / "gallery"

@@ -6,9 +6,9 @@ import subprocess
 import numpy as np
 import pytest
 from scipy.stats import wilcoxon
+from tests.statistics.noise_kinds import KINDS
 
 from hakmem_lab.judge.statistics.paired import paired_interval
-from tests.statistics.noise_kinds import KINDS
 
 PROGRAM = r"""
 #include <stdio.h>

@@ -10,17 +10,17 @@ LINE = r"^answer (?P<operations>\d+)"
 
 
 def soak_spec(fakes, mode="serve", command=None, **keys):
-    from hakmem_lab.kinds.soak import Spec
+    from hakmem_lab.kinds.soak import SoakSpec
     from hakmem_lab.plan.model import build
 
     server = {"command": [str(fakes.server), "{port}", mode], "ready-timeout": "5s"}
     given = {"kind": "soak", "allocator": "glibc", "line": LINE, "duration": "2s", "sample-interval": "100ms"}
     client = command or [str(fakes.server), "{port}", "client"]
-    return build(Spec, given | {"server": server | keys.pop("server", {}), "command": client} | keys, "s.toml")
+    return build(SoakSpec, given | {"server": server | keys.pop("server", {}), "command": client} | keys, "s.toml")
 
 
 def test_a_soaked_server_is_sampled_and_its_client_runs_again_and_again(fakes, context, only_run):
-    from hakmem_lab.kinds import soak
+    from hakmem_lab.kinds.soak import soak
 
     made = soak_spec(fakes, env={"FAKE_START_MIB": "20"}, budget="10000 MiB/h")
     result = soak.run(made, context())
@@ -40,7 +40,7 @@ def test_a_soaked_server_is_sampled_and_its_client_runs_again_and_again(fakes, c
 )
 def test_a_server_that_fails_fails_the_soak(fakes, context, only_run, mode, why):
     from hakmem_lab.errors import Stopped
-    from hakmem_lab.kinds import soak
+    from hakmem_lab.kinds.soak import soak
 
     made = soak_spec(fakes, mode, server={"ready-timeout": "300ms"} if mode == "deaf" else {})
     try:
@@ -52,7 +52,7 @@ def test_a_server_that_fails_fails_the_soak(fakes, context, only_run, mode, why)
 
 
 def test_a_client_that_fails_fails_the_soak(fakes, script, context):
-    from hakmem_lab.kinds import soak
+    from hakmem_lab.kinds.soak import soak
 
     client = script('#!/bin/sh\nsleep 1; echo "no use" >&2; exit 7\n')
     result = soak.run(soak_spec(fakes, command=[str(client)]), context())
@@ -60,7 +60,7 @@ def test_a_client_that_fails_fails_the_soak(fakes, script, context):
 
 
 def test_one_client_for_the_whole_time_is_told_how_long(fakes, script, context, only_run):
-    from hakmem_lab.kinds import soak
+    from hakmem_lab.kinds.soak import soak
 
     client = script('#!/bin/sh\necho "answer $1"\nsleep "$1"\n')
     soak.run(soak_spec(fakes, command=[str(client), "{seconds}"]), context())
@@ -69,12 +69,12 @@ def test_one_client_for_the_whole_time_is_told_how_long(fakes, script, context, 
 
 
 def calls_spec(fakes, client, **keys):
-    from hakmem_lab.kinds.syscalls import Spec
+    from hakmem_lab.kinds.syscalls import SyscallsSpec
     from hakmem_lab.plan.model import build
 
     server = {"command": [str(fakes.server), "{port}", keys.pop("mode", "serve")], "ready-timeout": "5s"}
     given = {"kind": "syscalls", "allocators": ["glibc"], "repeats": 2, "ops": [5, 25], "server": server}
-    return build(Spec, given | {"command": client} | keys, "s.toml")
+    return build(SyscallsSpec, given | {"command": client} | keys, "s.toml")
 
 
 MANY = """#!/bin/sh
@@ -84,7 +84,7 @@ i=0; while test "$i" -lt "$3"; do "$1" "$2" client >/dev/null || exit 3; i=$((i 
 
 @needs_strace
 def test_the_calls_of_a_server_are_counted_and_not_those_of_its_client(fakes, script, context, only_run):
-    from hakmem_lab.kinds import syscalls
+    from hakmem_lab.kinds.syscalls import syscalls
 
     client = [str(script(MANY)), str(fakes.server), "{port}", "{ops}"]
     result = syscalls.run(calls_spec(fakes, client), context())
@@ -116,7 +116,7 @@ def test_a_stubborn_server_is_killed_and_counted(fakes, monkeypatch):
 )
 def test_what_fails_stops_the_count(fakes, script, context, mode, client, why):
     from hakmem_lab.errors import Stopped
-    from hakmem_lab.kinds import syscalls
+    from hakmem_lab.kinds.syscalls import syscalls
 
     command = [str(script(f"#!/bin/sh\n{client}\n")), "{ops}"]
     with pytest.raises(Stopped, match=why):
@@ -125,7 +125,7 @@ def test_what_fails_stops_the_count(fakes, script, context, mode, client, why):
 
 def test_a_port_that_is_taken_is_named(fakes, context):
     from hakmem_lab.errors import Stopped
-    from hakmem_lab.kinds import soak
+    from hakmem_lab.kinds.soak import soak
 
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -37,9 +37,9 @@ def ended(block=0, ok=True, why=None, **more):
 
 @pytest.fixture
 def analyse(soak_header):
-    from hakmem_lab.kinds.soak import analyse
+    from hakmem_lab.kinds.soak import soak
 
-    return lambda records, **keys: analyse(soak_header(**keys), records)
+    return lambda records, **keys: soak.analyse(soak_header(**keys), records)
 
 
 def test_flat_memory_passes(analyse, shown):

@@ -13,10 +13,10 @@ from hakmem_lab.errors import LabError
 
 
 def spec(**keys):
-    from hakmem_lab.kinds.soak import Spec
+    from hakmem_lab.kinds.soak import SoakSpec
     from hakmem_lab.plan.model import build
 
-    return build(Spec, {"kind": "soak", "command": "true"} | keys, "s.toml")
+    return build(SoakSpec, {"kind": "soak", "command": "true"} | keys, "s.toml")
 
 
 def test_lines_become_samples():
@@ -102,13 +102,13 @@ def test_budgets(text, mib_per_h):
 
 
 def test_defaults_and_a_stored_spec_reads_back():
-    from hakmem_lab.kinds.soak import Spec
+    from hakmem_lab.kinds.soak import SoakSpec
     from hakmem_lab.plan.model import build
     from hakmem_lab.plan.spec import normalised
 
     made = spec(duration="10m", **{"sample-interval": "500ms"})
     assert (made.duration, made.sample_interval, made.budget, made.allocator) == (600.0, 0.5, 1.0, "hakmem")
-    assert build(Spec, normalised(made), "stored") == made
+    assert build(SoakSpec, normalised(made), "stored") == made
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from tests.kinds_long.test_soak_analysis import ended, make
 
 from hakmem_lab.judge.steps import WARM_UP, steps
-from tests.kinds_long.test_soak_analysis import ended, make
 
 SAMPLES, SIZE_KIB = 1200, 8192.0
 RUNS = pytest.mark.parametrize("runs", [300, pytest.param(3000, marks=pytest.mark.long)])
@@ -86,9 +86,9 @@ def test_steps_of_the_first_half_alone_are_a_warm_up():
 
 @pytest.fixture
 def analyse(soak_header):
-    from hakmem_lab.kinds.soak import analyse
+    from hakmem_lab.kinds.soak import soak
 
-    return lambda records: analyse(soak_header(), records)
+    return lambda records: soak.analyse(soak_header(), records)
 
 
 def stepping(at, kib):

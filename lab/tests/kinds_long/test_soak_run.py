@@ -13,11 +13,11 @@ LINE = r"^done (?P<operations>\d+)"
 
 
 def spec(command, **keys):
-    from hakmem_lab.kinds.soak import Spec
+    from hakmem_lab.kinds.soak import SoakSpec
     from hakmem_lab.plan.model import build
 
     keys = {"allocator": "glibc", "line": LINE, "duration": "3s", "sample-interval": "100ms"} | keys
-    return build(Spec, {"kind": "soak", "command": [str(word) for word in command]} | keys, "s.toml")
+    return build(SoakSpec, {"kind": "soak", "command": [str(word) for word in command]} | keys, "s.toml")
 
 
 def samples_of(file) -> list[dict]:
@@ -25,7 +25,7 @@ def samples_of(file) -> list[dict]:
 
 
 def test_a_leak_of_known_rate_is_measured(compiled, context, only_run, shown):
-    from hakmem_lab.kinds import soak
+    from hakmem_lab.kinds.soak import soak
 
     made = spec([compiled("leak.c"), 2000, "{seconds}"], duration="6s", budget="100 MiB/h")
     result = soak.run(made, context())
@@ -42,7 +42,7 @@ def test_a_leak_of_known_rate_is_measured(compiled, context, only_run, shown):
 
 
 def test_a_flat_program_passes_and_is_ended_when_the_time_is_over(compiled, context, only_run):
-    from hakmem_lab.kinds import soak
+    from hakmem_lab.kinds.soak import soak
 
     result = soak.run(spec([compiled("leak.c"), 0, 1000], budget="100 MiB/h"), context())
     assert result["verdict"] == "GO" and result["failures"] == [] and result["final"]
@@ -56,7 +56,7 @@ def test_a_flat_program_passes_and_is_ended_when_the_time_is_over(compiled, cont
 
 
 def test_a_program_reads_its_standard_input(tmp_path, context, only_run):
-    from hakmem_lab.kinds import soak
+    from hakmem_lab.kinds.soak import soak
 
     lines = tmp_path / "lines.txt"
     lines.write_text("one\ntwo\nthree\n", encoding="utf-8")
@@ -66,8 +66,7 @@ def test_a_program_reads_its_standard_input(tmp_path, context, only_run):
 
 
 def test_phases_and_threads_of_the_benchmark(compiled, context):
-    from hakmem_lab.kinds import soak
-    from hakmem_lab.kinds.soak import DEFAULT_LINE
+    from hakmem_lab.kinds.soak import DEFAULT_LINE, soak
 
     made = spec([compiled("soak.c"), "{seconds}", 2, 2000, 1, 1], duration="7s", line=DEFAULT_LINE)
     found = soak.run(made, context())["soak"]
@@ -88,7 +87,7 @@ def test_an_interruption_keeps_the_samples_and_a_resumed_soak_is_a_second_segmen
 ):
     from hakmem_lab import kinds
     from hakmem_lab.errors import Interrupted
-    from hakmem_lab.kinds import soak
+    from hakmem_lab.kinds.soak import soak
 
     made = spec([compiled("leak.c"), 100, "{seconds}"], duration="4s")
     with pytest.raises(Interrupted, match="hak runs resume"):
@@ -116,7 +115,7 @@ RUN_IT = """
 import sys
 from pathlib import Path
 from hakmem_lab.run.conduct import Context
-from hakmem_lab.kinds import soak
+from hakmem_lab.kinds.soak import soak
 from hakmem_lab.plan.spec import build
 from hakmem_lab.run.endings import Progress
 keys = {"kind": "soak", "allocator": "glibc", "duration": 60, "sample-interval": 0.05}
@@ -142,7 +141,7 @@ def test_a_killed_laboratory_loses_no_sample_and_leaves_no_process(compiled, sto
 
 
 def test_a_program_that_crashes_fails_with_its_samples_kept(script, context, only_run):
-    from hakmem_lab.kinds import soak
+    from hakmem_lab.kinds.soak import soak
 
     program = script("#!/bin/sh\nsleep 1; echo broken >&2; kill -SEGV $$\n")
     result = soak.run(spec([program]), context())
@@ -151,7 +150,7 @@ def test_a_program_that_crashes_fails_with_its_samples_kept(script, context, onl
 
 
 def test_a_program_that_ends_at_once_stops_the_run(script, context):
-    from hakmem_lab.kinds import soak
+    from hakmem_lab.kinds.soak import soak
 
     said = r"ended before the first sample: exit status 3: no such option.*hak runs show .*hak runs resume "
     with pytest.raises(Stopped, match=said):
@@ -170,7 +169,7 @@ def test_a_killed_launcher_stops_the_run_and_keeps_the_samples(script, here, rec
 
 
 def test_every_byte_of_the_output_is_read_once(compiled, context, only_run, monkeypatch):
-    from hakmem_lab.kinds import soak
+    from hakmem_lab.kinds.soak import soak
     from hakmem_lab.system.launcher import Running
 
     read, real = [], Running.output
@@ -190,7 +189,7 @@ def test_every_byte_of_the_output_is_read_once(compiled, context, only_run, monk
 def test_a_file_that_the_program_writes_does_not_hinder_resuming(script, context, only_run, interrupting, tmp_path):
     from hakmem_lab import kinds
     from hakmem_lab.errors import Interrupted
-    from hakmem_lab.kinds import soak
+    from hakmem_lab.kinds.soak import soak
 
     data = tmp_path / "data"
     data.write_text("old\n", encoding="utf-8")
@@ -203,7 +202,7 @@ def test_a_file_that_the_program_writes_does_not_hinder_resuming(script, context
 
 
 def test_a_program_that_ends_early_is_reported(script, context):
-    from hakmem_lab.kinds import soak
+    from hakmem_lab.kinds.soak import soak
 
     result = soak.run(spec([script("#!/bin/sh\nsleep 1\n")]), context())
     assert not result["final"] and any("ended by itself after" in text for text in result["warnings"])
@@ -211,7 +210,7 @@ def test_a_program_that_ends_early_is_reported(script, context):
 
 def test_a_finished_soak_is_not_run_again(compiled, context, only_run):
     from hakmem_lab import kinds
-    from hakmem_lab.kinds import soak
+    from hakmem_lab.kinds.soak import soak
 
     soak.run(spec([compiled("leak.c"), 0, "{seconds}"], duration="1s"), context())
     before = samples_of(only_run())
@@ -220,7 +219,7 @@ def test_a_finished_soak_is_not_run_again(compiled, context, only_run):
 
 
 def test_nothing_is_started_for_an_unknown_program(context, store):
-    from hakmem_lab.kinds import soak
+    from hakmem_lab.kinds.soak import soak
 
     with pytest.raises(LabError, match="no program"):
         soak.run(spec(["no-such-program"]), context())

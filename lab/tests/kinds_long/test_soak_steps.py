@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from tests.kinds_long.test_soak_analysis import ended, make
 
 from hakmem_lab.judge import course
-from tests.kinds_long.test_soak_analysis import ended, make
 
 RUNS, SAMPLES, BUDGET_KIB = 3000, 600, 1024.0
 RNG = np.random.default_rng(11)
@@ -15,9 +15,9 @@ MOST = 180
 
 @pytest.fixture
 def analyse(soak_header):
-    from hakmem_lab.kinds.soak import analyse
+    from hakmem_lab.kinds.soak import soak
 
-    return lambda records, **keys: analyse(soak_header(**keys), records)
+    return lambda records, **keys: soak.analyse(soak_header(**keys), records)
 
 
 @pytest.mark.parametrize("noise_kib", [0.0, 20.0, 100.0])

@@ -9,11 +9,11 @@ from hakmem_lab.errors import LabError
 
 @pytest.fixture
 def analyse(soak_header):
-    from hakmem_lab.kinds.soak import analyse
+    from hakmem_lab.kinds.soak import soak
 
     end = {"type": "run", "block": 0, "arm": "glibc", "ok": True, "why": None, "wall_s": 900.0, "cpu_s": 800.0,
            "rss_peak_kib": 99_000, "minor_faults": 10, "major_faults": 0, "ended_by_itself": False}  # fmt: skip
-    return lambda records, **keys: analyse(soak_header(**keys), [*records, end])
+    return lambda records, **keys: soak.analyse(soak_header(**keys), [*records, end])
 
 
 def samples(course, n=900, segment=0):
@@ -50,10 +50,10 @@ def test_each_process_has_its_own_and_one_that_ends_within_it_is_left_out(analys
 
 
 def test_a_warm_up_of_all_of_it_is_refused():
-    from hakmem_lab.kinds.soak import Spec
+    from hakmem_lab.kinds.soak import SoakSpec
     from hakmem_lab.plan.spec import build
 
     values = {"kind": "soak", "command": "true", "duration": "60s"}
     with pytest.raises(LabError, match="nothing would be judged"):
-        build(Spec, values | {"warm-up": "60s"}, "s.toml")
-    assert build(Spec, values | {"warm-up": "30s"}, "s.toml").warm_up == 30
+        build(SoakSpec, values | {"warm-up": "60s"}, "s.toml")
+    assert build(SoakSpec, values | {"warm-up": "30s"}, "s.toml").warm_up == 30

@@ -27,16 +27,16 @@ System call usage summary for 32 bit mode:
 
 
 def spec(command, **keys):
-    from hakmem_lab.kinds.syscalls import Spec
+    from hakmem_lab.kinds.syscalls import SyscallsSpec
     from hakmem_lab.plan.model import build
 
     values = {"kind": "syscalls", "command": [str(w) for w in command], "allocators": ["glibc"], "repeats": 2} | keys
-    return build(Spec, values, "s.toml")
+    return build(SyscallsSpec, values, "s.toml")
 
 
 @pytest.fixture
 def analyse(header):
-    from hakmem_lab.kinds.syscalls import analyse
+    from hakmem_lab.kinds.syscalls import syscalls
 
     def make(short, long, ops=(1000, 2000), budget=None):
         runs = [
@@ -44,7 +44,7 @@ def analyse(header):
             for length, n, each in (("short", ops[0], short), ("long", ops[1], long))
             for i, calls in enumerate(each)
         ]
-        return analyse(header("syscalls", ops=list(ops), budget=budget, repeats=len(short)), runs)
+        return syscalls.analyse(header("syscalls", ops=list(ops), budget=budget, repeats=len(short)), runs)
 
     return make
 
@@ -69,7 +69,7 @@ def test_the_allocator_is_handed_to_the_program_and_not_to_strace(tmp_path):
 
 @needs_strace
 def test_calls_per_operation_of_a_known_program(compiled, context, only_run, shown):
-    from hakmem_lab.kinds import syscalls
+    from hakmem_lab.kinds.syscalls import syscalls
 
     result = syscalls.run(spec([compiled("calls.c"), "{ops}"], ops=[100, 600], budget=6.0), context())
     (row,) = result["syscalls"]["arms"]
@@ -85,7 +85,7 @@ def test_calls_per_operation_of_a_known_program(compiled, context, only_run, sho
 
 @needs_strace
 def test_a_whole_process_without_a_placeholder(compiled, context):
-    from hakmem_lab.kinds import syscalls
+    from hakmem_lab.kinds.syscalls import syscalls
 
     result = syscalls.run(spec([compiled("calls.c"), "50"]), context())
     (row,) = result["syscalls"]["arms"]
@@ -107,7 +107,7 @@ def test_the_terminal_shows_whole_processes_and_rates(compiled, here, words):
 @pytest.mark.parametrize("counted", [[], ["short"], ["long"], ["short", "long"]])
 @pytest.mark.parametrize("budget", [None, 0.5])
 def test_the_terminal_shows_arms_that_are_not_counted_yet(header, capsys, counted, budget):
-    from hakmem_lab.kinds.syscalls import analyse
+    from hakmem_lab.kinds.syscalls import syscalls
     from hakmem_lab.show.terminal import render
 
     top = header("syscalls", ops=[100, 200], budget=budget, repeats=2)
@@ -118,7 +118,7 @@ def test_the_terminal_shows_arms_that_are_not_counted_yet(header, capsys, counte
          "calls": {"brk": lengths[name][1]}}
         for i, name in enumerate(counted)
     ]  # fmt: skip
-    result = analyse(top, runs)
+    result = syscalls.analyse(top, runs)
     render.show(result)
     rows = {line.split()[0]: line.split()[1:] for line in capsys.readouterr().out.splitlines() if line.split()}
     assert rows["glibc"][1:3] == ["100" if "short" in counted else "-", "210" if "long" in counted else "-"]
@@ -149,7 +149,7 @@ def test_the_program_is_preloaded_and_strace_is_not(script, compiled):
 def test_a_failing_program_stops_the_run_and_resuming_counts_what_is_missing(script, context, only_run):
     from hakmem_lab import kinds
     from hakmem_lab.errors import Stopped
-    from hakmem_lab.kinds import syscalls
+    from hakmem_lab.kinds.syscalls import syscalls
 
     program = script('#!/bin/sh\ntest "$1" != 2 || test -e "$0.repaired" || { echo no luck >&2; exit 4; }\n')
     with pytest.raises(Stopped, match="exit status 4: no luck"):
@@ -170,7 +170,7 @@ def test_a_failing_program_stops_the_run_and_resuming_counts_what_is_missing(scr
 def test_a_killed_launcher_stops_the_run_and_it_can_be_continued(script, context, only_run):
     from hakmem_lab import kinds
     from hakmem_lab.errors import Stopped
-    from hakmem_lab.kinds import syscalls
+    from hakmem_lab.kinds.syscalls import syscalls
 
     program = script(
         '#!/bin/sh\nread -r name < /proc/$PPID/comm\ntest "$name" = strace || exit 0\n'
@@ -185,7 +185,7 @@ def test_a_killed_launcher_stops_the_run_and_it_can_be_continued(script, context
 @needs_strace
 def test_a_script_that_changes_stops_the_run(script, context, only_run):
     from hakmem_lab.errors import Stopped
-    from hakmem_lab.kinds import syscalls
+    from hakmem_lab.kinds.syscalls import syscalls
 
     named = script("exit 0\n", "named.sh")
     with pytest.raises(Stopped, match=r"named\.sh changed during run .* start a new run"):
@@ -209,7 +209,7 @@ class _Editing(Progress):
 @needs_strace
 def test_an_interruption_keeps_what_was_counted(compiled, context, only_run, interrupting):
     from hakmem_lab.errors import Interrupted
-    from hakmem_lab.kinds import syscalls
+    from hakmem_lab.kinds.syscalls import syscalls
 
     with pytest.raises(Interrupted):
         syscalls.run(spec([compiled("calls.c"), "{ops}"], ops=[10, 20]), context(interrupting(4)))
@@ -217,7 +217,7 @@ def test_an_interruption_keeps_what_was_counted(compiled, context, only_run, int
 
 
 def test_without_strace_there_is_one_message_and_nothing_is_stored(compiled, context, store, without_strace):
-    from hakmem_lab.kinds import syscalls
+    from hakmem_lab.kinds.syscalls import syscalls
 
     with pytest.raises(LabError, match="needs strace"):
         syscalls.run(spec([compiled("calls.c"), "{ops}"], ops=[10, 20]), context())
@@ -225,7 +225,7 @@ def test_without_strace_there_is_one_message_and_nothing_is_stored(compiled, con
 
 
 def test_strace_that_cannot_trace_is_a_clear_error(script, context, monkeypatch, compiled, tmp_path):
-    from hakmem_lab.kinds import syscalls
+    from hakmem_lab.kinds.syscalls import syscalls
 
     program = compiled("calls.c")
     script("#!/bin/sh\necho 'strace: ptrace(PTRACE_TRACEME): Operation not permitted' >&2\nexit 1\n", "strace")
@@ -257,7 +257,7 @@ def test_equal_operations_repeated_prove_no_more_than_once(analyse, repeats):
 
 
 def test_repeats_of_different_operations_add_up(header):
-    from hakmem_lab.kinds.syscalls import analyse
+    from hakmem_lab.kinds.syscalls import syscalls
 
     runs = [
         {"type": "run", "block": 2 * seed + (ops > 1000), "arm": "glibc", "ok": True, "length": length, "ops": ops,
@@ -266,7 +266,7 @@ def test_repeats_of_different_operations_add_up(header):
         for length, ops in (("short", 1000), ("long", 2000))
     ]  # fmt: skip
     top = header("syscalls", ops=[1000, 2000], budget=None, repeats=3, command=["p", "{ops}", "{seed}"])
-    assert analyse(top, runs)["syscalls"]["arms"][0]["operations"] == 3000
+    assert syscalls.analyse(top, runs)["syscalls"]["arms"][0]["operations"] == 3000
 
 
 def test_a_seed_is_another_in_every_repeat_and_the_same_within_one():

@@ -9,9 +9,9 @@ import subprocess
 import time
 
 import pytest
+from tests.modelled import counted
 
 from hakmem_lab.system import launcher
-from tests.modelled import counted
 
 RATE = r"regex:ops (\d+)"
 BLOCKS = 6

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from tests.analysis.test_results import AB, ab_records, header
 
 from hakmem_lab.judge import explain, unseen
-from tests.analysis.test_results import AB, ab_records, header
 
 RATE = r"regex:ops (\d+)"
 FAST = ("--repeat", "1", "--warm-up", "0", "--quiet", "--json", "-", "--higher-is-better", "--metric", RATE)

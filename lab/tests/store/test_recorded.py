@@ -6,12 +6,12 @@ import math
 from pathlib import Path
 
 import pytest
+from tests.typed import misfits
 
 from hakmem_lab import kinds
 from hakmem_lab.store.records import Block, Event, Run, Sample
 from hakmem_lab.store.results import Result
 from hakmem_lab.store.runs import RESULT_VERSION, RunFile, last_result, plain
-from tests.typed import misfits
 
 RECORDED = sorted((Path(__file__).parents[1] / "data" / "records").glob("*.jsonl.gz"))
 WORDS = {"headline", "answer", "reasons", "caveats", "warnings", "withheld", "so_far", "by_chance", "advice", "type"}

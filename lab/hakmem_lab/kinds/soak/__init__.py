@@ -20,15 +20,17 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from hakmem_lab.kinds.soak.result import analyse
+from hakmem_lab.designs.engine import Rule
+from hakmem_lab.designs.limit import AgainstLimit
+from hakmem_lab.kinds.soak import result
 from hakmem_lab.plan.arms import Arm, parse_arm
 from hakmem_lab.plan.metrics import Metric, printed_number
 from hakmem_lab.plan.spec import CommonSpec, Duration, Server, compiled
 from hakmem_lab.plan.values import NUMBER
 from hakmem_lab.run import endings
-from hakmem_lab.run.conduct import Context, Recorder
+from hakmem_lab.run.conduct import Recorder
 from hakmem_lab.run.runner import Runner, alone
-from hakmem_lab.run.workload import ServerMeter, Workload, client_request, failure
+from hakmem_lab.run.workload import ServerMeter, client_request, failure
 from hakmem_lab.store.query import samples_of
 from hakmem_lab.store.records import Record
 from hakmem_lab.store.results import Result
@@ -36,8 +38,6 @@ from hakmem_lab.system import machine, signals
 from hakmem_lab.system.counting import Counts
 from hakmem_lab.system.launcher import Outcome, Request, Running
 from hakmem_lab.system.usage import Usage, usage
-
-__all__ = ["analyse"]
 
 DEFAULT_LINE = (
     r"^soak t=(?P<t>[0-9.]+) ops=(?P<operations>\d+) live_kib=(?P<live_kib>\d+) phase=(?P<phase>\S+) next=(?P<next>\S+)"
@@ -158,7 +158,7 @@ def parse_growth(value: Any) -> Any:
     return value
 
 
-class Spec(CommonSpec):
+class SoakSpec(CommonSpec):
     """`{seconds}` in the command stands for the time that it has to run. Without it, the program is ended when the time
     is over, and a client that has ended is restarted. timeout: how much longer a program with `{seconds}` may take
     before it counts as hanging. warm_up: length of the beginning of every process that is not judged; by default it is
@@ -175,26 +175,10 @@ class Spec(CommonSpec):
     server: Server | None = None
 
     @model_validator(mode="after")
-    def _judged(self) -> "Spec":
+    def _judged(self) -> "SoakSpec":
         if self.warm_up is not None and self.warm_up >= self.duration:
             raise ValueError("warm-up: it takes all of the duration, so that nothing would be judged")
         return self
-
-
-def run(spec: Spec, context: Context) -> Result:
-    """The result, which is also the run's last record. Raises LabError, Stopped or Interrupted."""
-    arm = parse_arm(spec.allocator, spec.allocator, "allocator")
-    with Recorder(spec, [arm], Workload.of(spec), context) as recorder:
-        recorder.begin()
-        number, done_s = position(recorder.records())
-        if spec.duration - done_s >= spec.sample_interval:
-            with LongRunner(recorder, number, done_s) as runner:
-                runner.segment(arm)
-        records = recorder.records()
-        if not samples_of(records):
-            why = next((record["why"] for record in reversed(records) if record["type"] == "run"), None)
-            raise recorder.stopped(f"the program ended before the first sample: {why or 'exit status 0'}")
-        return recorder.finish(analyse(recorder.file.header(), records))
 
 
 def position(records: list[Record]) -> tuple[int, float]:
@@ -207,7 +191,7 @@ class LongRunner(Runner):
     """Runs one process until the time is over, and stores samples of it. offset_s: seconds that earlier segments have
     sampled."""
 
-    def __init__(self, recorder: Recorder[Spec], number: int, offset_s: float):
+    def __init__(self, recorder: Recorder[SoakSpec], number: int, offset_s: float):
         self._recorder, self._spec, self._number, self._offset_s = recorder, recorder.spec, number, offset_s
         self._left_s = self._spec.duration - offset_s
         self._told = any(SECONDS in word for word in self._spec.command)  # the command ends in time by itself
@@ -228,8 +212,6 @@ class LongRunner(Runner):
             part = self._measured(arm, 0, {})
         except OSError as error:
             raise recorder.stopped(f"cannot be started: {error.strerror}") from None
-        finally:
-            recorder.progress.restart()
         if self._ended_by:
             interrupted = isinstance(self._ended_by, signals.INTERRUPTS)
             part["why"] = "interrupted" if interrupted else f"stopped: {self._ended_by}"
@@ -335,3 +317,37 @@ class LongRunner(Runner):
         phase = f", phase {lines['phase']}" if lines["phase"] else ""
         note = f"resident {used.rss_kib / 1024:.1f} MiB{phase}"
         self._recorder.progress.update(round(t_s), round(self._spec.duration), note)
+
+
+class Soak(AgainstLimit):
+    Spec = SoakSpec
+
+    def sides(self, spec: SoakSpec) -> list[Arm]:
+        return [parse_arm(spec.allocator, spec.allocator, "allocator")]
+
+    def rule(self, session: Recorder[SoakSpec], phase: str) -> Rule:
+        """One process, for what the processes before it have left of the time."""
+        before = len(_ended(session.records()))
+
+        def left(records: list[Record]) -> list[Arm]:
+            over = session.spec.duration - position(records)[1] < session.spec.sample_interval
+            return [] if over or len(_ended(records)) > before else [*session.arms.values()]
+
+        return left
+
+    def execute(self, session: Recorder[SoakSpec], named: Arm) -> None:
+        with LongRunner(session, *position(session.records())) as runner:
+            runner.segment(named)
+        if not samples_of(records := session.records()):
+            why = _ended(records)[-1]["why"]
+            raise session.stopped(f"the program ended before the first sample: {why or 'exit status 0'}")
+
+    def found(self, header: Record, records: list[Record]) -> Result:
+        return result.found(header, records)
+
+
+def _ended(records: Sequence[Record]) -> list[Record]:
+    return [record for record in records if record["type"] == "run"]
+
+
+soak = Soak()

@@ -8,7 +8,6 @@ from typing import Any, cast
 from hakmem_lab.judge import course
 from hakmem_lab.judge.analysis import begun, identity, warnings
 from hakmem_lab.judge.course import Segment
-from hakmem_lab.judge.explain import explained
 from hakmem_lab.judge.statistics.drift import Slope
 from hakmem_lab.judge.statistics.verdict import Verdict, within
 from hakmem_lab.judge.warnings import Warn
@@ -228,8 +227,7 @@ def _verdict(parts: Sequence[Segment], main: Segment, failed: Sequence[Failure],
     return passed(main, budget)
 
 
-@explained
-def analyse(header: Record, records: Sequence[Record]) -> Result:
+def found(header: Record, records: Sequence[Record]) -> Result:
     """GO: the growth is within the budget. NO-GO: it is above, or the program failed. See `passed`."""
     spec, parts = header["spec"], course.segments(records, header["spec"].get("warm-up") or 0.0)
     budget = spec["budget"]

@@ -24,20 +24,21 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from hakmem_lab import extras
+from hakmem_lab.designs.engine import Rule
+from hakmem_lab.designs.limit import AgainstLimit
 from hakmem_lab.errors import LabError, Stopped
-from hakmem_lab.kinds.syscalls.result import SEED, analyse
+from hakmem_lab.kinds.syscalls import result
+from hakmem_lab.kinds.syscalls.result import SEED
 from hakmem_lab.plan.arms import Arm, parse_arm, parse_arms
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.plan.spec import CommonSpec, Server
-from hakmem_lab.run.conduct import Context, Recorder
+from hakmem_lab.run.conduct import Recorder
 from hakmem_lab.run.runner import Runner, alone
 from hakmem_lab.run.workload import TRIAL_SEED, Workload
 from hakmem_lab.store.records import Record, Run
 from hakmem_lab.store.results import Result
 from hakmem_lab.system.launcher import GRACE_S, Outcome, Request, Running
 from hakmem_lab.system.usage import family
-
-__all__ = ["analyse"]
 
 # "% time  seconds  usecs/call  calls  [errors]  name"
 _ROW = re.compile(r"^\s*[0-9.]+\s+[0-9.]+\s+\d+\s+(?P<calls>\d+)\s+(?:\d+\s+)?(?P<name>[a-z_]\w*)\s*$", re.M)
@@ -152,7 +153,7 @@ TwoLengths = Annotated[
 ]
 
 
-class Spec(CommonSpec):
+class SyscallsSpec(CommonSpec):
     """ops: the two lengths that {ops} in the command stands for. budget: calls per operation, at most."""
 
     kind: Literal["syscalls"] = "syscalls"
@@ -163,7 +164,7 @@ class Spec(CommonSpec):
     server: Server | None = None
 
     @model_validator(mode="after")
-    def _placeholder(self) -> "Spec":
+    def _placeholder(self) -> "SyscallsSpec":
         used = any(OPS in word for word in self.command)
         if used != (self.ops is not None):
             raise ValueError("the key 'ops' and {ops} in the command go together: one of them is missing")
@@ -192,7 +193,7 @@ class Execution:
         return {SEED: str(self.seed)} | ({} if self.ops is None else {OPS: str(self.ops)})
 
 
-def plan(spec: Spec, arms: Sequence[Arm], seed: int) -> list[Execution]:
+def plan(spec: SyscallsSpec, arms: Sequence[Arm], seed: int) -> list[Execution]:
     """Every arm and length `repeats` times, in a random order within each repeat."""
     lengths = list(zip(("short", "long"), spec.ops, strict=True)) if spec.ops else [("whole", None)]
     rng = random.Random(f"syscalls {seed}")
@@ -205,62 +206,72 @@ def plan(spec: Spec, arms: Sequence[Arm], seed: int) -> list[Execution]:
     return [Execution(index, *each) for index, each in enumerate(order)]
 
 
-class _Recorder(Recorder[Spec]):
-    """Before the traced runs, each arm is run once under the follower, which cannot work beside strace.
+class Counted(Recorder[SyscallsSpec]):
+    """Before the traced runs, each arm is run once under the follower, which cannot work beside strace."""
 
-    unserved: texts about processes that the allocator did not serve in these runs.
-    """
+    def __init__(self, *given: Any):
+        super().__init__(*given)
+        self.runner = TracedRunner(self.workload)
 
-    unserved: Sequence[str] = ()
+    def release(self) -> None:
+        self.runner.close()
+
+    def begin(self) -> None:
+        check_tracing()
+        self.unserved: list[str] = []
+        super().begin()
+        for text in self.unserved:
+            self.warn("unserved", text)
 
     def check_arms(self) -> None:
         super().check_arms()
-        order, found = plan(self.spec, list(self.arms.values()), TRIAL_SEED), []
+        order = plan(self.spec, list(self.arms.values()), TRIAL_SEED)
         first = min(order, key=lambda execution: execution.ops or 0)
-        with TracedRunner(self.workload) as runner, runner.filled(first.values):
+        with self.runner.filled(first.values):
             for arm in self.arms.values():
-                trial = runner.trial(arm)
+                trial = self.runner.trial(arm)
                 if trial.get("lost"):
                     raise LabError(trial["why"])
-                found.append(trial.get("unserved"))
-        self.unserved = [text for text in found if text]
+                self.unserved += filter(None, [trial.get("unserved")])
 
 
-def run(spec: Spec, context: Context) -> Result:
-    """The result, which is also the run's last record. Raises LabError, Stopped or Interrupted."""
-    if len(set(spec.allocators)) != len(spec.allocators):
-        raise LabError("allocators: the same side is named twice")
-    arms = parse_arms({text: text for text in spec.allocators}, dict.fromkeys(spec.allocators, "allocators"))
-    workload = Workload.of(spec)
-    with _Recorder(spec, arms, workload, context) as recorder, TracedRunner(workload) as runner:
-        check_tracing()
-        recorder.begin()
-        for text in recorder.unserved:
-            recorder.warn("unserved", text)
-        _count(plan(spec, arms, recorder.seed), runner, recorder)
-        return recorder.finish(analyse(recorder.file.header(), recorder.records()))
+class Syscalls(AgainstLimit):
+    Spec, session = SyscallsSpec, Counted
 
+    def sides(self, spec: SyscallsSpec) -> list[Arm]:
+        if len(set(spec.allocators)) != len(spec.allocators):
+            raise LabError("allocators: the same side is named twice")
+        return parse_arms({text: text for text in spec.allocators}, dict.fromkeys(spec.allocators, "allocators"))
 
-def _count(executions: Sequence[Execution], runner: TracedRunner, recorder: Recorder) -> None:
-    """Measure the executions that the store lacks. Raises Stopped at the first one that fails."""
-    records = [record for record in recorder.records() if record["type"] == "run"]
-    done = {record["block"] for record in records if record["ok"]}
-    attempts = {record["block"]: record["attempt"] + 1 for record in records}
-    for execution in executions:
-        if execution.index in done:
-            continue
-        note = f"{execution.arm.name}, {execution.length}"
-        recorder.progress.update(execution.index, len(executions), note)
-        record = _executed(execution, runner)
-        if changed := recorder.changed_file():
+    def rule(self, session: Counted, phase: str) -> Rule:
+        """The executions that have not ended well yet."""
+        executions = plan(session.spec, list(session.arms.values()), session.seed)
+
+        def left(records: Sequence[Record]) -> list[Execution]:
+            done = {record["block"] for record in records if record["type"] == "run" and record["ok"]}
+            return [execution for execution in executions if execution.index not in done]
+
+        return left
+
+    def execute(self, session: Counted, named: Execution) -> None:
+        """Raises Stopped if the execution fails."""
+        before = [run for run in session.records() if run["type"] == "run" and run["block"] == named.index]
+        count = len(session.arms) * session.spec.repeats * (2 if session.spec.ops else 1)
+        session.progress.update(named.index, count, f"{named.arm.name}, {named.length}")
+        record = _executed(named, session.runner) | {"attempt": len(before)}
+        if changed := session.changed_file():
             record |= {"ok": False, "why": f"{changed} changed during the run"}
-        recorder.append(record | {"attempt": attempts.get(execution.index, 0)})
+        session.append(record)
         if changed:
-            raise Stopped(f"{changed} changed during run {recorder.file.id}; its counts are kept, start a new run")
+            raise Stopped(f"{changed} changed during run {session.file.id}; its counts are kept, start a new run")
         if not record["ok"]:
-            recorder.progress.restart()
-            raise recorder.stopped(f"{execution.arm.name}: {' '.join(record['argv'])}: {record['why']}")
-    recorder.progress.restart()
+            raise session.stopped(f"{named.arm.name}: {' '.join(record['argv'])}: {record['why']}")
+
+    def found(self, header: Record, records: list[Record]) -> Result:
+        return result.found(header, records)
+
+
+syscalls = Syscalls()
 
 
 def _executed(execution: Execution, runner: TracedRunner) -> Run:

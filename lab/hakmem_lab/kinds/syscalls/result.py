@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import cast
 
 from hakmem_lab.judge.analysis import UNMEASURED, begun, identity, warnings
-from hakmem_lab.judge.explain import explained
 from hakmem_lab.judge.statistics.special import gammaincinv
 from hakmem_lab.judge.statistics.verdict import Verdict, within
 from hakmem_lab.judge.warnings import Warn
@@ -141,8 +140,7 @@ def _warnings(header: Record, records: Sequence[Record], rows: Sequence[SyscallS
     return texts
 
 
-@explained
-def analyse(header: Record, records: Sequence[Record]) -> Result:
+def found(header: Record, records: Sequence[Record]) -> Result:
     """Counts of every arm. With a budget: GO where all arms keep it, NO-GO where one exceeds it, else INCONCLUSIVE."""
     spec = header["spec"]
     runs = [cast(Run, record) for record in records if record["type"] == "run" and record["ok"]]
