@@ -249,10 +249,8 @@ def _standing(result: Result) -> str:
     card, found = result["suite"], dict[str, list[int]]()
     for row in card.get("rows") or []:
         for arm, figure in (row.get("arms") or {}).items():
-            low, high = finite((figure or {}).get("ci_low")), finite((figure or {}).get("ci_high"))
-            counts = found.setdefault(str(arm), [0, 0, 0])
-            none = 0 if "less" in (figure or {}) else 1
-            counts[0 if low is not None and low > none else 1 if high is not None and high < none else 2] += 1
+            word = (figure or {}).get("word")
+            found.setdefault(str(arm), [0, 0, 0])[0 if word in words.BETTER else 1 if word in words.WORSE else 2] += 1
     parts = [f"{arm} {better} and {worse} of {better + worse + other}" for arm, (better, worse, other) in found.items()]
     if not parts:
         return ""

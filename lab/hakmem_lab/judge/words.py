@@ -28,6 +28,7 @@ _POINT = 1e-9  # narrower than this is no interval
 MOST_PLACES = 6
 MULTIPLE_FROM = 2.0  # from here on a multiple is easier to read than per cent
 NOTHING = "unchanged"
+BETTER, WORSE = ("faster", "leaner"), ("slower", "larger")  # in the cells of a suite: of speed, of memory
 MEAN_OF = "mean of "
 UNKNOWN = "–"
 NAMED = 4

@@ -86,11 +86,14 @@ def _own_figure(result: Result) -> bool:
 
 def standing(record: Ratio, memory: bool) -> Change | None:
     """The change for a ratio of a suite, which is above 1 for better: 13 % faster, for memory 17 % lower; or for a
-    difference in memory, which is above 0 for less. None without either."""
+    difference in memory, which is above 0 for less. None without either. The same has the narrower interval, which
+    decides it."""
+    low, high = finite(record.get("ci_low")), finite(record.get("ci_high"))
+    if "equivalence_low" in record:
+        low, high = finite(record["equivalence_low"]), finite(record["equivalence_high"])
     if (less := finite(record.get("less"))) is not None:
-        return words.difference(less, finite(record["ci_low"]), finite(record["ci_high"]), record["unit"])
-    found = (finite(record.get(key)) for key in ("ratio", "ci_low", "ci_high"))
-    estimate, low, high = (value and value - 1 for value in found)
+        return words.difference(less, low, high, record["unit"])
+    estimate, low, high = (value and value - 1 for value in (finite(record.get("ratio")), low, high))
     return words.change({"estimate": estimate, "ci_low": low, "ci_high": high}, "rss" if memory else "wall")
 
 

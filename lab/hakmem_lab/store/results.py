@@ -210,7 +210,8 @@ class Soak(_Segment, total=False):
 
 # A ratio is above 1 where the subject is better; a difference in memory, `less`, is above 0 there.
 Ratio = TypedDict("Ratio", {
-    "ratio": Number, "less": Number, "unit": str, "ci_low": Number, "ci_high": Number, "word": str,
+    "ratio": Number, "less": Number, "unit": str, "ci_low": Number, "ci_high": Number, "equivalence_low": Number,
+    "equivalence_high": Number, "word": str,
 }, total=False)  # fmt: skip
 CardRow = TypedDict("CardRow", {
     "key": str, "workload": str, "group": Text, "metric": str, "unit": str, "arms": dict[str, Ratio],

@@ -209,9 +209,9 @@ def suite() -> LoadedRun:
             "rows": rows,
             "means": [
                 {"group": None, "what": "speed", "workloads": 5, "rounds": 10,
-                 "arms": {p: {"ratio": 1.05, "ci_low": 1.02, "ci_high": 1.08} for p in peers}},
+                 "arms": {p: {"word": "faster", "ratio": 1.05, "ci_low": 1.02, "ci_high": 1.08} for p in peers}},
                 {"group": "servers", "what": "memory", "workloads": 2, "rounds": 10,
-                 "arms": {p: {"ratio": 0.99, "ci_low": 0.97, "ci_high": 1.01} for p in peers}},
+                 "arms": {p: {"word": "same", "ratio": 0.99, "ci_low": 0.97, "ci_high": 1.01} for p in peers}},
             ],
         },
     }  # fmt: skip

@@ -204,10 +204,10 @@ def test_a_suite_calls_better_only_what_its_interval_shows() -> None:
     run = MAKERS["suite"]()
     row = run.result["suite"]["rows"][0]
     row["arms"] = {
-        "glibc": {"ratio": 1.2, "ci_low": 1.1, "ci_high": 1.3},
-        "mimalloc": {"ratio": 1.2, "ci_low": None, "ci_high": None},
-        "jemalloc": {"ratio": 0.97, "ci_low": 0.95, "ci_high": 0.99},
-        "tcmalloc": {"ratio": 1.02, "ci_low": 0.98, "ci_high": 1.06},
+        "glibc": {"word": "faster", "ratio": 1.2, "ci_low": 1.1, "ci_high": 1.3},
+        "mimalloc": {"word": "open", "ratio": 1.2, "ci_low": None, "ci_high": None},
+        "jemalloc": {"word": "slower", "ratio": 0.97, "ci_low": 0.95, "ci_high": 0.99},
+        "tcmalloc": {"word": "open", "ratio": 1.02, "ci_low": 0.98, "ci_high": 1.06},
     }
     row |= {"verdict": "miss ~", "to_reach": ">= 0.909 x leanest", "measured": "0.9 [open, open]"}
     chips = {text: a["class"] for a, text in page_of(run).all("span") if "chip" in a.get("class", "")}

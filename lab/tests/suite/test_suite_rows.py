@@ -6,9 +6,10 @@ import re
 import pytest
 from suite_factory import RATE, counts, header, runs, spec, workload
 
+from hakmem_lab.judge.statistics.verdict import at_once, decide
 from hakmem_lab.kinds.suite.result import analyse
 from hakmem_lab.kinds.suite.run import block_spec
-from hakmem_lab.kinds.suite.sheet import Figure
+from hakmem_lab.kinds.suite.sheet import Figure, told
 from hakmem_lab.kinds.suite.spec import Places, parse_amount
 from hakmem_lab.kinds.syscalls.result import upper_bound
 from hakmem_lab.show import figures
@@ -248,19 +249,26 @@ def test_without_bars_the_headline_says_how_often_the_subject_is_better_than_the
 
 
 @pytest.mark.parametrize(
-    ("figure", "word"),
+    ("effect", "spread", "word"),
     [
-        (Figure(1.1, 1.05, 1.2), "faster"),
-        (Figure(0.9, 0.8, 0.94), "slower"),
-        (Figure(1.01, 0.99, 1.03), "same"),
-        (Figure(1.02, 1.01, 1.03), "same"),
-        (Figure(1.06, 0.99, 1.12), "open"),
-        (Figure(1.5, -math.inf, math.inf), "open"),
+        (0.1, 0.05, "faster"),
+        (-0.1, 0.05, "slower"),
+        (0.0, 0.05, "same"),
+        (0.03, 0.02, "same"),
+        (0.04, 0.05, "faster"),  # surely not 0, and perhaps beyond the margin
+        (0.0, 0.18, "same"),  # by the narrower interval
+        (0.1, 0.5, "open"),
     ],
 )
-def test_a_cell_says_what_its_interval_says(figure, word):
-    assert figure.word(0.05, ("faster", "slower")) == word
-    assert figure.word(0.05, ("faster", "slower"), unfit=True) == "open"
+def test_a_cell_says_what_is_certain(effect, spread, word):
+    d = [effect + spread * place / 10 for place in range(-10, 11)]
+    (decision,) = at_once({"arm": d}, margin=0.05).values()
+    assert decision == decide(d, margin=0.05)
+    cell = told(decision, ("faster", "slower"), unfit=False)
+    assert cell["word"] == word
+    assert told(decision, ("faster", "slower"), unfit=True)["word"] == "open"
+    if word == "same":
+        assert 1 / 1.05 < min(cell["ratio"], cell["equivalence_low"]) <= cell["equivalence_high"] < 1.05
 
 
 @pytest.mark.parametrize(

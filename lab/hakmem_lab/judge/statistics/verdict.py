@@ -9,7 +9,7 @@ claim. That the estimate is at least the margin is a condition, not a claim. Wit
 which hold after any number of blocks; without one they are those of a single look, at 1 - alpha and 1 - 2 alpha.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -152,6 +152,28 @@ def decide(
     if decision.verdict is Verdict.INCONCLUSIVE:
         return replace(decision, final=plan is None or len(d) >= plan.looks[-1])
     return decision if plan is None else _corrected(decision, d, delta, alpha, plan)
+
+
+def at_once(columns: Mapping[str, Sequence[float]], margin: float = 0.01, alpha: float = 0.05) -> dict[str, Decision]:
+    """The verdict on every column of per-block log-ratios. Their intervals hold all at once.
+
+    The number of blocks must not depend on the estimates: it is planned, or `narrow` ended the blocks.
+    """
+    return {name: decide(d, margin, alpha / len(columns)) for name, d in columns.items()}
+
+
+FIRST, EVERY = 15, 3  # blocks before the first look at the widths, and between two
+
+
+def narrow(found: Sequence[Interval], within: float) -> bool:
+    """Whether blocks may end: all these intervals lie within this share around their estimates.
+
+    It sees the widths alone, never the estimates. At 95 %, all nine intervals of ten sides then hold in 95 to 97 % of
+    simulations, and that of two sides in 94 to 95 %: tests/statistics/test_stat_settled.py.
+    """
+    if not found or found[0].n < FIRST or found[0].n % EVERY:
+        return False
+    return all(max(each.high - each.estimate, each.estimate - each.low) <= as_log(within) for each in found)
 
 
 def _margin_log(margin: float) -> float:

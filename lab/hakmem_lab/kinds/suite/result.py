@@ -12,11 +12,11 @@ from hakmem_lab.judge import money
 from hakmem_lab.judge.analysis import begun, identity
 from hakmem_lab.judge.explain import explained
 from hakmem_lab.judge.repeated import repeated
-from hakmem_lab.judge.statistics.paired import least_count
+from hakmem_lab.judge.statistics import verdict
+from hakmem_lab.judge.statistics.paired import as_multiple, least_count
 from hakmem_lab.judge.warnings import Warn
-from hakmem_lab.kinds.suite import settle
-from hakmem_lab.kinds.suite.run import WORKLOAD_FAILED, rates
-from hakmem_lab.kinds.suite.sheet import FASTER, LEANER, MISS, OPEN, PASS, Judged, Sheet, ratios
+from hakmem_lab.kinds.suite.run import WORKLOAD_FAILED, rates, settled
+from hakmem_lab.kinds.suite.sheet import FASTER, LEANER, MISS, OPEN, PASS, Judged, Sheet, told
 from hakmem_lab.kinds.suite.spec import BEST, Bar, SuiteSpec
 from hakmem_lab.plan.metrics import GROWTH
 from hakmem_lab.plan.model import build
@@ -52,15 +52,14 @@ def _mean(group: str | None, sheets: Sequence[Sheet], words: tuple[str, str]) ->
     if len(taken) < LEAST_WORKLOADS:
         return None
     rounds = min(len(sheet.blocks) for sheet, _ in taken)
-    columns = [sheet.shown_logs(name) for sheet, name in taken]
-    arms = [arm for arm in columns[0] if all(arm in each for each in columns)]
-    logs = {arm: [statistics.fmean(each[arm][index] for each in columns) for index in range(rounds)] for arm in arms}
     spec, unfit = taken[0][0].spec, any(sheet.unfit for sheet, _ in taken)
-    found = ratios(logs, spec.alpha)
+    columns = [sheet.logs(name, spec.table == "reference") for sheet, name in taken]
+    arms = [arm for arm in spec.allocators if all(arm in each for each in columns)]
+    logs = {arm: [statistics.fmean(each[arm][index] for each in columns) for index in range(rounds)] for arm in arms}
     base = spec.reference if spec.table == "reference" else spec.subject
     shown = {
-        arm: figure.record() | {"word": figure.word(spec.margin, words, unfit)}
-        for arm, figure in found.items()
+        arm: told(decision, words, unfit)
+        for arm, decision in verdict.at_once(logs, spec.margin, spec.alpha).items()
         if not any(sheet.failing(base, arm) for sheet, _ in taken)
     }
     row = {"group": group, "what": WHAT[words], "workloads": len(taken), "rounds": rounds, "arms": shown}
@@ -106,7 +105,8 @@ def sheet_rows(sheet: Sheet) -> list[CardRow]:
     for bar in [*left, *sheet.spec.guardrails_of(sheet.row)]:
         judged, name = sheet.judge(bar), sheet.row.named(bar.metric)
         if judged is not None:
-            own = {judged.arm: judged.figure.record()} if bar.against else {}
+            found = sheet.ratio(name, judged.arm) if bar.against else None
+            own = {judged.arm: told(found, sheet.words(name), sheet.unfit)} if found else {}
             medians = {arm: figure.value for arm, figure in sheet.rates.items()}
             if not medians and name not in names:
                 medians = sheet.medians(name)
@@ -119,9 +119,9 @@ def ratios_of(sheets: Sequence[Sheet]) -> dict[str, float]:
     """The subject's ratio to the reference in each workload's primary metric."""
     found = {}
     for sheet in [sheet for sheet in sheets if not sheet.row.ops and sheet.row.metric != GROWTH]:
-        figure = sheet.subject_ratios(sheet.row.metric).get(sheet.spec.reference)
-        if figure is not None:
-            found[sheet.row.key] = figure.value
+        decision = sheet.ratio(sheet.row.metric, sheet.spec.reference)
+        if decision is not None:
+            found[sheet.row.key] = as_multiple(decision.interval.estimate)
     return found
 
 
@@ -198,8 +198,8 @@ def analyse(header: Record, records: list[Record]) -> Result:
     sheets = sheets_of(spec, records)
     rows = [row for sheet in sheets for row in sheet_rows(sheet)]
     timed = [sheet for sheet in sheets if not sheet.row.ops]
-    settled, blocks = settle.known(records), sum(len(sheet.blocks) for sheet in timed)
-    planned = sum(len(each.blocks) if each.row.key in settled else spec.blocks_of(each.row) for each in timed)
+    tried, blocks = settled(records), sum(len(sheet.blocks) for sheet in timed)
+    planned = sum(len(each.blocks) if each.row.key in tried else spec.blocks_of(each.row) for each in timed)
     failed = failed_workloads(records)
     by = spec.reference if spec.table == "subject" else spec.subject
     final = (blocks >= planned or bool(events(records, "budget"))) and not failed
@@ -227,7 +227,7 @@ def analyse(header: Record, records: list[Record]) -> Result:
                 "rows": rows,
                 "means": group_means(sheets),
                 "ratios": ratios_of(sheets),
-                "tried": {key: {name: each[name] for name in TRIED} for key, each in settled.items()},
+                "tried": {key: {name: each[name] for name in TRIED} for key, each in tried.items()},
             },
         ),
     }

@@ -11,7 +11,7 @@ import random
 import shutil
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +21,6 @@ from hakmem_lab.errors import LabError
 from hakmem_lab.judge import fitness
 from hakmem_lab.judge.conditions import MEASURE, asked
 from hakmem_lab.judge.statistics.paired import rate_interval
-from hakmem_lab.kinds.suite import settle
 from hakmem_lab.kinds.suite.sheet import Figure, Sheet
 from hakmem_lab.kinds.suite.spec import Places, SuiteSpec, WorkloadSpec, check_names
 from hakmem_lab.kinds.syscalls import OPS, TracedRunner, check_tracing
@@ -35,7 +34,7 @@ from hakmem_lab.run.conduct import Context
 from hakmem_lab.run.endings import ArmFailed
 from hakmem_lab.run.recorder import Recorder, changed_input, check_unchanged, input_hashes
 from hakmem_lab.run.session import Session
-from hakmem_lab.store.query import Blocks, finished_blocks
+from hakmem_lab.store.query import Blocks, events, finished_blocks
 from hakmem_lab.store.records import Run, present
 from hakmem_lab.store.runs import RunFile
 from hakmem_lab.trace import replay
@@ -97,7 +96,12 @@ def rates(row: WorkloadSpec, records: Sequence[dict], alpha: float) -> dict[str,
 
 
 LEAST_ROUNDS = 2
-WORKLOAD_FAILED = "workload-failed"
+SETTLED, WORKLOAD_FAILED = "settled", "workload-failed"
+
+
+def settled(records: Iterable[dict]) -> dict[str, dict]:
+    """Workload -> the event that ended it, by the width of its intervals or by its time."""
+    return {str(event["workload"]): dict(event) for event in events(records, SETTLED)}
 
 
 def block_spec(spec: SuiteSpec, row: WorkloadSpec, places: Places) -> BlockSpec:
@@ -264,7 +268,7 @@ class Suite(Recorder):
         in the store. A workload ends by its rule; one that fails takes no further part, and the others go on.
         """
         self._count_calls()
-        self._settled = settle.known(self.records())
+        self._settled = settled(self.records())
         rows = {row.key: row for row in self.spec.chosen() if row.ops is None}
         most = max(map(self.spec.blocks_of, rows.values()), default=1)
         courses = {place: self._course(*place) for place in itertools.product(rows, self.phases)}
@@ -324,12 +328,17 @@ class Suite(Recorder):
         if self.spec.within is None:
             return
         for key, row in rows.items():
-            own = self.sessions[key].own_records()
-            sheet = Sheet(self.spec, row, finished_blocks(own, MEASURE), records=own)
-            if found := settle.settled(sheet, self._spent_s[key]):
-                self.sessions[key].event(settle.SETTLED, **found)
-                self.progress.say(found["text"])
-                self._settled[key] = found
+            blocks, spent_s = finished_blocks(self.sessions[key].own_records(), MEASURE), self._spent_s[key]
+            narrow = Sheet(self.spec, row, blocks).narrow()
+            if not narrow and spent_s < self.spec.patience:
+                continue
+            count, within = len(blocks), f"{100 * self.spec.within:g} %"
+            text = f"after {count} blocks all intervals are within {within}"
+            if not narrow:
+                text = f"an interval is still wider than {within} after {count} blocks, {endings.duration(spent_s)}"
+            found = {"seconds": round(spent_s, 1), "blocks": count, "open": not narrow}
+            self.sessions[key].tell(SETTLED, f"workload '{key}': {text}", **found)
+            self._settled[key] = found
 
     def _over_budget(self, rounds: int, rounds_s: Sequence[float]) -> bool:
         if self.spec.budget is None or rounds < LEAST_ROUNDS or not rounds_s:

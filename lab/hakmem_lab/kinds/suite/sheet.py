@@ -6,14 +6,16 @@ Pure.
 import math
 import re
 import statistics as mean
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import ClassVar
 
 from hakmem_lab.judge import failing
 from hakmem_lab.judge.analysis import log_ratios, values
-from hakmem_lab.judge.statistics.paired import as_multiple, median_interval, simultaneous_intervals
+from hakmem_lab.judge.statistics import verdict
+from hakmem_lab.judge.statistics.paired import Interval, as_multiple, median_interval
+from hakmem_lab.judge.statistics.verdict import Decision, Verdict
+from hakmem_lab.judge.words import BETTER, WORSE
 from hakmem_lab.kinds.suite.spec import BEST, SIZES_KIB, Bar, SuiteSpec, WorkloadSpec
 from hakmem_lab.plan.metrics import GROWTH, PER_REQUESTS, Metric
 from hakmem_lab.store.query import Blocks
@@ -22,40 +24,27 @@ MIB_KIB = 1024.0
 MS_S = 1e-3
 THOUSAND, HOUR_S = 1000.0, 3600.0
 PASS, MISS, OPEN, SAME, FAILED = "pass", "miss", "open", "same", "failed"
-FASTER, LEANER = ("faster", "slower"), ("leaner", "larger")
+FASTER, LEANER = zip(BETTER, WORSE, strict=True)
 CLEAR, UNCLEAR = "", " ~"
 PEAKS = {"rss": "peak RSS", "server-rss": "peak RSS"}
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A measured value with its interval, whose ends are infinite if there are too few blocks. NONE: no difference."""
-
-    NONE: ClassVar[float] = 1.0
+    """A measured value with its interval, whose ends are infinite if there are too few blocks."""
 
     value: float
     low: float
     high: float
 
+    @classmethod
+    def of(cls, logs: Interval) -> "Figure":
+        """As a ratio; an unbounded end stays infinite."""
+        three = (logs.estimate, logs.low, logs.high)
+        return cls(*(as_multiple(x) if math.isfinite(x) else x for x in three))
+
     def record(self) -> dict:
         return {"ratio": self.value, "ci_low": self.low, "ci_high": self.high}
-
-    def word(self, margin: float, words: tuple[str, str], unfit: bool = False) -> str:
-        """The word for the interval: the first one if all of it is above 1, the second if all of it is below."""
-        if unfit or not (math.isfinite(self.low) and math.isfinite(self.high)):
-            return OPEN
-        low, high = self.within(margin)
-        if low < self.low and self.high < high:
-            return SAME
-        return words[0] if self.low > self.NONE else words[1] if self.high < self.NONE else OPEN
-
-    def within(self, margin: float) -> tuple[float, float]:
-        """The least and the greatest value that counts as the same."""
-        return 1 / (1 + margin), 1 + margin
-
-    def spread(self) -> float:
-        """How far the interval reaches from the value, as a share."""
-        return max(self.high / self.value, self.value / max(self.low, 1e-300)) - 1
 
     def reaches(self, target: float, at_least: bool) -> str:
         """pass or miss by the value; with '~' if the target lies inside the interval."""
@@ -66,22 +55,12 @@ class Figure:
 
 @dataclass(frozen=True)
 class Difference(Figure):
-    """By how much less memory grows on one side, in the metric's unit: a ratio to a side that hardly grows says
-    nothing. whole: growth by which the reference's peak memory would double in one run; shares are of it."""
-
-    NONE: ClassVar[float] = 0.0
+    """By how much less memory grows on one side, in this unit: a ratio to a side that hardly grows says nothing."""
 
     unit: str
-    whole: float
 
     def record(self) -> dict:
         return {"less": self.value, "ci_low": self.low, "ci_high": self.high, "unit": self.unit}
-
-    def within(self, margin: float) -> tuple[float, float]:
-        return -margin * self.whole, margin * self.whole
-
-    def spread(self) -> float:
-        return max(self.high - self.value, self.value - self.low) / self.whole if self.whole else math.inf
 
 
 @dataclass(frozen=True)
@@ -152,18 +131,25 @@ class Sheet:
         return LEANER if re.split("[ /]", self.unit(name))[0] in SIZES_KIB else FASTER
 
     def worded(self, name: str) -> dict[str, dict]:
-        """The ratios shown, each with the word for its interval."""
-        words, margin = self.words(name), self.spec.margin
-        return {
-            arm: self._said(arm, figure.record() | {"word": figure.word(margin, words, self.unfit)}, words)
-            for arm, figure in self.shown_figures(name).items()
-        } | {arm: {"word": FAILED} for arm in self.spec.allocators if arm not in self.arms()}
+        """The cells of the spec's table; only FAILED where a word would favour the arm that failed more often."""
+        by_reference, words = self.spec.table == "reference", self.words(name)
+        found, shown = self.decisions(name, by_reference), {}
+        for arm in self.spec.allocators:
+            pair = (self.spec.reference, arm) if by_reference else (arm, self.spec.subject)
+            cell = self.cell(name, found[arm]) if arm in found else {"word": FAILED}
+            praise = {words[0]: "GO", words[1]: "NO-GO", SAME: "NEUTRAL"}.get(cell["word"])
+            if arm in found or arm not in self.arms():
+                shown[arm] = {"word": FAILED} if failing.forbids(self.failing(*pair), praise, *pair) else cell
+        return shown
 
-    def _said(self, arm: str, figure: dict, words: tuple[str, str]) -> dict:
-        """The figure; only FAILED if it would favour the arm that failed more often."""
-        pair = (self.spec.reference, arm) if self.spec.table == "reference" else (arm, self.spec.subject)
-        word = {words[0]: "GO", words[1]: "NO-GO", SAME: "NEUTRAL"}.get(figure["word"])
-        return {"word": FAILED} if failing.forbids(self.failing(*pair), word, *pair) else figure
+    def cell(self, name: str, decision: Decision) -> dict:
+        """The ratio with its interval, of growth the difference; and the word for what is certain."""
+
+        def difference(share: Interval) -> Figure:
+            kib = self.doubling_kib()
+            return Difference(kib * share.estimate, kib * share.low, kib * share.high, self.unit(name))
+
+        return told(decision, self.words(name), self.unfit, difference if name == GROWTH else Figure.of)
 
     @cache  # noqa: B019 - as long as the sheet lives
     def failing(self, first: str, second: str) -> failing.Failing | None:
@@ -196,8 +182,7 @@ class Sheet:
         choose = max if self.metric(name).higher_is_better else min
         return choose(found, key=found.__getitem__) if found else None
 
-    @cache  # noqa: B019 - as long as the sheet lives
-    def _logs(self, name: str, by_reference: bool) -> dict[str, list[float]]:
+    def logs(self, name: str, by_reference: bool) -> dict[str, list[float]]:
         """Per block, above 0 = better: the subject against every other arm, or every arm against the reference."""
         base, columns = self.spec.reference if by_reference else self.spec.subject, {}
         for arm in self.arms():
@@ -208,43 +193,40 @@ class Sheet:
                 columns[arm] = d
         return columns
 
-    def subject_ratios(self, name: str) -> dict[str, Figure]:
-        """The subject's ratio to every other arm; their intervals hold all at once."""
-        return ratios(self._logs(name, False), self.spec.alpha)
+    def _less(self, by_reference: bool) -> dict[str, list[float]]:
+        """The same for growth: per block, how much less memory grows, as a share of `doubling_kib`."""
+        base, sign = (self.spec.reference, 1.0) if by_reference else (self.spec.subject, -1.0)
+        per_block = {arm: [mean.fmean(runs) for runs in self._values(GROWTH, arm) or []] for arm in self.arms()}
+        scale = sign / self.doubling_kib()
+        return {
+            arm: [scale * (theirs - own) for own, theirs in zip(per_block[arm], per_block[base], strict=True)]
+            for arm in self.logs(GROWTH, by_reference)
+        }
 
-    def shown_logs(self, name: str) -> dict[str, list[float]]:
-        """The log-ratios for the spec's table, without arms that only this workload has."""
-        found = self._logs(name, self.spec.table == "reference")
-        return {arm: d for arm, d in found.items() if arm in self.spec.allocators}
-
-    def shown_figures(self, name: str) -> dict[str, Figure]:
-        """The figures for the spec's table. The intervals are as wide as if arms that only this workload has were
-        in."""
-        found = self.figures(name, self.spec.table == "reference")
-        return {arm: figure for arm, figure in found.items() if arm in self.spec.allocators}
-
-    def figures(self, name: str, by_reference: bool) -> dict[str, Figure]:
-        """The subject against every other arm, or every arm against the reference: ratios, of growth differences."""
-        logs = self._logs(name, by_reference)
-        if name != GROWTH:
-            return ratios(logs, self.spec.alpha)
-        base = self._growths(self.spec.reference if by_reference else self.spec.subject)
-        less = {arm: [b - a for a, b in zip(self._growths(arm), base, strict=True)] for arm in logs}
-        if not by_reference:
-            less = {arm: [-each for each in column] for arm, column in less.items()}
-        found, unit, whole = simultaneous_intervals(less, 1 - self.spec.alpha), self.unit(name), self._whole()
-        return {arm: Difference(each.estimate, each.low, each.high, unit, whole) for arm, each in found.items()}
-
-    def _growths(self, arm: str) -> list[float]:
-        """The mean growth of each block's runs."""
-        return [mean.fmean(block) for block in self._values(GROWTH, arm) or []]
-
-    def _whole(self) -> float:
-        """See Difference; 0 where it is not known."""
+    def doubling_kib(self) -> float:
+        """Growth by which the reference's peak memory would double in one run; 1 where that is not known."""
         requests = self.row.requests
         peak_kib, wall_s = (self.median(name, self.spec.reference) for name in (self.row.memory_metric(), "wall"))
         each = requests / THOUSAND if requests else (wall_s or 0.0) / HOUR_S
-        return (peak_kib or 0.0) / each if each else 0.0
+        return peak_kib / each if peak_kib and each else 1.0
+
+    @cache  # noqa: B019 - as long as the sheet lives
+    def decisions(self, name: str, by_reference: bool, as_ratio: bool = False) -> dict[str, Decision]:
+        """The verdicts on these figures. Arms that only this workload has share their alpha, too."""
+        differences = name == GROWTH and not as_ratio
+        columns = self._less(by_reference) if differences else self.logs(name, by_reference)
+        return verdict.at_once(columns, self.spec.margin, self.spec.alpha)
+
+    def ratio(self, name: str, arm: str | None) -> Decision | None:
+        """The verdict on the subject against another arm by their ratio, of growth too."""
+        found = self.decisions(name, False, True) if name == GROWTH else self.decisions(name, False)
+        return found.get(arm or "")
+
+    def narrow(self) -> bool:
+        """Whether the subject's intervals against the reference are narrow enough to end."""
+        found = (self.decisions(name, False).get(self.spec.reference) for name in self.row.metrics())
+        intervals = [decision.interval for decision in found if decision]
+        return self.spec.within is not None and verdict.narrow(intervals, self.spec.within)
 
     def judge(self, bar: Bar) -> Judged | None:
         """Whether the subject reaches the bar; None if nothing was measured for it."""
@@ -281,9 +263,9 @@ class Sheet:
 
     def _judge_ratio(self, bar: Bar, name: str) -> Judged | None:
         arm = self.best_peer(name) if bar.against in BEST else bar.against
-        figure = self.subject_ratios(name).get(arm) if arm else None
-        if figure is None:
+        if arm is None or (decision := self.ratio(name, arm)) is None:
             return None
+        figure = Figure.of(decision.interval)
         target, at_least = bar.limit()
         target = target if at_least else 1 / target
         return Judged(target, arm, figure, figure.reaches(target, True), f">= {plain_number(target)} x {bar.against}",
@@ -298,8 +280,15 @@ class Sheet:
                       f"{with_interval(shown)} {shown_unit}".rstrip())  # fmt: skip
 
 
-def ratios(columns: Mapping[str, Sequence[float]], alpha: float) -> dict[str, Figure]:
-    """Per-block log-ratios as ratios, whose intervals hold all at once; an unbounded end stays infinite."""
-    found = simultaneous_intervals(columns, 1 - alpha)
-    logs = {arm: (interval.estimate, interval.low, interval.high) for arm, interval in found.items()}
-    return {arm: Figure(*(as_multiple(x) if math.isfinite(x) else x for x in three)) for arm, three in logs.items()}
+def told(
+    decision: Decision, words: tuple[str, str], unfit: bool, figure: Callable[[Interval], Figure] = Figure.of
+) -> dict:
+    """A cell: the figure with its interval, and the word for what is certain. words: better, worse. The same has the
+    narrower interval, too, which decides it."""
+    row, interval = figure(decision.interval).record(), decision.interval
+    if unfit:
+        return row | {"word": OPEN}
+    if decision.verdict is Verdict.NEUTRAL:
+        inner = figure(decision.equivalence)
+        return row | {"word": SAME, "equivalence_low": inner.low, "equivalence_high": inner.high}
+    return row | {"word": words[0] if interval.low > 0 else words[1] if interval.high < 0 else OPEN}

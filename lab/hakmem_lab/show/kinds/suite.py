@@ -104,7 +104,7 @@ def _ratios(card: Card, under: str) -> Iterator[object]:
             cells.append([_name(row), *base, *(_cell(row["arms"].get(arm), row) for arm in arms)])
         yield from filled(f"{group}{against(card)}{under}, and below it the interval", heads, cells)
     if margin := card.get("margin"):
-        yield f"same: all of the interval is within {100 * margin:g} %. undecided: more blocks narrow the interval."
+        yield f"same: the interval is within {100 * margin:g} %. undecided: more blocks narrow the interval."
 
 
 def _grouped(rows: list[CardRow]) -> Iterator[tuple[str, list[CardRow]]]:
@@ -157,14 +157,14 @@ def _heats(row: CardRow, arms: list[str]) -> list[str | Cell]:
 
 
 def _heat(record: Ratio, row: CardRow | CardMean) -> str | Cell:
-    """A ratio with a mark and a matching tint. It counts as better or worse only if its interval excludes 1."""
+    """A ratio with a mark and a matching tint, by its word."""
     ratio = finite(record.get("ratio"))
     if ratio is None:
         return figure_text(record, row)
     low, high = finite(record.get("ci_low")), finite(record.get("ci_high"))
     if low is None and high is None:
         return Cell(f"? {figure_text(record, row)}", "inconclusive")
-    better, worse = low is not None and low > 1, high is not None and high < 1
+    better, worse = (record.get("word") in each for each in (words.BETTER, words.WORSE))
     mark, tone = ("▲", "go") if better else ("▼", "no-go") if worse else ("≈", "neutral")
     strong = (better or worse) and not 1 / 1.1 <= ratio <= 1.1
     return Cell(f"{mark} {figure_text(record, row)}", tone + " strong" * strong)
