@@ -26,8 +26,9 @@ ARCHIVES = {
 # object beside another malloc, which then serves all others.
 SYMBOLS = {MUSL: "default_malloc", "hakmem": "hak_override_present", "mimalloc": "mi_malloc"}
 # A linker for compilers that put what the user adds behind the C library: there malloc would be found already. GCC's
-# own functions, which hakmem calls, come last.
-SCRIPT = '#!/bin/sh\nexec "${{CC:-cc}}" {first} "$@" -lgcc\n'
+# own functions, which hakmem calls, follow the archive. Behind the compiler's last file, which ends the unwind tables,
+# their tables would have no end, and a backtrace would read on.
+SCRIPT = '#!/bin/sh\nexec "${{CC:-cc}}" {first} "$@"\n'
 
 
 def archive_of(side: str) -> Path | None:
@@ -73,7 +74,7 @@ def _linked(line: str, side: str, archive: Path | None) -> Path:
     name = hashlib.sha256(f"{Path.cwd()} {line}".encode()).hexdigest()[:12]
     folder = cache_folder() / "linked" / name / side
     program, new, linker = folder / "program", folder / "new", folder / "cc"
-    first = f"-Wl,-u,malloc {shlex.quote(str(archive))}" if archive else ""
+    first = f"-Wl,-u,malloc {shlex.quote(str(archive))} -lgcc" if archive else ""
     with refused(f"--link: cannot write to {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
         write(linker, SCRIPT.format(first=first).encode())

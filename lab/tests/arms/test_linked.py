@@ -65,6 +65,15 @@ def test_the_linker_puts_the_archive_first(archives, monkeypatch):
     linked.commands("{linker} -static -o {program} program.c", SIDES, ["{program}"])
 
 
+def test_the_linker_ends_with_the_last_file_of_the_compiler(archives, folder, monkeypatch):
+    """That file ends the unwind tables."""
+    (folder / "cc").write_text('#!/bin/sh\necho "$@" >>words\nexec musl-gcc "$@"\n')
+    (folder / "cc").chmod(0o755)
+    monkeypatch.setenv("CC", str(folder / "cc"))
+    linked.commands("{linker} -static -o {program} program.c", SIDES, ["{program}"])
+    assert [line.split()[-1] for line in (folder / "words").read_text().splitlines()] == ["program.c"] * 3
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
