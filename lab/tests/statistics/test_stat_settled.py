@@ -60,9 +60,9 @@ def test_sides_that_are_judged_at_once_share_alpha():
 
 def test_blocks_end_at_a_look_where_all_intervals_are_narrow():
     def interval(below: float, above: float, n: int = 15) -> Interval:
-        return Interval(0.3, 0.3 - below, 0.3 + above, 0.95, n)
+        return Interval(0.0, -below, above, 0.95, n)
 
-    half = math.log1p(WITHIN) - 1e-12
+    half = math.log1p(WITHIN)
     assert narrow([interval(half, half)], WITHIN) and narrow([interval(half, half, 18)], WITHIN)
     assert not any(narrow([interval(half, half, n)], WITHIN) for n in (12, 14, 16, 17))
     wide = (interval(half, 0.05), interval(0.05, half), interval(math.inf, math.inf))
