@@ -39,6 +39,17 @@ static void sizes_ascend_and_waste_little(void) {
   CHECK(hak_class_sizes[HAK_CLASS_COUNT - 1] == HAK_CACHED_MAX);
 }
 
+/* Programs that keep many blocks of one size often have an array of such a size behind a header. */
+static void headers_before_arrays_waste_little(void) {
+  static const size_t arrays[] = {256, 384, 512, 1024, 4096};
+  for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
+    for (size_t header = HAK_BLOCK_MIN; header <= 2 * HAK_BLOCK_MIN; header += HAK_BLOCK_MIN) {
+      size_t bytes = arrays[i] + header;
+      CHECK(hak_class_sizes[hak_class_of(bytes)] <= bytes + bytes / 10);
+    }
+  }
+}
+
 static uint32_t blocks_of(uint32_t cls) {
   return (uint32_t)(hak_slab_slices(cls) * HAK_SLICE_BYTES) / hak_class_sizes[cls];
 }
@@ -118,6 +129,7 @@ int main(void) {
   a_request_gets_the_smallest_class_that_holds_it();
   codes_lead_to_bins();
   sizes_ascend_and_waste_little();
+  headers_before_arrays_waste_little();
   slabs_are_cut_and_runs_are_slices();
   every_power_of_two_is_a_class();
   bands_double_from_32_bytes();
