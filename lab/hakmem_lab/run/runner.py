@@ -4,13 +4,12 @@ A run that fails is not an exception but a record with `ok: false` and `why`.
 """
 
 import contextlib
-import statistics
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Self, cast
+from typing import Self
 
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.metrics import (
@@ -24,11 +23,11 @@ from hakmem_lab.plan.metrics import (
     Metric,
     MetricMissing,
     Thousands,
-    row_of,
 )
 from hakmem_lab.plan.spec import Server
 from hakmem_lab.run import after, served
 from hakmem_lab.run.demand import Demand
+from hakmem_lab.run.executions import EXECUTION_KEYS, KEPT, combined
 from hakmem_lab.run.limits import WATCHED, Limit, Search, Watched
 from hakmem_lab.run.workload import (
     DAEMON,
@@ -50,11 +49,6 @@ from hakmem_lab.system.launcher import ANY_BYTE, Launcher, Outcome, Request, Run
 
 SAMPLE_MS = 10
 PSS_MS = 50
-MEASURES = ("wall_s", "cpu_s", "user_s", "system_s", "rss_peak_kib", "rss_mean_kib", "pss_peak_kib",
-            "pss_mean_kib", "minor_faults", "major_faults", "voluntary_switches", "involuntary_switches")  # fmt: skip
-KEPT = (*MEASURES, "exit", "signal", "timed_out", "mapped")  # keys of an outcome that a record keeps
-EXECUTION_KEYS = ("wall_s", "user_s", "system_s", "rss_peak_kib", "minor_faults", "exit", "signal", "metrics", "why")
-PEAK_MEASURES = ("rss_peak_kib", "pss_peak_kib")
 ENDING_S = 0.2  # wait for the end of a server whose client failed
 
 
@@ -149,7 +143,7 @@ class Runner:
         if self.workload.seeded():
             record["workload_seed"] = self._seed
         parts = self._checked(parts)
-        record |= _combined(parts)
+        record |= combined(parts)
         if len(parts) > 1:
             record["executions"] = [{key: part[key] for key in EXECUTION_KEYS} for part in parts]
         record["ok"] = record["why"] is None
@@ -398,15 +392,3 @@ class Runner:
         except OSError as error:
             raise OSError(error.errno, f"{what} {request.argv[0]}: {error.strerror}") from None
         return outcome, failure(outcome, what)
-
-
-def _combined(parts: Sequence[Record]) -> Run:
-    """One record of several executions: means, the greatest peaks, and the exit of the last one."""
-    record = {**parts[-1]}
-    if len(parts) > 1 and record["why"] is None:
-        for name in MEASURES:
-            if values := [part[name] for part in parts if part[name] is not None]:
-                record[name] = max(values) if name in PEAK_MEASURES else statistics.fmean(values)
-        read = {name: [part["metrics"][name] for part in parts] for name in record["metrics"]}
-        record["metrics"] = {n: max(each) if row_of(n).peak else statistics.fmean(each) for n, each in read.items()}
-    return cast(Run, record)

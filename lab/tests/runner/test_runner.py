@@ -14,7 +14,8 @@ from hakmem_lab.plan.arms import parse_arm
 from hakmem_lab.plan.metrics import Metric, MetricMissing
 from hakmem_lab.plan.model import build
 from hakmem_lab.plan.spec import AbSpec
-from hakmem_lab.run.runner import MEASURES, Runner
+from hakmem_lab.run.executions import MEASURES
+from hakmem_lab.run.runner import Runner
 from hakmem_lab.run.workload import Workload
 from hakmem_lab.system.launcher import Outcome, Running
 
