@@ -154,7 +154,8 @@ def lines(rows: list[Row]) -> list[str]:
     """Sentences for README.md: each measure against glibc with the largest gain in it, and the largest loss of all."""
     lost = [each for each in sure(rows, False) if each[2] != GROWTH][:1]
     return [
-        *(f"**{HEADS[which].capitalize()}**: {sentence(rows, which)} {middles(rows, which)}{largest(rows, which)}"
+        *(f"**{HEADS[which].capitalize()}**: {sentence(rows, which)} {middles(rows, which)}"
+          f"{settings(rows, which)}{largest(rows, which)}"
           for which in (AFTER, LEAST, gallery.PEAK, gallery.TIME) if column(rows, which)),
         *(f"**The largest loss**: {short(row, rows)}, {interval(cost)} of glibc's {HEADS[which]}."
           for cost, row, which in lost),
@@ -194,6 +195,19 @@ def middles(rows: list[Row], which: str) -> str:
         f"{name}: {middle[arm]:.2f} ×" for arm, name in named(rows).items() if arm in middle and arm != SUBJECT
     )
     return f"The median is {middle[SUBJECT]:.2f} × glibc's ({others})." if middle else ""
+
+
+def settings(rows: list[Row], which: str) -> str:
+    """The counts and the median of each setting of hakmem that was measured beside it."""
+    better, worse = WORDS[which]
+    arms = {arm for row in rows if (measure := row.measure(which)) for arm in measure.by_reference}
+    told = ""
+    for arm in sorted(arm for arm in arms if arm.startswith(f"{SUBJECT},")):
+        programs, won, lost = tally(rows, (which,), arm)
+        middle = median(cost[0] for cost, _ in column(rows, which, arm))
+        told += f" With `{arm.removeprefix(f'{SUBJECT},')}`, {won} of {programs} {better} and {lost} {worse}; "
+        told += f"the median is {middle:.2f} ×."
+    return told
 
 
 def sentence(rows: list[Row], which: str) -> str:

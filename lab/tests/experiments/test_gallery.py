@@ -196,6 +196,17 @@ def test_a_measure_of_its_own_run_is_found_by_its_name_and_says_how_long_it_was_
     assert pages.gallery_chart.measured([found]) == ["memory after load"]
 
 
+def test_a_setting_of_hakmem_that_was_measured_has_its_counts(pages):
+    setting = "hakmem,HAKMEM_BACKGROUND=1"
+    rows = [
+        more_of(row(glibc=OPEN), "after-load", glibc=OPEN, **{setting: figure(word, 1 / cost, 1 / cost, 1 / cost)})
+        for word, cost in (("leaner", 0.5), ("leaner", 0.7), ("larger", 1.2))
+    ]
+    told = pages.gallery_chart.settings(rows, "memory after load")
+    assert told == " With `HAKMEM_BACKGROUND=1`, 2 of 3 keep less and 1 more; the median is 0.70 ×."
+    assert pages.gallery_chart.settings(rows, "least memory") == ""
+
+
 def test_a_row_whose_time_is_not_measured_has_a_page_too(pages):
     first = gallery.read(TIMED[0], RunFile(gallery.data(TIMED[0])))
     alone = replace(
