@@ -28,6 +28,12 @@ static size_t allowance_locked(const hak_retention_t *state) {
   return slices > 0 ? (size_t)slices : 0;
 }
 
+/* How far use is below the trough: the load ends, and with it its swings. */
+static size_t fall_locked(const hak_retention_t *state) {
+  size_t used = hak_arena.used_slices;
+  return state->trough > used ? state->trough - used : 0;
+}
+
 /* The count may be lower than `slices`: the limit was off at the time, or the process has forked since. */
 void hak_retain_unreserve_locked(size_t slices) {
   hak_arena.reserved_slices -= slices < hak_arena.reserved_slices ? slices : hak_arena.reserved_slices;
@@ -78,6 +84,7 @@ void hak_retain_fetch_locked(size_t slices, size_t row) {
   size_t most = most_at(larger(peak_locked(state), hak_arena.used_slices + slices)), has = allowance_locked(state);
   state->balance += (int64_t)(has < most ? smaller(early, most - has) : 0);
   state->drew_ghosts = true;
+  state->trough -= smaller(early, fall_locked(state)); /* the load goes on below its trough */
 }
 
 void hak_retain_purge_locked(size_t slices, size_t row) {
@@ -106,8 +113,7 @@ size_t hak_retain_target_locked(void) {
   size_t most = most_at(peak_locked(state)), used = hak_arena.used_slices;
   size_t least = hak_option_slices(HAK_OPTION_RETAIN), below_peak = larger(least, most > used ? most - used : 0);
   size_t allowed = smaller(allowance_locked(state), below_peak);
-  size_t fall = state->trough > used ? state->trough - used : 0; /* the load ends, and with it its swings */
-  allowed -= smaller(allowed, fall * HAK_TROUGH_TIMES);
+  allowed -= smaller(allowed, fall_locked(state) * HAK_TROUGH_TIMES);
   return larger(warm_pool(), smaller(allowed, larger(least, hak_option_slices(HAK_OPTION_RETAIN_MAX))));
 }
 

@@ -110,6 +110,17 @@ static void a_young_load_may_rise_again(void) {
   CHECK(dirty_slices() >= 10 * CHUNK);
 }
 
+/* A load that falls and goes on is no load that ended: its swings fetch their memory a few times, and then keep it. */
+static void a_load_that_falls_keeps_its_swings(void) {
+  swing_and_end(HAK_TROUGH_WINDOWS + 1);
+  size_t before = fetched();
+  for (size_t round = 0; round < 1000; round++) {
+    hak_huge_chunks_give(chunks_reserve(4, 0));
+  }
+  CHECK(fetched() - before <= 10 * 4 * CHUNK && dirty_slices() == 4 * CHUNK);
+  slices_add_up();
+}
+
 /* When demand stays low, its trough is low, too, and the allowance serves new swings. */
 static void a_lower_load_has_swings_of_its_own(void) {
   swing_and_end(HAK_TROUGH_WINDOWS + 1);
@@ -136,6 +147,7 @@ int main(void) {
   child_succeeds(an_allowance_that_nothing_fills_goes);
   child_succeeds(what_swings_drew_goes_with_their_load);
   child_succeeds(a_young_load_may_rise_again);
+  child_succeeds(a_load_that_falls_keeps_its_swings);
   child_succeeds(a_lower_load_has_swings_of_its_own);
   child_succeeds(a_small_fall_takes_little);
   return 0;
