@@ -18,8 +18,9 @@ from hakmem_lab.judge import explain
 from hakmem_lab.judge.statistics.verdict import Verdict
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.spec import BlockSpec
+from hakmem_lab.run.folder import Folder
 from hakmem_lab.run.preflight import check_arm
-from hakmem_lab.run.workload import SEED, TRIAL_SEED, Folder, Workload
+from hakmem_lab.run.workload import SEED, TRIAL_SEED, Workload
 from hakmem_lab.store.results import Comparison, SideRow, Summary
 from hakmem_lab.system.launcher import Launcher, Request
 
@@ -49,7 +50,11 @@ def executed(
     with tempfile.TemporaryDirectory(prefix="hak-") as folder, Folder() as own:
         words, patience_s = traced(own.fill(argv), Path(folder), *options), SLOWER * workload.timeout_s
         running = launcher.start(Request(words, env, workload.cwd, workload.pin, patience_s, 0, stdin=workload.stdin))
-        outcome = running.wait()
+        try:
+            outcome = running.wait()
+        except BaseException:
+            running.kill()
+            raise
         if why := outcome.explained(outcome.failure(workload.expect_exit)):
             raise LabError(f"under callgrind: {' '.join(argv)}: {why}")
         yield Path(folder), running.pid

@@ -21,7 +21,8 @@ from pathlib import Path
 
 from hakmem_lab.errors import LabError, refused
 from hakmem_lab.plan.arms import Arm
-from hakmem_lab.run.workload import SEED, TRIAL_SEED, Folder, Workload
+from hakmem_lab.run.folder import FOLDER, Folder
+from hakmem_lab.run.workload import SEED, TRIAL_SEED, Workload
 from hakmem_lab.system.allocators import OWN, SANITIZED
 from hakmem_lab.system.launcher import Launcher, Request, Running
 from hakmem_lab.system.scripts import LONGEST_LINE, Damaged, Elf, interpreters
@@ -205,6 +206,9 @@ def check_arm(arm: Arm, workload: Workload, env: Mapping[str, str] | None = None
 
     env: the complete environment of the program, where it is not the arm's environment for measuring.
     """
+    set_ = {**workload.env, **arm.variables}
+    if name := next((name for name, value in set_.items() if FOLDER in value), None):
+        raise LabError(f"{name}: {FOLDER} stands for a folder in commands only: begin the command with env {name}=...")
     argv = asked_argv(workload)
     program = Path(argv[0])
     if arm.library.path is None:

@@ -28,12 +28,12 @@ from hakmem_lab.plan.spec import Server
 from hakmem_lab.run import after, served
 from hakmem_lab.run.demand import Demand
 from hakmem_lab.run.executions import EXECUTION_KEYS, KEPT, combined
+from hakmem_lab.run.folder import Folder
 from hakmem_lab.run.limits import WATCHED, Limit, Search, Watched
 from hakmem_lab.run.workload import (
     DAEMON,
     SEED,
     TRIAL_SEED,
-    Folder,
     ServerMeter,
     Workload,
     choose_port,
@@ -91,9 +91,9 @@ class Runner:
         self.close()
 
     def close(self) -> None:
-        self._folder.clear()
         for launcher in self.launchers:
             launcher.close()
+        self._folder.clear()  # when no program writes into it any longer
 
     def another(self, metrics: Sequence[str], slower: float) -> "Runner":
         """A runner of the same workload for these of its metrics, where programs take `slower` times as long."""

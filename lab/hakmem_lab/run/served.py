@@ -14,6 +14,7 @@ import socket
 from collections.abc import Mapping, Sequence
 
 from hakmem_lab.plan.arms import Arm
+from hakmem_lab.run.folder import Folder
 from hakmem_lab.system import follower
 from hakmem_lab.system.follower import Image
 from hakmem_lab.system.launcher import UNSERVED_SHARE, Launcher, Request
@@ -93,8 +94,8 @@ def followed(
     """Runs a command for at most this time, and follows it. Its output is thrown away."""
     if arm.library.path is None:
         return []
-    with follower.Report(arm.library.path) as report, Launcher() as launcher:
-        launcher.run(Request(report.command(argv, limit_s), env, cwd, timeout_s=2 * limit_s, sample_ms=0))
+    with follower.Report(arm.library.path) as report, Folder() as folder, Launcher() as launcher:
+        launcher.run(Request(report.command(folder.fill(argv), limit_s), env, cwd, timeout_s=2 * limit_s, sample_ms=0))
         return report.images()
 
 

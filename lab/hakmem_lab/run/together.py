@@ -18,8 +18,8 @@ from hakmem_lab.errors import LabError
 from hakmem_lab.plan import schedule
 from hakmem_lab.plan.arms import Arm
 from hakmem_lab.plan.spec import BlockSpec
+from hakmem_lab.run.folder import Folder
 from hakmem_lab.run.runner import SAMPLE_MS, Runner
-from hakmem_lab.run.workload import Folder
 from hakmem_lab.store.records import Record, Run
 from hakmem_lab.system import freezer, machine
 from hakmem_lab.system.launcher import Launcher, Request, Running
@@ -243,7 +243,11 @@ class Together:
                 idle.append((time.monotonic() + FILL_AFTER_S, side))
             while counted and well and idle and idle[0][0] <= time.monotonic():
                 side = idle.pop(0)[1]
-                running[side.launcher.start(replace(self._request(side, size), held=False))] = side
+                try:
+                    running[side.launcher.start(replace(self._request(side, size), held=False))] = side
+                except OSError as error:
+                    side.parts.append(self._runner.unstarted(error))
+                    well = False
         return well
 
     def _part(self, running: Running) -> Record:

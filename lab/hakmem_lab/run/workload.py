@@ -7,17 +7,14 @@ import contextlib
 import errno
 import itertools
 import os
-import shutil
 import socket
 import statistics
-import tempfile
 import threading
 import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Self
 
 from hakmem_lab.errors import LabError
 from hakmem_lab.plan.arms import Arm, callers_environment
@@ -25,38 +22,12 @@ from hakmem_lab.plan.model import build
 from hakmem_lab.plan.project import find_program
 from hakmem_lab.plan.spec import CommonSpec, Server
 from hakmem_lab.plan.stdin import check_file
+from hakmem_lab.run.folder import FOLDER
 from hakmem_lab.system import files
 from hakmem_lab.system.launcher import Outcome, Request, accepts
 from hakmem_lab.system.usage import Group
 
 SEED, TRIAL_SEED = "{seed}", 1
-FOLDER = "{folder}"
-
-
-class Folder:
-    """The folder that {folder} stands for in the commands of one execution. It exists from the first command that names
-    it to `clear`, or to the end of the context; afterwards a new one is made."""
-
-    def __init__(self) -> None:
-        self._path: str | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.clear()
-
-    def fill(self, words: Sequence[str]) -> list[str]:
-        """The words with the value of {folder}. Raises OSError where no folder can be made."""
-        if self._path is None and any(FOLDER in word for word in words):
-            self._path = tempfile.mkdtemp(prefix="hak-folder-")
-        return [word.replace(FOLDER, self._path or FOLDER) for word in words]
-
-    def clear(self) -> None:
-        """Removes the folder with everything in it."""
-        if self._path is not None:
-            shutil.rmtree(self._path, ignore_errors=True)
-            self._path = None
 
 
 @dataclass(frozen=True)

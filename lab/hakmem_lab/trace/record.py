@@ -19,6 +19,7 @@ from typing import Any
 from hakmem_lab import __version__
 from hakmem_lab.errors import LabError, refused
 from hakmem_lab.plan.arms import Arm, parse_arm
+from hakmem_lab.run.folder import Folder
 from hakmem_lab.run.preflight import check_arm
 from hakmem_lab.run.workload import Workload
 from hakmem_lab.system import signals
@@ -202,9 +203,9 @@ def command(
         raise LabError(f"command: {words[0]} cannot be recorded: {problem}")
     check_arm(arm, workload, env)
     env["LD_PRELOAD"] = ":".join(filter(None, (str(_preloadable()), env.get("LD_PRELOAD"))))
-    with Collector(output, information(words, arm, stack_bytes)) as collector:
+    with Folder() as folder, Collector(output, information(words, arm, stack_bytes)) as collector:
         env[SOCKET] = str(collector.socket)
-        status = _run(words, workload.argv[0], env, collector, seconds)
+        status = _run(folder.fill(words), workload.argv[0], env, collector, seconds)
         with stopped_by_signals(collector), _said_of_a_wait():
             return collector.wait(), status
 

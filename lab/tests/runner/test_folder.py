@@ -2,22 +2,27 @@
 
 import os
 import shutil
+import signal
+import tempfile
 
 import pytest
 
+from hakmem_lab.doctor import examine
 from hakmem_lab.errors import LabError
 from hakmem_lab.plan.arms import parse_arm
 from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.plan.model import build
 from hakmem_lab.plan.spec import AbSpec
 from hakmem_lab.run.callgrind import executed
-from hakmem_lab.run.preflight import look
+from hakmem_lab.run.folder import LEAST_AGE_S, PREFIX, Folder, _remove_abandoned
+from hakmem_lab.run.preflight import check_arm, look
 from hakmem_lab.run.runner import Runner
 from hakmem_lab.run.together import Together
 from hakmem_lab.run.turns import Turns
 from hakmem_lab.run.workload import Workload
 from hakmem_lab.system import freezer
 from hakmem_lab.system.launcher import Launcher
+from hakmem_lab.trace import record
 
 needs_groups = pytest.mark.skipif(bool(freezer.lacking()), reason="no control group can be made here")
 
@@ -101,3 +106,81 @@ def test_what_only_looks_at_a_program_gives_it_a_folder_too(command, used):
 def test_a_check_cannot_use_it():
     with pytest.raises(LabError, match=r"^check: it cannot use \{folder\}"):
         workload(["true"], check="ls {folder}")
+
+
+def test_an_interrupted_run_leaves_no_folder_though_its_program_still_wrote(tmp_path):
+    begun = f'echo "$1" > {tmp_path}/new && mv {tmp_path}/new {tmp_path}/log'
+    script = f'{begun}; while :; do mkdir -p "$1/again"; done 2> /dev/null'
+
+    def interrupted(*_):
+        if (tmp_path / "log").exists():
+            raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupted)
+    signal.setitimer(signal.ITIMER_REAL, 0.1, 0.1)
+    try:
+        with (
+            pytest.raises(KeyboardInterrupt),
+            Runner(workload(["/bin/sh", "-c", script, "sh", "{folder}"]), [Metric("cpu")]) as runner,
+        ):
+            try:
+                runner.run(SIDES[0], 0)
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert not os.path.exists((tmp_path / "log").read_text().strip())
+
+
+def test_what_a_killed_laboratory_left_is_removed_but_no_folder_in_use(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    abandoned = tmp_path / f"{PREFIX}abandoned"
+    (abandoned / "data").mkdir(parents=True)
+    with Folder() as folder:
+        used = folder.fill(["{folder}"])[0]
+        monkeypatch.setattr("hakmem_lab.run.folder.LEAST_AGE_S", -1.0)
+        _remove_abandoned.cache_clear()
+        with Folder() as other:
+            other.fill(["{folder}"])
+            assert os.path.exists(used) and not abandoned.exists()
+    assert not any(tmp_path.iterdir()) and LEAST_AGE_S > 0
+
+
+def test_folders_that_forbid_writing_are_removed(tmp_path, monkeypatch, capsys):
+    """As root nothing forbids it: then removing fails until modes were changed."""
+    real = shutil.rmtree
+
+    def rmtree(path, **keys):
+        if os.stat(f"{path}/closed").st_mode & 0o200:
+            real(path, **keys)
+
+    monkeypatch.setattr(shutil, "rmtree", rmtree)
+    with Folder() as folder:
+        used = folder.fill(["{folder}"])[0]
+        os.makedirs(f"{used}/closed/inner")
+        os.chmod(f"{used}/closed", 0o500)
+    assert not os.path.exists(used) and not capsys.readouterr().err
+
+
+def test_hak_tells_of_a_folder_that_stays(monkeypatch, capsys):
+    monkeypatch.setattr(shutil, "rmtree", lambda *_, **__: None)
+    folder = Folder()
+    used = folder.fill(["{folder}"])[0]
+    folder.clear()
+    os.rmdir(used)
+    assert "cannot be removed" in capsys.readouterr().err
+
+
+def test_doctor_and_record_give_it_too(command, used, tmp_path, monkeypatch):
+    monkeypatch.setenv("FAKE_ARGUMENT", "1")
+    record.command(command, tmp_path / "trace")
+    assert len(used()) == 1
+    examine.command(command, parse_arm("hakmem"))
+    assert len(used()) == 2  # it looks at the start, then follows the whole
+
+
+def test_a_variable_that_names_it_is_refused():
+    for side, env in ((SIDES[0], {"DATA": "{folder}/data"}), (parse_arm("glibc,DATA={folder}"), {})):
+        with pytest.raises(LabError, match=r"^DATA: \{folder\} stands for a folder in commands only"):
+            check_arm(side, workload(["true"], env=env))

@@ -26,6 +26,7 @@ from hakmem_lab.inside.owners import CACHED, DEPOT, HEAP_OWNERS, LIVE, Reading
 from hakmem_lab.inside.profile import forms, places, started
 from hakmem_lab.inside.profile.places import ALLOC_SPACE, REGION, RESIDENT_SPACE, TYPES, UNKNOWN, HeapProfile, Stack
 from hakmem_lab.plan.arms import parse_arm
+from hakmem_lab.run.folder import Folder
 from hakmem_lab.run.preflight import check_arm, is_starter
 from hakmem_lab.run.workload import Workload
 from hakmem_lab.system.usage import family
@@ -253,13 +254,13 @@ def of_command(command: Sequence[str], mean_bytes: int, allocator: str = "hakmem
     arm = parse_arm(allocator, where="--allocator")
     workload, env = Workload.of_command(command), arm.beside()
     check_arm(arm, workload, env)
-    with tempfile.TemporaryDirectory(prefix="hak-profile-") as folder:
+    with tempfile.TemporaryDirectory(prefix="hak-profile-") as folder, Folder() as own:
         if os.geteuid() == 0:  # for a program that gives up root; nobody can list the folder or guess its name
             os.chmod(folder, 0o1733)
         env |= {"HAKMEM_PROFILE_FILE": f"{folder}/%p.pb", "HAKMEM_PROFILE_EXIT": "1"}
         env["HAKMEM_PROFILE_RATE"] = str(mean_bytes)
         looks = _Looks(Path(folder))
-        status = started.run(workload.argv, env, arm.library.path, looks.all, looks.last)
+        status = started.run(own.fill(workload.argv), env, arm.library.path, looks.all, looks.last)
         profile = looks.joined(command[0], status)
     profile.comments.append(f"hak heap profile -- {' '.join(command)}")
     return profile, status
