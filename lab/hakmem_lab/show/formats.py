@@ -157,11 +157,11 @@ def junit(results: Sequence[Result]) -> str:
 
 
 def _junit_suite(root: ET.Element, result: Result) -> None:
-    found = judgements(result)
+    found, unfinished = judgements(result), result.get("incomplete") or []
     count = {verdict: sum(case.verdict == verdict for case in found) for verdict in (NO_GO, INCONCLUSIVE)}
     suite = ET.SubElement(
-        root, "testsuite", name=f"hak {result['kind']}", tests=str(len(found)), errors="0",
-        failures=str(count[NO_GO]), skipped=str(count[INCONCLUSIVE]),
+        root, "testsuite", name=f"hak {result['kind']}", tests=str(len(found) + len(unfinished)),
+        errors=str(len(unfinished)), failures=str(count[NO_GO]), skipped=str(count[INCONCLUSIVE]),
     )  # fmt: skip
     properties = ET.SubElement(suite, "properties")
     for name in ("id", "question", "blocks"):
@@ -175,6 +175,9 @@ def _junit_suite(root: ET.Element, result: Result) -> None:
             ET.SubElement(element, "skipped", message=words)
         schedule = f" (schedule {case.schedule})" if case.schedule else ""
         ET.SubElement(element, "system-out").text = f"{case.verdict}: {words}{schedule}"
+    for text in map(one_line, unfinished):
+        element = ET.SubElement(suite, "testcase", classname=f"hak.{result['kind']}", name=text.partition(": ")[0])
+        ET.SubElement(element, "error", type="unfinished", message=text).text = text
 
 
 SHOWN_CARD_ROWS = 40

@@ -52,6 +52,15 @@ def test_a_guardrail_that_failed_is_a_case_of_its_own():
     assert suite.get("failures") == "2"
 
 
+def test_what_a_suite_could_not_finish_is_an_error():
+    """A build tool that reads only this file must not see a success."""
+    whole = made() | {"incomplete": ["workload 'one': glibc failed too often in block 0 (exit status 3)"]}
+    (suite,) = ET.fromstring(formats.text("junit", [whole]).encode())
+    assert (suite.get("tests"), suite.get("errors")) == (str(len(suite.findall("testcase"))), "1")
+    (case,) = (case for case in suite.iter("testcase") if case.find("error") is not None)
+    assert case.get("name") == "workload 'one'" and "exit status 3" in case.find("error").get("message")
+
+
 def test_several_arms_have_a_verdict_each():
     rows = [row("GO"), row("NO-GO", name="u against c"), row(None, metric="rss")]
     found = judgements(made(None, comparisons=rows))

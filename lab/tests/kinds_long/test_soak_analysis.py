@@ -131,6 +131,7 @@ def test_no_slope_across_a_restart(analyse):
     assert [part["segment"] for part in soak["segments"]] == [0, 1]
     assert soak["segment"] == 0 and soak["duration_s"] == pytest.approx(899.5)
     assert any("2 processes" in text and "across a restart" in text for text in result["warnings"])
+    assert not any("run again" in text for text in result["warnings"])
 
 
 def test_one_leaking_process_fails_the_whole_soak(analyse):

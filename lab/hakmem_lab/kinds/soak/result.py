@@ -202,7 +202,8 @@ def _arm(header: Record, records: Sequence[Record], main: Segment) -> SideRow:
 
 
 def _warnings(header: Record, records: Sequence[Record], parts: Sequence[Segment]) -> list[str]:
-    texts, spec = warnings(header, records), header["spec"]
+    told = [record for record in records if record.get("ok", True)]  # a process that failed is not run again
+    texts, spec = warnings(header, told), header["spec"]
     if len(parts) > 1:
         lengths = ", ".join(duration(part.duration_s) for part in parts)
         texts.append(Warn.RESTARTED.said(count=len(parts), lengths=lengths))
