@@ -14,7 +14,7 @@ from typing import Self
 
 FOLDER = "{folder}"
 PREFIX = "hak-folder-"
-LEAST_AGE_S = 60.0  # a younger one may not be locked yet
+LEAST_AGE_S = 3600.0  # a young one may not be locked yet, or belong to a version that locks none
 
 
 class Folder:
