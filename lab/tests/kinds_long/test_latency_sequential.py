@@ -233,6 +233,14 @@ def test_a_percentile_with_few_requests_a_block_has_planned_looks_and_goes_on_wh
     assert more["comparisons"][0]["blocks"] == 15
 
 
+def test_runs_that_are_all_alike_end_with_their_verdict(modelled, context):
+    from hakmem_lab.kinds.latency import latency
+
+    program = modelled(lambda run: {"stdout": "response 1000 1000\n"})
+    result = latency.run(spec([program], **{"max-blocks": 20}), context())
+    assert (result["verdict"], result["final"]) == ("NEUTRAL", True) and result["blocks"] < 20
+
+
 def test_a_settled_arm_leaves_and_the_others_go_on(modelled, context, only_run):
     from hakmem_lab.kinds.latency import latency
 

@@ -185,7 +185,7 @@ def found(header: Record, records: list[Record]) -> Result:
     result["warnings"] += _warnings(rows, list(arms.values()), blocks, asked)
     decisions: Mapping[str, verdict.Decision] = {name: decide(asked, pair) for name, pair in pairs.items()}
     result, decisions = verdicts.without_failing(result, decisions, records, names, asked.alpha)
-    if len(blocks) < (result["max_blocks"] or 0) and all(map(_unlimited, decisions.values())):
+    if len(blocks) < (result["max_blocks"] or 0) and all(map(_unknown, decisions.values())):
         return plain(result)
     result["comparisons"] = [
         two_arms.judged_row(decision, (first, name), spec["metric"]) for name, decision in decisions.items()
@@ -195,8 +195,10 @@ def found(header: Record, records: list[Record]) -> Result:
     return plain(verdicts.concluded(result, header, records, decisions, len(blocks)))
 
 
-def _unlimited(decision: verdict.Decision) -> bool:
-    return math.isinf(decision.interval.low) and math.isinf(decision.interval.high)
+def _unknown(decision: verdict.Decision) -> bool:
+    """Nothing is known yet. Runs that are all alike may be equivalent while the interval has no ends."""
+    ends = decision.interval.low, decision.interval.high
+    return decision.verdict is verdict.Verdict.INCONCLUSIVE and all(map(math.isinf, ends))
 
 
 def _secondary(
