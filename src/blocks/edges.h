@@ -4,6 +4,5 @@
 
 #include "base/base.h"
 
-/* Look at both sides of a live block, while no other thread takes blocks. True: the program wrote there, and *reason
- * says where. */
+/* Look at both sides of a live block, while no other thread takes blocks. True: *reason says where it was written. */
 bool hak_edges_find_damage(const void *block, uint32_t cls, hak_misuse_t *reason);

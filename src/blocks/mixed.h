@@ -24,8 +24,7 @@ hak_free_block_t *hak_mixed_take(hak_mixed_place_t *place, uint32_t cls);
 void hak_mixed_leave(hak_mixed_place_t *place);
 /* Return a block. Returns the number of slices that went back to the arena. */
 size_t hak_mixed_put(hak_slab_t *slab, const void *block, uint32_t cls, const char *function);
-/* Take returned blocks of the class, when there is no memory for a slab: it searches all mixed slabs. Returns their
- * number. */
+/* Take returned blocks of the class from all mixed slabs, when there is no memory for a slab. Returns their number. */
 uint32_t hak_mixed_take_back(uint32_t cls, hak_free_block_t **blocks, uint32_t want);
 /* Whether bytes of the page beside the block, which belong to no block, were written. */
 bool hak_mixed_find_damage(const void *block, uint32_t cls, hak_misuse_t *reason);

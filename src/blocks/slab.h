@@ -43,8 +43,7 @@ void hak_sweep_return_one(void *block, uint32_t cls, const char *function);
 bool hak_sweep_sparse(void);
 /* Discard the free pages inside all slabs. */
 bool hak_sweep_all(void);
-/* Hardened profile: give back all empty slabs, each of which keeps its class while there is memory. True: there were
- * some. */
+/* Hardened profile: give back all empty slabs, which keep a class while there is memory. True: there were some. */
 bool hak_sweep_release_empty(void);
 /* Continue a pass that is under way by one step, over a few slabs. True: the pass is not complete. */
 bool hak_sweep_step(void);

@@ -30,8 +30,7 @@ static size_t allowance_locked(const hak_retention_t *state) {
 
 /* How far use is below the trough: the load ends, and with it its swings. */
 static size_t fall_locked(const hak_retention_t *state) {
-  size_t used = hak_arena.used_slices;
-  return state->trough > used ? state->trough - used : 0;
+  return state->trough - smaller(state->trough, hak_arena.used_slices);
 }
 
 /* The count may be lower than `slices`: the limit was off at the time, or the process has forked since. */
