@@ -28,7 +28,7 @@ static size_t allowance_locked(const hak_retention_t *state) {
   return slices > 0 ? (size_t)slices : 0;
 }
 
-/* How far use is below the trough: the load ends, and with it its swings. */
+/* How far use is below the trough: the load ends, and with it its refault cycles. */
 static size_t fall_locked(const hak_retention_t *state) {
   return state->trough - smaller(state->trough, hak_arena.used_slices);
 }

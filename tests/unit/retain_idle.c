@@ -1,5 +1,5 @@
 /* The second rule of retention: memory that was free during a whole window was kept in vain; and so is what served the
- * swings of a load that has ended. */
+ * refault cycles of a load that has ended. */
 #include "child.h"
 #include "retention.h"
 
@@ -84,35 +84,37 @@ static void an_allowance_that_nothing_fills_goes(void) {
   slices_add_up();
 }
 
-/* A load whose use swings between 20 and 30 chunks for `windows` windows, and then falls to nothing. */
-static void swing_and_end(size_t windows) {
+/* A load whose use alternates between 20 and 30 chunks for `windows` windows, and then falls to nothing. */
+static void cycle_and_end(size_t windows) {
   set_policy((Policy){.retain = 4 * CHUNK, .most = NO_MOST});
   char *held = chunks_reserve(20, 0);
   for (size_t round = 0; round < windows * TICKS; round++) {
-    char *swing = chunks_reserve(10, 0);
-    hak_huge_chunks_give(swing);
+    char *cycle = chunks_reserve(10, 0);
+    hak_huge_chunks_give(cycle);
     pass_ms(WINDOW_MS / TICKS);
   }
   CHECK(dirty_slices() == 10 * CHUNK && target() >= 10 * CHUNK);
   hak_huge_chunks_give(held);
 }
 
-/* Demand that falls below all of its troughs has ended. Each chunk below takes two of those that the swings drew. */
-static void what_swings_drew_goes_with_their_load(void) {
-  swing_and_end(HAK_TROUGH_WINDOWS + 1);
+/* Demand that falls below all of its troughs has ended. Each chunk below takes two of those that the refault cycles
+ * drew. */
+static void what_cycles_drew_goes_with_their_load(void) {
+  cycle_and_end(HAK_TROUGH_WINDOWS + 1);
   CHECK(dirty_slices() == 0 && target() == 0);
   slices_add_up();
 }
 
 /* The first windows hold the rise, which may come again. */
 static void a_young_load_may_rise_again(void) {
-  swing_and_end(HAK_TROUGH_WINDOWS - 2);
+  cycle_and_end(HAK_TROUGH_WINDOWS - 2);
   CHECK(dirty_slices() >= 10 * CHUNK);
 }
 
-/* A load that falls and goes on is no load that ended: its swings fetch their memory a few times, and then keep it. */
-static void a_load_that_falls_keeps_its_swings(void) {
-  swing_and_end(HAK_TROUGH_WINDOWS + 1);
+/* A load that falls and goes on is no load that ended: its refault cycles fetch their memory a few times, and then keep
+ * it. */
+static void a_load_that_falls_keeps_its_cycles(void) {
+  cycle_and_end(HAK_TROUGH_WINDOWS + 1);
   size_t before = fetched();
   for (size_t round = 0; round < 1000; round++) {
     hak_huge_chunks_give(chunks_reserve(4, 0));
@@ -121,9 +123,9 @@ static void a_load_that_falls_keeps_its_swings(void) {
   slices_add_up();
 }
 
-/* When demand stays low, its trough is low, too, and the allowance serves new swings. */
-static void a_lower_load_has_swings_of_its_own(void) {
-  swing_and_end(HAK_TROUGH_WINDOWS + 1);
+/* When demand stays low, its trough is low, too, and the allowance serves new refault cycles. */
+static void a_lower_load_has_cycles_of_its_own(void) {
+  cycle_and_end(HAK_TROUGH_WINDOWS + 1);
   pass_windows(1);
   CHECK(target() >= 4 * CHUNK);
 }
@@ -145,10 +147,10 @@ int main(void) {
   child_succeeds(an_allowance_does_not_sink_below_nothing);
   child_succeeds(retain_is_idle_like_the_rest);
   child_succeeds(an_allowance_that_nothing_fills_goes);
-  child_succeeds(what_swings_drew_goes_with_their_load);
+  child_succeeds(what_cycles_drew_goes_with_their_load);
   child_succeeds(a_young_load_may_rise_again);
-  child_succeeds(a_load_that_falls_keeps_its_swings);
-  child_succeeds(a_lower_load_has_swings_of_its_own);
+  child_succeeds(a_load_that_falls_keeps_its_cycles);
+  child_succeeds(a_lower_load_has_cycles_of_its_own);
   child_succeeds(a_small_fall_takes_little);
   return 0;
 }
