@@ -43,8 +43,8 @@ all sides run at once on one processor. Servers and programs of several threads
 Programs in which hakmem is worse than glibc come first, then those without a difference. "87 % faster" means that glibc
 takes 87 % longer. An interval is at 95 %, for all sides of one measure together. "same" means that the whole interval
 is within 5 %. "undecided" means that the interval, with signs, includes no difference; beside it stands how long the
-program was measured. Figures are of the machine and the day that a page names, with warnings about other load on that
 program was measured. Figures are of the machine and the day that a page names, with warnings about its other load.
+
 | measure | what it is |
 |---|---|
 | CPU time | processor time of the whole program; of a server, while its client runs |

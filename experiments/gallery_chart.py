@@ -203,8 +203,10 @@ def settings(rows: list[Row], which: str) -> str:
     arms = {arm for row in rows if (measure := row.measure(which)) for arm in measure.by_reference}
     told = ""
     for arm in sorted(arm for arm in arms if arm.startswith(f"{SUBJECT},")):
+        if not (found := column(rows, which, arm)):
+            continue
         programs, won, lost = tally(rows, (which,), arm)
-        middle = median(cost[0] for cost, _ in column(rows, which, arm))
+        middle = median(cost[0] for cost, _ in found)
         told += f" With `{arm.removeprefix(f'{SUBJECT},')}`, {won} of {programs} {better} and {lost} {worse}; "
         told += f"the median is {middle:.2f} ×."
     return told
@@ -214,7 +216,7 @@ def sentence(rows: list[Row], which: str) -> str:
     """Says how many programs are better than on glibc in one measure, worse, the same, or undecided."""
     better, worse = WORDS[which]
     words = [measure.by_reference[SUBJECT]["word"] for measure, _ in having(rows, which)]
-    gains, losses = (sum(word == each[sure] for word in words for each in (FASTER, FEWER)) for sure in (0, 1))
+    _, gains, losses = tally(rows, (which,), SUBJECT)
     alike, margin = words.count(SAME), 100 * rows[0].result["suite"]["margin"]
     return (
         f"{gains} of {len(words)} programs {better} than on glibc, {losses} {worse}, {alike} the same within "

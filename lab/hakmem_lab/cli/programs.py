@@ -51,10 +51,8 @@ def _change(action: str, json: Path | None) -> None:
 
     lines = quiet.tune() if action == "tune" else quiet.undo()
     said = lines or ["nothing to change" if action == "tune" else "nothing to put back"]
-    said = [
-        *said,
-        *(["hak doctor --machine --undo puts it back; so does a restart"] if lines and action == "tune" else []),
-    ]
+    if lines and action == "tune":
+        said = [*said, "hak doctor --machine --undo puts it back; so does a restart"]
     formats.put({"changes": lines}, json, lambda: print("\n".join(said)))
 
 

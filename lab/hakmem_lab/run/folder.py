@@ -35,8 +35,9 @@ class Folder:
         """The words with the value of {folder}. Raises OSError where no folder can be made."""
         if self._path is None and any(FOLDER in word for word in words):
             _remove_abandoned()
-            self._path = tempfile.mkdtemp(prefix=PREFIX)
-            self._lock = _locked(self._path)
+            path = tempfile.mkdtemp(prefix=PREFIX)
+            self._lock = _locked(path)
+            self._path = path
         return [word.replace(FOLDER, self._path or FOLDER) for word in words]
 
     def clear(self) -> None:
