@@ -77,7 +77,7 @@ class Runner:
         self._counted = [name for name in names if name in COUNTERS]
         self._after_load, self._growth = AFTER in names, GROWTH in names
         self._counts = any(name in COUNTED for name in names)
-        self._pss_ms = PSS_MS if any(name in PSS for name in names) else 0
+        self._pss_ms = PSS_MS if self._growth or any(name in PSS for name in names) else 0
         self.groups, self.no_groups = None, None
         self.search = Search() if LEAST in names else None  # it adds executions under limits to each run
         self.limit: Limit | None = None  # of the next execution
@@ -322,10 +322,12 @@ class Runner:
         return part
 
     def _grown(self, outcome: Outcome, server: Record | None) -> Record:
-        """How fast memory grew: that of a server while its client ran."""
+        """How fast the memory of all processes grew, PSS where it is known: that of a server while its client ran."""
         from hakmem_lab.judge.growth import growth  # slow to load
 
-        series = within(server["rss_series"], server["window_ms"]) if server else outcome.rss_series
+        if server is None:
+            return growth(outcome.pss_series or outcome.rss_series, self.workload.requests)
+        series = within(server["pss_series"] or server["rss_series"], server["window_ms"])
         return growth(series, self.workload.requests)
 
     def _read(self, metric: Metric, outcome: Outcome, server: Record | None) -> float:

@@ -17,6 +17,7 @@ from hakmem_lab.run.workload import Workload
 
 MIB_KIB = 1024
 BY_LINES = 'echo > "$HAK_MARK"; read line < "$HAK_MARK.done"'
+GROWS = "kept = []\nfor _ in range(60): kept.append(bytearray(1 << 20)); time.sleep(0.03)\n"
 BY_COMMAND = f"{sys.executable} -m hakmem_lab.cli.main mark"
 
 
@@ -103,3 +104,24 @@ def test_growth_of_a_run(run):
     assert record["extra"] == {"growth_kib": record["metrics"]["growth"]}
     assert record["metrics"]["growth"] > 3600 * MIB_KIB
     assert run(["/bin/true"], ("growth",))["why"].startswith("metric 'growth' could not be measured: the run was too")
+
+
+def test_growth_of_a_child_counts(run):
+    code = f"import os, time\nif os.fork(): os.wait(); os._exit(0)\n{GROWS}"
+    record = run([sys.executable, "-c", code], ("growth", "rss"), requests=1000)
+    assert record["ok"], record["why"]
+    assert record["metrics"]["growth"] > 20 * MIB_KIB
+
+
+def test_growth_of_a_server_is_that_of_its_children(run):
+    ready = "s = socket.create_server(('127.0.0.1', int(sys.argv[1])))\n"
+    forks = "if os.fork(): os.wait(); os._exit(0)\n"
+    grows = GROWS.replace("\n", "\n ")
+    serves = f"while True:\n c = s.accept()[0]\n if not c.recv(9): continue\n {grows}c.send(b'x'); c.close()\n"
+    asks = "s = socket.create_connection(('127.0.0.1', int(sys.argv[1]))); s.send(b'x'); sys.exit(s.recv(9) != b'x')"
+    program = [sys.executable, "-c", f"import os, socket, sys, time\n{ready}{forks}{serves}", "{port}"]
+    client = [sys.executable, "-c", f"import socket, sys; {asks}", "{port}"]
+    record = run(client, ("growth", "server-rss"), server={"command": program}, requests=1000)
+    assert record["ok"], record["why"]
+    first = record["server"]
+    assert record["metrics"]["growth"] > 20 * MIB_KIB > first["rss_peak_kib"] - first["rss_series"][0][1]

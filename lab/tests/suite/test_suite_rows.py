@@ -69,6 +69,10 @@ def test_what_counts_as_no_difference_in_growth_adds_up_to_the_margin_of_the_pea
     words = {share: growing(hakmem=1.0, glibc=share * one_run_kib_h)["arms"]["glibc"]["word"] for share in (0.04, 0.06)}
     assert words == {0.04: "same", 0.06: "leaner"}
     assert growing(glibc=one_run_kib_h, hakmem=2 * one_run_kib_h)["arms"]["glibc"]["word"] == "larger"
+    tree = {arm: {"growth": share * one_run_kib_h, "rss": 20_000.0, "pss": 100_000.0, "wall": 10.0}
+            for arm, share in (("glibc", 0.2), ("hakmem", 1e-9))}  # fmt: skip
+    (of_all,) = rows(workload(metric="growth"), records=runs("mix", tree), allocators=list(tree))
+    assert of_all["arms"]["glibc"]["word"] == "same", "a share of what all processes hold"
     (unknown,) = rows(workload(metric="growth"), records=runs("mix", {arm: {"growth": 9.0} for arm in TIMES}))
     assert {each["word"] for each in unknown["arms"].values()} == {"open"}, "the peak is not known"
 

@@ -204,9 +204,13 @@ class Sheet:
         }
 
     def doubling_kib(self) -> float:
-        """Growth by which the reference's peak memory would double in one run; 1 where that is not known."""
+        """Growth by which the reference's peak memory would double in one run; 1 where that is not known. The peak is
+        of what grows: of all processes, or of the first one where their PSS was not read."""
         requests = self.row.requests
-        peak_kib, wall_s = (self.median(name, self.spec.reference) for name in (self.row.memory_metric(), "wall"))
+        pss_kib, rss_kib, wall_s = (
+            self.median(name, self.spec.reference) for name in ("pss", self.row.memory_metric(), "wall")
+        )
+        peak_kib = pss_kib or rss_kib
         each = requests / THOUSAND if requests else (wall_s or 0.0) / HOUR_S
         return peak_kib / each if peak_kib and each else 1.0
 
