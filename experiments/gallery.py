@@ -256,7 +256,7 @@ def summary(row: Row) -> list[list[str]]:
 
 
 def write_all() -> None:
-    """Writes all pages and the index from the published raw data."""
+    """Writes all pages, the index and the sentences of README.md from the published raw data."""
     rows, versions = gallery.rows(), load_versions()
     for row in rows:
         (PAGES / f"{row.key}.md").write_text(page(row, versions[row.key]), encoding="utf-8")
@@ -337,7 +337,6 @@ def main() -> None:
             publish(*(Store(default_folder()).find(name) for name in names or ["last"]))
         case ["pages"]:
             write_all()
-            print(*gallery_chart.lines(gallery.rows()), sep="\n")
         case _:
             sys.exit("usage: experiments/gallery renew [FLAG...] [N | KEY...] | publish [RUN...] | pages")
 

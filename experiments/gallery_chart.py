@@ -1,15 +1,17 @@
 """The charts of the gallery: results/gallery/overview.svg for README.md, and one for each question of the site.
 
-Also writes the sentences that README.md and the site quote, from the same rows.
+Also writes the sentences of README.md and the site, from the same rows.
 """
 
 import re
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
 from panels import Panel, Panels
 
+from hakmem_lab.errors import LabError
 from hakmem_lab.kinds.suite.sheet import FAILED, FASTER, SAME
 from hakmem_lab.kinds.suite.sheet import LEANER as FEWER
 from hakmem_lab.show import gallery
@@ -36,6 +38,7 @@ WORDS = {
     GROWTH: ("grow slower", "faster"),
     LEAST: ("need less", "more"),
 }
+README, WIDTH, LOSS = Path("README.md"), 118, "The largest loss"
 # Measures of which README.md names a program.
 VERBS = {gallery.TIME: "takes", AFTER: "keeps", LEAST: "lives in"}
 # Kind of program -> groups of the gallery.
@@ -151,15 +154,33 @@ def _dots(pen: svg.Pen, panel: Panel, rows: list[Row], which: str) -> None:
 
 
 def lines(rows: list[Row]) -> list[str]:
-    """Sentences for README.md: each measure against glibc with the largest gain in it, and the largest loss of all."""
+    """Sentences for README.md: the largest loss of all, then each measure against glibc with the largest gain in it.
+    Measures with more losses than gains stand first."""
     lost = [each for each in sure(rows, False) if each[2] != GROWTH][:1]
+    having_any = [which for which in (AFTER, LEAST, gallery.PEAK, gallery.TIME) if column(rows, which)]
     return [
+        *(f"**{LOSS}**: {short(row, rows)}, {interval(cost)} of glibc's {HEADS[which]}." for cost, row, which in lost),
         *(f"**{HEADS[which].capitalize()}**: {sentence(rows, which)} {middles(rows, which)}"
           f"{settings(rows, which)}{largest(rows, which)}"
-          for which in (AFTER, LEAST, gallery.PEAK, gallery.TIME) if column(rows, which)),
-        *(f"**The largest loss**: {short(row, rows)}, {interval(cost)} of glibc's {HEADS[which]}."
-          for cost, row, which in lost),
+          for which in sorted(having_any, key=lambda which: balance(rows, which))),
     ]  # fmt: skip
+
+
+def balance(rows: list[Row], which: str) -> float:
+    """Share of the programs that surely gain in one measure, less the share of those that surely lose."""
+    programs, gains, losses = tally(rows, (which,), SUBJECT)
+    return (gains - losses) / programs
+
+
+def renewed(text: str, rows: list[Row]) -> str:
+    """README.md with the sentences of these rows in place of its own: the list whose items open with a measure."""
+    heads = "|".join([LOSS, *(head.capitalize() for head in HEADS.values())])
+    known = re.compile(rf"(^- \*\*({heads})\*\*: .*\n(^  .*\n)*)+", re.MULTILINE)
+    items = [textwrap.fill(f"- {line}", WIDTH, subsequent_indent="  ", break_on_hyphens=False) for line in lines(rows)]
+    found, count = known.subn(lambda _: "".join(f"{item}\n" for item in items), text)
+    if count != 1:
+        raise LabError(f"{README} has {count} lists of the gallery's measures, and not one")
+    return found
 
 
 def largest(rows: list[Row], which: str) -> str:
@@ -292,5 +313,7 @@ def interval(cost: tuple[float, float, float]) -> str:
 
 
 def write(rows: list[Row]) -> None:
+    readme = gallery.top() / README
+    readme.write_text(renewed(readme.read_text(encoding="utf-8"), rows), encoding="utf-8")
     for path, drawn in pictures(rows).items():
         (gallery.top() / path).write_text(drawn, encoding="utf-8")

@@ -290,9 +290,33 @@ def test_the_index_is_made_of_the_rows_and_names_what_is_not_measured(pages, row
 def test_the_chart_and_the_figures_of_the_readme_are_those_of_the_rows(pages, rows):
     for path, drawn in pages.gallery_chart.pictures(rows).items():
         assert (ROOT / path).read_text(encoding="utf-8") == drawn, path
-    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
-    for line in pages.gallery_chart.lines(rows):
-        assert line in readme, "experiments/gallery.py prints the lines of README.md"
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert pages.gallery_chart.renewed(readme, rows) == readme, "experiments/gallery pages renews README.md"
+
+
+def gaining(**more: dict) -> Row:
+    """A row that takes half of glibc's time, with such figures of its least memory."""
+    figures = {"hakmem": figure("faster", 2.0, 1.9, 2.1)}
+    measure = Measure("CPU time", "s", figures, figures, {"hakmem": 0.5, "glibc": 1.0})
+    plain = replace(row(), header={"arms": []}, measures=(measure,))
+    plain = replace(plain, result={"suite": {"margin": 0.05, "reference": "glibc"}})
+    return more_of(plain, "least-memory", **more) if more else plain
+
+
+def test_the_sentences_of_the_readme_are_renewed_where_they_stand(pages):
+    text = "# it\n\n- **Report**: a bug\n\n- **Peak memory**: more,\n  and more.\n- **The largest loss**: x.\n\nend\n"
+    found = pages.gallery_chart.renewed(text, [gaining()])
+    assert found.startswith("# it\n\n- **Report**: a bug\n\n- **Processor time**: 1 of 1 programs are faster")
+    assert found.endswith(" 1.00 s on glibc.\n\nend\n") and found.count("\n- **") == 2
+    assert max(map(len, found.splitlines())) <= 118
+    with pytest.raises(LabError, match="has 0 lists"):
+        pages.gallery_chart.renewed("# it\n", [gaining()])
+
+
+def test_the_measures_that_lose_stand_first_in_the_readme(pages):
+    lines = pages.gallery_chart.lines([gaining(hakmem=figure("larger", 0.5, 0.4, 0.6))])
+    heads = [line.partition("**:")[0] for line in lines]
+    assert heads == ["**The largest loss", "**Least memory", "**Processor time"]
 
 
 @pytest.mark.skipif(not MEASURED, reason="nothing is published yet")
