@@ -76,6 +76,7 @@ void *hak_hardened_malloc(size_t bytes) {
 
 static HAK_NOINLINE void *take_small_slow(hak_heap_t *heap, uint32_t cls, size_t bytes) {
   hak_quarantine_t *quarantine = heap->quarantine;
+  hak_background_ensure();
   hak_quarantine_enter(quarantine);
   if (heap->events % HAK_EVENTS_PER_ORPHAN == HAK_EVENTS_PER_ORPHAN - 1) {
     hak_heap_adopt_orphan();

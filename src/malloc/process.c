@@ -149,7 +149,6 @@ static void in_child(void) {
     hak_region_fork_child();
   }
   hak_heap_t *mine = hak_heap_fork_child(is_alone);
-  hak_background_fork_child();
   hak_hook_hardened.part.fork_child(mine);
   hak_hook_sampler.part.fork_child(mine);
   after_fork(true);

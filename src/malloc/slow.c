@@ -59,11 +59,11 @@ static void *cached_alloc_or_larger(size_t bytes, bool *zeroed) {
   return block;
 }
 
-/* A thread that uses only huge blocks does its share of periodic work here. */
+/* A thread that uses only blocks that no cache serves does its share of periodic work here. */
 static void pass_by(void) {
   hak_heap_t *heap = hak_heap_mine();
   if (heap) {
-    hak_background_ensure();
+    hak_background_wake();
     hak_cache_scavenge_if_due(heap);
   }
 }
@@ -77,6 +77,10 @@ static void *find_aligned(size_t bytes, size_t align, bool *zeroed) {
 }
 
 static void *find(size_t bytes, size_t align, bool *zeroed) {
+  if (bytes > (hak_hard.on ? HAK_SMALL_MAX : HAK_CACHED_MAX)) {
+    pass_by();
+    hak_background_ensure();
+  }
   if (hak_hard.on) {
     return hak_hook_hardened.part.alloc(bytes > 0 ? bytes : HAK_BLOCK_MIN, align, zeroed);
   }
@@ -86,7 +90,6 @@ static void *find(size_t bytes, size_t align, bool *zeroed) {
   if (bytes <= HAK_CACHED_MAX) {
     return cached_alloc_or_larger(bytes, zeroed);
   }
-  pass_by();
   return hak_huge_alloc(bytes, HAK_BLOCK_MIN, zeroed);
 }
 

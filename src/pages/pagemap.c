@@ -193,7 +193,7 @@ static bool make_writable(hak_leaf_t *leaf, size_t from, size_t bytes) {
     at += count;
     uint8_t seen = at < end ? atomic_load_explicit(&leaf->pieces[at], memory_order_acquire) : READ_ONLY;
     if (seen == CLAIMED) {
-      hak_os_wait(&leaf->attempts, attempts);
+      hak_os_wait(&leaf->attempts, attempts, HAK_OS_WAIT_MS);
       hak_os_wake(&leaf->attempts); /* the next waiting thread: only one was woken */
     }
     at += seen == WRITABLE ? every : 0;

@@ -71,7 +71,7 @@ static bool wait(hak_lock_t *lock, uint32_t self, bool for_fork) {
     uint32_t seen = atomic_load_explicit(&lock->word, memory_order_relaxed), asleep = seen | HAK_LOCK_WAITERS;
     if (seen != 0 && (seen == asleep || atomic_compare_exchange_strong_explicit(
                                             &lock->word, &seen, asleep, memory_order_relaxed, memory_order_relaxed))) {
-      hak_os_wait(&lock->word, asleep);
+      hak_os_wait(&lock->word, asleep, HAK_OS_WAIT_MS);
     }
   }
   return true;

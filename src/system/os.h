@@ -111,20 +111,21 @@ bool hak_os_is_readable(uintptr_t at);
 uintptr_t hak_os_word_at(uintptr_t at);
 /* Restore the default action of SIGABRT, which ends the process. */
 void hak_os_reset_abort(void);
-/* Sleep for a short time while the word has that value. The call may return without a reason. */
-void hak_os_wait(_Atomic uint32_t *word, uint32_t value);
+/* Sleep while the word has that value, at most so many milliseconds. The call may return without a reason. A thread
+ * that is woken may first run a signal handler that waits for a sleeping thread: threads of the program sleep no longer
+ * than HAK_OS_WAIT_MS. */
+enum { HAK_OS_WAIT_MS = 20 };
+void hak_os_wait(_Atomic uint32_t *word, uint32_t value, uint64_t ms);
 /* Wake one thread that sleeps on the word. */
 HAK_COLD void hak_os_wake(_Atomic uint32_t *word);
 /* Let other threads run for a moment. */
 void hak_os_yield(void);
-void hak_os_sleep_ms(uint64_t ms);
 /* Start a detached thread with a small stack, which no signal handler interrupts. False: no thread could start. */
 bool hak_os_start_thread(void *(*work)(void *));
-/* Whether all other threads of the process have ended: the first one is a zombie, and only the caller is left. False
- * if the system does not say. */
-bool hak_os_is_last_thread(void);
-/* Name the calling thread, as the system shows it: 15 characters at most. */
-void hak_os_name_thread(const char *name);
+/* Name the calling thread, as the system shows it: 15 characters at most. It gives up a real-time priority. */
+void hak_os_enter_background(const char *name);
+/* Whether libc knows the calling thread. It does not know a child of vfork, nor one of a bare system call. */
+bool hak_os_is_known_thread(void);
 /* Block all signals of this thread. Returns the earlier mask, for hak_os_set_blocked_signals. */
 uint64_t hak_os_block_signals(void);
 void hak_os_set_blocked_signals(uint64_t blocked);

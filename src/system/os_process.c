@@ -51,9 +51,8 @@ uint64_t hak_os_random(void) {
   return got == (long)sizeof bits ? bits : weak_random();
 }
 
-/* A woken thread may first run a signal handler that waits for a sleeping thread. So the sleep has a time limit. */
-void hak_os_wait(_Atomic uint32_t *word, uint32_t value) {
-  const struct timespec longest = {.tv_nsec = 20 * 1000 * 1000};
+void hak_os_wait(_Atomic uint32_t *word, uint32_t value, uint64_t ms) {
+  const struct timespec longest = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000};
   hak_direct(SYS_futex, (long)word, 128 /* FUTEX_WAIT_PRIVATE */, value, (long)&longest);
 }
 
@@ -89,11 +88,6 @@ void hak_os_reset_abort(void) {
   hak_direct(SYS_rt_sigaction, SIGABRT, (long)action, 0, sizeof(uint64_t));
 }
 
-void hak_os_sleep_ms(uint64_t ms) {
-  const struct timespec time = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000};
-  hak_direct(SYS_nanosleep, (long)&time);
-}
-
 /* Libc allocates for the thread, and so may libraries that intercept its function. */
 bool hak_os_start_thread(void *(*work)(void *)) {
   enum { STACK_BYTES = 128 << 10 };
@@ -119,29 +113,16 @@ bool hak_os_start_thread(void *(*work)(void *)) {
   return ok;
 }
 
-/* Reads /proc/self/stat: a number, the name in brackets, the state of the first thread, and later the thread count. */
-bool hak_os_is_last_thread(void) {
-  enum { FIELDS_TO_COUNT = 18 };
-  char text[512];
-  size_t length = hak_direct_read("/proc/self/stat", text, sizeof text);
-  const char *at = length > 0 ? hak_match_last(text, ')') : NULL;
-  if (!at || at[1] != ' ' || at[2] != 'Z') {
-    return false;
-  }
-  for (int i = 0; at && i < FIELDS_TO_COUNT; i++) {
-    at = hak_match_first(at + 1, ' ');
-  }
-  return at && hak_match_start(at, " 2 ");
-}
-
 bool hak_os_shares_memory(void) {
   enum { KCMP_VM = 1 };
   long filter = hak_direct(SYS_prctl, PR_GET_SECCOMP);
   return filter == 0 && hak_direct(SYS_kcmp, hak_direct(SYS_getpid), hak_direct(SYS_getppid), KCMP_VM) == 0;
 }
 
-void hak_os_name_thread(const char *name) {
+void hak_os_enter_background(const char *name) {
+  const struct sched_param none = {0};
   hak_direct(SYS_prctl, PR_SET_NAME, (long)name);
+  hak_direct(SYS_sched_setscheduler, 0, SCHED_OTHER, (long)&none);
 }
 
 void hak_os_yield(void) {
@@ -161,6 +142,11 @@ void hak_os_set_thread_id_place(const uint32_t field[3]) {
 uint32_t hak_os_thread_id(void) {
   uint32_t place = atomic_load_explicit(&id_place, memory_order_relaxed);
   return place ? *(const uint32_t *)((uintptr_t)pthread_self() + place) : 0;
+}
+
+bool hak_os_is_known_thread(void) {
+  uint32_t id = hak_os_thread_id();
+  return id ? hak_direct(SYS_gettid) == id : !hak_os_shares_memory();
 }
 
 char *hak_os_break(void) {

@@ -1,13 +1,39 @@
-/* Periodic work, and the purging thread of HAKMEM_BACKGROUND. The caches call it; depot, slabs and arena do the
- * work. */
+/* Periodic work, and the background thread. The caches call it; depot, slabs and arena do the work. */
 #include "background.h"
 
 #include "blocks/blocks.h"
 #include "depot.h"
 
-static _Atomic bool runs; /* also set if the thread could not start */
+enum {
+  AUTO_THREADS = 2,                       /* with as many threads, `auto` adds one */
+  SLEEPS_AT = 2 * HAK_TROUGH_WINDOWS + 4, /* ticks without an active thread until retention has forgotten the load */
+  STOP = 1 << 16
+};
 
-void hak_background_tick(uint64_t now_ms) {
+static struct {
+  _Atomic uint32_t idle_ticks; /* since a thread was active; STOP: the background thread shall end */
+  _Atomic bool runs;           /* from before the start of the background thread until its end */
+  _Atomic bool allowed;        /* the option and the number of threads allow one */
+  _Atomic bool wanted;         /* the next thread that may start it does */
+  _Atomic uint64_t allowed_ms; /* when `allowed` became true */
+} background;
+
+static uint64_t half_window_ms(void) {
+  int64_t half_ms = hak_option(HAK_OPTION_DECAY) / 2;
+  return half_ms > HAK_TICK_MIN_MS ? (uint64_t)half_ms : HAK_TICK_MIN_MS;
+}
+
+static bool is_allowed(void) {
+  return atomic_load_explicit(&background.allowed, memory_order_relaxed);
+}
+
+static void want(void) {
+  if (!atomic_load_explicit(&background.runs, memory_order_relaxed)) {
+    atomic_store_explicit(&background.wanted, true, memory_order_relaxed);
+  }
+}
+
+static void tick(uint64_t now_ms) {
   hak_purge_tick(now_ms);
   if (hak_purge_window_ended()) {
     hak_sweep_decay();
@@ -15,31 +41,83 @@ void hak_background_tick(uint64_t now_ms) {
   }
 }
 
+void hak_background_tick(uint64_t now_ms) {
+  tick(now_ms);
+  if (is_allowed() && now_ms - atomic_load_explicit(&background.allowed_ms, memory_order_relaxed) >= half_window_ms()) {
+    want();
+  }
+}
+
 /* A tick adds at most half a window to the age of the present one. So the thread ticks every half window, and its
- * pauses count in full. */
+ * pauses count in full. A program that did nothing for long enough has nothing left to purge: the thread sleeps until a
+ * thread is active. */
 static void *work(void *unused) {
-  (void)unused;
-  hak_os_name_thread("hakmem");
-  while (!hak_os_is_last_thread()) { /* libc ends a process with its last thread, which this one must not be */
-    int64_t half_ms = hak_option(HAK_OPTION_DECAY) / 2;
-    hak_os_sleep_ms(half_ms > HAK_TICK_MIN_MS ? (uint64_t)half_ms : HAK_TICK_MIN_MS);
-    hak_background_tick(hak_os_now_ms());
-    while (hak_sweep_step()) {
-    }
-    while (hak_purge_step()) {
+  hak_os_enter_background("hakmem");
+  while (atomic_load(&background.allowed)) {
+    uint32_t ticks = atomic_fetch_and(&background.idle_ticks, STOP - 1) & (STOP - 1);
+    if (ticks < SLEEPS_AT) {
+      hak_os_wait(&background.idle_ticks, ticks, half_window_ms());
+      tick(hak_os_now_ms());
+      while (hak_sweep_step() || hak_purge_step()) {
+      }
+      atomic_compare_exchange_strong(&background.idle_ticks, &ticks, ticks + 1); /* unless a thread was active */
+    } else {
+      hak_os_wait(&background.idle_ticks, ticks, UINT64_MAX);
     }
   }
-  return NULL;
+  atomic_store(&background.idle_ticks, 0);
+  atomic_store(&background.runs, false);
+  if (is_allowed()) {
+    want();
+  }
+  return unused;
+}
+
+/* The C library does not know a child of vfork, or of a bare system call, and cannot start threads for it. */
+HAK_COLD static void start(void) {
+  atomic_store_explicit(&background.wanted, false, memory_order_relaxed);
+  if (is_allowed() && !hak_os_is_filtered() && hak_os_is_known_thread() && !atomic_exchange(&background.runs, true) &&
+      !hak_os_start_thread(work)) {
+    atomic_store_explicit(&background.allowed, false, memory_order_relaxed); /* the next thread asks again */
+    atomic_store_explicit(&background.runs, false, memory_order_relaxed);
+  }
 }
 
 void hak_background_ensure(void) {
-  if (HAK_UNLIKELY(hak_option(HAK_OPTION_BACKGROUND)) && !atomic_exchange_explicit(&runs, true, memory_order_relaxed)) {
-    hak_os_start_thread(work);
+  if (HAK_UNLIKELY(atomic_load_explicit(&background.wanted, memory_order_relaxed))) {
+    start();
   }
 }
 
-void hak_background_fork_child(void) {
-  if (atomic_load_explicit(&runs, memory_order_relaxed)) { /* else the page would be copied for nothing */
-    atomic_store_explicit(&runs, false, memory_order_relaxed);
+void hak_background_wake(void) {
+  if (HAK_UNLIKELY(atomic_load_explicit(&background.idle_ticks, memory_order_relaxed) != 0) &&
+      atomic_fetch_and(&background.idle_ticks, STOP) == SLEEPS_AT) {
+    hak_os_wake(&background.idle_ticks);
   }
+}
+
+void hak_background_set_threads(size_t threads) {
+  int64_t option = hak_option(HAK_OPTION_BACKGROUND);
+  bool allowed = option != 0 && threads >= (option == HAK_OPTION_AUTO ? AUTO_THREADS : 1);
+  if (allowed && !is_allowed()) {
+    atomic_store_explicit(&background.allowed_ms, hak_os_now_ms(), memory_order_relaxed);
+    atomic_store(&background.allowed, true);
+  } else if (!allowed && is_allowed()) {
+    atomic_store(&background.allowed, false);
+    if (atomic_load(&background.runs)) {
+      atomic_fetch_or(&background.idle_ticks, STOP);
+      hak_os_wake(&background.idle_ticks);
+    }
+  }
+  if (allowed && option == 1) {
+    want();
+  }
+}
+
+void hak_background_fork_child(size_t threads) {
+  if (atomic_load_explicit(&background.runs, memory_order_relaxed)) { /* else the page would be copied for nothing */
+    atomic_store_explicit(&background.idle_ticks, 0, memory_order_relaxed);
+    atomic_store_explicit(&background.runs, false, memory_order_relaxed);
+  }
+  hak_background_set_threads(threads);
 }

@@ -1,5 +1,6 @@
 /* Duty: periodic work, and a background thread (HAKMEM_BACKGROUND) that does it while the program is idle. A sleeping
- * process then still gives back idle memory. Layers below: depot, slab, arena, options. */
+ * process then still gives back idle memory. By default only a program with several threads gets one: its start then
+ * changes no system call that requires a process with one thread. Layers below: depot, slab, arena, options. */
 #pragma once
 
 #include "base/base.h"
@@ -7,9 +8,16 @@
 /* An active thread does the periodic work: it ends windows, and begins to purge the idle memory that they found. */
 void hak_background_tick(uint64_t now_ms);
 
-/* Start the thread, if the option asks for it and there is none. Call it only where the C library may allocate
- * memory. */
+/* Start the thread, if it is wanted. The C library may hold locks over `free` that starting a thread takes, so only
+ * requests for memory call it. */
 void hak_background_ensure(void);
 
+/* The calling thread is active: a background thread that sleeps without a time limit resumes its ticks. */
+void hak_background_wake(void);
+
+/* The number of threads with a cache. If it no longer allows a background thread, that one ends at once. The caller
+ * holds the lock of the heaps. */
+void hak_background_set_threads(size_t threads);
+
 /* The child of a fork has no such thread. */
-void hak_background_fork_child(void);
+void hak_background_fork_child(size_t threads);

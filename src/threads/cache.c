@@ -190,7 +190,7 @@ void hak_cache_look_around(hak_heap_t *heap) {
     heap->flush_seen = epoch;
     hak_cache_flush(heap, "free");
   }
-  hak_background_ensure();
+  hak_background_wake();
   hak_purge_step();
   bool due = is_due(heap);
   if (++heap->events % HAK_EVENTS_PER_CHECK == 0 || due) {
@@ -290,6 +290,7 @@ void *hak_cache_refill(hak_heap_t *heap, uint32_t cls, size_t bytes, bool *zeroe
     return first;
   }
   hak_cache_look_around(heap);
+  hak_background_ensure();
   if (hak_class_is_run(cls)) {
     return refill_run(heap, cls, zeroed);
   }

@@ -2,6 +2,7 @@
  * below. */
 #include "heap.h"
 
+#include "background.h"
 #include "depot.h"
 
 #include <pthread.h>
@@ -60,6 +61,7 @@ void hak_heap_force_slow(uint64_t classes) {
   for (hak_heap_t *heap = hak_heaps_all; heap; heap = heap->next) {
     force_slow_locked(heap);
   }
+  hak_background_set_threads(heaps.busy - heaps.orphans); /* the option may just have been read */
   hak_unlock(&hak_heaps_lock);
 }
 
@@ -70,6 +72,7 @@ static void set_busy_locked(hak_heap_t *heap, bool busy) {
   heap->filled |= busy;
   heaps.busy += busy ? 1 : (size_t)-1;
   hak_policy_set_open(heaps.busy);
+  hak_background_set_threads(heaps.busy - heaps.orphans);
 }
 
 static void put_idle(hak_heap_t *heap) {
@@ -332,6 +335,7 @@ hak_heap_t *hak_heap_fork_child(bool alone) {
     heap->forks = heaps.forks;
     heap->thread = hak_os_thread_id();
   }
+  hak_background_fork_child(mine);
   return mine ? heap : NULL;
 }
 

@@ -1,17 +1,23 @@
 /* HAKMEM_BACKGROUND: a sleeping process gives idle memory back, also in the child of a fork. The thread disturbs
- * neither signals, forks, setgid nor the end of the process. argument: on or off, as in the environment; last: the
- * first thread ends before the others */
+ * neither signals, forks, setgid nor the end of the process. argument: on or off, as in the environment; auto: a
+ * thread while the program has several; filtered: none once the program has set a filter; last: the first thread ends
+ * before the others */
 #include <dirent.h>
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "check.h"
 
-enum { BLOCKS = 64, BLOCK = 1 << 20, ROUNDS = 4, FORKS = 40, WAIT_S = 60 };
+enum { BLOCKS = 64, BLOCK = 1 << 20, ROUNDS = 4, FORKS = 40, WAIT_S = 60, WORKERS = 2, CHURNS = 300 };
 static const size_t peak_kib = (size_t)BLOCKS * BLOCK / 1024;
 
 /* Memory that is faulted in twice stays resident. */
@@ -50,8 +56,10 @@ static unsigned threads(void) {
 }
 
 static void nap_ms(long ms) {
-  const struct timespec time = {ms / 1000, ms % 1000 * 1000000};
-  CHECK(nanosleep(&time, NULL) == 0);
+  struct timespec time = {ms / 1000, ms % 1000 * 1000000};
+  while (nanosleep(&time, &time) != 0) { /* setgid interrupts it in other threads */
+    CHECK(errno == EINTR);
+  }
 }
 
 /* Memory is given back although the program does not call the allocator. */
@@ -110,9 +118,140 @@ static void in_child(void (*body)(void)) {
   check_child(child);
 }
 
+/* The child of a program with several threads has one. */
+static void alone_in_child(void) {
+  pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    for (int i = 0; i < 4; i++) {
+      learn();
+      nap_ms(100);
+      CHECK(threads() == 1);
+    }
+    exit(0);
+  }
+  check_child(child);
+}
+
 static void *end_later(void *unused) {
   nap_ms(300);
   return unused;
+}
+
+static void wait_for_threads(unsigned count) {
+  int naps = WAIT_S * 100;
+  for (; threads() != count && naps > 0; naps--) {
+    nap_ms(10);
+  }
+  CHECK(naps > 0);
+}
+
+/* A worker uses memory once, which gives it a cache, and then while it is told to. Its blocks pass the caches by. */
+static _Atomic bool works, ends;
+
+static void *worker(void *unused) {
+  sigset_t signals;
+  CHECK(sigfillset(&signals) == 0 && pthread_sigmask(SIG_BLOCK, &signals, NULL) == 0);
+  free(malloc(100));
+  while (!ends) {
+    if (works) {
+      char *block = malloc((size_t)4 * BLOCK);
+      CHECK(block != NULL);
+      block[0] = 1;
+      free(block);
+    }
+    nap_ms(1);
+  }
+  return unused;
+}
+
+static pthread_t workers[WORKERS];
+
+static void start_workers(void) {
+  ends = false;
+  for (int i = 0; i < WORKERS; i++) {
+    CHECK(pthread_create(&workers[i], NULL, worker, NULL) == 0);
+  }
+}
+
+static void end_workers(void) {
+  ends = true;
+  for (int i = 0; i < WORKERS; i++) {
+    CHECK(pthread_join(workers[i], NULL) == 0);
+  }
+}
+
+/* Libc knows the parent's threads there, and none of the child's. */
+static void vfork_starts_none(void) {
+  pid_t child = vfork(); /* NOLINT(clang-analyzer-security.insecureAPI.vfork) */
+  CHECK(child >= 0);
+  if (child == 0) {
+    learn(); /* NOLINT(clang-analyzer-unix.Vfork) */
+    _exit(threads() == 1 ? 0 : 1);
+  }
+  check_child(child);
+}
+
+static void *churn(void *unused) {
+  char *block = malloc(BLOCK / 16);
+  CHECK(block != NULL);
+  memset(block, 1, BLOCK / 16);
+  free(block);
+  return unused;
+}
+
+/* Starts and ends of the background thread meet those of the program's threads. */
+static void churn_threads(void) {
+  for (int i = 0; i < CHURNS; i++) {
+    pthread_t several[WORKERS];
+    for (int j = 0; j < WORKERS; j++) {
+      CHECK(pthread_create(&several[j], NULL, churn, NULL) == 0);
+    }
+    nap_ms(i % 3);
+    free(churn(malloc(100)));
+    for (int j = 0; j < WORKERS; j++) {
+      CHECK(pthread_join(several[j], NULL) == 0);
+    }
+  }
+  wait_for_threads(1);
+}
+
+static void one_while_there_are_several(void) {
+  CHECK(threads() == 1);
+  start_workers();
+  nap_ms(300); /* longer than the program must have several threads first */
+  vfork_starts_none();
+  works = true;
+  wait_for_threads(1 + WORKERS + 1);
+  works = false;
+  learn();
+  falls_asleep();
+  nap_ms(2000); /* the thread sleeps without a limit by now */
+  learn();
+  falls_asleep();
+  alone_in_child();
+  signals_pass_it_by();
+  CHECK(setgid(getgid()) == 0); /* libc sends a signal of its own to every thread, and waits */
+  forks_beside_it();
+  end_workers();
+  wait_for_threads(1);
+  churn_threads();
+  start_workers();
+  works = true;
+  wait_for_threads(1 + WORKERS + 1);
+}
+
+static void none_under_a_filter(void) {
+  struct sock_filter all = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+  struct sock_fprog program = {1, &all};
+  CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+  CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+  works = true;
+  start_workers();
+  nap_ms(600);
+  learn();
+  CHECK(threads() == 1 + WORKERS);
+  end_workers();
 }
 
 /* The process ends with the last thread of the program. */
@@ -129,8 +268,20 @@ int main(int count, char **arguments) {
   if (strcmp(arguments[1], "last") == 0) {
     outlive_the_first_thread();
   }
+  if (strcmp(arguments[1], "filtered") == 0) {
+    none_under_a_filter();
+    return 0;
+  }
+  if (strcmp(arguments[1], "auto") == 0) {
+    one_while_there_are_several();
+    return 0;
+  }
   if (strcmp(arguments[1], "off") == 0) {
-    CHECK(threads() == 1);
+    start_workers();
+    works = true;
+    nap_ms(600);
+    CHECK(threads() == 1 + WORKERS);
+    end_workers();
     return 0;
   }
   CHECK(threads() == 2);

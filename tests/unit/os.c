@@ -267,7 +267,7 @@ static _Atomic bool woken;
 static void *sleep_on_word(void *unused) {
   (void)unused;
   while (word == 1) {
-    hak_os_wait(&word, 1);
+    hak_os_wait(&word, 1, HAK_OS_WAIT_MS);
   }
   woken = true;
   return NULL;
@@ -276,7 +276,7 @@ static void *sleep_on_word(void *unused) {
 static void a_sleeper_is_woken(void) {
   pthread_t thread;
   word = 2;
-  hak_os_wait(&word, 1); /* the word has another value, so there is no sleep */
+  hak_os_wait(&word, 1, HAK_OS_WAIT_MS); /* the word has another value, so there is no sleep */
   hak_os_wake(&word);
   word = 1;
   CHECK(pthread_create(&thread, NULL, sleep_on_word, NULL) == 0);

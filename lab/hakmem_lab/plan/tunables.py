@@ -47,7 +47,7 @@ FAMILIES: tuple[tuple[tuple[str, ...], str, str, tuple[tuple[str, tuple[str, ...
         ("WARM_POOL_SIZE", ("0", "256"), "16"),
         ("HUGE_PAGES", ("off", "dense"), "auto"),
         ("MEM_LEAN", ("1",), "0"),
-        ("BACKGROUND", ("1",), "0"),
+        ("BACKGROUND", ("0", "1"), "auto"),
     )),
     (("glibc",), "MALLOC_", MALLOPT, (
         ("ARENA_MAX", ("1", "2", "4"), "8 for each processor"),
