@@ -103,7 +103,7 @@ def options(library: Path) -> str:
 
 
 def interface() -> str:
-    """The header: what its first comment says, then every group of functions with what is said of it."""
+    """The header: what its first comment says, then every group of functions and every type with its comment."""
     header = (ROOT / "include" / "hakmem.h").read_text(encoding="utf-8")
     top = re.match(r"/\* (.*?)\*/", header, re.DOTALL)
     assert top is not None
@@ -111,7 +111,8 @@ def interface() -> str:
     body = header[header.index("/* The version of the library") : header.rindex("#ifdef __cplusplus")]
     for group in body.strip().split("\n\n"):
         comment = re.match(r"/\*(.*?)\*/\n", group, re.DOTALL)
-        names = re.findall(r"\b(hak_\w+)\(", re.sub(r"/\*.*?\*/", "", group, flags=re.DOTALL))
+        bare = re.sub(r"/\*.*?\*/", "", group, flags=re.DOTALL)
+        names = re.findall(r"\b(hak_\w+)\(", bare) or re.findall(r"\b(hak_\w+);$", bare, re.MULTILINE)
         declared = re.sub(r"^HAK_EXPORT ", "", group[comment.end() :] if comment else group, flags=re.MULTILINE)
         lines += [f"## {', '.join(names)}", "", "```c", declared, "```", ""]
         lines += [prose(comment.group(1)), ""] if comment else []

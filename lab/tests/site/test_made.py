@@ -1,5 +1,6 @@
 """`make site` with a stand-in for its generator; and every path that scripts name exists."""
 
+import itertools
 import os
 import re
 import subprocess
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from markdown_it import MarkdownIt
 
 ROOT = Path(__file__).resolve().parents[3]
 # Reads the settings as MkDocs does, and writes pages with the one line that scripts/site changes in every page.
@@ -86,6 +88,18 @@ def test_each_value_of_an_option_stands_in_its_column(made):
     assert values["HAKMEM_RETAIN_MAX"] == ["unlimited", "33554432", "0"]
     assert values["HAKMEM_PROFILE_FILE"] == ["", "", ""]
     assert values["HAKMEM_PROFILE"] == ["speed", "balanced", "lean"]
+
+
+def test_headings_and_columns_have_names_for_screen_readers(made):
+    parser = MarkdownIt("commonmark").enable("table")
+    pages, nameless = sorted((made / "site-pages").rglob("*.md")), []
+    for page in pages:
+        tokens = parser.parse(page.read_text(encoding="utf-8"))
+        for before, token in itertools.pairwise(tokens):
+            if before.type in ("heading_open", "th_open") and not token.content.strip():
+                nameless.append(f"{page.relative_to(made)}:{token.map[0] + 1}: {before.tag}")
+    assert len(pages) > 30
+    assert nameless == []
 
 
 def test_every_path_in_a_script_exists():
