@@ -25,14 +25,14 @@ def lasting_step(y: np.ndarray) -> np.ndarray:
     as in a warm-up; or if it ever fell by as much, as a sawtooth does.
     """
     points = thinned(y)
+    if points.shape[-1] <= WARM_UP_POINTS:
+        return np.zeros(y.shape[:-1])
     after = np.minimum.accumulate(points[..., ::-1], axis=-1)[..., ::-1]
     padded = np.concatenate([points[..., :1]] * _BEFORE + [points], axis=-1)
     before = np.maximum.reduce([padded[..., i : i + points.shape[-1]] for i in range(_BEFORE - 1)])
     rises = after - before
     earlier = np.concatenate([np.zeros((*y.shape[:-1], _BEFORE)), rises[..., :-_BEFORE]], axis=-1)
     rises = np.where(rises > _SUDDEN * earlier, rises, 0.0)[..., WARM_UP_POINTS:]
-    if rises.shape[-1] == 0:
-        return np.zeros(y.shape[:-1])
     step, rise = rises.max(axis=-1), points[..., -1] - points[..., WARM_UP_POINTS - 1]
     return np.where((step > largest_fall(points)) & (step >= _OF_THE_RISE * rise), step, 0.0)
 

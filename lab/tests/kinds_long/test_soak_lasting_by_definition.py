@@ -50,7 +50,7 @@ def test_the_largest_step_is_that_of_the_loops():
     assert 24 < np.count_nonzero(expected) < 96
 
 
-@pytest.mark.parametrize("size", [1, 4, 5, 8])
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 8])
 def test_few_points_have_steps_only_behind_the_warm_up(size):
     y = 8.0 * (np.arange(size) >= size - 1)
     assert lasting_step(y) == (8.0 if size > 4 else 0.0)
