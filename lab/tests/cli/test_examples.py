@@ -126,10 +126,10 @@ def completed(words, pid):
 def test_every_example_runs_after_make(examples, checkout, process, store):
     failed = {}
     for words in sorted(examples, key=lambda words: FIRST.index(words[0]) if words[0] in FIRST else len(FIRST)):
-        name = words[0]
+        name, part = (*words, "")[:2]
         if name in SPECS:
             (checkout / "spec.toml").write_text(SPECS[name])
-        if words[1] in ("top", "metrics"):  # until they are ended
+        if part in ("top", "metrics"):  # until they are ended
             if said := _begun(words, process.pid):
                 failed[words] = said
             continue
@@ -139,7 +139,7 @@ def test_every_example_runs_after_make(examples, checkout, process, store):
         last = answer.err.splitlines()[-1] if answer.err else answer.out
         if answer.status == 0 or re.search(REMEDY, last):
             continue
-        if words[1] == "resume":  # the last run is complete
+        if part == "resume":  # the last run is complete
             assert "is complete" in last or "nothing" in last, last
         elif not (name in ELSEWHERE and re.search(ELSEWHERE[name], last)):
             failed[words] = answer.status
