@@ -280,9 +280,9 @@ def answer(rows: list[Row]) -> str:
         others = others and f" ({others})"
         told.append(f"{question} {word}: of {programs} programs, {won} {better} and {lost} {worse}{others}.")
     for word, several in (("gains", sure(rows, True)), ("losses", sure(rows, False))):
-        some = [
-            f"{short(row, rows)} ({HEADS[which]} {amount(cost, row, which)})" for cost, row, which in several[:NAMED]
-        ]
+        first = {each[1].key: each for each in reversed(several)}  # of each program, its greatest
+        greatest = [each for each in several if each is first[each[1].key]][:NAMED]
+        some = [f"{short(row, rows)} ({HEADS[which]} {amount(cost, row, which)})" for cost, row, which in greatest]
         told += [f"The greatest {word}: {', '.join(some)}."] if some else []
     return " ".join(told)
 

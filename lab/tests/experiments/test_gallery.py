@@ -207,6 +207,16 @@ def test_a_setting_of_hakmem_that_was_measured_has_its_counts(pages):
     assert pages.gallery_chart.settings(rows, "least memory") == ""
 
 
+def test_a_program_is_named_once_among_the_greatest(pages):
+    result = {"suite": {"reference": "glibc", "margin": 0.05}}
+    plain = replace(row(glibc=OPEN, hakmem=OPEN), group="servers", header={"arms": []}, result=result)
+    larger, less_so = figure("larger", 0.5, 0.4, 0.6), figure("larger", 0.8, 0.7, 0.9)
+    twice = more_of(more_of(plain, "after-load", hakmem=less_so), "least-memory", hakmem=larger)
+    once = more_of(replace(plain, key="y", title="y"), "least-memory", hakmem=less_so)
+    answer = pages.gallery_chart.kinds([twice, once])[0]
+    assert answer.endswith("The greatest losses: x (least memory 2.00 ×), y (least memory 1.25 ×).")
+
+
 def test_a_row_whose_time_is_not_measured_has_a_page_too(pages):
     first = gallery.read(TIMED[0], RunFile(gallery.data(TIMED[0])))
     alone = replace(
