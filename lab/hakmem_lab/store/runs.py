@@ -10,6 +10,7 @@ import gzip
 import json
 import math
 import os
+import re
 import secrets
 import sys
 import time
@@ -28,6 +29,8 @@ DRAWS = 100
 DESCRIBED = ("arms", "command", "machine", "question")
 # Old name -> name of a kind, and of the part of its results.
 RENAMED = {"scorecard": "suite"}
+# A command in sentences of earlier versions, and its present name.
+FORMER_COMMAND, COMMAND = re.compile(r"\bhak aa\b"), "hak doctor --machine"
 # Kind -> keys of its stored specs that this version does not know, and does not need.
 GONE = {"suite": ("history", "milestone")}
 DURABLE = {"header", "block", "look", "event", "result", "decision"}
@@ -76,7 +79,10 @@ def last_result(records: Sequence[Record]) -> Result | None:
 
 
 def _as_named_now(record: Record) -> Record:
-    """A header or a result with the present name of its kind."""
+    """A header or a result with the present name of its kind; an event or a result whose sentences name present
+    commands."""
+    if record["type"] in ("event", "result"):
+        record = {key: _said_now(value) for key, value in record.items()}
     kind = RENAMED.get(record["kind"], record["kind"]) if isinstance(record.get("kind"), str) else None
     if kind not in GONE:
         return record
@@ -84,6 +90,12 @@ def _as_named_now(record: Record) -> Record:
     if isinstance(spec := found.get("spec"), dict):
         found["spec"] = {key: value for key, value in spec.items() if key not in GONE[kind]} | {"kind": kind}
     return found
+
+
+def _said_now(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_said_now(each) if isinstance(each, str) else each for each in value]
+    return FORMER_COMMAND.sub(COMMAND, value) if isinstance(value, str) else value
 
 
 class RunFile:

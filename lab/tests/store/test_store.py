@@ -110,6 +110,15 @@ def test_a_second_writer_is_refused_while_the_first_lives(run):
     assert [r["n"] for r in run.records() if r["type"] == "run"] == [1, 2]
 
 
+def test_sentences_of_earlier_versions_name_the_present_command(run):
+    run.append({"type": "event", "what": "load", "text": "not checked: hak aa, or hak aa -- sort; hak aaa"})
+    run.append({"type": "result", "warnings": ["hak aa checks it"], "blocks": 3})
+    event, result = list(run.records())[1:]
+    now = "hak doctor --machine"
+    assert event["text"] == f"not checked: {now}, or {now} -- sort; hak aaa"
+    assert result["warnings"] == [f"{now} checks it"] and result["blocks"] == 3
+
+
 def test_readers_are_not_refused(run, store):
     run.append({"type": "run", "n": 1})
     assert [r["type"] for r in Store(store).find(run.id).records()] == ["header", "run"]
