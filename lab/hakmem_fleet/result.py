@@ -16,7 +16,7 @@ from hakmem_lab.judge.statistics.verdict import Guardrail, GuardrailStatus, Verd
 from hakmem_lab.judge.warnings import Warn
 from hakmem_lab.judge.words import BESIDE, MEAN_OF
 from hakmem_lab.plan.metrics import METRICS, Metric
-from hakmem_lab.plan.spec import guardrails_of
+from hakmem_lab.plan.spec import beside_of, guardrails_of
 from hakmem_lab.store.query import Blocks, events
 from hakmem_lab.store.records import Record
 from hakmem_lab.store.results import Comparison, Fleet, HostRow, Missing, Result
@@ -118,7 +118,8 @@ def _guardrail(metric: Metric, limit: float, found: Mapping[str, Host], alpha: f
 
 def _secondary(header: Record, by_host: Mapping[str, Blocks], pair: Pair, decided: bool) -> list[Comparison]:
     """Changes of other metrics on average over the fleet, for information. The intervals hold at once."""
-    columns = {name: _columns(by_host, pair, Metric(name)) for name in METRICS if name != header["spec"]["metric"]}
+    primary = header["spec"]["metric"]
+    columns = {name: _columns(by_host, pair, beside_of(header["spec"], name)) for name in METRICS if name != primary}
     known = {name: found for name, found in columns.items() if found}
     alphas = further.alphas(list(known), BESIDE, header["spec"]["alpha"], decided)
     whole = {name: hosts.fleet(list(found.values())).interval(1 - alphas[name]) for name, found in known.items()}

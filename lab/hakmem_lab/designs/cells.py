@@ -18,7 +18,7 @@ import numpy as np
 from hakmem_lab.designs.engine import Design, Rule
 from hakmem_lab.errors import LabError
 from hakmem_lab.judge import failing, planning, two_arms, words
-from hakmem_lab.judge.analysis import base_result, measured, metric_of, values
+from hakmem_lab.judge.analysis import base_result, comparable, doubling, measured, metric_of
 from hakmem_lab.judge.statistics import factorial, verdict
 from hakmem_lab.judge.statistics.factorial import Effect, Question
 from hakmem_lab.judge.statistics.paired import as_log, as_ratio
@@ -26,12 +26,11 @@ from hakmem_lab.judge.statistics.plan import Plan
 from hakmem_lab.judge.statistics.verdict import Decision, Verdict
 from hakmem_lab.judge.warnings import Warn
 from hakmem_lab.plan.arms import Arm, parse_arms
-from hakmem_lab.plan.metrics import Metric
 from hakmem_lab.plan.spec import NO_FACTOR, MatrixSpec
 from hakmem_lab.run.session import Session
 from hakmem_lab.store.query import Blocks, events
 from hakmem_lab.store.records import Record
-from hakmem_lab.store.results import EffectRow, Result
+from hakmem_lab.store.results import EffectRow, MetricRow, Result
 
 
 class CellSession(Session[MatrixSpec]):
@@ -86,7 +85,7 @@ class Cells(Design):
         failed = _failed(header, records)
         result["effects"] = [_row(one, failed) for one in sorted(kept, key=lambda one: one.effect.kind == "main")]
         result["hidden"] = [{"name": name, "by": by.name} for name, by in hidden.items()]
-        result["warnings"] += _why(hidden, metric_of(header)) + _drift(change, spec, len(header["arms"]))
+        result["warnings"] += _why(hidden, result["metric"]) + _drift(change, spec, len(header["arms"]))
         result["guardrails"] = two_arms.guardrail_rows(two_arms.guardrails_judged(header, blocks, plan))
         still = [one.effect.name for one in found if one.open and one.effect.kind != "main"]
         result |= planning.ending(header, records, len(blocks), not still) | {"open": still}
@@ -112,11 +111,10 @@ def cells(spec: MatrixSpec) -> dict[str, str]:
 
 def logs(header: Record, blocks: Blocks) -> tuple[list[list[float]], list[list[int]]]:
     """For every block, a row of log values (higher is better) and a row of the places at which they ran."""
-    metric = metric_of(header)
-    sign = 1.0 if metric.higher_is_better else -1.0
-    names = [arm["name"] for arm in header["arms"]]
+    metric, names = metric_of(header), [arm["name"] for arm in header["arms"]]
+    sign, more = 1.0 if metric.higher_is_better else -1.0, doubling(blocks, names[0], metric)
     rows = [
-        [sign * math.log(value) for name in names for value in values(block[name], metric.name) or ()]
+        [sign * math.log(value) for name in names for value in comparable(block[name], metric, more) or ()]
         for block in blocks
     ]
     return rows, [[block[name][0]["position"] for name in names] for block in blocks]
@@ -202,7 +200,7 @@ def _reading(one: Judged) -> str:
     return "better" if effect.interval.low > 0 else "worse"
 
 
-def _why(hidden: dict[str, Effect], metric: Metric) -> list[str]:
+def _why(hidden: dict[str, Effect], metric: MetricRow) -> list[str]:
     """A sentence for each interaction that hides main effects."""
     texts: list[str] = []
     for by in dict.fromkeys(hidden.values()):
@@ -225,6 +223,6 @@ def _drift(change: float, spec: Record, cells: int) -> list[str]:
     return [Warn.DRIFT.said(size=abs(across) * 100, way=side)]
 
 
-def _size(effect: Effect, metric: Metric) -> str:
+def _size(effect: Effect, metric: MetricRow) -> str:
     ratio = effect.interval.ratio()
-    return f"{effect.name} {words.effect(metric.record(), ratio.estimate, ratio.low, ratio.high)}"
+    return f"{effect.name}: {words.effect(metric, ratio.estimate, ratio.low, ratio.high)}"

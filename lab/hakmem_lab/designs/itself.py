@@ -8,7 +8,7 @@ from typing import Annotated, Literal, cast
 from pydantic import AfterValidator, Field
 
 from hakmem_lab.designs.engine import Design, Rule
-from hakmem_lab.judge.analysis import base_result, judged_ratios, measured, metric_of
+from hakmem_lab.judge.analysis import base_result, doubling, judged_ratios, measured, metric_of
 from hakmem_lab.judge.statistics import aa as noise
 from hakmem_lab.judge.statistics import power
 from hakmem_lab.judge.statistics.paired import as_log
@@ -98,7 +98,7 @@ class Itself(Design):
         result = base_result(header, records, blocks)
         if len(blocks) < 2 * power.least_blocks(spec["alpha"]):
             return result | {"withheld": f"Too few blocks for an A/A yet: {len(blocks)}"}
-        rows, abba = _in_order(blocks)
+        rows, abba = _in_order(blocks, doubling(blocks, SIDES[0], metric_of(header)))
         if metric_of(header).higher_is_better:
             rows = [[-value for value in row] for row in rows]
         found = noise.aa_false_verdicts(
@@ -144,14 +144,14 @@ def _propose(session: SameSession, sigma: float, least: int) -> None:
     session.tell("proposal", text)
 
 
-def _in_order(blocks: Blocks) -> tuple[list[list[float]], list[bool]]:
-    """Natural logs in the order of execution, and which blocks began with A."""
+def _in_order(blocks: Blocks, more: float) -> tuple[list[list[float]], list[bool]]:
+    """Natural logs in the order of execution, and which blocks began with A. more: of growth, see `doubling`."""
     rows, abba = [], []
     for block in blocks:
         runs = sorted((run["position"], present(run["value"]), name) for name in SIDES for run in block[name])
         if runs[0][2] != runs[-1][2]:  # rounds that ran together have no order between them
             runs[2:] = reversed(runs[2:])
-        rows.append([math.log(value) for _, value, _ in runs])
+        rows.append([math.log(value + more) for _, value, _ in runs])
         abba.append(runs[0][2] == "A")
     return rows, abba
 

@@ -1,6 +1,7 @@
 """From records to the parts of a result that all block kinds share. Pure."""
 
 import math
+import statistics as mean
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast, get_args
@@ -11,12 +12,13 @@ from hakmem_lab.judge.planning import most_blocks
 from hakmem_lab.judge.statistics.coarse import step
 from hakmem_lab.judge.statistics.paired import Interval, block_log_ratio, median_interval
 from hakmem_lab.judge.warnings import EVENTS, Warn, ordered
-from hakmem_lab.plan.metrics import Metric, pattern_name, row_of, summed
-from hakmem_lab.plan.spec import guardrails_of, primary_of
+from hakmem_lab.plan.metrics import GROWTH, Metric, pattern_name, row_of, summed
+from hakmem_lab.plan.spec import beside_of, guardrails_of, primary_of
 from hakmem_lab.store.query import BESIDE, SCHEDULE, Blocks, events, finished_blocks, runs_of, sentence
 from hakmem_lab.store.records import Record, Run, present
-from hakmem_lab.store.results import Comparison, Measure, Result, SideRow
+from hakmem_lab.store.results import Comparison, Measure, MetricRow, Result, SideRow
 
+THOUSAND, HOUR_S = 1000.0, 3600.0
 ARM_MEDIANS: tuple[Measure, ...] = get_args(Measure)
 UNMEASURED = cast(SideRow, dict.fromkeys(ARM_MEDIANS))
 DISTURBED_SHARE = 0.1
@@ -63,11 +65,39 @@ def values(runs: Sequence[Run], metric: str) -> list[float] | None:
     return found
 
 
-def log_ratios(blocks: Blocks, control: str, treatment: str, metric: Metric) -> list[float] | None:
-    """Per block, positive = treatment better; None where some run lacks the metric."""
-    ratios = []
+def doubling(blocks: Blocks, of: str, metric: Metric) -> float:
+    """Growth, in the metric's unit, by which the memory of this arm would double in one run, by its first block; 0 for
+    other metrics.
+
+    Of a side that hardly grows, a ratio of growths says nothing. So each side's growth is added to this, and the sums
+    are compared: memory after one further run. A difference in growth thus counts as a share of memory, which is that
+    of all processes, or of the first one where their PSS was not read. The first block alone decides, so that further
+    blocks change no ratio of earlier ones.
+    """
+    if metric.name != GROWTH or not blocks:
+        return 0.0
+    of_all, of_one, times_s = (values(blocks[0][of], name) for name in ("pss", "rss", "wall"))
+    peaks_kib = of_all or of_one
+    if not peaks_kib or not times_s:
+        return 0.0
+    one_run = metric.requests / THOUSAND if metric.requests else mean.fmean(times_s) / HOUR_S
+    return mean.fmean(peaks_kib) / one_run
+
+
+def comparable(runs: Sequence[Run], metric: Metric, more: float) -> list[float] | None:
+    """The values from which ratios are formed, or None. more: `doubling` of the arm that others are compared with."""
+    found = values(runs, metric.name)
+    return found and [value + more for value in found]
+
+
+def log_ratios(
+    blocks: Blocks, control: str, treatment: str, metric: Metric, of: str | None = None
+) -> list[float] | None:
+    """Per block, positive = treatment better; None where some run lacks the metric. of: the arm of whose memory growth
+    is a share, by default the control."""
+    ratios, more = [], doubling(blocks, of or control, metric)
     for block in blocks:
-        first, second = values(block[control], metric.name), values(block[treatment], metric.name)
+        first, second = (comparable(block[name], metric, more) for name in (control, treatment))
         if first is None or second is None:
             return None
         ratios.append(block_log_ratio(first, second, higher_is_better=metric.higher_is_better))
@@ -193,17 +223,27 @@ def begun(header: Record, records: Sequence[Record]) -> Result:
     }
 
 
+def described(metric: Metric, blocks: Blocks, first: str) -> MetricRow:
+    """The metric in a result. Of growth, with what is needed to show its changes as differences: see `MetricRow`."""
+    row, found = metric.record(), [values(block[first], metric.name) for block in blocks if first in block]
+    if metric.name != GROWTH or not found or None in found:
+        return row
+    more, middle = doubling(blocks, first, metric), mean.median(value for each in found for value in each or ())
+    return row | {"doubling": more, "base": more + middle}
+
+
 def base_result(header: Record, records: Sequence[Record], blocks: Blocks) -> Result:
     """The first keys of a result, of a kind that measures in blocks."""
     spec, metric = header["spec"], metric_of(header)
     result, arms = begun(header, records), [arm["name"] for arm in header["arms"]]
-    values_of = ([present(run["value"]) for run in runs_of(blocks, name)] for name in arms)
+    more, also = doubling(blocks, arms[0], metric), spec.get("also", ())
+    values_of = ([present(run["value"]) + more for run in runs_of(blocks, name)] for name in arms)
     result["warnings"] += coarse(values_of, spec["margin"], metric.label)
     return (
         result
         | {
-            "metric": metric.record(),
-            "watched": [guardrail.record() for guardrail in guardrails_of(spec)],
+            "metric": described(metric, blocks, arms[0]),
+            "watched": [described(each, blocks, arms[0]) for each in guardrails_of(spec)],
             "margin": spec["margin"],
             "alpha": spec["alpha"],
             "blocks": len(blocks),
@@ -211,6 +251,7 @@ def base_result(header: Record, records: Sequence[Record], blocks: Blocks) -> Re
             "earlier": header.get("earlier", []),
             "arms": arm_rows(header, blocks, metric, beside(records)),
         }
+        | ({"also": [described(beside_of(spec, name), blocks, arms[0]) for name in also]} if also else {})
         | limits.of(header, records, metric.name)
     )
 

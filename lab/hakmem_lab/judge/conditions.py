@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hakmem_lab.judge import words
+from hakmem_lab.judge.digits import finite
 from hakmem_lab.judge.statistics.paired import Interval, as_log, difference
 from hakmem_lab.store.query import BESIDE
 from hakmem_lab.store.records import Record
@@ -43,7 +44,7 @@ def sentences(result: Result) -> list[str]:
 
 def _dependence(result: Result, there: Condition) -> str:
     """Whether the effects depend on the condition, by the intervals of the differences."""
-    alone, margin = _effects(result), words.finite(result.get("margin")) or 0.0
+    alone, margin = _effects(result), finite(result.get("margin")) or 0.0
     changes = {name: difference(alone[name], effect) for name, effect in _effects(there).items() if name in alone}
     apart = {name: found for name, found in changes.items() if found.excludes_zero()}
     if apart:
@@ -60,7 +61,7 @@ def _effects(result: Result | Condition) -> dict[str, Interval]:
     rows = [row for row in result.get("comparisons") or [] if row.get("verdict") and row.get("treatment")]
     found = {}
     for row in rows:
-        estimate, low, high = (words.finite(row.get(key)) for key in ("estimate", "ci_low", "ci_high"))
+        estimate, low, high = (finite(row.get(key)) for key in ("estimate", "ci_low", "ci_high"))
         if estimate is not None:
             ends = (
                 as_log(low) if low is not None and low > -1 else -math.inf,

@@ -8,7 +8,7 @@ the sides share a processor, each round of a block is steady by itself and count
 from collections.abc import Sequence
 
 from hakmem_lab.judge import words
-from hakmem_lab.judge.analysis import log_ratios, metric_of
+from hakmem_lab.judge.analysis import described, log_ratios, metric_of
 from hakmem_lab.judge.statistics.paired import as_ratio, hodges_lehmann
 from hakmem_lab.judge.two_arms import shared
 from hakmem_lab.plan import schedule
@@ -52,7 +52,7 @@ def estimate(header: Record, blocks: Blocks) -> list[str]:
 
 def _sentence(header: Record, blocks: Blocks, noun: str, pair: tuple[str, str], ratios: Sequence[float]) -> str:
     metric, (control, treatment) = metric_of(header), pair
-    change = _seen(ratios, metric.record())
+    change = _seen(ratios, described(metric, blocks, control))
     assert change is not None
     text = words.sentence(treatment, control, change, of=f"in single {noun}s")
     others = [name for name in words.BESIDE if name != metric.name]

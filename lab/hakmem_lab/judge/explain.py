@@ -18,9 +18,10 @@ from typing import Any
 
 from hakmem_lab.judge import findings, words
 from hakmem_lab.judge.conditions import sentences
+from hakmem_lab.judge.digits import finite
 from hakmem_lab.judge.unseen import unseen
 from hakmem_lab.judge.warnings import Warn, ordered
-from hakmem_lab.judge.words import Change, finite, listed
+from hakmem_lab.judge.words import Change, listed
 from hakmem_lab.plan.schedule import of_figure
 from hakmem_lab.store.results import Comparison, Estimate, GuardrailRow, Result
 
@@ -156,8 +157,10 @@ def within(result: Result, row: Estimate) -> str:
 
 
 def margin_text(result: Result) -> str:
-    margin = finite(result.get("margin"))
-    return words.UNKNOWN if margin is None else f"{margin * 100:g} %"
+    margin, base = finite(result.get("margin")), words.described(result).get("base")
+    if margin is None:
+        return words.UNKNOWN
+    return words.amount(margin * base, words.described(result)["unit"]) if base else f"{margin * 100:g} %"
 
 
 def torn(result: Result) -> bool:
@@ -255,7 +258,7 @@ def _rails(result: Result, row: Comparison, status: str) -> list[GuardrailRow]:
 def tolerated(result: Result, guardrail: GuardrailRow) -> str:
     """The change that a guardrail tolerates: 5 % higher."""
     limit, described = finite(guardrail.get("limit")), words.described(result, guardrail.get("metric"))
-    return "" if limit is None else words.tolerated(limit, words.style_of(described))
+    return "" if limit is None else words.tolerated(limit, described)
 
 
 def beside(result: Result, row: Comparison, side: int = 0) -> list[str]:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hakmem_lab.judge import limits, words
-from hakmem_lab.judge.words import finite
+from hakmem_lab.judge.digits import finite
 from hakmem_lab.plan.kind import Kind
 from hakmem_lab.plan.kinds import KINDS
 from hakmem_lab.store.results import EffectRow, Estimate, Predicted, Prediction, Result
@@ -82,7 +82,7 @@ def _matrix(result: Result) -> list[str]:
     depend = any(row.get("kind") == "interaction" and words.sure(row) for row in rows)
     kind = "simple" if depend else "main"
     shown = [row for row in rows if row.get("kind") == kind and words.sure(row)][:SHOWN]
-    headline = "; ".join(f"{row.get('name')} {_named(result, row)}" for row in shown)
+    headline = "; ".join(f"{row.get('name')}: {_named(result, row)}" for row in shown)
     headline = headline or ("No setting has an effect beyond chance" if rows else "No reading")
     return [("The settings depend on each other. " if depend else "") + headline, *_effects(result, rows, shown)]
 
@@ -96,7 +96,7 @@ def _effects(result: Result, rows: list[EffectRow], said: list[EffectRow]) -> li
     texts = []
     for row in (row for row in shown if row not in said):
         reading = row.get("reading") if row.get("kind") == "interaction" and words.sure(row) else ""
-        texts.append(f"{row.get('name')} {_named(result, row)}{reading and f' ({reading})'}.")
+        texts.append(f"{row.get('name')}: {_named(result, row)}{reading and f' ({reading})'}.")
     texts += [f"{row.get('name')}: {row.get('reading')}." for row in result["effects"] if row.get("failed")]
     return texts + ([f"Undecided: {', '.join(result['open'])}."] if result.get("open") else [])
 

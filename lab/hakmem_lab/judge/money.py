@@ -6,6 +6,7 @@ from typing import cast
 
 from hakmem_lab.judge import words
 from hakmem_lab.judge.analysis import values
+from hakmem_lab.judge.digits import finite
 from hakmem_lab.plan.metrics import row_of
 from hakmem_lab.plan.values import price_of
 from hakmem_lab.store.query import BESIDE, Blocks, finished_blocks
@@ -27,7 +28,7 @@ def priced(result: Result, header: Record, records: list[Record]) -> Result:
         return result
     rows, main = list[Money](), (result.get("metric") or {}).get("name") or ""
     for row in result.get("comparisons") or []:
-        wanted = row["metric"] == main or (row_of(main).unit != "KiB" and words.finite(row["ci_low"]) is not None)
+        wanted = row["metric"] == main or (row_of(main).unit != "KiB" and finite(row["ci_low"]) is not None)
         if wanted and row_of(row["metric"]).unit == "KiB":
             medians = (_median(row, finished_blocks(records, phase)) for phase in PHASES)
             base_kib = next((median for median in medians if median is not None), None)
@@ -43,8 +44,8 @@ def of_suite(price: str | None, rows: Sequence[CardRow], subject: str, reference
     found: list[Money] = []
     for row in rows:
         shown, base_kib = row["arms"].get(by) or {}, row["medians"].get(reference)
-        if row["unit"] == "KiB" and "words" in row and words.finite(shown.get("ratio")) is not None:
-            ends = {name: words.finite(shown.get(key)) for name, key in RATIOS.items()}
+        if row["unit"] == "KiB" and "words" in row and finite(shown.get("ratio")) is not None:
+            ends = {name: finite(shown.get(key)) for name, key in RATIOS.items()}
             ends = {name: None if value is None else value - 1 for name, value in ends.items()}
             pair = {"control": reference, "treatment": subject, "metric": row["metric"]} | ends
             found += _worth(price, cast(Comparison, pair), f"{row['metric']} in '{row['workload']}'", base_kib)
@@ -56,7 +57,7 @@ def _worth(price: str, row: Comparison, noun: str, base_kib: float | None) -> li
     amount, unit_kib, _ = price_of(price)
     found: Record = {"control": row["control"], "treatment": row["treatment"], "metric": row["metric"], "price": price}
     for end, suffix in ENDS.items():
-        ratio = words.finite(row.get(end))  # of the first side to the other, minus one
+        ratio = finite(row.get(end))  # of the first side to the other, minus one
         known = ratio is not None and ratio > -1 and base_kib is not None
         saved_kib = base_kib * ratio / (1 + ratio) if known else None  # type: ignore[operator]
         found |= {f"saved_kib{suffix}": saved_kib}

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from hakmem_lab.judge.analysis import comparison, judged_ratios, log_ratios, metric_of, values
+from hakmem_lab.judge.analysis import comparable, comparison, doubling, judged_ratios, log_ratios, metric_of
 from hakmem_lab.judge.statistics import further, verdict
 from hakmem_lab.judge.statistics.means import Means, ratio_of_means
 from hakmem_lab.judge.statistics.paired import as_ratio
@@ -12,7 +12,7 @@ from hakmem_lab.judge.statistics.verdict import Guardrail
 from hakmem_lab.judge.words import BESIDE, MEAN_OF
 from hakmem_lab.plan.metrics import METRICS, Metric
 from hakmem_lab.plan.schedule import ONE_BY_ONE
-from hakmem_lab.plan.spec import guardrails_of
+from hakmem_lab.plan.spec import beside_of, guardrails_of
 from hakmem_lab.store.query import Blocks
 from hakmem_lab.store.records import Record
 from hakmem_lab.store.results import Comparison, GuardrailRow
@@ -43,7 +43,8 @@ def decide(header: Record, blocks: Blocks, pair: tuple[str, str], plan: Plan, co
 
 def means_of(blocks: Blocks, pair: tuple[str, str], metric: Metric, level: float) -> Means | None:
     """The ratio of the means of two arms; None with too few blocks."""
-    first, second = ([values(block[name], metric.name) or [] for block in blocks] for name in pair)
+    more = doubling(blocks, pair[0], metric)
+    first, second = ([comparable(block[name], metric, more) or [] for block in blocks] for name in pair)
     return ratio_of_means(first, second, metric.higher_is_better, level)
 
 
@@ -84,9 +85,9 @@ def also_changed(
     """
     spec, first = header["spec"], header["arms"][0]["name"]
     alpha, own = spec["alpha"] / (len(header["arms"]) - 1), further.plan_of(plan)
-    columns = {name: columns_of(blocks, first, list(decisions), Metric(name)) for name in metrics}
+    columns = {name: columns_of(blocks, first, list(decisions), beside_of(spec, name)) for name in metrics}
     alone = [name for name, found in columns.items() if beside and (name == "rss" or not found)]
-    columns |= {name: columns_of(beside or [], first, list(decisions), Metric(name)) for name in alone}
+    columns |= {name: columns_of(beside or [], first, list(decisions), beside_of(spec, name)) for name in alone}
     known = [name for name, found in columns.items() if found and name != spec["metric"]]
     rows = []
     for name in known:

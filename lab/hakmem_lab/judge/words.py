@@ -14,18 +14,15 @@ replaces the percentage. A figure has as many digits as its interval supports.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
+from hakmem_lab.judge.digits import MOST_PLACES, finite, percent_places, places, readable, rounded
 from hakmem_lab.plan.metrics import GROWTH, LEAST, pattern_name
 from hakmem_lab.store.results import Estimate, MetricRow, Result
 
 TOO_FEW = "too few blocks for an interval"
 UNDECIDED = "undecided"
 OPEN = "open"  # an end of an interval that nothing bounds
-BEYOND = 1e12  # a change that no measurement gives: shown as infinite
 LARGEST = 1e9  # larger multiples are shown as "over 1e9": they are no real measurement
-_POINT = 1e-9  # narrower than this is no interval
-MOST_PLACES = 6
 MULTIPLE_FROM = 2.0  # from here on a multiple is easier to read than per cent
 NOTHING = "unchanged"
 BETTER, WORSE = ("faster", "leaner"), ("slower", "larger")  # in the cells of a suite: of speed, of memory
@@ -37,13 +34,6 @@ LEAVES = " is left out: "  # between a candidate and the reason
 BESIDE = ("wall", "cpu", "tree-cpu", "rss", "pss", "tree-memory", "after-load")
 
 Described = str | MetricRow | None  # a metric's name, or its record in a result
-
-
-def finite(value: Any) -> float | None:
-    """The value as a float, or None when it is missing, not a number or not finite."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return None
-    return float(value) if math.isfinite(value) else None
 
 
 def sure(row: Estimate) -> int:
@@ -68,35 +58,6 @@ def left_out(texts: Sequence[str]) -> list[str]:
         found[0] if why == found[0] else f"{listed(found)} {'is' if len(found) == 1 else 'are'} left out: {why}"
         for why, found in names.items()
     ]
-
-
-def places(low: Any, high: Any) -> int | None:
-    """Decimals that an interval supports: steps of at most half its half width, and no nonzero end is shown as 0.
-
-    Negative: tens, hundreds. None if the interval is open or a point.
-    """
-    left, right = finite(low), finite(high)
-    if left is None or right is None or abs(right - left) > BEYOND or right - left < _POINT:
-        return None
-    found = -math.floor(math.log10((right - left) / 4) + 1e-9)
-    while found < MOST_PLACES and any(end and _is_zero(end, found) for end in (left, right)):
-        found += 1
-    return found
-
-
-def _is_zero(value: float, decimals: int) -> bool:
-    return float(f"{round(value, decimals):.{max(decimals, 0)}f}") == 0
-
-
-def rounded(value: float, decimals: int) -> str:
-    """The value to that many decimals (negative: tens, hundreds), without a sign."""
-    # 1.15 * 100 is a little less than 115, so values are raised slightly for halves to round up.
-    return f"{round(abs(value) * (1 + 1e-12), decimals):.{max(decimals, 0)}f}"
-
-
-def percent_places(size: float) -> int:
-    """Number of decimals for a percentage of this size, if no interval decides it."""
-    return 0 if size >= 99.5 else 1 if size >= 0.095 or size == 0 else 2
 
 
 @dataclass(frozen=True)
@@ -174,7 +135,8 @@ def described(result: Result, name: object = None) -> MetricRow:
         return primary
     if str(wanted).startswith(MEAN_OF):
         return primary | {"name": MEAN_OF + str(primary.get("name") or "wall")}
-    known = next((each for each in result.get("watched") or [] if each.get("name") == wanted), None)
+    others = [*(result.get("watched") or []), *(result.get("also") or [])]
+    known = next((each for each in others if each.get("name") == wanted), None)
     return known or {"name": str(wanted)}
 
 
@@ -283,6 +245,8 @@ def change(record: Estimate, metric: Described = None, higher_is_better: bool = 
         return None
     how = style_of(metric if metric is not None else record.get("metric"), higher_is_better)
     low, high = finite(record.get("ci_low")), finite(record.get("ci_high"))
+    if isinstance(metric, dict) and (base := metric.get("base")):
+        return difference(base * estimate / (1 + estimate), _saved(base, low), _saved(base, high), metric["unit"])
     bounds = (low if low is not None else -math.inf, high if high is not None else math.inf)
     certain = 1 if bounds[0] > 0 else -1 if bounds[1] < 0 else 0
     ratio, ends = quantity(1 + estimate, how), sorted(quantity(1 + bound, how) for bound in bounds)
@@ -345,17 +309,29 @@ def _undecided(ratio: float, ends: Sequence[float], how: Style) -> Change:
     return Change(size, direction, text, unit, 0, how)
 
 
+def _saved(base: float, gain: float | None) -> float | None:
+    """By how much less than `base` the other side has, from their ratio minus one; None where nothing bounds it."""
+    return None if gain is None or gain <= -1 else base * gain / (1 + gain)
+
+
 def difference(less: float, low: float | None, high: float | None, unit: str) -> Change:
     """The change in an amount of memory that may be near 0: 12 KiB/h lower [10, 14]. less: by how much it is lower."""
     how = _STYLES[GROWTH]
     certain = 1 if low is not None and low > 0 else -1 if high is not None and high < 0 else 0
-    both = [] if low is None or high is None else [round(-end, MOST_PLACES) for end in (low, high)]
-    ends = sorted(both, key=abs if certain else None)
-    decimals = max(places(*sorted(ends)) or 0, 0) if ends else None
-    shown = [("" if certain or not end else "-" if end < 0 else "+") + rounded(end, decimals or 0) for end in ends]
-    size = rounded(less, percent_places(abs(less)) if decimals is None else decimals)
-    direction = "" if float(size) == 0 else how.down if less > 0 else how.up
-    return Change(f"{size} {unit}", direction, ", ".join(shown), unit, certain, how)
+    known = [abs(end) for end in (low, high) if end is not None]
+    factor, unit = readable(less if certain else max(known, default=less), unit)
+    less, both = less / factor, [None if end is None else round(-end / factor, MOST_PLACES) for end in (high, low)]
+    decimals = places(*both)
+    decimals = None if decimals is None else max(decimals, 0)
+
+    def written(end: float | None) -> str:
+        sign = "" if certain or not end else "-" if end < 0 else "+"
+        return OPEN if end is None else sign + rounded(end, decimals or 0)
+
+    ends = [written(end) for end in (both[::-1] if certain > 0 else both)] if known else []
+    text = rounded(less, percent_places(abs(less)) if decimals is None else decimals)
+    direction = "" if float(text) == 0 else how.down if less > 0 else how.up
+    return Change(f"{text} {unit}", direction, ", ".join(ends), unit, certain, how)
 
 
 def builds(result: Result) -> str:
@@ -377,8 +353,17 @@ def effect(metric: Described, estimate: float, low: float | None, high: float | 
     return found.named() if found else "unknown"
 
 
-def tolerated(limit: float, how: Style) -> str:
-    """The change that a guardrail tolerates: 5 % higher, 10 % slower."""
+def amount(value: float, unit: str) -> str:
+    """To four digits: 12.5 MiB/h."""
+    factor, unit = readable(value, unit)
+    return f"{value / factor:.4g} {unit}"
+
+
+def tolerated(limit: float, metric: Described) -> str:
+    """The change that a guardrail tolerates: 5 % higher, 10 % slower, 3 MiB/h higher."""
+    how = style_of(metric)
+    if isinstance(metric, dict) and (base := metric.get("base")):
+        return f"{amount(limit * base, metric['unit'])} {how.up}"
     shown = limit if how.speed or not how.rises else 1 - 1 / (1 + limit)
     return f"{100 * shown:.3g} % {how.down if how.rises else how.up}"
 

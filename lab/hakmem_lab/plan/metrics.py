@@ -125,16 +125,19 @@ def _plain(pattern: str) -> str:
 
 @dataclass(frozen=True)
 class Metric:
-    """title, measured_in: the label and the unit that a spec gives to a figure that the program prints."""
+    """title, measured_in: the label and the unit that a spec gives to a figure that the program prints. requests: how
+    many one run serves, if growth is per 1,000 of them."""
 
     name: str
     higher_is_better: bool = False
     title: str = ""
     measured_in: str = ""
+    requests: int | None = None
 
     @property
     def unit(self) -> str:
-        return self.measured_in or row_of(self.name).unit
+        per = PER_REQUESTS if self.name == GROWTH and self.requests else ""
+        return self.measured_in or per or row_of(self.name).unit
 
     @property
     def label(self) -> str:

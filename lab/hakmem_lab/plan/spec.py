@@ -22,7 +22,7 @@ from pydantic import (
 
 from hakmem_lab.errors import nearest
 from hakmem_lab.plan import model, peers
-from hakmem_lab.plan.metrics import COUNTERS, GROWTH, LEAST, METRICS, PER_REQUESTS, SERVER_METRICS, Metric
+from hakmem_lab.plan.metrics import COUNTERS, LEAST, METRICS, SERVER_METRICS, Metric
 from hakmem_lab.plan.model import Model, Sparse
 from hakmem_lab.plan.project import find_program
 from hakmem_lab.plan.schedule import MEASURES, ONE_BY_ONE, TOGETHER
@@ -369,8 +369,8 @@ def normalised(spec: BaseModel) -> dict:
 
 def primary_of(stored: dict) -> Metric:
     """The primary metric of a normalised spec."""
-    per = PER_REQUESTS if stored["metric"] == GROWTH and stored.get("requests") else ""
-    return Metric(stored["metric"], stored["higher-is-better"], stored.get("label", ""), stored.get("unit", per))
+    own = stored.get("label", ""), stored.get("unit", ""), stored.get("requests")
+    return Metric(stored["metric"], stored["higher-is-better"], *own)
 
 
 def guardrails_of(stored: dict) -> dict[Metric, float]:
@@ -379,8 +379,14 @@ def guardrails_of(stored: dict) -> dict[Metric, float]:
     for name, value in stored.get("guardrails", {}).items():
         guardrail = Guardrail.model_validate(value)
         own = name == stored["metric"]
-        found[primary_of(stored) if own else Metric(name, guardrail.higher_is_better)] = guardrail.limit
+        other = Metric(name, guardrail.higher_is_better, requests=stored.get("requests"))
+        found[primary_of(stored) if own else other] = guardrail.limit
     return found
+
+
+def beside_of(stored: dict, name: str) -> Metric:
+    """A metric of a normalised spec that is measured but not judged."""
+    return Metric(name, requests=stored.get("requests"))
 
 
 def spec_hash(spec: BaseModel) -> str:

@@ -1,10 +1,10 @@
 """Cells of the tables about a result: its metrics, changes and figures. `judge.explain` has the sentences."""
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from hakmem_lab.judge import words
+from hakmem_lab.judge.digits import is_size
 from hakmem_lab.judge.explain import change_of, within
 from hakmem_lab.judge.words import Change
 from hakmem_lab.plan.metrics import PATTERN, row_of
@@ -17,7 +17,6 @@ Writer = Callable[[Any, str], str]
 
 _ARM_FIGURES = (("wall_s", "s"), ("cpu_s", "s"), ("rss_peak_kib", "KiB"), ("rss_mean_kib", "KiB"),
                 ("minor_faults", ""))  # fmt: skip
-_SIZES = ("B", "KiB", "MiB", "GiB")
 
 
 def metric(result: Result, row: Estimate | None = None) -> str:
@@ -99,7 +98,7 @@ def standing(record: Ratio, memory: bool) -> Change | None:
 
 def is_memory(row: CardRow | CardMean) -> bool:
     """Whether a row or a mean of a suite is about memory; otherwise it is about speed."""
-    return row.get("what") == "memory" or re.split("[ /]", str(row.get("unit") or ""))[0] in _SIZES
+    return row.get("what") == "memory" or is_size(row.get("unit"))
 
 
 def comparison_name(comparison: Comparison) -> str:

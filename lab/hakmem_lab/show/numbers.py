@@ -4,7 +4,8 @@ import math
 import re
 from typing import Any
 
-from hakmem_lab.judge.words import BEYOND, UNKNOWN, finite, percent_places, places, rounded
+from hakmem_lab.judge.digits import BEYOND, finite, is_size, percent_places, places, readable, rounded
+from hakmem_lab.judge.words import UNKNOWN
 
 __all__ = ["UNKNOWN", "finite", "places", "rounded"]
 
@@ -95,9 +96,9 @@ def _scale(value: float, unit: Any) -> tuple[float, str]:
         factors = ((1, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
         factor, name = next(((f, n) for f, n in factors if size * _SECONDS[unit] >= f), (1, "s"))
         return factor / _SECONDS[unit], name
-    if str(unit).startswith("KiB"):
-        factor, name = next(((f, n) for f, n in ((1 << 20, "GiB"), (1 << 10, "MiB")) if size >= f), (1, "KiB"))
-        return factor, str(unit).replace("KiB", name).replace(" ", JOIN)
+    if is_size(unit):
+        factor, name = readable(size, unit)
+        return factor, name.replace(" ", JOIN)
     # Only large figures are shortened: a count of 12 345 is read as it is.
     factor, prefix = next((p for p in _PREFIXES if size >= p[0]), (1, "")) if size >= 1e5 else (1, "")
     return factor, f"{prefix}{unit or ''}"
@@ -112,7 +113,7 @@ def measure(value: Any, unit: Any) -> str:
     if unit == "KiB":
         return memory(value)
     known = finite(value)
-    if known is None or (abs(known) < 1e5 and unit != "KiB s"):
+    if known is None or (abs(known) < 1e5 and not is_size(unit)):
         return number(value, str(unit or ""), 4)
     factor, name = _scale(known, unit)
     return f"{digits(known / factor, 4)}{JOIN}{name}"

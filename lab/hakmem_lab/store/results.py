@@ -12,8 +12,10 @@ from hakmem_lab.store.records import Nested, Number, Text
 
 Ends = list[Number]  # of an interval: low, high
 Measure = Literal["wall_s", "cpu_s", "rss_peak_kib", "rss_mean_kib", "rss_area_kib_s", "minor_faults", "major_faults"]
+# Of growth, in its unit: `doubling` is what the first side's memory would grow by to double in one run, and is added to
+# the growth of each side before ratios are formed; `base` is this sum for the first side.
 MetricRow = TypedDict("MetricRow", {
-    "name": str, "label": str, "unit": str, "higher_is_better": bool, "by": str,
+    "name": str, "label": str, "unit": str, "higher_is_better": bool, "by": str, "doubling": float, "base": float,
 }, total=False)  # fmt: skip
 Failure = TypedDict("Failure", {"block": int, "arm": str, "why": str}, total=False)
 Earlier = TypedDict("Earlier", {"id": str, "verdict": Text}, total=False)
@@ -316,6 +318,7 @@ class Result(TypedDict, total=False):
     incomplete: list[str]
     metric: MetricRow
     watched: list[MetricRow]
+    also: list[MetricRow]
     margin: Number
     alpha: Number
     blocks: int

@@ -132,9 +132,9 @@ def test_a_matrix_leads_with_what_a_factor_does_at_each_level() -> None:
     assert sizes["A while B is on"] == (pytest.approx(0.5, abs=0.01), "better")
     assert sizes["A+B"] == (pytest.approx(0.0, abs=0.01), "the same within the margin")
     assert [row["name"] for row in result["hidden"]] == ["A", "B"]
-    assert [t for t in result["warnings"] if "main effects of A and B are left out" in t and "(A×B 2.2" in t]
+    assert [t for t in result["warnings"] if "main effects of A and B are left out" in t and "(A×B: 2.2" in t]
     assert (
-        result["answer"].startswith("The settings depend on each other. A while B is off 50.")
+        result["answer"].startswith("The settings depend on each other. A while B is off: 50.")
         and "super-additive" in result["answer"]
     )
 

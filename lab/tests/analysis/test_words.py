@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hakmem_lab.judge.digits import places
 from hakmem_lab.judge.statistics.paired import as_ratio
 from hakmem_lab.judge.words import (
     MULTIPLE_FROM,
@@ -14,7 +15,6 @@ from hakmem_lab.judge.words import (
     described,
     effect,
     metric_name,
-    places,
     sentence,
     short_names,
     style_of,
@@ -167,7 +167,7 @@ def test_a_result_says_what_its_metrics_are():
     [("wall", "5 % slower"), ("rss", "5 % higher"), (RATE, "4.76 % lower"), ("p99", "5 % higher")],
 )
 def test_what_a_guardrail_tolerates(metric, wanted):
-    assert tolerated(0.05, style_of(metric)) == wanted
+    assert tolerated(0.05, metric) == wanted
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,9 @@ from factories import MAKERS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hakmem_lab.judge.digits import finite
 from hakmem_lab.judge.explain import change_of, explain
-from hakmem_lab.judge.words import NOTHING, finite
+from hakmem_lab.judge.words import NOTHING
 from hakmem_lab.show import figures, formats
 from hakmem_lab.show.report import LoadedRun
 from hakmem_lab.show.report.tables import facts, findings

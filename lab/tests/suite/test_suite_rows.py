@@ -73,8 +73,13 @@ def test_what_counts_as_no_difference_in_growth_adds_up_to_the_margin_of_the_pea
             for arm, share in (("glibc", 0.2), ("hakmem", 1e-9))}  # fmt: skip
     (of_all,) = rows(workload(metric="growth"), records=runs("mix", tree), allocators=list(tree))
     assert of_all["arms"]["glibc"]["word"] == "same", "a share of what all processes hold"
-    (unknown,) = rows(workload(metric="growth"), records=runs("mix", {arm: {"growth": 9.0} for arm in TIMES}))
-    assert {each["word"] for each in unknown["arms"].values()} == {"open"}, "the peak is not known"
+
+
+def test_growth_is_compared_by_ratios_where_the_peak_is_not_known():
+    grown = {arm: {"growth": 18.0 if arm == "hakmem" else 9.0} for arm in TIMES}
+    (unknown,) = rows(workload(metric="growth"), records=runs("mix", grown))
+    assert {each["word"] for each in unknown["arms"].values()} == {"larger"}
+    assert unknown["arms"]["glibc"]["less"] == pytest.approx(-9.0, rel=0.05)
 
 
 def test_growth_has_no_mean_of_ratios():

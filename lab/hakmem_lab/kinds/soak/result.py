@@ -5,9 +5,10 @@ import statistics
 from collections.abc import Sequence
 from typing import Any, cast
 
-from hakmem_lab.judge import course
+from hakmem_lab.judge import course, words
 from hakmem_lab.judge.analysis import begun, identity, warnings
 from hakmem_lab.judge.course import Segment
+from hakmem_lab.judge.digits import readable
 from hakmem_lab.judge.statistics.drift import Slope
 from hakmem_lab.judge.statistics.verdict import Verdict, within
 from hakmem_lab.judge.warnings import Warn
@@ -78,8 +79,13 @@ def _between(slope: Slope) -> str:
 
 
 def _rate(value: float) -> str:
-    digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2
-    return f"{value:+,.{digits}f} MiB/h".replace("-", "−")
+    factor, unit = readable(value, "MiB/h")
+    digits = 0 if abs(value / factor) >= 100 else 1 if abs(value / factor) >= 10 else 2
+    return f"{value / factor:+,.{digits}f} {unit}".replace("-", "−")
+
+
+def _amount(budget: float) -> str:
+    return words.amount(budget * course.KIB_PER_MIB, "KiB/h")
 
 
 def _undecided(segment: Segment, rss: Slope, budget: float, slope: str, steady: str) -> str:
@@ -95,7 +101,7 @@ def _undecided(segment: Segment, rss: Slope, budget: float, slope: str, steady: 
         return f"Undecided: resident memory changes by {slope} {steady}, but {doubt}."
     # In simulations with independent and with strongly correlated samples, this holds for 87 to 98 % of soaks.
     outlook = "; twice the time would likely narrow the interval to less than half" if math.isfinite(rss.high) else ""
-    return f"Too noisy to say: resident memory changes by {slope} {steady}, the budget is {budget:g} MiB/h{outlook}."
+    return f"Too noisy to say: resident memory changes by {slope} {steady}, the budget is {_amount(budget)}{outlook}."
 
 
 def _behind(segment: Segment) -> str:
@@ -122,14 +128,14 @@ def finding(segment: Segment, verdict: bool | None, budget: float) -> str:
         last = "minimum" if segment.judged.teeth else "sample"
         return (
             f"Resident memory changes by {slope} {steady}, by {segment.net_mib():+.1f} MiB from first to last {last}: "
-            f"within the budget of {budget:g} MiB/h. Growth in steps rarer than one in {seldom} would not have been "
+            f"within the budget of {_amount(budget)}. Growth in steps rarer than one in {seldom} would not have been "
             "seen."
         )
     if in_steps(segment, budget):
-        return f"Resident memory grows in {_stepwise(segment)}: more than the budget of {budget:g} MiB/h."
+        return f"Resident memory grows in {_stepwise(segment)}: more than the budget of {_amount(budget)}."
     if passed(segment, budget) is False:
-        return f"Resident memory grows by {slope} {steady}: more than the budget of {budget:g} MiB/h."
-    return f"Resident memory of another process of this soak grows by more than the budget of {budget:g} MiB/h."
+        return f"Resident memory grows by {slope} {steady}: more than the budget of {_amount(budget)}."
+    return f"Resident memory of another process of this soak grows by more than the budget of {_amount(budget)}."
 
 
 def _drift_part(found: Slope | None, name: str, low: str, high: str) -> Record:

@@ -106,7 +106,7 @@ def sheet_rows(sheet: Sheet) -> list[CardRow]:
         judged, name = sheet.judge(bar), sheet.row.named(bar.metric)
         if judged is not None:
             found = sheet.ratio(name, judged.arm) if bar.against else None
-            own = {judged.arm: told(found, sheet.words(name), sheet.unfit)} if found else {}
+            own = {judged.arm: sheet.cell(name, found, judged.arm)} if found and judged.arm else {}
             medians = {arm: figure.value for arm, figure in sheet.rates.items()}
             if not medians and name not in names:
                 medians = sheet.medians(name)

@@ -4,25 +4,24 @@ Pure.
 """
 
 import math
-import re
 import statistics as mean
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 
 from hakmem_lab.judge import failing
-from hakmem_lab.judge.analysis import log_ratios, values
+from hakmem_lab.judge.analysis import doubling, log_ratios, values
+from hakmem_lab.judge.digits import is_size, readable
 from hakmem_lab.judge.statistics import verdict
 from hakmem_lab.judge.statistics.paired import Interval, as_multiple, median_interval
 from hakmem_lab.judge.statistics.verdict import Decision, Verdict
 from hakmem_lab.judge.words import BETTER, WORSE
-from hakmem_lab.kinds.suite.spec import BEST, SIZES_KIB, Bar, SuiteSpec, WorkloadSpec
-from hakmem_lab.plan.metrics import GROWTH, PER_REQUESTS, Metric
+from hakmem_lab.kinds.suite.spec import BEST, Bar, SuiteSpec, WorkloadSpec
+from hakmem_lab.plan.metrics import GROWTH, Metric
 from hakmem_lab.store.query import Blocks
 
-MIB_KIB = 1024.0
 MS_S = 1e-3
-THOUSAND, HOUR_S = 1000.0, 3600.0
+GROUPED = 1e4  # from here on a number has its whole integer part, in groups of thousands
 PASS, MISS, OPEN, SAME, FAILED = "pass", "miss", "open", "same", "failed"
 FASTER, LEANER = zip(BETTER, WORSE, strict=True)
 CLEAR, UNCLEAR = "", " ~"
@@ -85,12 +84,14 @@ def plain_number(value: float) -> str:
     """Three decimals near 1, else four significant digits; 'open' for an end that the data do not bound."""
     if not math.isfinite(value):
         return "open"
+    if abs(value) >= GROUPED:
+        return f"{value:,.0f}"
     return f"{value:.3f}" if 0.1 <= abs(value) < 10 else f"{value:.4g}"
 
 
-def readable(unit: str) -> tuple[float, str]:
-    """(divisor, unit) for people: MiB instead of KiB, ms instead of s."""
-    return {"KiB": (MIB_KIB, "MiB"), "s": (MS_S, "ms")}.get(unit, (1.0, unit))
+def unit_for(size: float, unit: str) -> tuple[float, str]:
+    """(divisor, unit) for people: 12 MiB instead of 12288 KiB, ms instead of s."""
+    return (MS_S, "ms") if unit == "s" else readable(size, unit)
 
 
 def with_interval(figure: Figure) -> str:
@@ -111,13 +112,12 @@ class Sheet:
     records: Sequence[dict] = ()
 
     def metric(self, name: str) -> Metric:
-        return Metric(name, name in self.row.rates())
+        return Metric(name, name in self.row.rates(), requests=self.row.requests)
 
     def unit(self, name: str) -> str:
         if self.row.ops is not None:
             return "per operation"
-        per = PER_REQUESTS if name == GROWTH and self.row.requests else ""
-        return (self.row.unit if name == self.row.metric else "") or per or self.metric(name).unit
+        return (self.row.unit if name == self.row.metric else "") or self.metric(name).unit
 
     def label(self, name: str) -> str:
         """The name of the metric in a table."""
@@ -128,7 +128,7 @@ class Sheet:
 
     def words(self, name: str) -> tuple[str, str]:
         """(the word for a ratio above 1, the word for one below)."""
-        return LEANER if re.split("[ /]", self.unit(name))[0] in SIZES_KIB else FASTER
+        return LEANER if is_size(self.unit(name)) else FASTER
 
     def worded(self, name: str) -> dict[str, dict]:
         """The cells of the spec's table; only FAILED where a word would favour the arm that failed more often."""
@@ -136,18 +136,20 @@ class Sheet:
         found, shown = self.decisions(name, by_reference), {}
         for arm in self.spec.allocators:
             pair = (self.spec.reference, arm) if by_reference else (arm, self.spec.subject)
-            cell = self.cell(name, found[arm]) if arm in found else {"word": FAILED}
+            cell = self.cell(name, found[arm], pair[0]) if arm in found else {"word": FAILED}
             praise = {words[0]: "GO", words[1]: "NO-GO", SAME: "NEUTRAL"}.get(cell["word"])
             if arm in found or arm not in self.arms():
                 shown[arm] = {"word": FAILED} if failing.forbids(self.failing(*pair), praise, *pair) else cell
         return shown
 
-    def cell(self, name: str, decision: Decision) -> dict:
-        """The ratio with its interval, of growth the difference; and the word for what is certain."""
+    def cell(self, name: str, decision: Decision, control: str) -> dict:
+        """The ratio with its interval, of growth the difference; and the word for what is certain. control: the arm
+        that the other one is compared with."""
+        base = self._doubling(name) + (self.median(name, control) or 0.0)
 
-        def difference(share: Interval) -> Figure:
-            kib = self.doubling_kib()
-            return Difference(kib * share.estimate, kib * share.low, kib * share.high, self.unit(name))
+        def difference(logs: Interval) -> Figure:
+            less, low, high = (base * -math.expm1(-end) for end in (logs.estimate, logs.low, logs.high))
+            return Difference(less, low, high, self.unit(name))
 
         return told(decision, self.words(name), self.unfit, difference if name == GROWTH else Figure.of)
 
@@ -188,43 +190,22 @@ class Sheet:
         for arm in self.arms():
             pair = (base, arm) if by_reference else (arm, base)
             there = arm != base and self.blocks and base in self.arms()
-            d = log_ratios(self.blocks, *pair, self.metric(name)) if there else None
+            d = log_ratios(self.blocks, *pair, self.metric(name), self.spec.reference) if there else None
             if d is not None:
                 columns[arm] = d
         return columns
 
-    def _less(self, by_reference: bool) -> dict[str, list[float]]:
-        """The same for growth: per block, how much less memory grows, as a share of `doubling_kib`."""
-        base, sign = (self.spec.reference, 1.0) if by_reference else (self.spec.subject, -1.0)
-        per_block = {arm: [mean.fmean(runs) for runs in self._values(GROWTH, arm) or []] for arm in self.arms()}
-        scale = sign / self.doubling_kib()
-        return {
-            arm: [scale * (theirs - own) for own, theirs in zip(per_block[arm], per_block[base], strict=True)]
-            for arm in self.logs(GROWTH, by_reference)
-        }
-
-    def doubling_kib(self) -> float:
-        """Growth by which the reference's peak memory would double in one run; 1 where that is not known. The peak is
-        of what grows: of all processes, or of the first one where their PSS was not read."""
-        requests = self.row.requests
-        pss_kib, rss_kib, wall_s = (
-            self.median(name, self.spec.reference) for name in ("pss", self.row.memory_metric(), "wall")
-        )
-        peak_kib = pss_kib or rss_kib
-        each = requests / THOUSAND if requests else (wall_s or 0.0) / HOUR_S
-        return peak_kib / each if peak_kib and each else 1.0
+    def _doubling(self, name: str) -> float:
+        return doubling(self.blocks, self.spec.reference, self.metric(name))
 
     @cache  # noqa: B019 - as long as the sheet lives
-    def decisions(self, name: str, by_reference: bool, as_ratio: bool = False) -> dict[str, Decision]:
+    def decisions(self, name: str, by_reference: bool) -> dict[str, Decision]:
         """The verdicts on these figures. Arms that only this workload has share their alpha, too."""
-        differences = name == GROWTH and not as_ratio
-        columns = self._less(by_reference) if differences else self.logs(name, by_reference)
-        return verdict.at_once(columns, self.spec.margin, self.spec.alpha)
+        return verdict.at_once(self.logs(name, by_reference), self.spec.margin, self.spec.alpha)
 
     def ratio(self, name: str, arm: str | None) -> Decision | None:
-        """The verdict on the subject against another arm by their ratio, of growth too."""
-        found = self.decisions(name, False, True) if name == GROWTH else self.decisions(name, False)
-        return found.get(arm or "")
+        """The verdict on the subject against another arm."""
+        return self.decisions(name, False).get(arm or "")
 
     def narrow(self) -> bool:
         """Whether the subject's intervals against the reference are narrow enough to end."""
@@ -277,11 +258,11 @@ class Sheet:
 
     def _judge_amount(self, bar: Bar, figure: Figure, over: str | None, unit: str) -> Judged:
         target, at_least = bar.limit()
-        divisor, shown_unit = readable(unit)
-        shown = Figure(*(x / divisor for x in (figure.value, figure.low, figure.high)))
+        (divisor, shown_unit), (own, own_unit) = unit_for(target, unit), unit_for(figure.value, unit)
+        shown = Figure(*(x / own for x in (figure.value, figure.low, figure.high)))
         limit = f"{'>=' if at_least else '<='} {target / divisor:g} {shown_unit}".rstrip()
         return Judged(None, over, figure, figure.reaches(target, at_least), limit + (f" over {over}" if over else ""),
-                      f"{with_interval(shown)} {shown_unit}".rstrip())  # fmt: skip
+                      f"{with_interval(shown)} {own_unit}".rstrip())  # fmt: skip
 
 
 def told(

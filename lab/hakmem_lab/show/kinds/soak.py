@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+from hakmem_lab.judge import words
+from hakmem_lab.judge.digits import readable
 from hakmem_lab.show import numbers
 from hakmem_lab.show.numbers import finite
 from hakmem_lab.show.openmetrics import MIB, MICROSECOND, PERCENT, QUANTILES, Sample, bounds
@@ -12,8 +14,8 @@ from hakmem_lab.store.results import Result
 def facts(result: Result) -> Iterator[tuple[str, str]]:
     soak = result["soak"]
     if finite(soak.get("rss_slope_mib_per_h")) is not None:
-        ends = f"[{numbers.number(soak.get('slope_low'))}, {numbers.number(soak.get('slope_high'))}]"
-        yield "Memory slope", f"{numbers.number(soak['rss_slope_mib_per_h'])} {ends} MiB/h"
+        ends = soak.get("slope_low"), soak.get("slope_high")
+        yield "Memory slope", numbers.between(soak["rss_slope_mib_per_h"], *ends, "MiB/h")
         yield "Duration", numbers.seconds(soak.get("duration_s"))
 
 
@@ -26,8 +28,11 @@ def tables(result: Result) -> Iterator[object]:
     soak = result["soak"]
     rows = [("steady state", f"{soak['steady_s']:.0f} s of {soak['duration_s']:.0f} s")]
     if soak["rss_slope_mib_per_h"] is not None:
-        slope = f"{soak['rss_slope_mib_per_h']:+.2f} {_range(soak['slope_low'], soak['slope_high'])} MiB/h"
-        rows.append(("growth of resident memory", f"{slope}, budget {soak['budget_mib_per_h']:g}"))
+        factor, unit = readable(soak["rss_slope_mib_per_h"], "MiB/h")
+        low, high = (None if end is None else end / factor for end in (soak["slope_low"], soak["slope_high"]))
+        slope = f"{soak['rss_slope_mib_per_h'] / factor:+.2f} {_range(low, high)} {unit}"
+        budget = words.amount(soak["budget_mib_per_h"] * MIB / 1024, "KiB/h")
+        rows.append(("growth of resident memory", f"{slope}, budget {budget}"))
     if soak["throughput_drift_percent_per_h"] is not None:
         drift = f"{soak['throughput_drift_percent_per_h']:+.1f} {_range(soak['drift_low'], soak['drift_high'], 1)} %/h"
         rows.append(("drift of throughput", drift))

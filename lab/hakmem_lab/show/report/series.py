@@ -49,6 +49,8 @@ def block_ratios(run: LoadedRun, comparison: Comparison) -> BlockRatios:
     For a sweep, only the confirmation's blocks.
     """
     names = (str(comparison.get("control")), str(comparison.get("treatment")))
+    metric = run.result.get("metric") or {}
+    sign, more = 1 if metric.get("higher_is_better") else -1, metric.get("doubling", 0.0)
     logs: dict[int, tuple[list[float], list[float]]] = defaultdict(lambda: ([], []))
     phase = "confirm" if "selection" in run.result else "measure"
     for record in run.counted:
@@ -57,8 +59,7 @@ def block_ratios(run: LoadedRun, comparison: Comparison) -> BlockRatios:
         value, block = finite(record.get("value")), finite(record.get("block"))
         if value is None or value <= 0 or block is None or record.get("arm") not in names:
             continue
-        logs[int(block)][names.index(str(record["arm"]))].append(float(np.log(value)))
-    sign = 1 if (run.result.get("metric") or {}).get("higher_is_better") else -1
+        logs[int(block)][names.index(str(record["arm"]))].append(float(np.log(value + more)))
     kept = sorted(block for block, (control, treatment) in logs.items() if control and treatment)
     ratios = [sign * (np.mean(logs[block][1]) - np.mean(logs[block][0])) for block in kept]
     return BlockRatios(np.array(kept, dtype=np.int64), np.array(ratios, dtype=np.float64))

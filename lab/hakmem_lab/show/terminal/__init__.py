@@ -6,15 +6,12 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 
 from hakmem_lab.errors import escaped
+from hakmem_lab.judge.digits import readable
 
 WIDE_COLUMNS = 120
 UNBROKEN = ("run",)  # columns of names to copy
 SIGNIFICANT, MOST_DIGITS, TINY = 3, 6, 1e-9
-# Unit of a metric -> (factor, unit shown), the greatest first.
-PREFIXES = {
-    "KiB": ((1024.0**2, "GiB"), (1024.0, "MiB"), (1.0, "KiB")),
-    "s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")),
-}
+SECONDS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))  # (factor, unit shown), the greatest first
 STYLES = {"GO": "bold green", "NO-GO": "bold red", "NEUTRAL": "bold blue", "INCONCLUSIVE": "bold yellow"}
 
 
@@ -22,8 +19,9 @@ def number(value: float | None, unit: str = "") -> str:
     """Three significant digits but the whole integer part, never an exponent, with a customary prefix."""
     if value is None:
         return "-"
-    steps = PREFIXES.get(unit, ((1.0, unit),))
-    factor, shown = next(((f, name) for f, name in steps if abs(value) >= f), steps[-1])
+    factor, shown = readable(value, unit)
+    if unit == "s":
+        factor, shown = next((step for step in SECONDS if abs(value) >= step[0]), SECONDS[-1])
     value /= factor
     digits = max(0, SIGNIFICANT - 1 - math.floor(math.log10(abs(value)))) if value else 0
     if digits > MOST_DIGITS:

@@ -114,10 +114,9 @@ def resident(run: LoadedRun) -> Picture | None:
         steady = (line.t_s >= ends[0]) & (line.t_s <= ends[1])
         middle_t, middle = float(np.median(line.t_s[steady])), float(np.median(line.median[steady]))
         series.append(Series(ends, middle + slope * 1024 / 3600 * (ends - middle_t), dash="6 3"))
-        low, high = numbers.number(soak.get("slope_low")), numbers.number(soak.get("slope_high"))
-        trend = f"slope {numbers.number(slope)} [{low}, {high}] MiB/h"
+        trend = f"slope {numbers.between(slope, soak.get('slope_low'), soak.get('slope_high'), 'MiB/h')}"
     if budget is not None:
-        trend += f", budget {numbers.number(budget)} MiB/h"
+        trend += f", budget {numbers.measure(budget * 1024, 'KiB/h')}"
     y = of_memory(max(float(line.high.max()) * 1.1, 1), "resident memory")
     description = f"Resident memory from {line.median[0] / 1024:.0f} to {line.median[-1] / 1024:.0f} MiB; {trend}."
     caption = f"Broken line: {trend}.{live}{marks.said}"
