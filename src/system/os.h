@@ -122,8 +122,11 @@ HAK_COLD void hak_os_wake(_Atomic uint32_t *word);
 void hak_os_yield(void);
 /* Start a detached thread with a small stack, which no signal handler interrupts. False: no thread could start. */
 bool hak_os_start_thread(void *(*work)(void *));
-/* Name the calling thread, as the system shows it: 15 characters at most. It gives up a real-time priority. */
-void hak_os_enter_background(const char *name);
+/* Name the calling thread, as the system shows it: 15 characters at most. It gives up a real-time priority. Returns the
+ * thread's number. */
+uint32_t hak_os_enter_background(const char *name);
+/* Whether the process has a thread of this number apart from the calling one. False under a filter, which may kill. */
+bool hak_os_has_other_thread(uint32_t thread);
 /* Whether libc knows the calling thread. It does not know a child of vfork, nor one of a bare system call. */
 bool hak_os_is_known_thread(void);
 /* Block all signals of this thread. Returns the earlier mask, for hak_os_set_blocked_signals. */

@@ -60,8 +60,15 @@ void hak_os_wake(_Atomic uint32_t *word) {
   hak_direct(SYS_futex, (long)word, 129 /* FUTEX_WAKE_PRIVATE */, 1);
 }
 
+#ifdef __GLIBC__
+enum { LIBC_SIGNALS = 2 };
+#else
+enum { LIBC_SIGNALS = 3 };
+#endif
+
+/* All signals except libc's own, from 32 on: libc waits until threads handle them. */
 uint64_t hak_os_block_signals(void) {
-  uint64_t all = ~((uint64_t)3 << 31), before = 0; /* except libc's own signals: libc waits until threads handle them */
+  uint64_t all = ~((((uint64_t)1 << LIBC_SIGNALS) - 1) << 31), before = 0;
   hak_direct(SYS_rt_sigprocmask, SIG_BLOCK, (long)&all, (long)&before, sizeof all);
   return before;
 }
@@ -119,10 +126,16 @@ bool hak_os_shares_memory(void) {
   return filter == 0 && hak_direct(SYS_kcmp, hak_direct(SYS_getpid), hak_direct(SYS_getppid), KCMP_VM) == 0;
 }
 
-void hak_os_enter_background(const char *name) {
+uint32_t hak_os_enter_background(const char *name) {
   const struct sched_param none = {0};
   hak_direct(SYS_prctl, PR_SET_NAME, (long)name);
   hak_direct(SYS_sched_setscheduler, 0, SCHED_OTHER, (long)&none);
+  return (uint32_t)hak_direct(SYS_gettid);
+}
+
+bool hak_os_has_other_thread(uint32_t thread) {
+  return !hak_os_is_filtered() && thread != hak_direct(SYS_gettid) &&
+         hak_direct(SYS_tgkill, hak_direct(SYS_getpid), thread, 0) == 0;
 }
 
 void hak_os_yield(void) {

@@ -7,12 +7,14 @@
 enum {
   AUTO_THREADS = 2,                       /* with as many threads, `auto` adds one */
   SLEEPS_AT = 2 * HAK_TROUGH_WINDOWS + 4, /* ticks without an active thread until retention has forgotten the load */
-  STOP = 1 << 16
+  STOP = 1 << 16,
+  END_MS = 1000 /* the longest wait for the background thread's end */
 };
 
 static struct {
   _Atomic uint32_t idle_ticks; /* since a thread was active; STOP: the background thread shall end */
   _Atomic bool runs;           /* from before the start of the background thread until its end */
+  _Atomic uint32_t thread;     /* the background thread that was started last; 0: it is known to be gone */
   _Atomic bool allowed;        /* the option and the number of threads allow one */
   _Atomic bool wanted;         /* the next thread that may start it does */
   _Atomic uint64_t allowed_ms; /* when `allowed` became true */
@@ -48,17 +50,22 @@ void hak_background_tick(uint64_t now_ms) {
   }
 }
 
+/* A stop after the first line ends the wait that follows: the word no longer has this value. */
+static bool goes_on(uint32_t *ticks) {
+  *ticks = atomic_fetch_and(&background.idle_ticks, STOP - 1) & (STOP - 1);
+  return atomic_load(&background.allowed);
+}
+
 /* A tick adds at most half a window to the age of the present one. So the thread ticks every half window, and its
  * pauses count in full. A program that did nothing for long enough has nothing left to purge: the thread sleeps until a
  * thread is active. */
 static void *work(void *unused) {
-  hak_os_enter_background("hakmem");
-  while (atomic_load(&background.allowed)) {
-    uint32_t ticks = atomic_fetch_and(&background.idle_ticks, STOP - 1) & (STOP - 1);
+  atomic_store(&background.thread, hak_os_enter_background("hakmem"));
+  for (uint32_t ticks; goes_on(&ticks);) {
     if (ticks < SLEEPS_AT) {
       hak_os_wait(&background.idle_ticks, ticks, half_window_ms());
       tick(hak_os_now_ms());
-      while (hak_sweep_step() || hak_purge_step()) {
+      while (is_allowed() && (hak_sweep_step() || hak_purge_step())) {
       }
       atomic_compare_exchange_strong(&background.idle_ticks, &ticks, ticks + 1); /* unless a thread was active */
     } else {
@@ -114,10 +121,32 @@ void hak_background_set_threads(size_t threads) {
   }
 }
 
+static bool is_there(void) {
+  if (atomic_load(&background.runs)) {
+    return true;
+  }
+  uint32_t thread = atomic_load(&background.thread);
+  if (hak_os_has_other_thread(thread)) {
+    return true;
+  }
+  atomic_compare_exchange_strong(&background.thread, &thread, 0); /* another thread may get the number */
+  return false;
+}
+
+void hak_background_await_end(void) {
+  if (!is_allowed() && (atomic_load(&background.runs) || atomic_load(&background.thread) != 0)) {
+    uint64_t until_ms = hak_os_now_ms() + END_MS;
+    while (!is_allowed() && is_there() && hak_os_now_ms() < until_ms) {
+      hak_os_yield();
+    }
+  }
+}
+
 void hak_background_fork_child(size_t threads) {
   if (atomic_load_explicit(&background.runs, memory_order_relaxed)) { /* else the page would be copied for nothing */
     atomic_store_explicit(&background.idle_ticks, 0, memory_order_relaxed);
     atomic_store_explicit(&background.runs, false, memory_order_relaxed);
+    atomic_store_explicit(&background.thread, 0, memory_order_relaxed);
   }
   hak_background_set_threads(threads);
 }

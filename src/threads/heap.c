@@ -177,6 +177,7 @@ static void thread_ends(void *value) {
     give_up(); /* before another thread can get the heap */
     put_idle(heap);
   }
+  hak_background_await_end();
 }
 
 static hak_heap_t *make_heap(void) {

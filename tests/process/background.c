@@ -4,10 +4,12 @@
  * before the others */
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -18,6 +20,11 @@
 #include "check.h"
 
 enum { BLOCKS = 64, BLOCK = 1 << 20, ROUNDS = 4, FORKS = 40, WAIT_S = 60, WORKERS = 2, CHURNS = 300 };
+#ifdef __GLIBC__
+enum { JOINS = 20, LEAVES = 10 };
+#else
+enum { JOINS = 20, LEAVES = 0 }; /* musl 1.2.3: pthread_exit of a forked child's first thread keeps a lock */
+#endif
 static const size_t peak_kib = (size_t)BLOCKS * BLOCK / 1024;
 
 /* Memory that is faulted in twice stays resident. */
@@ -53,6 +60,26 @@ static unsigned threads(void) {
   }
   CHECK(closedir(tasks) == 0);
   return count;
+}
+
+static bool is_background(const char *task) {
+  char name[300], text[17] = "";
+  CHECK(snprintf(name, sizeof name, "/proc/self/task/%s/comm", task) < (int)sizeof name);
+  int file = open(name, O_RDONLY);
+  bool read_any = file >= 0 && read(file, text, sizeof text - 1) > 0; /* the task may end meanwhile */
+  CHECK(file < 0 || close(file) == 0);
+  return read_any && strcmp(text, "hakmem\n") == 0;
+}
+
+static bool has_background(void) {
+  bool found = false;
+  DIR *tasks = opendir("/proc/self/task");
+  CHECK(tasks != NULL);
+  for (const struct dirent *entry; (entry = readdir(tasks));) {
+    found = found || (entry->d_name[0] != '.' && is_background(entry->d_name));
+  }
+  CHECK(closedir(tasks) == 0);
+  return found;
 }
 
 static void nap_ms(long ms) {
@@ -181,6 +208,43 @@ static void end_workers(void) {
   }
 }
 
+/* The program may rely on a process with one thread as soon as it has joined the others. */
+static void gone_when_joined(void) {
+  for (int i = 0; i < JOINS; i++) {
+    start_workers();
+    works = true;
+    for (int naps = WAIT_S * 100; !has_background(); naps--) {
+      CHECK(naps > 0);
+      nap_ms(10);
+    }
+    end_workers();
+    CHECK(!has_background());
+  }
+}
+
+static void check_not_in_background(void) {
+  char name[16] = "";
+  CHECK(prctl(PR_GET_NAME, name) == 0);
+  CHECK(strcmp(name, "hakmem") != 0);
+}
+
+/* All threads end at once. The last one runs the handlers of exit, and needs a whole stack for them. */
+static void leave_together(void) {
+  for (int i = 0; i < LEAVES; i++) {
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+      CHECK(atexit(check_not_in_background) == 0);
+      start_workers();
+      works = true;
+      nap_ms(300);
+      ends = true;
+      pthread_exit(NULL);
+    }
+    check_child(child);
+  }
+}
+
 /* Libc knows the parent's threads there, and none of the child's. */
 static void vfork_starts_none(void) {
   pid_t child = vfork(); /* NOLINT(clang-analyzer-security.insecureAPI.vfork) */
@@ -236,6 +300,8 @@ static void one_while_there_are_several(void) {
   end_workers();
   wait_for_threads(1);
   churn_threads();
+  gone_when_joined();
+  leave_together();
   start_workers();
   works = true;
   wait_for_threads(1 + WORKERS + 1);
