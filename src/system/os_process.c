@@ -129,7 +129,10 @@ bool hak_os_shares_memory(void) {
 uint32_t hak_os_enter_background(const char *name) {
   const struct sched_param none = {0};
   hak_direct(SYS_prctl, PR_SET_NAME, (long)name);
-  hak_direct(SYS_sched_setscheduler, 0, SCHED_OTHER, (long)&none);
+  long policy = hak_direct(SYS_sched_getscheduler, 0);
+  if (policy == SCHED_FIFO || policy == SCHED_RR) {
+    hak_direct(SYS_sched_setscheduler, 0, SCHED_OTHER, (long)&none);
+  }
   return (uint32_t)hak_direct(SYS_gettid);
 }
 
