@@ -31,7 +31,11 @@ from hakmem_lab.store.runs import RunFile, Store, default_folder
 PAGES = gallery.PAGES
 VERSIONS = gallery.top() / PAGES / "data" / "programs.toml"
 PLACES = {"postgres": "/usr/lib/postgresql/15/bin/postgres", "mariadb": "/usr/sbin/mariadbd"}
-INDEX_TOP = """\
+BACKGROUND = """\
+hakmem's background thread returns memory while the program sleeps. By default it runs where several threads have used
+memory, with `HAKMEM_BACKGROUND=1` in every program.
+"""
+INDEX_TOP = f"""\
 # Which allocator for which program?
 
 Each program runs on glibc, on hakmem, and on four to nine other allocators or settings. The page of a program names
@@ -54,6 +58,7 @@ program was measured. Figures are of the machine and the day that a page names, 
 | least memory | the smallest limit of memory in which the program ends well and is at most 5 % slower |
 | growth | by how much a server's memory grows with 1,000 requests; less than 5 % of its peak in a run is the same |
 
+{BACKGROUND}
 ![Memory after load and least memory of the programs, as multiples of glibc](memory.svg)
 
 ![Time and peak memory of the programs, as multiples of glibc](overview.svg)
@@ -161,6 +166,7 @@ def page(row: Row, version: str) -> str:
     lines += [f"- Failed {times(count)}: {name}, {why}." for (name, why), count in failures.items()] + [""]
     configured = [[f"`{arm['name']}`", arm["version"] or "", arm["configuration"] or ""] for arm in row.result["arms"]]
     lines += table(["allocator", "version", "configuration"], configured)
+    lines += [BACKGROUND] * any("HAKMEM_BACKGROUND" in arm for arm in arms)
     again = [f"`hak bench {row.key}`", *(f"`hak bench {row.key} --set metric={each}`" for each in row.more)]
     lines += [f"To measure again: {', '.join(again[0 if row.timed else 1 :])}."]
     return "\n".join(lines) + "\n"

@@ -39,6 +39,8 @@ WORDS = {
     LEAST: ("need less", "more"),
 }
 README, WIDTH, LOSS = Path("README.md"), 118, "The largest loss"
+# Setting of hakmem -> what it changes, for a sentence that names it.
+SETTINGS = {"HAKMEM_BACKGROUND=1": ", a background thread in programs with one thread too"}
 # Measures of which README.md names a program.
 VERBS = {gallery.TIME: "takes", AFTER: "keeps", LEAST: "lives in"}
 # Kind of program -> groups of the gallery.
@@ -228,7 +230,8 @@ def settings(rows: list[Row], which: str) -> str:
             continue
         programs, won, lost = tally(rows, (which,), arm)
         middle = median(cost[0] for cost, _ in found)
-        told += f" With `{arm.removeprefix(f'{SUBJECT},')}`, {won} of {programs} {better} and {lost} {worse}; "
+        setting = arm.removeprefix(f"{SUBJECT},")
+        told += f" With `{setting}`{SETTINGS.get(setting, '')}, {won} of {programs} {better} and {lost} {worse}; "
         told += f"the median is {middle:.2f} ×."
     return told
 

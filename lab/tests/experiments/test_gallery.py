@@ -203,7 +203,8 @@ def test_a_setting_of_hakmem_that_was_measured_has_its_counts(pages):
         for word, cost in (("leaner", 0.5), ("leaner", 0.7), ("larger", 1.2))
     ]
     told = pages.gallery_chart.settings(rows, "memory after load")
-    assert told == " With `HAKMEM_BACKGROUND=1`, 2 of 3 keep less and 1 more; the median is 0.70 ×."
+    thread = "a background thread in programs with one thread too"
+    assert told == f" With `HAKMEM_BACKGROUND=1`, {thread}, 2 of 3 keep less and 1 more; the median is 0.70 ×."
     assert pages.gallery_chart.settings(rows, "least memory") == ""
 
 
@@ -227,6 +228,16 @@ def test_a_row_whose_time_is_not_measured_has_a_page_too(pages):
     (waited,) = (each.get("after", AFTER_S) for each in first.header["spec"]["workload"] if each["key"] == first.key)
     assert f"| memory after load, {waited:g} s |" in told and "CPU time |" not in told
     assert f"To measure again: `hak bench {first.key} --set metric=after-load`." in told
+
+
+def test_a_page_with_the_background_thread_says_where_it_runs(pages):
+    first = gallery.read(TIMED[0], RunFile(gallery.data(TIMED[0])))
+    measure = first.measures[0]
+    assert pages.BACKGROUND not in pages.page(first, "a program 1.0")
+    settings = measure.by_reference | {"hakmem,HAKMEM_BACKGROUND=1": SAME}
+    medians = measure.medians | {"hakmem,HAKMEM_BACKGROUND=1": 1.0}
+    both = replace(first, measures=(replace(measure, by_reference=settings, medians=medians),))
+    assert pages.BACKGROUND in pages.page(both, "a program 1.0")
 
 
 def test_a_row_is_published_from_its_own_run_while_others_are_measured(pages, tmp_path, monkeypatch):
