@@ -146,8 +146,8 @@ def test_a_static_program_has_the_library_in_itself(start, made, explain, hakmem
 
 
 def test_a_program_in_cxx(start, made, explain, until):
-    # Bound at its start, so that no thread touches further pages on its way to sleep.
-    program = start(made("busy.cc", "-Wl,-z,now", name="busy-now"), "20000")
+    # Bound at its start, so that no thread touches further pages on its way to sleep; and none gives pages back.
+    program = start(made("busy.cc", "-Wl,-z,now", name="busy-now"), "20000", env={"HAKMEM_BACKGROUND": "0"})
     tasks = Path(f"/proc/{program.pid}/task")
     until(lambda: all(" S " in (task / "stat").read_text(encoding="utf-8") for task in tasks.iterdir()))
     reading = explain("--stop", program.pid)

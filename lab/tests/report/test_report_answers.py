@@ -128,9 +128,9 @@ def test_the_verdicts_of_several_arms_are_counted() -> None:
 def test_settings_that_depend_on_each_other_are_answered_by_simple_effects() -> None:
     run = matrix()
     run.result["final"] = True
-    assert spaced(explain(run.result).headline) == "C5 2.6 % faster [1.8, 3.4]; C6 3.1 % faster [2.0, 4.2]"
+    assert spaced(explain(run.result).headline) == "C5: 2.6 % faster [1.8, 3.4]; C6: 3.1 % faster [2.0, 4.2]"
     run.result["effects"][-1] |= {"ci_low": 0.002, "ci_high": 0.022}
-    assert spaced(explain(run.result).headline).startswith("The settings depend on each other. C5 with C6 3 % faster")
+    assert spaced(explain(run.result).headline).startswith("The settings depend on each other. C5 with C6: 3 % faster")
 
 
 @pytest.mark.parametrize(

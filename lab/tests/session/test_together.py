@@ -99,7 +99,7 @@ def test_the_runs_of_a_round_have_no_order_between_them():
     """However the rounds began, an A/A reads a block as ABBA or BAAB."""
     for order in ("ABAB", "ABBA", "BABA", "BAAB"):
         block = {name: [{"position": n, "value": 1.0 + n} for n in range(4) if order[n] == name] for name in "AB"}
-        (row,), (abba,) = aa._in_order([block])
+        (row,), (abba,) = aa._in_order([block], 0.0)
         assert abba == (order[0] == "A")
         assert len(row) == 4
 
