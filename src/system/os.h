@@ -112,8 +112,8 @@ uintptr_t hak_os_word_at(uintptr_t at);
 /* Restore the default action of SIGABRT, which ends the process. */
 void hak_os_reset_abort(void);
 /* Sleep while the word has that value, at most so many milliseconds. The call may return without a reason. A thread
- * that is woken may first run a signal handler that waits for a sleeping thread: threads of the program sleep no longer
- * than HAK_OS_WAIT_MS. */
+ * that is woken may first run a signal handler that waits for a sleeping thread: threads of the program sleep at most
+ * HAK_OS_WAIT_MS. */
 enum { HAK_OS_WAIT_MS = 20 };
 void hak_os_wait(_Atomic uint32_t *word, uint32_t value, uint64_t ms);
 /* Wake one thread that sleeps on the word. */

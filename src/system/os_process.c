@@ -1,6 +1,5 @@
 /* Time, randomness, waiting, and other system services apart from memory. */
 #include "direct.h"
-#include "match.h"
 #include "os.h"
 
 #include <errno.h>

@@ -50,7 +50,7 @@ void hak_background_tick(uint64_t now_ms) {
   }
 }
 
-/* A stop after the first line ends the wait that follows: the word no longer has this value. */
+/* A stop after the first line ends the wait that follows: it gives the word another value. */
 static bool goes_on(uint32_t *ticks) {
   *ticks = atomic_fetch_and(&background.idle_ticks, STOP - 1) & (STOP - 1);
   return atomic_load(&background.allowed);
@@ -126,19 +126,17 @@ static bool is_there(void) {
     return true;
   }
   uint32_t thread = atomic_load(&background.thread);
-  if (hak_os_has_other_thread(thread)) {
-    return true;
+  if (thread == 0 || hak_os_has_other_thread(thread)) {
+    return thread != 0;
   }
   atomic_compare_exchange_strong(&background.thread, &thread, 0); /* another thread may get the number */
   return false;
 }
 
 void hak_background_await_end(void) {
-  if (!is_allowed() && (atomic_load(&background.runs) || atomic_load(&background.thread) != 0)) {
-    uint64_t until_ms = hak_os_now_ms() + END_MS;
-    while (!is_allowed() && is_there() && hak_os_now_ms() < until_ms) {
-      hak_os_yield();
-    }
+  uint64_t until_ms = hak_os_now_ms() + END_MS;
+  while (!is_allowed() && is_there() && hak_os_now_ms() < until_ms) {
+    hak_os_yield();
   }
 }
 

@@ -15,7 +15,7 @@ void hak_background_ensure(void);
 /* The calling thread is active: a background thread that sleeps without a time limit resumes its ticks. */
 void hak_background_wake(void);
 
-/* The number of threads with a cache. If it no longer allows a background thread, that one ends at once. The caller
+/* The number of threads with a cache. A background thread that they do not allow ends at once. The caller
  * holds the lock of the heaps. */
 void hak_background_set_threads(size_t threads);
 

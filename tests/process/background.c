@@ -173,7 +173,7 @@ static void wait_for_threads(unsigned count) {
   CHECK(naps > 0);
 }
 
-/* A worker uses memory once, which gives it a cache, and then while it is told to. Its blocks pass the caches by. */
+/* A worker uses memory once, which gives it a cache, and then while `works` is set. Its blocks pass the caches by. */
 static _Atomic bool works, ends;
 
 static void *worker(void *unused) {

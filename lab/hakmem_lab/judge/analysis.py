@@ -12,13 +12,12 @@ from hakmem_lab.judge.planning import most_blocks
 from hakmem_lab.judge.statistics.coarse import step
 from hakmem_lab.judge.statistics.paired import Interval, block_log_ratio, median_interval
 from hakmem_lab.judge.warnings import EVENTS, Warn, ordered
-from hakmem_lab.plan.metrics import GROWTH, Metric, pattern_name, row_of, summed
+from hakmem_lab.plan.metrics import GROWTH, HOUR_S, THOUSAND, Metric, pattern_name, row_of, summed
 from hakmem_lab.plan.spec import beside_of, guardrails_of, primary_of
 from hakmem_lab.store.query import BESIDE, SCHEDULE, Blocks, events, finished_blocks, runs_of, sentence
 from hakmem_lab.store.records import Record, Run, present
 from hakmem_lab.store.results import Comparison, Measure, MetricRow, Result, SideRow
 
-THOUSAND, HOUR_S = 1000.0, 3600.0
 ARM_MEDIANS: tuple[Measure, ...] = get_args(Measure)
 UNMEASURED = cast(SideRow, dict.fromkeys(ARM_MEDIANS))
 DISTURBED_SHARE = 0.1

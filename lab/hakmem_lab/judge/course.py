@@ -24,6 +24,7 @@ from hakmem_lab.judge.statistics.paired import Values
 from hakmem_lab.judge.statistics.settling import curve, settled, settled_slope, teeth
 from hakmem_lab.judge.statistics.special import ndtri, stdtrit
 from hakmem_lab.judge.steps import Steps, steps
+from hakmem_lab.plan.metrics import HOUR_S
 from hakmem_lab.store.query import samples_of
 from hakmem_lab.store.records import Record, Sample
 
@@ -167,7 +168,6 @@ def steady_from(series: Series) -> int:
     return warmup_end(series.level_ground(slope) - slope * series.t_s)
 
 
-HOUR_S = 3600.0
 KIB_PER_MIB = 1024.0
 PERCENT = 100.0
 ALPHA = 0.05

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hakmem_lab.judge.course import HOUR_S, KIB_PER_MIB, WARM_UP_LEVEL, analyse_segment
+from hakmem_lab.judge.course import KIB_PER_MIB, WARM_UP_LEVEL, analyse_segment
 from hakmem_lab.judge.steps import LEAST_KIB, steps
+from hakmem_lab.plan.metrics import HOUR_S, THOUSAND
 from hakmem_lab.store.records import Record, Sample
 
-THOUSAND = 1000.0
 TOO_SHORT = "the run was too short for a slope: eight samples of memory behind the warm-up are needed"
 
 

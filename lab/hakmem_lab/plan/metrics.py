@@ -32,6 +32,7 @@ class Row:
 
 LEAST, AFTER, GROWTH = "least-memory", "after-load", "growth"
 PER_REQUESTS = "KiB/1,000 requests"  # unit of growth where the number of requests is known
+THOUSAND, HOUR_S = 1000.0, 3600.0  # requests and seconds of these units
 METRICS = {
     "wall": Row("s", ("wall_s",)),
     "cpu": Row("s", ("cpu_s",), server=True),

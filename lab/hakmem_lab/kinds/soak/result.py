@@ -12,6 +12,7 @@ from hakmem_lab.judge.digits import readable
 from hakmem_lab.judge.statistics.drift import Slope
 from hakmem_lab.judge.statistics.verdict import Verdict, within
 from hakmem_lab.judge.warnings import Warn
+from hakmem_lab.plan.metrics import HOUR_S
 from hakmem_lab.run.endings import duration
 from hakmem_lab.store.query import samples_of
 from hakmem_lab.store.records import Record, Sample
@@ -27,7 +28,7 @@ UNSEEN = 3.0  # expected number of events of which none occurs with a probabilit
 
 def least_s(budget_mib_per_h: float) -> float:
     """The shortest steady state in which growth at that rate is visible, in seconds."""
-    return LEAST_GROWTH_KIB / course.KIB_PER_MIB / budget_mib_per_h * course.HOUR_S
+    return LEAST_GROWTH_KIB / course.KIB_PER_MIB / budget_mib_per_h * HOUR_S
 
 
 def passed(segment: Segment, budget_mib_per_h: float) -> bool | None:
@@ -62,10 +63,10 @@ def _stepwise(segment: Segment) -> str:
 
 
 def unexplained(segment: Segment, budget_mib_per_h: float) -> str:
-    if segment.step_mib() > budget_mib_per_h * segment.duration_s / course.HOUR_S:
+    if segment.step_mib() > budget_mib_per_h * segment.duration_s / HOUR_S:
         found = _stepwise(segment)
         return f"it rose in {found}" if found else f"it rose by {segment.step_mib():.1f} MiB at once, and stayed there"
-    if segment.net_mib() > budget_mib_per_h * segment.steady_s / course.HOUR_S:
+    if segment.net_mib() > budget_mib_per_h * segment.steady_s / HOUR_S:
         last = "minimum" if segment.judged.teeth else "sample"
         return f"the last {last} is {segment.net_mib():.1f} MiB above the first one"
     highest = segment.judged.highest
