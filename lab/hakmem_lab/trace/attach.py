@@ -8,6 +8,7 @@ import contextlib
 import os
 import platform
 import shutil
+import stat
 import struct
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +28,8 @@ RTLD_NOW_NODELETE = 0x1002
 # Bytes of the stack that are searched for callers of the C library; while it waits for a lock, it uses more itself.
 CALLERS_BYTES, LOCK_CALLERS_BYTES = 192, 512
 # Numbers of system calls. WAITS: waiting calls that only a program makes. OTHERS: calls that the C library and
-# allocators make, too, and the restart of an interrupted call. LOCK: the call that waits for a lock.
+# allocators make, too, and the restart of an interrupted call. LOCK: the call that waits for a lock. READS: those of
+# OTHERS that read from the descriptor in their first argument.
 WAITS = {
     "x86_64": {7, 23, 34, 43, 45, 47, 61, 128, 130, 208, 232, 247, 270, 271, 281, 288, 441},
     "aarch64": {4, 22, 72, 73, 95, 133, 137, 202, 207, 212, 242, 260, 441},
@@ -36,7 +38,7 @@ OTHERS = {
     "x86_64": {0, 1, 3, 17, 18, 19, 20, 24, 35, 44, 46, 74, 75, 202, 219, 230},
     "aarch64": {57, 63, 64, 65, 66, 67, 68, 82, 83, 98, 101, 115, 124, 128, 206, 211},
 }
-LOCK = {"x86_64": 202, "aarch64": 98}
+LOCK, READS = {"x86_64": 202, "aarch64": 98}, {"x86_64": {0, 19}, "aarch64": {63, 65}}
 # Reasons for the failures -1, -2, ... of hak_record_attach.
 REASONS = (
     "nothing in it calls its allocator in a way that can be redirected",
@@ -141,14 +143,27 @@ def _threads(pid: int) -> list[int]:
         found = [int(name) for name in os.listdir(f"/proc/{pid}/task")]
     except OSError:
         raise LabError(files.no_process(pid)) from None
-    return sorted(found, key=lambda tid: _number(pid, tid) not in WAITS[platform.machine()])
+    return sorted(found, key=lambda tid: _call(pid, tid)[0] not in WAITS[platform.machine()])
 
 
-def _number(pid: int, tid: int) -> int:
-    """Number of the system call in which a thread sleeps; -1: none."""
+def _call(pid: int, tid: int) -> tuple[int, int]:
+    """Number and first argument of the system call in which a thread sleeps; number -1: none."""
     with contextlib.suppress(OSError, ValueError):
-        return int(Path(f"/proc/{pid}/task/{tid}/syscall").read_text().split()[0])
-    return -1
+        number, first, *_ = Path(f"/proc/{pid}/task/{tid}/syscall").read_text().split()
+        return int(number), int(first, 16)
+    return -1, 0
+
+
+def _waits_for_others(pid: int, tid: int) -> bool:
+    """Whether a thread reads from a pipe, socket or terminal. The C library and allocators read only from files."""
+    number, descriptor = _call(pid, tid)
+    if number not in READS[platform.machine()]:
+        return False
+    with contextlib.suppress(OSError):
+        path = f"/proc/{pid}/fd/{descriptor}"
+        mode = os.stat(path).st_mode
+        return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.readlink(path).startswith(("/dev/pts/", "/dev/tty"))
+    return False
 
 
 def _is_free(thread: Thread, found: Reach, memory: Process) -> bool:
@@ -163,7 +178,9 @@ def _is_free(thread: Thread, found: Reach, memory: Process) -> bool:
     if not _at_system_call(pc, memory):
         return False
     bytes_ = LOCK_CALLERS_BYTES if number == LOCK[kind] else CALLERS_BYTES
-    return number in WAITS[kind] or (number in OTHERS[kind] and not _called_by(sp, bytes_, found, memory))
+    if number in WAITS[kind] or _waits_for_others(memory.pid, thread.tid):
+        return True
+    return number in OTHERS[kind] and not _called_by(sp, bytes_, found, memory)
 
 
 def _within(address: int, *codes: Sequence[range]) -> bool:
