@@ -27,6 +27,8 @@ typedef struct hak_hook_heap {
   void (*write_place)(struct hak_text *text, const void *address);
   /* A thread ends. */
   void (*thread_ends)(void);
+  /* The calling thread is none of the program's: it has no heap from here on. */
+  void (*leave)(void);
   /* The process's madvise: another library's, or the one in malloc/protection.c. */
   int (*advise)(void *at, size_t bytes, int advice);
 } hak_hook_heap_t;

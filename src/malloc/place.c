@@ -45,4 +45,5 @@ const hak_hook_heap_t hak_hook_heap = {.step_aside = hak_scope_step_aside,
                                        .step_back = hak_scope_step_back,
                                        .write_place = write_place,
                                        .thread_ends = hak_scope_thread_ends,
+                                       .leave = hak_heap_leave,
                                        .advise = madvise};

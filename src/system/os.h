@@ -122,12 +122,15 @@ HAK_COLD void hak_os_wake(_Atomic uint32_t *word);
 void hak_os_yield(void);
 /* Start a detached thread with a small stack, which no signal handler interrupts. False: no thread could start. */
 bool hak_os_start_thread(void *(*work)(void *));
-/* Name the calling thread, as the system shows it: 15 characters at most. It gives up a real-time priority. Returns the
- * thread's number. */
+/* Make the calling thread one of the library's own, which has no heap. The system shows its name: 15 characters at
+ * most. Faults of its own instructions are told as in any thread. Returns the thread's number. */
 uint32_t hak_os_enter_background(const char *name);
+/* Whether the calling thread has a real-time priority, or a deadline. */
+bool hak_os_is_real_time(void);
 /* Whether the process has a thread of this number apart from the calling one. False under a filter, which may kill. */
 bool hak_os_has_other_thread(uint32_t thread);
-/* Whether libc knows the calling thread. It does not know a child of vfork, nor one of a bare system call. */
+/* Whether libc knows the calling thread. It does not know a child of vfork, nor one of a bare system call. Where the
+ * place of the thread's number is unknown (musl), a thread of a bare system call counts as known. */
 bool hak_os_is_known_thread(void);
 /* Block all signals of this thread. Returns the earlier mask, for hak_os_set_blocked_signals. */
 uint64_t hak_os_block_signals(void);
@@ -138,6 +141,8 @@ uint32_t hak_os_thread_id(void);
 /* For debuggers, libc stores the number in the object behind pthread_self(), and publishes its place there: bits,
  * count, byte offset. NULL: it does not. */
 void hak_os_set_thread_id_place(const uint32_t field[3]);
+/* In the child of a fork: it is a process of its own. */
+void hak_os_know_process(void);
 /* The program break, which ends libc's own heap. */
 char *hak_os_break(void);
 /* Whether the program has more rights than its caller, so that the environment is not to be trusted. */

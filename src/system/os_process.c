@@ -96,7 +96,7 @@ void hak_os_reset_abort(void) {
 
 /* Libc allocates for the thread, and so may libraries that intercept its function. */
 bool hak_os_start_thread(void *(*work)(void *)) {
-  enum { STACK_BYTES = 128 << 10 };
+  enum { STACK_BYTES = 128 << 10, TLS_STACK_BYTES = 8 << 20 };
   if (hak_direct_is_confined()) {
     return false;
   }
@@ -110,7 +110,10 @@ bool hak_os_start_thread(void *(*work)(void *)) {
   if (ok) {
     pthread_attr_setstacksize(&attributes, STACK_BYTES);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    ok = pthread_create(&thread, &attributes, work, NULL) == 0;
+    ok = pthread_create(&thread, &attributes, work, NULL) ==
+             0 || /* glibc takes the program's static TLS from the stack */
+         (pthread_attr_setstacksize(&attributes, TLS_STACK_BYTES) == 0 &&
+          pthread_create(&thread, &attributes, work, NULL) == 0);
     pthread_attr_destroy(&attributes);
   }
   hak_hook_heap.step_back(&aside);
@@ -125,14 +128,22 @@ bool hak_os_shares_memory(void) {
   return filter == 0 && hak_direct(SYS_kcmp, hak_direct(SYS_getpid), hak_direct(SYS_getppid), KCMP_VM) == 0;
 }
 
+static uint64_t bit_of(int signal) {
+  return (uint64_t)1 << (signal - 1);
+}
+
 uint32_t hak_os_enter_background(const char *name) {
-  const struct sched_param none = {0};
+  uint64_t own = bit_of(SIGSEGV) | bit_of(SIGBUS) | bit_of(SIGILL) | bit_of(SIGFPE) | bit_of(SIGTRAP) | bit_of(SIGSYS);
+  hak_direct(SYS_rt_sigprocmask, SIG_UNBLOCK, (long)&own, 0, sizeof own);
   hak_direct(SYS_prctl, PR_SET_NAME, (long)name);
-  long policy = hak_direct(SYS_sched_getscheduler, 0);
-  if (policy == SCHED_FIFO || policy == SCHED_RR) {
-    hak_direct(SYS_sched_setscheduler, 0, SCHED_OTHER, (long)&none);
-  }
+  hak_hook_heap.leave();
   return (uint32_t)hak_direct(SYS_gettid);
+}
+
+bool hak_os_is_real_time(void) {
+  enum { RESET_ON_FORK = 0x40000000, DEADLINE = 6 };
+  long policy = hak_direct(SYS_sched_getscheduler, 0) & ~RESET_ON_FORK;
+  return policy == SCHED_FIFO || policy == SCHED_RR || policy == DEADLINE;
 }
 
 bool hak_os_has_other_thread(uint32_t thread) {
@@ -147,10 +158,18 @@ void hak_os_yield(void) {
 }
 
 static _Atomic uint32_t id_place HAK_START_DATA; /* 0: not known */
+static _Atomic uint32_t process HAK_START_DATA;  /* where the place is not known, this process; 0: not known */
 
 void hak_os_set_thread_id_place(const uint32_t field[3]) {
   if (field && field[0] == 32) {
     atomic_store_explicit(&id_place, field[2], memory_order_relaxed);
+  }
+  hak_os_know_process();
+}
+
+void hak_os_know_process(void) {
+  if (atomic_load_explicit(&id_place, memory_order_relaxed) == 0) {
+    atomic_store_explicit(&process, (uint32_t)hak_direct(SYS_getpid), memory_order_relaxed);
   }
 }
 
@@ -161,7 +180,8 @@ uint32_t hak_os_thread_id(void) {
 
 bool hak_os_is_known_thread(void) {
   uint32_t id = hak_os_thread_id();
-  return id ? hak_direct(SYS_gettid) == id : !hak_os_shares_memory();
+  return id ? hak_direct(SYS_gettid) == id
+            : hak_direct(SYS_getpid) == atomic_load_explicit(&process, memory_order_relaxed);
 }
 
 char *hak_os_break(void) {

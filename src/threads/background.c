@@ -17,7 +17,7 @@ static struct {
   _Atomic uint32_t thread;     /* the background thread that was started last; 0: it is known to be gone */
   _Atomic bool allowed;        /* the option and the number of threads allow one */
   _Atomic bool wanted;         /* the next thread that may start it does */
-  _Atomic uint64_t allowed_ms; /* when `allowed` became true */
+  _Atomic uint64_t allowed_ms; /* when `allowed` became true, or a start failed */
 } background;
 
 static uint64_t half_window_ms(void) {
@@ -45,7 +45,7 @@ static void tick(uint64_t now_ms) {
 
 void hak_background_tick(uint64_t now_ms) {
   tick(now_ms);
-  if (is_allowed() && now_ms - atomic_load_explicit(&background.allowed_ms, memory_order_relaxed) >= half_window_ms()) {
+  if (is_allowed() && now_ms >= atomic_load_explicit(&background.allowed_ms, memory_order_relaxed) + half_window_ms()) {
     want();
   }
 }
@@ -54,6 +54,11 @@ void hak_background_tick(uint64_t now_ms) {
 static bool goes_on(uint32_t *ticks) {
   *ticks = atomic_fetch_and(&background.idle_ticks, STOP - 1) & (STOP - 1);
   return atomic_load(&background.allowed);
+}
+
+static void end(void) {
+  atomic_store(&background.idle_ticks, 0);
+  atomic_store(&background.runs, false);
 }
 
 /* A tick adds at most half a window to the age of the present one. So the thread ticks every half window, and its
@@ -72,21 +77,21 @@ static void *work(void *unused) {
       hak_os_wait(&background.idle_ticks, ticks, UINT64_MAX);
     }
   }
-  atomic_store(&background.idle_ticks, 0);
-  atomic_store(&background.runs, false);
+  end();
   if (is_allowed()) {
     want();
   }
   return unused;
 }
 
-/* The C library does not know a child of vfork, or of a bare system call, and cannot start threads for it. */
+/* The C library does not know a child of vfork, or of a bare system call, and cannot start threads for it. The new
+ * thread would inherit a real-time priority. A thread that ends either sees `runs`, or is seen in `allowed`. */
 HAK_COLD static void start(void) {
   atomic_store_explicit(&background.wanted, false, memory_order_relaxed);
-  if (is_allowed() && !hak_os_is_filtered() && hak_os_is_known_thread() && !atomic_exchange(&background.runs, true) &&
-      !hak_os_start_thread(work)) {
-    atomic_store_explicit(&background.allowed, false, memory_order_relaxed); /* the next thread asks again */
-    atomic_store_explicit(&background.runs, false, memory_order_relaxed);
+  if (is_allowed() && !hak_os_is_filtered() && hak_os_is_known_thread() && !hak_os_is_real_time() &&
+      !atomic_exchange(&background.runs, true) && !(atomic_load(&background.allowed) && hak_os_start_thread(work))) {
+    atomic_store_explicit(&background.allowed_ms, hak_os_now_ms(), memory_order_relaxed); /* another try in a while */
+    end();
   }
 }
 
@@ -141,7 +146,9 @@ void hak_background_await_end(void) {
 }
 
 void hak_background_fork_child(size_t threads) {
-  if (atomic_load_explicit(&background.runs, memory_order_relaxed)) { /* else the page would be copied for nothing */
+  if (atomic_load_explicit(&background.runs, memory_order_relaxed) ||
+      atomic_load_explicit(&background.thread, memory_order_relaxed) !=
+          0) { /* else the page would be copied for nothing */
     atomic_store_explicit(&background.idle_ticks, 0, memory_order_relaxed);
     atomic_store_explicit(&background.runs, false, memory_order_relaxed);
     atomic_store_explicit(&background.thread, 0, memory_order_relaxed);

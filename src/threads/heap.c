@@ -22,7 +22,8 @@ static struct {
   _Atomic(hak_heap_t *) parked;
   size_t parked_bytes;
   hak_heap_t *maybe_orphan; /* no heap before this one in the list of all is an orphan */
-  size_t busy;              /* number of heaps that belong to a thread */
+  size_t busy;              /* number of heaps that belong to a thread, or are being closed */
+  size_t closing;           /* the busy heaps that another thread closes */
   _Atomic size_t orphans;   /* the busy heaps whose threads did not survive a fork */
   uint32_t forks;           /* forks that led to this process */
   _Atomic uint64_t key;     /* the key + 1; 0: none yet */
@@ -53,6 +54,10 @@ static void force_slow_locked(hak_heap_t *heap) {
   }
 }
 
+static void tell_background_locked(void) {
+  hak_background_set_threads(heaps.busy - heaps.closing - heaps.orphans);
+}
+
 void hak_heap_force_slow(uint64_t classes) {
   if ((classes & ~atomic_fetch_or(&hak_heap_forced_slow, classes)) == 0 && classes != 0) {
     return;
@@ -61,7 +66,7 @@ void hak_heap_force_slow(uint64_t classes) {
   for (hak_heap_t *heap = hak_heaps_all; heap; heap = heap->next) {
     force_slow_locked(heap);
   }
-  hak_background_set_threads(heaps.busy - heaps.orphans); /* the option may just have been read */
+  tell_background_locked(); /* the option may just have been read */
   hak_unlock(&hak_heaps_lock);
 }
 
@@ -72,11 +77,13 @@ static void set_busy_locked(hak_heap_t *heap, bool busy) {
   heap->filled |= busy;
   heaps.busy += busy ? 1 : (size_t)-1;
   hak_policy_set_open(heaps.busy);
-  hak_background_set_threads(heaps.busy - heaps.orphans);
+  tell_background_locked();
 }
 
-static void put_idle(hak_heap_t *heap) {
+/* closed_by_another: the heap counts in `closing`. */
+static void put_idle(hak_heap_t *heap, bool closed_by_another) {
   hak_lock(&hak_heaps_lock);
+  heaps.closing -= closed_by_another;
   heap->next_idle = heaps.idle;
   heaps.idle = heap;
   heap->filled = false;
@@ -148,13 +155,14 @@ void hak_heap_close_parked(uint64_t until_ms) {
   }
   for (hak_heap_t *heap = old; heap; heap = heap->next_idle) {
     heaps.parked_bytes -= heap->parked_bytes;
+    heaps.closing++;
     set_busy_locked(heap, true);
   }
   hak_unlock(&hak_heaps_lock);
   for (; old; old = next) {
     next = old->next_idle;
     hak_cache_close(old, "free");
-    put_idle(old);
+    put_idle(old, true);
   }
 }
 
@@ -165,6 +173,12 @@ void hak_heap_age_parked(void) {
   }
 }
 
+static void close_mine(hak_heap_t *heap) {
+  hak_cache_close(heap, "free");
+  give_up(); /* before another thread can get the heap */
+  put_idle(heap, false);
+}
+
 /* Runs when a thread ends, perhaps before the destructors of other libraries, which may still allocate. */
 static void thread_ends(void *value) {
   hak_heap_t *heap = value;
@@ -173,9 +187,7 @@ static void thread_ends(void *value) {
     return;
   }
   if (!park(heap)) {
-    hak_cache_close(heap, "free");
-    give_up(); /* before another thread can get the heap */
-    put_idle(heap);
+    close_mine(heap);
   }
   hak_background_await_end();
 }
@@ -263,6 +275,17 @@ void hak_heap_expect_end(void) {
   }
 }
 
+void hak_heap_leave(void) {
+  if (has_heap()) { /* libraries that intercept the start of threads allocate in them */
+    uint64_t key = atomic_load_explicit(&heaps.key, memory_order_acquire);
+    if (key > 0) {
+      pthread_setspecific((pthread_key_t)(key - 1), NULL);
+    }
+    close_mine(hak_heap);
+  }
+  give_up();
+}
+
 void hak_heap_step_aside(hak_aside_t *aside) {
   *aside = (hak_aside_t){hak_heap, hak_heap_operators, gone, false};
   hak_freed_start();
@@ -330,12 +353,14 @@ hak_heap_t *hak_heap_fork_child(bool alone) {
   if (!alone || heaps.busy != mine) {
     heaps.forks++;
     heaps.orphans = heaps.busy - mine;
+    heaps.closing = 0;
     heaps.maybe_orphan = hak_heaps_all;
   }
   if (mine) {
     heap->forks = heaps.forks;
     heap->thread = hak_os_thread_id();
   }
+  hak_os_know_process();
   hak_background_fork_child(mine);
   return mine ? heap : NULL;
 }
@@ -350,6 +375,7 @@ static hak_heap_t *take_orphan(void) {
   if (heap) {
     heap->forks = heaps.forks;
     heaps.orphans--;
+    heaps.closing++;
   }
   hak_unlock(&hak_heaps_lock);
   return heap;
@@ -359,7 +385,7 @@ bool hak_heap_adopt_orphan(void) {
   hak_heap_t *heap = atomic_load_explicit(&heaps.orphans, memory_order_relaxed) > 0 ? take_orphan() : NULL;
   if (heap) {
     hak_cache_close(heap, NULL);
-    put_idle(heap);
+    put_idle(heap, true);
   }
   return heap != NULL;
 }

@@ -20,6 +20,8 @@ hak_heap_t *hak_heap_mine(void);
 /* Make the heap if needed; at the end of the thread, even if its heap went before, hak_hook_heap.thread_ends is called.
  */
 void hak_heap_expect_end(void);
+/* Close the calling thread's heap, if it has one; it gets none from here on. */
+void hak_heap_leave(void);
 
 /* Set the thread's heap aside during a call that other libraries may intercept, and restore it. */
 void hak_heap_step_aside(hak_aside_t *aside);

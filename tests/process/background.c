@@ -1,13 +1,16 @@
 /* HAKMEM_BACKGROUND: a sleeping process gives idle memory back, also in the child of a fork. The thread disturbs
  * neither signals, forks, setgid nor the end of the process. argument: on or off, as in the environment; auto: a
  * thread while the program has several; filtered: none once the program has set a filter; last: the first thread ends
- * before the others */
+ * before the others; intercepted: another library intercepts the start of threads, and allocates in each; real_time:
+ * the program's threads have a real-time priority */
 #include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +27,10 @@ enum { BLOCKS = 64, BLOCK = 1 << 20, ROUNDS = 4, FORKS = 40, WAIT_S = 60, WORKER
 enum { JOINS = 20, LEAVES = 10 };
 #else
 enum { JOINS = 20, LEAVES = 0 }; /* musl 1.2.3: pthread_exit of a forked child's first thread keeps a lock */
+#endif
+enum { SKIPPED = 77 };
+#ifdef LARGE_TLS
+static _Thread_local volatile char large[(size_t)1 << 18]; /* the C library takes it from the stack of a thread */
 #endif
 static const size_t peak_kib = (size_t)BLOCKS * BLOCK / 1024;
 
@@ -62,13 +69,36 @@ static unsigned threads(void) {
   return count;
 }
 
-static bool is_background(const char *task) {
-  char name[300], text[17] = "";
-  CHECK(snprintf(name, sizeof name, "/proc/self/task/%s/comm", task) < (int)sizeof name);
+/* False: the task has ended. */
+static bool read_of(const char *task, const char *what, char *text, size_t bytes) {
+  char name[300];
+  CHECK(snprintf(name, sizeof name, "/proc/self/task/%s/%s", task, what) < (int)sizeof name);
   int file = open(name, O_RDONLY);
-  bool read_any = file >= 0 && read(file, text, sizeof text - 1) > 0; /* the task may end meanwhile */
+  ssize_t length = file >= 0 ? read(file, text, bytes - 1) : -1;
   CHECK(file < 0 || close(file) == 0);
-  return read_any && strcmp(text, "hakmem\n") == 0;
+  text[length > 0 ? length : 0] = '\0';
+  return length > 0;
+}
+
+/* A signal that the thread's own instructions raise reaches the program's handler, or ends the process as usual. */
+static void check_signals_of(const char *task) {
+  char text[4096];
+  const char *line = read_of(task, "status", text, sizeof text) ? strstr(text, "SigBlk:") : NULL;
+  uint64_t blocked = line ? strtoull(line + strlen("SigBlk:"), NULL, 16) : 0;
+  const int own[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS};
+  for (size_t i = 0; line && i < sizeof own / sizeof *own; i++) {
+    CHECK((blocked >> (own[i] - 1) & 1) == 0);
+  }
+  CHECK(!line || (blocked >> (SIGUSR1 - 1) & 1) == 1);
+}
+
+static bool is_background(const char *task) {
+  char text[17];
+  bool found = read_of(task, "comm", text, sizeof text) && strcmp(text, "hakmem\n") == 0;
+  if (found) {
+    check_signals_of(task);
+  }
+  return found;
 }
 
 static bool has_background(void) {
@@ -80,6 +110,34 @@ static bool has_background(void) {
   }
   CHECK(closedir(tasks) == 0);
   return found;
+}
+
+typedef struct start {
+  void *(*work)(void *);
+  void *argument;
+} start_t;
+
+static bool intercepts;
+
+static void *begin(void *allocated) {
+  start_t start = *(start_t *)allocated;
+  free(allocated);
+  free(malloc(100));
+  void *result = start.work(start.argument);
+  free(malloc(100));
+  return result;
+}
+
+/* As a profiler does; the library's own thread comes here, too. */
+int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*work)(void *), void *argument) {
+  int (*next)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) = NULL;
+  *(void **)&next = dlsym(RTLD_NEXT, "pthread_create");
+  start_t *start = intercepts ? malloc(sizeof *start) : NULL;
+  if (!start) {
+    return next(thread, attributes, work, argument);
+  }
+  *start = (start_t){work, argument};
+  return next(thread, attributes, begin, start);
 }
 
 static void nap_ms(long ms) {
@@ -307,6 +365,20 @@ static void one_while_there_are_several(void) {
   wait_for_threads(1 + WORKERS + 1);
 }
 
+/* A thread of the library's own would inherit the priority. */
+static void none_in_real_time(void) {
+  const struct sched_param priority = {.sched_priority = 1};
+  if (sched_setscheduler(0, SCHED_FIFO, &priority) != 0) {
+    exit(SKIPPED);
+  }
+  start_workers();
+  works = true;
+  nap_ms(600);
+  learn();
+  CHECK(threads() == 1 + WORKERS);
+  end_workers();
+}
+
 static void none_under_a_filter(void) {
   struct sock_filter all = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
   struct sock_fprog program = {1, &all};
@@ -336,6 +408,15 @@ int main(int count, char **arguments) {
   }
   if (strcmp(arguments[1], "filtered") == 0) {
     none_under_a_filter();
+    return 0;
+  }
+  if (strcmp(arguments[1], "intercepted") == 0) {
+    intercepts = true;
+    gone_when_joined();
+    return 0;
+  }
+  if (strcmp(arguments[1], "real_time") == 0) {
+    none_in_real_time();
     return 0;
   }
   if (strcmp(arguments[1], "auto") == 0) {
