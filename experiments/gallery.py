@@ -20,6 +20,8 @@ import gallery_chart
 
 from hakmem_lab.errors import LabError, nearest
 from hakmem_lab.judge.failing import times
+from hakmem_lab.judge.steps import LEAST_KIB
+from hakmem_lab.plan.metrics import THOUSAND
 from hakmem_lab.plan.schedule import ONE_BY_ONE
 from hakmem_lab.plan.spec import AFTER_S
 from hakmem_lab.run.endings import duration
@@ -33,7 +35,11 @@ VERSIONS = gallery.top() / PAGES / "data" / "programs.toml"
 PLACES = {"postgres": "/usr/lib/postgresql/15/bin/postgres", "mariadb": "/usr/sbin/mariadbd"}
 BACKGROUND = """\
 hakmem's background thread returns memory while the program sleeps. By default it runs where several threads have used
-memory, with `HAKMEM_BACKGROUND=1` in every program.
+memory, with `HAKMEM_BACKGROUND=1` in every program. jemalloc and Google's tcmalloc run without theirs, as by default.
+"""
+SIGNS = """\
+In intervals with signs, `+` is faster; of memory and growth, `+` is higher. `[0.2, 1.1] ×` is from 0.2 to 1.1 times as
+fast.
 """
 INDEX_TOP = f"""\
 # Which allocator for which program?
@@ -44,10 +50,13 @@ their releases and configurations, and the runs that it shows. An allocator is c
 all sides run at once on one processor. Servers and programs of several threads
 [take turns](../../docs/lab/schedules.md) of 10 ms. Memory is measured in runs one by one.
 
-Programs in which hakmem is worse than glibc come first, then those without a difference. "87 % faster" means that glibc
-takes 87 % longer. An interval is at 95 %, for all sides of one measure together. "same" means that the whole interval
-is within 5 %. "undecided" means that the interval, with signs, includes no difference; beside it stands how long the
-program was measured. Figures are of the machine and the day that a page names, with warnings about its other load.
+Programs in which hakmem is worse than glibc come first, those in which it is better last. "87 % faster" means that
+glibc takes 87 % longer. An interval is at 95 %, for all sides of one measure together. "same" means that the whole interval
+is within 5 %. "undecided" means that the interval includes no difference and more than 5 %; beside it stands how long
+the program was measured. {SIGNS.strip()}
+
+Figures are of the machine, the day and the revision of hakmem that a page names for each run, with the load of that
+machine before it. Memory hardly depends on other load; p99 and intervals of time do.
 
 | measure | what it is |
 |---|---|
@@ -55,8 +64,10 @@ program was measured. Figures are of the machine and the day that a page names, 
 | peak RSS | the largest resident memory of one process |
 | p99 | the time within which 99 % of the requests are answered |
 | memory after load | PSS of all processes 12 s after the client of a server, or the load of a program, has ended |
-| least memory | the smallest limit of memory in which the program ends well and is at most 5 % slower |
-| growth | by how much a server's memory grows with 1,000 requests; less than 5 % of its peak in a run is the same |
+| least memory | the smallest limit, in steps of 1 %, in which the program ends well and is at most 5 % slower |
+| growth | by how much a server's memory grows with 1,000 requests; it is the same within 5 % of the peak in a run |
+
+Growth of less than 64 KiB in a run cannot be told from none: a median that is "below" a figure is so small.
 
 {BACKGROUND}
 ![Memory after load and least memory of the programs, as multiples of glibc](memory.svg)
@@ -78,13 +89,13 @@ CHANGES_TOP = """\
 What other projects reported when they changed the allocator of a program, and the row of this gallery that measures a
 similar one. The reported figures are mostly of one run, without an interval.
 """
-RUNS_HEADS = ["measure", "blocks", "schedule", "day", "machine", "raw data"]
+RUNS_HEADS = ["measure", "blocks", "schedule", "day", "hakmem", "load before", "machine", "raw data"]
 CHANGES_HEADS = ["program", "published change", "source", "row", "measured instead"]
 # A row is measured until the intervals against glibc are within 5 %, or an hour has gone.
 UNTIL_DECIDED = ["--set=within=5%", "--set=patience=1h", "--max-blocks=1000"]
 SETTINGS = ("--metric=", "--load=", "--within=", "--patience=")  # keys of the suite that are written as flags here
 MARKED = ("after-load",)  # metrics for which a measurement has to know where the load ends
-INDEX_HEADS = ["program", "measure", "hakmem against glibc", "better than hakmem", "worse than hakmem"]
+INDEX_HEADS = ["program", "measure", "hakmem against glibc", "surely better than hakmem", "surely worse than hakmem"]
 
 
 def load_versions() -> dict[str, str]:
@@ -98,8 +109,7 @@ def output(*command: str) -> str | None:
 
 def version_of(row: Row) -> str:
     """Name and version of the program's Debian package; for Python, also of the Python package that it runs."""
-    spec = next(each for each in row.header["spec"]["workload"] if each["key"] == row.key)
-    words = (spec["server"] or spec)["command"]
+    words = (workload(row)["server"] or workload(row))["command"]
     name = words[1] if words[0].startswith("bench/") else words[0]
     path = PLACES.get(name) or shutil.which(name) or name
     for candidate in (path, str(Path(path).resolve())):
@@ -143,12 +153,12 @@ def cells(row: Row, which: str) -> list[list[str]]:
 def page(row: Row, version: str) -> str:
     labels = [measure.label for measure in row.measures]
     arms = arms_of(row.measures, "medians")
-    medians = [[f"`{arm}`", *(number(m.medians.get(arm), m.unit) for m in row.measures)] for arm in arms]
+    medians = [[f"`{arm}`", *(middle(row, measure, arm) for measure in row.measures)] for arm in arms]
     lines = [f"# {row.title}", "", f"**{row.standing()}.**", ""]
     lines += [line for each in gallery.changes() if each.row == row.key for line in (published(each), "")]
     lines += [f"- {sentence[:1].upper()}{sentence[1:]}" for sentence in row.sentences()]
     lines += ["", f"## Everything against {row.reference}", ""]
-    lines += table(["allocator", *labels], cells(row, "by_reference"))
+    lines += [SIGNS, *table(["allocator", *labels], cells(row, "by_reference"))]
     lines += ["## hakmem against everything", ""]
     lines += table(["against", *labels], cells(row, "against"))
     lines += repeated(row)
@@ -170,6 +180,15 @@ def page(row: Row, version: str) -> str:
     again = [f"`hak bench {row.key}`", *(f"`hak bench {row.key} --set metric={each}`" for each in row.more)]
     lines += [f"To measure again: {', '.join(again[0 if row.timed else 1 :])}."]
     return "\n".join(lines) + "\n"
+
+
+def middle(row: Row, measure: Measure, arm: str) -> str:
+    """The median of one arm; of growth that cannot be told from none, its limit."""
+    value, below = measure.medians.get(arm), ""
+    if value is not None and measure.label == gallery.MORE["growth"]:
+        requests = workload(row.more["growth"])["requests"]
+        below = "below " if requests and value <= LEAST_KIB / requests * THOUSAND * 1.001 else ""
+    return below + number(value, measure.unit)
 
 
 def published(each: gallery.Change) -> str:
@@ -199,12 +218,22 @@ def repeated(row: Row) -> list[str]:
     return lines
 
 
+def workload(row: Row) -> dict:
+    """The row's part of the spec of its run."""
+    return next(each for each in row.header["spec"]["workload"] if each["key"] == row.key)
+
+
 def commands(row: Row) -> list[str]:
-    """The command that was run, and its server's if it has one, quoted for a shell."""
-    spec = next(each for each in row.header["spec"]["workload"] if each["key"] == row.key)
-    variables = [f"{name}={value}" for name, value in spec["env"].items()]
-    found = ["```", shlex.join([*variables, *spec["command"]]), "```"]
-    return ["```", shlex.join(spec["server"]["command"]), *found[1:]] if spec["server"] else found
+    """The commands that were run, and their server's if they have one, quoted for a shell; below the measures of each,
+    if they differ."""
+    measures: dict[str, list[str]] = {}
+    for name, run in row.runs.items():
+        spec = workload(run)
+        words = [*(f"{name}={value}" for name, value in spec["env"].items()), *spec["command"]]
+        server = f"{shlex.join(spec['server']['command'])}\n" if spec["server"] else ""
+        measures.setdefault(server + shlex.join(words), []).append(title(row, name))
+    told = [f"{', '.join(of)[:1].upper()}{', '.join(of)[1:]}:\n\n" * (len(measures) > 1) for of in measures.values()]
+    return "\n\n".join(f"{of}```\n{text}\n```" for of, text in zip(told, measures, strict=True)).splitlines()
 
 
 def margin(row: Row) -> str:
@@ -219,15 +248,15 @@ def runs(row: Row) -> list[list[str]]:
         where = f"{machine['cpu']}, {machine['processors']} processors, Linux {machine['kernel']}, {machine['libc']}"
         raw = f"[data](data/{folder}{row.key}.jsonl.gz)"
         blocks, schedule = str(run.result["blocks"]), run.result["schedule"] or ONE_BY_ONE
-        found.append([title(row, name), blocks, schedule, run.header["created"][:10], where, raw])
+        day, revision, load = run.header["created"][:10], run.header["git"]["revision"][:8], f"{machine['load_1m']:.1f}"
+        found.append([title(row, name), blocks, schedule, day, revision, load, where, raw])
     return found
 
 
 def title(row: Row, name: str) -> str:
     """The measures that come from one of a row's runs."""
     if name in gallery.MORE:
-        workloads = row.more[name].header["spec"]["workload"]
-        after_s = next(each.get("after", AFTER_S) for each in workloads if each["key"] == row.key)
+        after_s = workload(row.more[name]).get("after", AFTER_S)
         return gallery.MORE[name] + (f", {after_s:g} s" if name in MARKED else "")
     labels = [each.label for each in row.measures if each.label not in gallery.MORE.values()]
     return ", ".join(labels[1:] if name else labels[: 1 if row.alone else None])

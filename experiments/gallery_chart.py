@@ -30,15 +30,17 @@ HEADS = {gallery.TIME: "processor time", gallery.PEAK: "peak memory", gallery.TA
 SUBJECT, NAMES = "hakmem", {"hakmem": "hakmem", "jemalloc5": "jemalloc", "mimalloc3": "mimalloc",
                             "google-tcmalloc": "Google's tcmalloc"}  # fmt: skip
 TITLE = "Real programs on four allocators, as multiples of glibc"
+FEW = 5  # programs of which a median is told
+# Measure -> the words for one program that is better than on glibc, for several, and for one that is worse.
 WORDS = {
-    gallery.TIME: ("are faster", "slower"),
-    gallery.PEAK: ("need less", "more"),
-    gallery.TAIL: ("answer faster", "slower"),
-    AFTER: ("keep less", "more"),
-    GROWTH: ("grow slower", "faster"),
-    LEAST: ("need less", "more"),
+    gallery.TIME: ("is faster", "are faster", "slower"),
+    gallery.PEAK: ("needs less", "need less", "more"),
+    gallery.TAIL: ("answers faster", "answer faster", "slower"),
+    AFTER: ("keeps less", "keep less", "more"),
+    GROWTH: ("grows slower", "grow slower", "faster"),
+    LEAST: ("needs less", "need less", "more"),
 }
-README, WIDTH, LOSS = Path("README.md"), 118, "The largest loss"
+README, WIDTH, LOSS = Path("README.md"), 118, "The largest loss in these programs"
 # Setting of hakmem -> what it changes, for a sentence that names it.
 SETTINGS = {"HAKMEM_BACKGROUND=1": ", a background thread in programs with one thread too"}
 # Measures of which README.md names a program.
@@ -51,15 +53,16 @@ KINDS = {
     "Builds": ("compilers",),
     "Tools of the command line": ("data", "media", "solvers"),
 }
-# Question -> the words for programs that are better and worse than on glibc, and the measures that answer it.
+# Question -> the measure whose words answer it, and the measures that are counted.
 ASPECTS = {
-    "Is hakmem faster than glibc?": ("are faster", "slower", (gallery.TIME, gallery.TAIL)),
-    "Does it need less memory than glibc?": ("need less", "more", (gallery.PEAK, *gallery.MORE.values())),
+    "Is hakmem faster than glibc?": (gallery.TIME, (gallery.TIME, gallery.TAIL)),
+    "Does it need less memory than glibc?": (gallery.PEAK, (gallery.PEAK, *gallery.MORE.values())),
 }
 KINDS_TOP = """\
-For each kind of program: how many are surely better or worse than on glibc, and which. A program counts as faster or
-slower by its processor time or p99, and as needing less or more memory by any measure of memory. Brackets have the same
-counts for other allocators. Multiples are of glibc's figure: 1.07 × is 7 % more.
+For each kind of program: how many are better or worse than on glibc with an interval at 95 % that shows more than no
+difference, and which. A program counts as faster or slower by its processor time or p99, and as needing less or more
+memory by any measure of memory; it can count on both sides. Brackets have the same counts for other allocators.
+Multiples are of glibc's figure: 1.07 × is 7 % more.
 """
 NAMED = 3  # programs that are named in one sentence
 LIMITS, TICKS = (0.36, 3.4), (0.5, 0.7, 1, 1.4, 2, 3)
@@ -159,13 +162,23 @@ def lines(rows: list[Row]) -> list[str]:
     """Sentences for README.md: the largest loss of all, then each measure against glibc with the largest gain in it.
     Measures with more losses than gains stand first."""
     lost = [each for each in sure(rows, False) if each[2] != GROWTH][:1]
-    having_any = [which for which in (AFTER, LEAST, gallery.PEAK, gallery.TIME) if column(rows, which)]
+    having_any = [which for which in WORDS if having(rows, which)]
     return [
-        *(f"**{LOSS}**: {short(row, rows)}, {interval(cost)} of glibc's {HEADS[which]}." for cost, row, which in lost),
+        *(f"**{LOSS}**: {short(row, rows)}, {interval(cost)} of glibc's {HEADS[which]}{amounts(row, which)}."
+          for cost, row, which in lost),
         *(f"**{HEADS[which].capitalize()}**: {sentence(rows, which)} {middles(rows, which)}"
           f"{settings(rows, which)}{largest(rows, which)}"
           for which in sorted(having_any, key=lambda which: balance(rows, which))),
     ]  # fmt: skip
+
+
+def amounts(row: Row, which: str) -> str:
+    """The medians on hakmem and on glibc, in brackets."""
+    measure = row.measure(which)
+    if not measure or not {SUBJECT, row.reference} <= measure.medians.keys():
+        return ""
+    own, other = (number(measure.medians[arm], measure.unit) for arm in (SUBJECT, row.reference))
+    return f" ({own} and {other})"
 
 
 def balance(rows: list[Row], which: str) -> float:
@@ -212,40 +225,64 @@ def largest(rows: list[Row], which: str) -> str:
 
 
 def middles(rows: list[Row], which: str) -> str:
-    """The medians of the rows, on hakmem and on the others; of growth there are none."""
-    middle = {arm: median(cost[0] for cost, _ in found) for arm in NAMES if (found := column(rows, which, arm))}
+    """The medians of the rows, on hakmem and on the others; of growth and of few rows there are none."""
+    columns = {arm: column(rows, which, arm) for arm in NAMES}
+    middle = {arm: median(cost[0] for cost, _ in found) for arm, found in columns.items() if len(found) >= FEW}
     others = ", ".join(
         f"{name}: {middle[arm]:.2f} ×" for arm, name in named(rows).items() if arm in middle and arm != SUBJECT
     )
-    return f"The median is {middle[SUBJECT]:.2f} × glibc's ({others})." if middle else ""
+    return f"The median is {middle[SUBJECT]:.2f} × glibc's ({others})." if SUBJECT in middle else ""
 
 
 def settings(rows: list[Row], which: str) -> str:
-    """The counts and the median of each setting of hakmem that was measured beside it."""
-    better, worse = WORDS[which]
+    """The counts and the median of each setting of hakmem that was measured beside it, and the default's counts in the
+    same programs."""
     arms = {arm for row in rows if (measure := row.measure(which)) for arm in measure.by_reference}
     told = ""
     for arm in sorted(arm for arm in arms if arm.startswith(f"{SUBJECT},")):
         if not (found := column(rows, which, arm)):
             continue
-        programs, won, lost = tally(rows, (which,), arm)
-        middle = median(cost[0] for cost, _ in found)
-        setting = arm.removeprefix(f"{SUBJECT},")
-        told += f" With `{setting}`{SETTINGS.get(setting, '')}, {won} of {programs} {better} and {lost} {worse}; "
-        told += f"the median is {middle:.2f} ×."
+        same = [row for _, row in found]
+        counts, (_, won, lost) = counted(which, *tally(same, (which,), arm)), tally(same, (which,), SUBJECT)
+        setting, middle = arm.removeprefix(f"{SUBJECT},"), median(cost[0] for cost, _ in found)
+        told += f" With `{setting}`{SETTINGS.get(setting, '')}, {counts} (without it, {won} and {lost} of these); "
+        told += f"the median is {middle:.2f} ×.{failures(rows, which, arm)}"
     return told
+
+
+def failures(rows: list[Row], which: str, arm: str) -> str:
+    """A sentence with the programs that failed with this setting."""
+    words = [(row, measure.by_reference.get(arm, {}).get("word")) for row in rows if (measure := row.measure(which))]
+    failed = [short(row, rows) for row, word in words if word == FAILED]
+    return f" It failed in {', '.join(failed)}." if failed else ""
+
+
+def counted(which: str, programs: int, won: int, lost: int) -> str:
+    """3 of 20 need less and 2 more."""
+    one, several, worse = WORDS[which]
+    return f"{won} of {programs} {one if won == 1 else several} and {lost} {worse}"
 
 
 def sentence(rows: list[Row], which: str) -> str:
     """Says how many programs are better than on glibc in one measure, worse, the same, or undecided."""
-    better, worse = WORDS[which]
+    one, several, worse = WORDS[which]
     words = [measure.by_reference[SUBJECT]["word"] for measure, _ in having(rows, which)]
     _, gains, losses = tally(rows, (which,), SUBJECT)
     alike, margin = words.count(SAME), 100 * rows[0].result["suite"]["margin"]
     return (
-        f"{gains} of {len(words)} programs {better} than on glibc, {losses} {worse}, {alike} the same within "
-        f"{margin:g} %, and {len(words) - gains - losses - alike} undecided."
+        f"{gains} of {len(words)} program{'s' * (len(words) > 1)} {one if gains == 1 else several} than on glibc, "
+        f"{losses} {worse}, {alike} the same within {margin:g} %{higher(rows, which)}, and "
+        f"{len(words) - gains - losses - alike} undecided."
     )
+
+
+def higher(rows: list[Row], which: str) -> str:
+    """How many of those that are the same surely need a little more, where that is most of them."""
+    alike = [m for m, _ in having(rows, which) if m.by_reference[SUBJECT]["word"] == SAME]
+    signs = [change.sure for m in alike if (change := m.change(m.by_reference[SUBJECT]))]
+    more = signs.count(-1)
+    return f" ({more if more < len(alike) else 'all'} of them a little {'slower' if which in (gallery.TIME, gallery.TAIL) else 'higher'})" if (
+        more > len(alike) / 2) else ""  # fmt: skip
 
 
 def sure(rows: list[Row], gains: bool) -> list[tuple[Cost, Row, str]]:
@@ -263,29 +300,36 @@ def kinds(rows: list[Row]) -> list[str]:
     for kind, groups in KINDS.items():
         chosen = [row for row in rows if row.group in groups]
         told = [(which, f"{sentence(chosen, which)} {middles(chosen, which)}".rstrip()) for which in measured(chosen)]
-        lines += [f"**{kind}**: {answer(chosen)}", ""] if chosen else []
+        lines += [f"**{kind}**: {answer(chosen, rows)}", ""] if chosen else []
         lines += [*(f"- {HEADS[which][:1].upper()}{HEADS[which][1:]}: {text}" for which, text in told), ""] * bool(told)
     return lines
 
 
-def answer(rows: list[Row]) -> str:
-    """Yes or no for time and for memory, on hakmem and on the others, and the greatest gains and losses by name."""
+def verdict(programs: int, won: int, lost: int) -> str:
+    """The answer to "is it better?" for several programs."""
+    if not won and not lost:
+        return "Not shown"
+    if not lost:
+        return "Yes" if 2 * won > programs else "In some programs"
+    return "No" if not won else "Rather yes" if won > lost else "Rather not" if won < lost else "It depends"
+
+
+def answer(rows: list[Row], every: list[Row]) -> str:
+    """Yes or no for time and for memory, on hakmem and on the others, and the greatest gains and losses by name.
+    every: the rows of all kinds."""
     told, names = [], named(rows)
-    for question, (better, worse, of) in ASPECTS.items():
+    for question, (which, of) in ASPECTS.items():
         programs, won, lost = tally(rows, of, SUBJECT)
         if not programs:
             continue
-        word = {(True, False): "Yes", (False, True): "No", (True, True): "It depends"}.get(
-            (won > 0, lost > 0), "No difference is certain"
-        )
         counts = [(names[arm], *tally(rows, of, arm)) for arm in NAMES if arm != SUBJECT]
         others = "; ".join(f"{name}: {gain} and {loss} of {each}" for name, each, gain, loss in counts if each)
         others = others and f" ({others})"
-        told.append(f"{question} {word}: of {programs} programs, {won} {better} and {lost} {worse}{others}.")
+        told.append(f"{question} {verdict(programs, won, lost)}: {counted(which, programs, won, lost)}{others}.")
     for word, several in (("gains", sure(rows, True)), ("losses", sure(rows, False))):
         first = {each[1].key: each for each in reversed(several)}  # of each program, its greatest
         greatest = [each for each in several if each is first[each[1].key]][:NAMED]
-        some = [f"{short(row, rows)} ({HEADS[which]} {amount(cost, row, which)})" for cost, row, which in greatest]
+        some = [f"{short(row, every)} ({HEADS[which]} {amount(cost, row, which)})" for cost, row, which in greatest]
         told += [f"The greatest {word}: {', '.join(some)}."] if some else []
     return " ".join(told)
 

@@ -25,12 +25,13 @@ PAGES = Path("results") / "gallery"
 # Metrics that take runs of their own, in folders of these names -> the name of the measure.
 MORE = {"after-load": "memory after load", "growth": "growth", "least-memory": "least memory"}
 TIME, PEAK, TAIL = "time", "peak RSS", "p99"  # the other measures; the first one is of time or a rate
-LOST, BEHIND, ALIKE, UNDECIDED, AHEAD = STANDINGS = (
+LOST, BEHIND, UNDECIDED, ALIKE, NEAR, AHEAD = STANDINGS = (
     "hakmem is worse than glibc in something",
-    "Another allocator is better than hakmem in something, glibc in nothing",
+    "Another allocator or setting is better than hakmem in something, glibc in nothing",
+    "Undecided against glibc in something",
     "All allocators are within the margin",
-    "Undecided against glibc",
-    "hakmem is better than glibc in something, and no allocator is better than hakmem",
+    "hakmem is the same as glibc in everything",
+    "hakmem is better than glibc in something, and no allocator is shown to be better than hakmem",
 )
 
 
@@ -69,7 +70,7 @@ class Measure:
             return str(record["word"])
         if record["word"] != SAME:
             return found.told()
-        return f"{SAME} ({found.told()})" if found.sure else f"{SAME} {found.interval}"
+        return f"{SAME} ({found.told()})" if found.sure else f"{SAME} {found.interval}".rstrip()
 
 
 @dataclass(frozen=True)
@@ -122,19 +123,24 @@ class Row:
 
     def losses(self) -> list[tuple[float, str]]:
         """(ratio that is lost at least, arm), the greatest loss first, those of growth last. The subject's own profiles
-        do not count as other allocators."""
+        do not count as other allocators; where the reference is better, only it counts."""
         own = str(self.result["suite"]["subject"]).partition(",")[0]
         lost = [(measure.against[arm], arm) for measure in self.measures for arm in measure.arms(-1)]
-        return sorted((present(record["ci_high"]) if "ratio" in record else 1.0, arm) for record, arm in lost
-                      if arm.partition(",")[0] != own)  # fmt: skip
+        found = sorted((present(record["ci_high"]) if "ratio" in record else 1.0, arm) for record, arm in lost
+                       if arm.partition(",")[0] != own)  # fmt: skip
+        return [each for each in found if each[1] == self.reference] or found
 
     def standing(self) -> str:
-        worse = [arm for _, arm in self.losses()]
-        if worse:
-            return LOST if any(arm.partition(",")[0] == self.reference for arm in worse) else BEHIND
+        if lost := self.losses():
+            return LOST if lost[0][1] == self.reference else BEHIND
         if any(self.reference in measure.arms(1) for measure in self.measures):
             return AHEAD
-        return ALIKE if all(measure.alike() for measure in self.measures) else UNDECIDED
+        if all(measure.alike() for measure in self.measures):
+            return ALIKE
+        words = {
+            measure.against[self.reference]["word"] for measure in self.measures if self.reference in measure.against
+        }
+        return NEAR if words == {SAME} else UNDECIDED
 
     def sentences(self) -> Iterator[str]:
         """A line for every measure: the change against the reference, and the allocators that are better."""
@@ -143,7 +149,7 @@ class Row:
                 yield f"{measure.label}: all allocators are the same."
                 continue
             better = measure.arms(-1)
-            who = f"better than hakmem: {words.listed(better)}" if better else "no allocator is better than hakmem"
+            who = f"better than hakmem: {words.listed(better)}" if better else "no allocator is shown to be better"
             record = measure.against.get(self.reference)
             yield f"{measure.label} against {self.reference}: {measure.cell(record) if record else FAILED}; {who}."
 
