@@ -51,10 +51,11 @@ all sides run at once on one processor. Servers and programs of several threads
 [take turns](../../docs/lab/schedules.md) of 10 ms. Memory is measured in runs one by one.
 
 Programs in which hakmem is worse than glibc come first, those in which it is better last. "87 % faster" means that
-glibc takes 87 % longer. An interval is at 95 %, for all sides of one measure together. "same" means that the whole interval
-is within 5 %. "undecided" means that the interval includes no difference and more than 5 %; beside it stands how long
-the program was measured. {SIGNS.strip()}
+glibc takes 87 % longer. An interval is at 95 %, for all sides of one measure together. "same" means that the whole
+interval is within 5 %. "undecided" means that the interval includes no difference and more than 5 %; beside it stands
+how long the program was measured.
 
+{SIGNS}
 Figures are of the machine, the day and the revision of hakmem that a page names for each run, with the load of that
 machine before it. Memory hardly depends on other load; p99 and intervals of time do.
 

@@ -280,9 +280,8 @@ def higher(rows: list[Row], which: str) -> str:
     """How many of those that are the same surely need a little more, where that is most of them."""
     alike = [m for m, _ in having(rows, which) if m.by_reference[SUBJECT]["word"] == SAME]
     signs = [change.sure for m in alike if (change := m.change(m.by_reference[SUBJECT]))]
-    more = signs.count(-1)
-    return f" ({more if more < len(alike) else 'all'} of them a little {'slower' if which in (gallery.TIME, gallery.TAIL) else 'higher'})" if (
-        more > len(alike) / 2) else ""  # fmt: skip
+    more, word = signs.count(-1), "slower" if which in (gallery.TIME, gallery.TAIL) else "higher"
+    return f" ({more if more < len(alike) else 'all'} of them a little {word})" if more > len(alike) / 2 else ""
 
 
 def sure(rows: list[Row], gains: bool) -> list[tuple[Cost, Row, str]]:
