@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from hakmem_lab.judge.statistics.paired import least_count
 from hakmem_lab.store.runs import RunFile
 from hakmem_lab.system import machine
 
@@ -194,7 +195,9 @@ def test_a_workload_ends_when_it_was_tried_for_long_enough(here, card, records):
     assert found["final"] and {key: each["open"] for key, each in found["suite"]["tried"].items()} == {
         "first": True, "second": True,
     }  # fmt: skip
-    assert len(records("block")) == 2
+    least = least_count(0.05 / 2 / (len(found["arms"]) - 1))
+    assert {each["blocks"] for each in found["suite"]["tried"].values()} == {least}
+    assert not any("too few blocks" in text for text in found["warnings"])
 
 
 def test_a_suite_judges_all_workloads_by_another_metric(here, card, records):

@@ -13,7 +13,7 @@ from hakmem_lab.judge.analysis import begun, identity
 from hakmem_lab.judge.explain import explained
 from hakmem_lab.judge.repeated import repeated
 from hakmem_lab.judge.statistics import verdict
-from hakmem_lab.judge.statistics.paired import as_multiple, least_count
+from hakmem_lab.judge.statistics.paired import as_multiple
 from hakmem_lab.judge.warnings import Warn
 from hakmem_lab.kinds.suite.run import WORKLOAD_FAILED, rates, settled
 from hakmem_lab.kinds.suite.sheet import FASTER, LEANER, MISS, OPEN, PASS, Judged, Sheet, told
@@ -68,11 +68,7 @@ def _mean(group: str | None, sheets: Sequence[Sheet], words: tuple[str, str]) ->
 
 def _long_enough(taken: list[tuple[Sheet, str]]) -> list[tuple[Sheet, str]]:
     """Only the workloads with enough blocks for an interval; all of them if none has enough."""
-    enough = [
-        (sheet, name)
-        for sheet, name in taken
-        if len(sheet.blocks) >= least_count(sheet.spec.alpha / 2 / max(1, len(sheet.spec.allocators) - 1))
-    ]
+    enough = [(sheet, name) for sheet, name in taken if len(sheet.blocks) >= sheet.least_blocks()]
     return enough or taken
 
 
@@ -157,15 +153,11 @@ def withheld_of(rows: Sequence[CardRow], unfit: Sequence[str]) -> str:
 
 def too_few(sheets: Sequence[Sheet]) -> list[str]:
     """A warning if workloads have too few blocks for intervals that hold for all arms at once."""
-    short = [sheet for sheet in sheets if sheet.blocks and len(sheet.blocks) < _least(sheet)]
+    short = [sheet for sheet in sheets if sheet.blocks and len(sheet.blocks) < sheet.least_blocks()]
     if not short:
         return []
     some = f"{len(short)} of {len(sheets)} workloads have"
-    return [Warn.TOO_FEW.said(some=some, least=_least(short[0]))]
-
-
-def _least(sheet: Sheet) -> int:
-    return least_count(sheet.spec.alpha / 2 / max(1, len(sheet.arms()) - 1))
+    return [Warn.TOO_FEW.said(some=some, least=short[0].least_blocks())]
 
 
 def sheets_of(spec: SuiteSpec, records: list[Record]) -> list[Sheet]:

@@ -324,13 +324,17 @@ class Suite(Recorder):
             self._spent_s[key] += time.monotonic() - began
 
     def _settle(self, rows: dict[str, WorkloadSpec]) -> None:
-        """Ends the workloads whose intervals are narrow enough, or that were measured for long enough."""
+        """Ends the workloads whose intervals are narrow enough, or that were measured for long enough.
+
+        Fewer blocks than an interval needs would be of no use.
+        """
         if self.spec.within is None:
             return
         for key, row in rows.items():
             blocks, spent_s = finished_blocks(self.sessions[key].own_records(), MEASURE), self._spent_s[key]
-            narrow = Sheet(self.spec, row, blocks).narrow()
-            if not narrow and spent_s < self.spec.patience:
+            sheet = Sheet(self.spec, row, blocks)
+            narrow = sheet.narrow()
+            if not narrow and (spent_s < self.spec.patience or len(blocks) < sheet.least_blocks()):
                 continue
             count, within = len(blocks), f"{100 * self.spec.within:g} %"
             text = f"after {count} blocks all intervals are within {within}"

@@ -13,7 +13,7 @@ from hakmem_lab.judge import failing
 from hakmem_lab.judge.analysis import doubling, log_ratios, values
 from hakmem_lab.judge.digits import is_size, readable
 from hakmem_lab.judge.statistics import verdict
-from hakmem_lab.judge.statistics.paired import Interval, as_multiple, median_interval
+from hakmem_lab.judge.statistics.paired import Interval, as_multiple, least_count, median_interval
 from hakmem_lab.judge.statistics.verdict import Decision, Verdict
 from hakmem_lab.judge.words import BETTER, WORSE
 from hakmem_lab.kinds.suite.spec import BEST, Bar, SuiteSpec, WorkloadSpec
@@ -212,6 +212,10 @@ class Sheet:
         found = (self.decisions(name, False).get(self.spec.reference) for name in self.row.metrics())
         intervals = [decision.interval for decision in found if decision]
         return self.spec.within is not None and verdict.narrow(intervals, self.spec.within)
+
+    def least_blocks(self) -> int:
+        """The fewest blocks with intervals that hold for all arms at once."""
+        return least_count(self.spec.alpha / 2 / max(1, len(self.arms()) - 1))
 
     def judge(self, bar: Bar) -> Judged | None:
         """Whether the subject reaches the bar; None if nothing was measured for it."""
