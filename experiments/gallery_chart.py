@@ -245,7 +245,7 @@ def settings(rows: list[Row], which: str) -> str:
         same = [row for _, row in found]
         counts, (_, won, lost) = counted(which, *tally(same, (which,), arm)), tally(same, (which,), SUBJECT)
         setting, middle = arm.removeprefix(f"{SUBJECT},"), median(cost[0] for cost, _ in found)
-        told += f" With `{setting}`{SETTINGS.get(setting, '')}, {counts} (without it, {won} and {lost} of these); "
+        told += f" With `{setting}`{SETTINGS.get(setting, '')}, {counts} (without it, {won} and {lost}); "
         told += f"the median is {middle:.2f} ×.{failures(rows, which, arm)}"
     return told
 

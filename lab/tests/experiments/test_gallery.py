@@ -209,7 +209,7 @@ def test_a_setting_of_hakmem_that_was_measured_has_its_counts(pages):
     told = pages.gallery_chart.settings(rows, "memory after load")
     thread = "a background thread in programs with one thread too"
     assert told == (
-        f" With `HAKMEM_BACKGROUND=1`, {thread}, 2 of 3 keep less and 1 more (without it, 0 and 0 of these); "
+        f" With `HAKMEM_BACKGROUND=1`, {thread}, 2 of 3 keep less and 1 more (without it, 0 and 0); "
         "the median is 0.70 ×. It failed in bad."
     )
     assert pages.gallery_chart.settings(rows, "least memory") == ""
