@@ -170,6 +170,12 @@ def test_sentences_say_who_is_better_and_where_allocators_do_not_matter():
     assert told.startswith("speed against glibc: 25 % slower [") and told.endswith("; better than hakmem: glibc.")
 
 
+def test_growth_that_is_the_same_has_its_amount():
+    grown = less("same", -2.0, -3.0, -1.0)
+    *_, told = more_of(row(glibc=SAME), "growth", glibc=grown).sentences()
+    assert told.startswith("growth against glibc: same (2.0 KiB/1,000 requests higher [1.0, 3.0]); ")
+
+
 def test_the_sentence_counts_what_is_better_worse_or_the_same(pages):
     words = (figure("faster", 1.2, 1.1, 1.3), figure("slower", 0.8, 0.7, 0.9), OPEN, figure("same", 1.02, 1.01, 1.03))
     found = [Row("x", "x", "g", {}, {"suite": {"margin": 0.05}}, (Measure("t", "s", {}, {"hakmem": each}, {}),))
