@@ -187,6 +187,11 @@ static void start(void) {
     dlerror(); /* keeps the program's own pending error */
   }
   hak_heap_set_thread_id_place(field);
+  size_t (*stack_min)(const pthread_attr_t *) = NULL; /* glibc's own, which other runtimes use, too */
+  *(void **)&stack_min = field ? dlsym(RTLD_DEFAULT, "__pthread_get_minstack") : NULL;
+  if (stack_min) {
+    hak_os_set_stack_min(stack_min(NULL));
+  }
   if (!HAK_MINIMAL) {
     hak_options_load(environ);
     hak_limit_look(); /* before a sandbox closes the files */

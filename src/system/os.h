@@ -120,11 +120,14 @@ void hak_os_wait(_Atomic uint32_t *word, uint32_t value, uint64_t ms);
 HAK_COLD void hak_os_wake(_Atomic uint32_t *word);
 /* Let other threads run for a moment. */
 void hak_os_yield(void);
-/* Start a detached thread with a small stack, which no signal handler interrupts. False: no thread could start. */
+/* Start a detached thread with a small stack, which no signal handler interrupts. `work` gets the signals that the
+ * calling thread blocks, for hak_os_enter_background. False: no thread could start. */
 bool hak_os_start_thread(void *(*work)(void *));
+/* The least stack of a thread, with room for the program's static TLS. */
+void hak_os_set_stack_min(size_t bytes);
 /* Make the calling thread one of the library's own, which has no heap. The system shows its name: 15 characters at
- * most. Faults of its own instructions are told as in any thread. Returns the thread's number. */
-uint32_t hak_os_enter_background(const char *name);
+ * most. Faults of its own instructions are told as in the thread that started it. Returns the thread's number. */
+uint32_t hak_os_enter_background(const char *name, const void *signals);
 /* Whether the calling thread has a real-time priority, or a deadline. */
 bool hak_os_is_real_time(void);
 /* Whether the process has a thread of this number apart from the calling one. False under a filter, which may kill. */

@@ -60,9 +60,9 @@ void hak_os_wake(_Atomic uint32_t *word) {
 }
 
 #ifdef __GLIBC__
-enum { LIBC_SIGNALS = 2 };
+enum { LIBC_SIGNALS = 2, TLS_ON_STACK = 1 };
 #else
-enum { LIBC_SIGNALS = 3 };
+enum { LIBC_SIGNALS = 3, TLS_ON_STACK = 0 };
 #endif
 
 /* All signals except libc's own, from 32 on: libc waits until threads handle them. */
@@ -94,9 +94,16 @@ void hak_os_reset_abort(void) {
   hak_direct(SYS_rt_sigaction, SIGABRT, (long)action, 0, sizeof(uint64_t));
 }
 
-/* Libc allocates for the thread, and so may libraries that intercept its function. */
+static size_t stack_min HAK_START_DATA; /* 0: not known */
+
+void hak_os_set_stack_min(size_t bytes) {
+  stack_min = bytes;
+}
+
+/* Libc allocates for the thread, and so may libraries that intercept its function. glibc takes the program's static TLS
+ * from the stack: where its size is not known, the stack is as large as any. */
 bool hak_os_start_thread(void *(*work)(void *)) {
-  enum { STACK_BYTES = 128 << 10, TLS_STACK_BYTES = 8 << 20 };
+  enum { STACK_BYTES = 128 << 10 };
   if (hak_direct_is_confined()) {
     return false;
   }
@@ -108,12 +115,11 @@ bool hak_os_start_thread(void *(*work)(void *)) {
   hak_hook_heap.step_aside(&aside);
   bool ok = pthread_attr_init(&attributes) == 0;
   if (ok) {
-    pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    if (stack_min > 0 || !TLS_ON_STACK) {
+      pthread_attr_setstacksize(&attributes, STACK_BYTES + stack_min);
+    }
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    ok = pthread_create(&thread, &attributes, work, NULL) ==
-             0 || /* glibc takes the program's static TLS from the stack */
-         (pthread_attr_setstacksize(&attributes, TLS_STACK_BYTES) == 0 &&
-          pthread_create(&thread, &attributes, work, NULL) == 0);
+    ok = pthread_create(&thread, &attributes, work, (void *)signals) == 0; /* NOLINT(performance-no-int-to-ptr) */
     pthread_attr_destroy(&attributes);
   }
   hak_hook_heap.step_back(&aside);
@@ -132,8 +138,9 @@ static uint64_t bit_of(int signal) {
   return (uint64_t)1 << (signal - 1);
 }
 
-uint32_t hak_os_enter_background(const char *name) {
+uint32_t hak_os_enter_background(const char *name, const void *signals) {
   uint64_t own = bit_of(SIGSEGV) | bit_of(SIGBUS) | bit_of(SIGILL) | bit_of(SIGFPE) | bit_of(SIGTRAP) | bit_of(SIGSYS);
+  own &= ~(uint64_t)(uintptr_t)signals; /* a program that waits for a blocked signal must get it */
   hak_direct(SYS_rt_sigprocmask, SIG_UNBLOCK, (long)&own, 0, sizeof own);
   hak_direct(SYS_prctl, PR_SET_NAME, (long)name);
   hak_hook_heap.leave();

@@ -14,6 +14,7 @@ enum {
 static struct {
   _Atomic uint32_t idle_ticks; /* since a thread was active; STOP: the background thread shall end */
   _Atomic bool runs;           /* from before the start of the background thread until its end */
+  _Atomic bool entered;        /* it has begun; before, a library that intercepts its start may give it a heap */
   _Atomic uint32_t thread;     /* the background thread that was started last; 0: it is known to be gone */
   _Atomic bool allowed;        /* the option and the number of threads allow one */
   _Atomic bool wanted;         /* the next thread that may start it does */
@@ -58,14 +59,16 @@ static bool goes_on(uint32_t *ticks) {
 
 static void end(void) {
   atomic_store(&background.idle_ticks, 0);
+  atomic_store(&background.entered, false);
   atomic_store(&background.runs, false);
 }
 
 /* A tick adds at most half a window to the age of the present one. So the thread ticks every half window, and its
  * pauses count in full. A program that did nothing for long enough has nothing left to purge: the thread sleeps until a
  * thread is active. */
-static void *work(void *unused) {
-  atomic_store(&background.thread, hak_os_enter_background("hakmem"));
+static void *work(void *signals) {
+  atomic_store(&background.entered, true);
+  atomic_store(&background.thread, hak_os_enter_background("hakmem", signals));
   for (uint32_t ticks; goes_on(&ticks);) {
     if (ticks < SLEEPS_AT) {
       hak_os_wait(&background.idle_ticks, ticks, half_window_ms());
@@ -81,7 +84,7 @@ static void *work(void *unused) {
   if (is_allowed()) {
     want();
   }
-  return unused;
+  return NULL;
 }
 
 /* The C library does not know a child of vfork, or of a bare system call, and cannot start threads for it. The new
@@ -110,6 +113,7 @@ void hak_background_wake(void) {
 
 void hak_background_set_threads(size_t threads) {
   int64_t option = hak_option(HAK_OPTION_BACKGROUND);
+  threads -= threads > 0 && atomic_load(&background.runs) && !atomic_load(&background.entered);
   bool allowed = option != 0 && threads >= (option == HAK_OPTION_AUTO ? AUTO_THREADS : 1);
   if (allowed && !is_allowed()) {
     atomic_store_explicit(&background.allowed_ms, hak_os_now_ms(), memory_order_relaxed);
@@ -146,12 +150,10 @@ void hak_background_await_end(void) {
 }
 
 void hak_background_fork_child(size_t threads) {
-  if (atomic_load_explicit(&background.runs, memory_order_relaxed) ||
-      atomic_load_explicit(&background.thread, memory_order_relaxed) !=
-          0) { /* else the page would be copied for nothing */
-    atomic_store_explicit(&background.idle_ticks, 0, memory_order_relaxed);
-    atomic_store_explicit(&background.runs, false, memory_order_relaxed);
-    atomic_store_explicit(&background.thread, 0, memory_order_relaxed);
+  if (atomic_load(&background.runs) ||
+      atomic_load(&background.thread) != 0) { /* else the page would be copied for nothing */
+    end();
+    atomic_store(&background.thread, 0);
   }
   hak_background_set_threads(threads);
 }

@@ -284,6 +284,9 @@ void hak_heap_leave(void) {
     close_mine(hak_heap);
   }
   give_up();
+  hak_lock(&hak_heaps_lock);
+  tell_background_locked(); /* it counts without this thread from here on */
+  hak_unlock(&hak_heaps_lock);
 }
 
 void hak_heap_step_aside(hak_aside_t *aside) {

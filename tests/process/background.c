@@ -42,6 +42,15 @@ static void handle(int signal) {
   handled_by = gettid();
 }
 
+/* The program's handlers see what the thread's own instructions raise, as in the thread that started it. */
+static void faults_are_told(void) {
+  const int own[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS};
+  for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
+    CHECK(!background_blocks(own[i]));
+  }
+  CHECK(background_blocks(SIGUSR1));
+}
+
 /* A signal to the process is handled by a thread of the program. */
 static void signals_pass_it_by(void) {
   CHECK(signal(SIGUSR1, handle) != SIG_ERR);
@@ -214,6 +223,7 @@ int main(int count, char **arguments) {
     return 0;
   }
   CHECK(threads() == 2);
+  faults_are_told();
   falls_asleep();
   signals_pass_it_by();
   CHECK(setgid(getgid()) == 0); /* libc sends a signal of its own to every thread, and waits */

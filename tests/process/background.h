@@ -12,8 +12,9 @@ void fill_and_free(size_t count, size_t bytes);
 /* Memory that is faulted in twice stays resident. */
 void learn(void);
 unsigned threads(void);
-/* Whether the library's own thread is there, whose signals are then checked. */
+/* Whether the library's own thread is there, and whether it blocks a signal. */
 bool has_background(void);
+bool background_blocks(int signal);
 void nap_ms(long ms);
 void wait_for_threads(unsigned count);
 
