@@ -59,7 +59,6 @@ static bool goes_on(uint32_t *ticks) {
 
 static void end(void) {
   atomic_store(&background.idle_ticks, 0);
-  atomic_store(&background.entered, false);
   atomic_store(&background.runs, false);
 }
 
@@ -87,12 +86,17 @@ static void *work(void *signals) {
   return NULL;
 }
 
+static bool start_thread(void) {
+  atomic_store(&background.entered, false);
+  return atomic_load(&background.allowed) && hak_os_start_thread(work);
+}
+
 /* The C library does not know a child of vfork, or of a bare system call, and cannot start threads for it. The new
  * thread would inherit a real-time priority. A thread that ends either sees `runs`, or is seen in `allowed`. */
 HAK_COLD static void start(void) {
   atomic_store_explicit(&background.wanted, false, memory_order_relaxed);
   if (is_allowed() && !hak_os_is_filtered() && hak_os_is_known_thread() && !hak_os_is_real_time() &&
-      !atomic_exchange(&background.runs, true) && !(atomic_load(&background.allowed) && hak_os_start_thread(work))) {
+      !atomic_exchange(&background.runs, true) && !start_thread()) {
     atomic_store_explicit(&background.allowed_ms, hak_os_now_ms(), memory_order_relaxed); /* another try in a while */
     end();
   }
@@ -150,8 +154,7 @@ void hak_background_await_end(void) {
 }
 
 void hak_background_fork_child(size_t threads) {
-  if (atomic_load(&background.runs) ||
-      atomic_load(&background.thread) != 0) { /* else the page would be copied for nothing */
+  if (atomic_load(&background.runs) || atomic_load(&background.thread) != 0) { /* else no page is copied */
     end();
     atomic_store(&background.thread, 0);
   }
