@@ -284,9 +284,10 @@ def here(
     """Like `hak`, but in this process, which is faster and keeps the test's patches."""
     from hakmem_lab.cli import commands
     from hakmem_lab.cli.main import main
-    from hakmem_lab.plan import project
+    from hakmem_lab.plan import project, stdin
     from hakmem_lab.system import machine
 
+    monkeypatch.setattr(stdin.SILENCE, "kept", False)  # of a process, which several tests share
     for name, function in told_once.items():
         monkeypatch.setattr(project, name, function)
     # Measuring how busy the machine is takes 0.3 s in each run; other tests check hak's warnings about it.
