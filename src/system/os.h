@@ -125,8 +125,8 @@ void hak_os_yield(void);
 bool hak_os_start_thread(void *(*work)(void *));
 /* The least stack of a thread, with room for the program's static TLS. */
 void hak_os_set_stack_min(size_t bytes);
-/* Make the calling thread one of the library's own, which has no heap. The system shows its name: 15 characters at
- * most. Faults of its own instructions are told as in the thread that started it. Returns the thread's number. */
+/* Make the calling thread one of the library's own, which has no heap. Its name: at most 15 characters. A fault of its
+ * own instructions raises a signal that its starter does not block. Returns the thread's number. */
 uint32_t hak_os_enter_background(const char *name, const void *signals);
 /* Whether the calling thread has a real-time priority, or a deadline. */
 bool hak_os_is_real_time(void);

@@ -215,11 +215,7 @@ int main(int count, char **arguments) {
     return 0;
   }
   if (strcmp(arguments[1], "off") == 0) {
-    start_workers();
-    works = true;
-    nap_ms(600);
-    CHECK(threads() == 1 + WORKERS);
-    end_workers();
+    none_starts();
     return 0;
   }
   CHECK(threads() == 2);

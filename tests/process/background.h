@@ -22,5 +22,7 @@ void wait_for_threads(unsigned count);
 extern _Atomic bool works, ends;
 void start_workers(void);
 void end_workers(void);
+/* None is there although the program has several threads that use memory. */
+void none_starts(void);
 /* The program may rely on a process with one thread as soon as it has joined the others. */
 void gone_when_joined(void);

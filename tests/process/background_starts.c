@@ -68,12 +68,7 @@ static void none_in_real_time(void) {
   if (sched_setscheduler(0, SCHED_FIFO, &priority) != 0) {
     exit(SKIPPED);
   }
-  start_workers();
-  works = true;
-  nap_ms(600);
-  learn();
-  CHECK(threads() == 1 + WORKERS);
-  end_workers();
+  none_starts();
 }
 
 static void blocked_signals_reach_the_program(void) {
@@ -98,12 +93,7 @@ static void none_under_a_filter(void) {
   struct sock_fprog program = {1, &all};
   CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
   CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
-  works = true;
-  start_workers();
-  nap_ms(600);
-  learn();
-  CHECK(threads() == 1 + WORKERS);
-  end_workers();
+  none_starts();
 }
 
 int main(int count, char **arguments) {

@@ -134,6 +134,15 @@ void end_workers(void) {
   }
 }
 
+void none_starts(void) {
+  start_workers();
+  works = true;
+  nap_ms(600);
+  learn();
+  CHECK(threads() == 1 + WORKERS);
+  end_workers();
+}
+
 void gone_when_joined(void) {
   for (int i = 0; i < JOINS; i++) {
     start_workers();
