@@ -61,7 +61,7 @@ def test_a_program_reads_its_standard_input(tmp_path, context, only_run):
     lines = tmp_path / "lines.txt"
     lines.write_text("one\ntwo\nthree\n", encoding="utf-8")
     count = "n=0; while read -r _; do n=$((n + 1)); done; while :; do echo done $n; sleep 0.1; done"
-    soak.run(spec(["/bin/sh", "-c", count], duration="1s", stdin=str(lines)), context())
+    soak.run(spec(["/bin/sh", "-c", count], duration="4s", stdin=str(lines)), context())
     assert samples_of(only_run())[-1]["operations"] == 3
 
 

@@ -148,7 +148,8 @@ def test_a_run_that_is_over_before_anyone_can_look_at_it_fails_too(runner, fakes
     assert subject.run(arm, 0)["ok"]
     record = subject.run(arm, 0)
     assert record["ok"] is False
-    assert "nothing has opened its library" in record["why"]
+    unseen = "nothing has opened its library" in record["why"]
+    assert unseen or "its library is not mapped in the process" in record["why"]  # a busy machine gives it one look
 
 
 @pytest.mark.parametrize("words", [["exit", "7"], ["signal", "9"], ["abort"]])
