@@ -259,8 +259,7 @@ def title(row: Row, name: str) -> str:
     if name in gallery.MORE:
         after_s = workload(row.more[name]).get("after", AFTER_S)
         return gallery.MORE[name] + (f", {after_s:g} s" if name in MARKED else "")
-    labels = [each.label for each in row.measures if each.label not in gallery.MORE.values()]
-    return ", ".join(labels[1:] if name else labels[: 1 if row.alone else None])
+    return ", ".join(each.label for each in row.measures if each.label not in gallery.MORE.values())
 
 
 def index(rows: list[Row], left: list[str]) -> str:
@@ -311,8 +310,6 @@ def store(file: RunFile) -> str:
     metric = gallery.judged(key, file)
     place = gallery.data(f"{metric}/{key}" if metric in gallery.MORE else key)
     place.parent.mkdir(parents=True, exist_ok=True)
-    if metric not in gallery.MORE:
-        gallery.data(f"alone/{key}").unlink(missing_ok=True)
     with gzip.GzipFile(place, "wb", mtime=0) as packed:
         # Paths become relative to the checkout.
         packed.write(file.path.read_bytes().replace(f"{Path.cwd()}/".encode(), b""))

@@ -76,8 +76,8 @@ class Measure:
 @dataclass(frozen=True)
 class Row:
     """A program. measures: its time or rate first, then memory, then others. conditions: title of a further condition
-    -> the same measures under it. alone: an earlier run, one by one, of which all measures but the first are. more:
-    metric -> the separate run that measured it; `measures` has this metric, too. seconds: how long its run took.
+    -> the same measures under it. more: metric -> the separate run that measured it; `measures` has this metric, too.
+    seconds: how long its run took.
     """
 
     key: str
@@ -87,7 +87,6 @@ class Row:
     result: Result
     measures: tuple[Measure, ...]
     conditions: dict[str, tuple[Measure, ...]] = field(default_factory=dict)
-    alone: "Row | None" = None
     more: "dict[str, Row]" = field(default_factory=dict)
     seconds: float = 0.0
 
@@ -99,8 +98,7 @@ class Row:
     @property
     def runs(self) -> "dict[str, Row]":
         """Folder of the raw data -> the run there."""
-        own, alone = {"": self} if self.timed else {}, {"alone": self.alone} if self.alone else {}
-        return own | alone | self.more
+        return ({"": self} if self.timed else {}) | self.more
 
     @property
     def reference(self) -> str:
@@ -116,8 +114,8 @@ class Row:
         """How long a measure was tried that is still undecided against the reference, in seconds; else None."""
         if measure.against.get(self.reference, {}).get("word") != OPEN:
             return None
-        name = next((metric for metric, label in MORE.items() if label == measure.label), "alone")
-        of = self if measure is self.measures[0] else self.runs.get(name, self)
+        name = next((metric for metric, label in MORE.items() if label == measure.label), "")
+        of = self.runs.get(name, self)
         found = of.result["suite"].get("tried", {}).get(self.key)
         return float(found["seconds"]) if found else of.seconds
 
@@ -233,16 +231,12 @@ def data(key: str) -> Path:
 
 
 def published(key: str) -> Row:
-    """A row of the gallery. Older runs have peak memory of sides that share a processor, where allocators that purge by
-    time keep less than alone: those have another run, one by one, from which memory is shown."""
+    """A row of the gallery."""
     more = {metric: read(key, RunFile(data(place))) for metric in MORE if data(place := f"{metric}/{key}").exists()}
     extra = tuple(replace(each.measures[0], label=MORE[metric]) for metric, each in more.items())
     if not data(key).exists():
         return replace(next(iter(more.values())), measures=extra, more=more)
-    row, earlier = read(key, RunFile(data(key))), data(f"alone/{key}")
-    if earlier.exists():
-        alone = read(key, RunFile(earlier))
-        row = replace(row, measures=(row.measures[0], *alone.measures[1:]), alone=alone)
+    row = read(key, RunFile(data(key)))
     return replace(row, measures=(*row.measures, *extra), more=more)
 
 

@@ -305,14 +305,8 @@ def test_where_a_load_ends_is_known_of_servers_and_of_marked_programs():
 
 @pytest.mark.parametrize("key", TIMED)
 def test_memory_is_of_runs_one_by_one(key):
-    row = gallery.published(key)
-    if row.alone:
-        assert row.result["schedule"] == "together" != row.alone.result["schedule"]
-        alone = row.alone.measures[1:]
-        assert row.measures[0].label == "CPU time" and row.measures[1 : 1 + len(alone)] == alone
-    else:
-        runs = [record for record in RunFile(gallery.data(key)).records() if record.get("phase") == "measure"]
-        assert all(run["wall_s"] for run in runs if run["type"] == "run" and run["ok"]), "of the run one by one"
+    runs = [record for record in RunFile(gallery.data(key)).records() if record.get("phase") == "measure"]
+    assert all(run["wall_s"] for run in runs if run["type"] == "run" and run["ok"]), "of the run one by one"
 
 
 @pytest.mark.parametrize("key", MEASURED)
