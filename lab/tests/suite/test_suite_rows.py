@@ -308,6 +308,7 @@ def test_amounts_are_in_the_unit_of_the_metric(text, value):
         ((0.5, 0.4, 0.6, "larger"), "KiB", "2.0 × as high\n[1.7, 2.5] ×"),
         ((1.02, 0.97, 1.08, "open"), "s", "undecided\n[-3, +8] %"),
         ((1.01, 0.99, 1.02, "same"), "s", "same\n[-1.0, +2.0] %"),
+        ((1.0, 1.0, 1.0, "same"), "KiB", "same"),
         ((1.2, None, None, "open"), "s", "about 20.0 % faster\nno interval yet"),
     ],
 )

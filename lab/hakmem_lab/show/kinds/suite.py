@@ -75,6 +75,8 @@ def _cell(record: Ratio | None, row: CardRow | CardMean) -> str:
     found = figures.standing(record or {}, figures.is_memory(row))
     if record is None or found is None:
         return (record or {}).get("word") or "-"
+    if not found.ends and record.get("word") == SAME:  # every block has the same figure
+        return SAME
     if not found.ends:
         return f"about {found.short}\nno interval yet"
     word = SAME if record.get("word") == SAME else found.short if found.sure else words.UNDECIDED
