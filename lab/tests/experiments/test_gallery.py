@@ -78,7 +78,8 @@ def test_most_published_changes_have_a_row_with_a_short_and_a_long_load():
 
 
 def test_every_package_has_one_version():
-    lines = ((folder := ROOT / "bench" / "gallery") / "requirements.txt").read_text(encoding="utf-8").split()
+    folder = ROOT / "bench" / "gallery"
+    lines = (folder / "requirements.txt").read_text(encoding="utf-8").split()
     assert lines and all(re.fullmatch(r"[\w.-]+==[\w.]+", line) for line in lines)
     wanted = json.loads((folder / "package.json").read_text(encoding="utf-8"))["dependencies"]
     locked = json.loads((folder / "package-lock.json").read_text(encoding="utf-8"))["packages"]
@@ -229,10 +230,13 @@ def test_growth_that_cannot_be_told_from_none_is_below_its_limit(pages):
     assert pages.middle(found, measure, "hakmem") == "1.20 KiB/1,000 requests"
 
 
-def test_a_question_has_an_answer_that_names_the_heavier_side(pages):
-    words = {(0, 0): "Not shown", (5, 0): "Yes", (4, 0): "In some programs", (0, 1): "No", (3, 1): "Rather yes"}
-    for counts, word in {**words, (1, 3): "Rather not", (2, 2): "It depends"}.items():
-        assert pages.gallery_chart.verdict(9, *counts) == word
+@pytest.mark.parametrize(
+    "counts, word",
+    [((9, 0, 0), "Not shown"), ((9, 5, 0), "Yes"), ((9, 4, 0), "In some programs"), ((9, 0, 1), "No"),
+     ((9, 3, 1), "Rather yes"), ((9, 1, 3), "Rather not"), ((9, 2, 2), "It depends")],
+)  # fmt: skip
+def test_a_question_has_an_answer_that_names_the_heavier_side(pages, counts, word):
+    assert pages.gallery_chart.verdict(*counts) == word
 
 
 def test_a_program_is_named_once_among_the_greatest(pages):
@@ -391,4 +395,5 @@ def test_a_row_is_a_suite_of_that_row_alone(tmp_path):
     few = ("--allocators", "glibc", "hakmem", "--max-blocks", "1")
     answer = hak("bench", "gallery", "sort", *few, "--store", str(tmp_path), "--quiet")
     assert answer.status == 0, answer.err
-    assert [RunFile(stored).header()["spec"]["only"] for stored in tmp_path.rglob("*.jsonl")] == [["sort"]]
+    (stored,) = tmp_path.rglob("*.jsonl")
+    assert RunFile(stored).header()["spec"]["only"] == ["sort"]

@@ -75,12 +75,11 @@ def _cell(record: Ratio | None, row: CardRow | CardMean) -> str:
     found = figures.standing(record or {}, figures.is_memory(row))
     if record is None or found is None:
         return (record or {}).get("word") or "-"
-    if not found.ends and record.get("word") == SAME:  # every block has the same figure
-        return SAME
+    if record.get("word") == SAME:
+        return f"{SAME}\n{found.interval}".rstrip()  # no interval where every block has the same figure
     if not found.ends:
         return f"about {found.short}\nno interval yet"
-    word = SAME if record.get("word") == SAME else found.short if found.sure else words.UNDECIDED
-    return f"{word}\n{found.interval}"
+    return f"{found.short if found.sure else words.UNDECIDED}\n{found.interval}"
 
 
 def _amount(value: float | None, unit: str) -> str:
