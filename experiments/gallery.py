@@ -16,6 +16,7 @@ import tomllib
 from collections import Counter
 from pathlib import Path
 
+import gallery_asked
 import gallery_chart
 
 from hakmem_lab.errors import LabError, nearest
@@ -95,6 +96,7 @@ CHANGES_HEADS = ["program", "published change", "source", "row", "measured inste
 # A row is measured until the intervals against glibc are within 5 %, or an hour has gone.
 UNTIL_DECIDED = ["--set=within=5%", "--set=patience=1h", "--max-blocks=1000"]
 SETTINGS = ("--metric=", "--load=", "--within=", "--patience=")  # keys of the suite that are written as flags here
+FOLDERS = (*gallery.MORE, gallery.ASKED)  # metrics with runs of their own
 MARKED = ("after-load",)  # metrics for which a measurement has to know where the load ends
 INDEX_HEADS = ["program", "measure", "hakmem against glibc", "surely better than hakmem", "surely worse than hakmem"]
 
@@ -158,6 +160,7 @@ def page(row: Row, version: str) -> str:
     lines = [f"# {row.title}", "", f"**{row.standing()}.**", ""]
     lines += [line for each in gallery.changes() if each.row == row.key for line in (published(each), "")]
     lines += [f"- {sentence[:1].upper()}{sentence[1:]}" for sentence in row.sentences()]
+    lines += gallery_asked.sentence(row, bool(workload(row)["server"]))
     lines += ["", f"## Everything against {row.reference}", ""]
     lines += [SIGNS, *table(["allocator", *labels], cells(row, "by_reference"))]
     lines += ["## hakmem against everything", ""]
@@ -167,7 +170,7 @@ def page(row: Row, version: str) -> str:
     lines += table(["allocator", *labels], medians)
     lines += ["## What was measured", "", *commands(row), "", f"{version}. {margin(row)}", ""]
     lines += table(RUNS_HEADS, runs(row))
-    results = [run.result for run in row.runs.values()]
+    results = [run.result for name, run in row.runs.items() if name != gallery.ASKED]
     told = [text for result in results for text in result["warnings"]]
     warnings = {re.sub(r"\d[\d.]*", "", text): text for text in reversed(told)}
     lines += [f"- Warning: {text}." for text in reversed(warnings.values())]
@@ -178,7 +181,7 @@ def page(row: Row, version: str) -> str:
     configured = [[f"`{arm['name']}`", arm["version"] or "", arm["configuration"] or ""] for arm in row.result["arms"]]
     lines += table(["allocator", "version", "configuration"], configured)
     lines += [BACKGROUND] * any("HAKMEM_BACKGROUND" in arm for arm in arms)
-    again = [f"`hak bench {row.key}`", *(f"`hak bench {row.key} --set metric={each}`" for each in row.more)]
+    again = [f"`hak bench {row.key}`", *(f"`hak bench {row.key} --set metric={each}`" for each in row.runs if each)]
     lines += [f"To measure again: {', '.join(again[0 if row.timed else 1 :])}."]
     return "\n".join(lines) + "\n"
 
@@ -256,6 +259,8 @@ def runs(row: Row) -> list[list[str]]:
 
 def title(row: Row, name: str) -> str:
     """The measures that come from one of a row's runs."""
+    if name == gallery.ASKED:
+        return "calls of the allocator"
     if name in gallery.MORE:
         after_s = workload(row.more[name]).get("after", AFTER_S)
         return gallery.MORE[name] + (f", {after_s:g} s" if name in MARKED else "")
@@ -264,6 +269,8 @@ def title(row: Row, name: str) -> str:
 
 def index(rows: list[Row], left: list[str]) -> str:
     lines = [INDEX_TOP, "## Should I use it for X?", "", gallery_chart.KINDS_TOP, *gallery_chart.kinds(rows)]
+    if asked := gallery_asked.table(rows):
+        lines += [gallery_asked.TOP, *table(gallery_asked.HEADS, asked)]
     for standing in gallery.STANDINGS:
         chosen = [row for row in rows if row.standing() == standing]
         if not chosen:
@@ -308,7 +315,7 @@ def store(file: RunFile) -> str:
     if not row.result["final"]:
         raise LabError(f"run {file.id} is not finished: hak runs resume {file.id}")
     metric = gallery.judged(key, file)
-    place = gallery.data(f"{metric}/{key}" if metric in gallery.MORE else key)
+    place = gallery.data(f"{metric}/{key}" if metric in FOLDERS else key)
     place.parent.mkdir(parents=True, exist_ok=True)
     with gzip.GzipFile(place, "wb", mtime=0) as packed:
         # Paths become relative to the checkout.
@@ -350,8 +357,8 @@ def renew(words: list[str]) -> None:
     flags = [word for word in words if word.startswith("-")]
     words = [word for word in words if word not in flags]
     metric = next((flag.partition("=")[2] for flag in flags if flag.startswith("--metric=")), None)
-    if metric and metric not in gallery.MORE:
-        raise LabError(f"--metric: {nearest(metric, gallery.MORE)}")
+    if metric and metric not in FOLDERS:
+        raise LabError(f"--metric: {nearest(metric, FOLDERS)}")
     flags = [f"--set={flag[2:]}" if flag.startswith(SETTINGS) else flag for flag in flags]
     chosen = words if words and not words[0].isdecimal() else due(metric)[: int(words[0]) if words else 3]
     for key in chosen:

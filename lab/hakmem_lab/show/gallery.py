@@ -24,6 +24,7 @@ CHANGES = Path("bench") / "gallery" / "published.toml"
 PAGES = Path("results") / "gallery"
 # Metrics that take runs of their own, in folders of these names -> the name of the measure.
 MORE = {"after-load": "memory after load", "growth": "growth", "least-memory": "least memory"}
+ASKED = "allocated"  # a metric that is of the program, not of an allocator; its run has a folder of its own, too
 TIME, PEAK, TAIL = "time", "peak RSS", "p99"  # the other measures; the first one is of time or a rate
 LOST, BEHIND, UNDECIDED, ALIKE, NEAR, AHEAD = STANDINGS = (
     "hakmem is worse than glibc in something",
@@ -74,10 +75,21 @@ class Measure:
 
 
 @dataclass(frozen=True)
+class Asked:
+    """What a program asks of its allocator in an execution; of a server, while its client runs. calls: arm -> the
+    calls that allocate or resize, of each execution. bytes: arm -> the bytes they ask for. run: the run that counted.
+    """
+
+    calls: dict[str, list[int]]
+    bytes: dict[str, list[int]]
+    run: "Row"
+
+
+@dataclass(frozen=True)
 class Row:
     """A program. measures: its time or rate first, then memory, then others. conditions: title of a further condition
     -> the same measures under it. more: metric -> the separate run that measured it; `measures` has this metric, too.
-    seconds: how long its run took.
+    seconds: how long its run took. asked: what it asks of the allocator, where that was counted.
     """
 
     key: str
@@ -89,6 +101,7 @@ class Row:
     conditions: dict[str, tuple[Measure, ...]] = field(default_factory=dict)
     more: "dict[str, Row]" = field(default_factory=dict)
     seconds: float = 0.0
+    asked: Asked | None = None
 
     @property
     def timed(self) -> bool:
@@ -98,7 +111,8 @@ class Row:
     @property
     def runs(self) -> "dict[str, Row]":
         """Folder of the raw data -> the run there."""
-        return ({"": self} if self.timed else {}) | self.more
+        asked = {ASKED: self.asked.run} if self.asked else {}
+        return ({"": self} if self.timed else {}) | self.more | asked
 
     @property
     def reference(self) -> str:
@@ -230,14 +244,29 @@ def data(key: str) -> Path:
     return top() / PAGES / "data" / f"{key}.jsonl.gz"
 
 
+def asked(key: str) -> Asked | None:
+    """What a row's last published count says."""
+    place = data(f"{ASKED}/{key}")
+    if not place.exists():
+        return None
+    file = RunFile(place)
+    calls: dict[str, list[int]] = {}
+    sizes: dict[str, list[int]] = {}
+    for record in file.records():
+        if record["type"] == "run" and record["phase"] == "measure" and record["ok"]:
+            calls.setdefault(record["arm"], []).append(int(record["extra"]["calls"]))
+            sizes.setdefault(record["arm"], []).append(int(record["extra"]["allocated_bytes"]))
+    return Asked(calls, sizes, read(key, file))
+
+
 def published(key: str) -> Row:
     """A row of the gallery."""
     more = {metric: read(key, RunFile(data(place))) for metric in MORE if data(place := f"{metric}/{key}").exists()}
     extra = tuple(replace(each.measures[0], label=MORE[metric]) for metric, each in more.items())
     if not data(key).exists():
-        return replace(next(iter(more.values())), measures=extra, more=more)
+        return replace(next(iter(more.values())), measures=extra, more=more, asked=asked(key))
     row = read(key, RunFile(data(key)))
-    return replace(row, measures=(*row.measures, *extra), more=more)
+    return replace(row, measures=(*row.measures, *extra), more=more, asked=asked(key))
 
 
 def measured() -> list[str]:
