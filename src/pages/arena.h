@@ -63,13 +63,15 @@ void hak_move_copy(void *to, const void *from, size_t bytes, bool zeroed);
  * discarded: such blocks are often sparse, and even a read of an untouched page is a fault. */
 void hak_move_zero(void *at, size_t bytes);
 
-/* Three verbs ask for a purge. Call them without the lock.
+/* Four verbs ask for a purge. Call them without the lock.
  * One step of the surplus, if there is one. True: more may remain. */
 bool hak_purge_step(void);
 /* Purge in proportion to `slices`, which the caller has just freed. True: more may remain. */
 bool hak_purge_after_free(size_t slices);
 /* Purge all but `keep` of the free slices. True: some were purged. */
 bool hak_purge_all(size_t keep);
+/* Purge free memory, at most so many chunks, and not what always stays. */
+void hak_purge_idle(size_t chunks);
 
 /* Active threads call this now and then with the time. A tick ends windows and purges the surplus in steps. */
 void hak_purge_tick(uint64_t now_ms);

@@ -297,6 +297,14 @@ bool hak_purge_all(size_t keep) {
   return all > 0;
 }
 
+void hak_purge_idle(size_t chunks) {
+  hak_lock(&hak_arena.lock);
+  size_t idle = hak_retain_idle_locked(), most = chunks * HAK_CHUNK_SLICES;
+  size_t keep = hak_arena.dirty_slices - (idle < most ? idle : most);
+  hak_unlock(&hak_arena.lock);
+  hak_purge_all(keep);
+}
+
 void hak_purge_fork_child(void) {
   hak_purging.forks++;
   hak_arena.reserved_slices = 0; /* the reservations belong to threads that do not exist here */

@@ -125,10 +125,13 @@ static size_t beyond(size_t slices) {
   return free > kept ? free - kept : 0;
 }
 
+size_t hak_retain_idle_locked(void) {
+  return hak_retain_keeps_all() ? 0 : beyond(warm_pool());
+}
+
 size_t hak_retain_surplus_locked(void) {
-  return hak_retain_keeps_all()
-             ? 0
-             : larger(beyond(hak_retain_target_locked()), smaller(hak_arena.retention.idle, beyond(warm_pool())));
+  size_t most = hak_retain_idle_locked(), least = smaller(hak_arena.retention.idle, most);
+  return smaller(most, larger(beyond(hak_retain_target_locked()), least));
 }
 
 size_t hak_retain_batch_locked(size_t surplus, size_t given) {

@@ -63,6 +63,8 @@ void hak_retain_unpurge_locked(size_t slices);
 bool hak_retain_tick_locked(uint64_t now_ms);
 /* Target: number of free slices that may stay resident. */
 size_t hak_retain_target_locked(void);
+/* Number of resident free slices that may go back at all. */
+size_t hak_retain_idle_locked(void);
 /* Surplus: number of resident free slices beyond the target. */
 size_t hak_retain_surplus_locked(void);
 /* Whether all free memory stays for good, until a program asks for its return: the option RETAIN says so, or no call

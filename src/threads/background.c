@@ -19,6 +19,7 @@ static struct {
   _Atomic bool allowed;        /* the option and the number of threads allow one */
   _Atomic bool wanted;         /* the next thread that may start it does */
   _Atomic uint64_t allowed_ms; /* when `allowed` became true, or a start failed */
+  _Atomic uint64_t ran_ms;     /* how long several threads ran that have ended since; 0: none, or it was paid for */
 } background;
 
 static uint64_t half_window_ms(void) {
@@ -123,6 +124,7 @@ void hak_background_set_threads(size_t threads) {
     atomic_store_explicit(&background.allowed_ms, hak_os_now_ms(), memory_order_relaxed);
     atomic_store(&background.allowed, true);
   } else if (!allowed && is_allowed()) {
+    atomic_store(&background.ran_ms, hak_os_now_ms() - atomic_load(&background.allowed_ms));
     atomic_store(&background.allowed, false);
     if (atomic_load(&background.runs)) {
       atomic_fetch_or(&background.idle_ticks, STOP);
@@ -146,10 +148,13 @@ static bool is_there(void) {
   return false;
 }
 
-void hak_background_await_end(void) {
+void hak_background_thread_ends(void) {
   uint64_t until_ms = hak_os_now_ms() + END_MS;
   while (!is_allowed() && is_there() && hak_os_now_ms() < until_ms) {
     hak_os_yield();
+  }
+  if (!is_allowed()) {
+    hak_purge_idle(atomic_exchange(&background.ran_ms, 0) / HAK_ENDED_MS);
   }
 }
 

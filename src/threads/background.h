@@ -19,10 +19,10 @@ void hak_background_wake(void);
  * holds the lock of the heaps. */
 void hak_background_set_threads(size_t threads);
 
-/* If the background thread shall end, wait until the system has removed it. Every thread calls this at its end: a
+/* Every thread calls this at its end. If the background thread shall end, wait until the system has removed it: a
  * thread that joined it then is the only one, and the background thread is not the last, which would run the handlers
- * of exit on its small stack. */
-void hak_background_await_end(void);
+ * of exit on its small stack. The load of the threads has ended, too: what it left free goes back. */
+void hak_background_thread_ends(void);
 
 /* The child of a fork has no such thread. */
 void hak_background_fork_child(size_t threads);

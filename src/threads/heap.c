@@ -189,7 +189,7 @@ static void thread_ends(void *value) {
   if (!park(heap)) {
     close_mine(heap);
   }
-  hak_background_await_end();
+  hak_background_thread_ends();
 }
 
 static hak_heap_t *make_heap(void) {

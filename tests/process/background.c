@@ -169,6 +169,21 @@ static void churn_threads(void) {
   wait_for_threads(1);
 }
 
+static void *learn_and_end(void *unused) {
+  free(malloc(100));
+  nap_ms(16 * BLOCKS); /* long enough to pay for the pages of all blocks */
+  learn();
+  return unused;
+}
+
+/* The last of several threads to end gives back what they left: no call of the program shows then that the load is
+ * over, and the background thread is gone. */
+static void ended_threads_leave_nothing(void) {
+  pthread_t thread;
+  CHECK(pthread_create(&thread, NULL, learn_and_end, NULL) == 0 && pthread_join(thread, NULL) == 0);
+  CHECK(!has_background() && check_rss_kib() < peak_kib / 4);
+}
+
 static void one_while_there_are_several(void) {
   CHECK(threads() == 1);
   start_workers();
@@ -188,6 +203,7 @@ static void one_while_there_are_several(void) {
   forks_beside_it();
   end_workers();
   wait_for_threads(1);
+  ended_threads_leave_nothing();
   churn_threads();
   gone_when_joined();
   leave_together();

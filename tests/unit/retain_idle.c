@@ -140,6 +140,23 @@ static void a_small_fall_takes_little(void) {
   CHECK(target() == 2 * CHUNK && dirty_slices() == 2 * CHUNK);
 }
 
+/* Where a load is over, as much goes as was asked for, but not the warm pool, nor what must stay. */
+static void an_end_of_load_has_its_price(void) {
+  set_policy((Policy){.warm_slabs = CHUNK / SLAB, .retain = 8 * CHUNK, .most = NO_MOST});
+  hak_huge_chunks_give(chunks_reserve(8, 0));
+  hak_purge_idle(0);
+  CHECK(dirty_slices() == 8 * CHUNK);
+  hak_purge_idle(3);
+  CHECK(dirty_slices() == 5 * CHUNK && target() == 8 * CHUNK);
+  set_number("RETAIN", HAK_RETAIN_ALL);
+  hak_purge_idle(100);
+  CHECK(dirty_slices() == 5 * CHUNK);
+  set_number("RETAIN", 0);
+  hak_purge_idle(100);
+  CHECK(dirty_slices() == CHUNK);
+  slices_add_up();
+}
+
 int main(void) {
   child_succeeds(what_is_idle_for_a_window_goes_in_the_next);
   child_succeeds(what_demand_draws_is_idle_no_more);
@@ -152,5 +169,6 @@ int main(void) {
   child_succeeds(a_load_that_falls_keeps_its_cycles);
   child_succeeds(a_lower_load_has_cycles_of_its_own);
   child_succeeds(a_small_fall_takes_little);
+  child_succeeds(an_end_of_load_has_its_price);
   return 0;
 }
