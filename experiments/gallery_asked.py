@@ -53,7 +53,8 @@ def sentence(row: Row, server: bool) -> list[str]:
     """How often a program calls, on each side that was counted. server: it was counted while a client ran."""
     if not row.asked:
         return []
-    counts, (first, *others) = row.asked.calls, row.asked.calls
+    counts, first = row.asked.calls, row.reference
+    others = sorted(counts.keys() - {first})
     size = number(median(row.asked.bytes[first]) / 1024, "KiB")
     when = "While its client runs, it" if server else "An execution"
     often = rate(row)

@@ -28,7 +28,7 @@ PROGRAMS = (
     ("`lists` of 100,000", r"regex:lists = ([0-9.]+)", False, 10, [f"{BENCH}/lists", "{n}", "100000"]),
     ("Perl, a hash", r"regex:seconds = ([0-9.]+)", False, 150_000, ["perl", "-e", PERL, "{n}"]),
     ("Python, objects and JSON", r"regex:seconds = ([0-9.]+)", False, 1,
-     ["/usr/bin/python3", "-I", "bench/workload.py", "{n}"]),
+     ["/usr/bin/python3", "-P", "-s", "bench/workload.py", "{n}"]),
 )  # fmt: skip
 PYTHON = ["--env", "PYTHONMALLOC=malloc", "--env", "PYTHONHASHSEED=1"]
 

@@ -30,6 +30,16 @@ def test_a_spec_is_valid_and_asks_something(path: Path) -> None:
     assert spec.question.endswith("?")
 
 
+@pytest.mark.parametrize("path", SPECS, ids=lambda path: path.stem)
+def test_python_heeds_the_variables_that_a_spec_sets(path: Path) -> None:
+    read = read_toml(path)
+    for each in (read, *read.get("workload", ())):
+        command = each.get("command", "")
+        words = command.split() if isinstance(command, str) else command
+        set_ = {name for name in {**read.get("env", {}), **each.get("env", {})} if name.startswith("PYTHON")}
+        assert not set_ or not {"-I", "-E"} & {*words}, f"{words[0]} -I ignores {', '.join(sorted(set_))}"
+
+
 @pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda path: path.stem)
 def test_an_experiment_was_run_as_its_spec_says(path: Path) -> None:
     header = stored(path).header()

@@ -95,7 +95,7 @@ def test_a_program_of_python_is_one_that_its_script_has():
 
 
 def test_a_version_names_the_packages_of_a_command(pages):
-    words = ["build/gallery/venv/bin/python", "-I", "bench/gallery/python_load.py", "lance", "2"]
+    words = ["build/gallery/venv/bin/python", "-P", "-s", "bench/gallery/python_load.py", "lance", "2"]
     assert pages.packages_of(words) == ["pylance 14.0.2"]
     assert pages.packages_of(["node", "bench/gallery/pictures.js", "24"]) == ["sharp 0.35.5"]
 
