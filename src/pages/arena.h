@@ -70,8 +70,8 @@ bool hak_purge_step(void);
 bool hak_purge_after_free(size_t slices);
 /* Purge all but `keep` of the free slices. True: some were purged. */
 bool hak_purge_all(size_t keep);
-/* Purge free memory, at most so many chunks, and not what always stays. */
-void hak_purge_idle(size_t chunks);
+/* Purge at most so many chunks of what need not stay where a load has ended. */
+void hak_purge_spare(size_t chunks);
 
 /* Active threads call this now and then with the time. A tick ends windows and purges the surplus in steps. */
 void hak_purge_tick(uint64_t now_ms);

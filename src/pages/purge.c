@@ -297,10 +297,10 @@ bool hak_purge_all(size_t keep) {
   return all > 0;
 }
 
-void hak_purge_idle(size_t chunks) {
+void hak_purge_spare(size_t chunks) {
   hak_lock(&hak_arena.lock);
-  size_t idle = hak_retain_idle_locked(), most = chunks * HAK_CHUNK_SLICES;
-  size_t keep = hak_arena.dirty_slices - (idle < most ? idle : most);
+  size_t spare = hak_retain_spare_locked(), most = chunks * HAK_CHUNK_SLICES;
+  size_t keep = hak_arena.dirty_slices - (spare < most ? spare : most);
   hak_unlock(&hak_arena.lock);
   hak_purge_all(keep);
 }

@@ -125,13 +125,15 @@ static size_t beyond(size_t slices) {
   return free > kept ? free - kept : 0;
 }
 
-size_t hak_retain_idle_locked(void) {
-  return hak_retain_keeps_all() ? 0 : beyond(warm_pool());
+size_t hak_retain_spare_locked(void) {
+  bool stays = hak_retain_keeps_all() || hak_retain_is_locked() || hak_os_is_filtered();
+  return stays ? 0 : beyond(larger(warm_pool(), hak_option_slices(HAK_OPTION_RETAIN)));
 }
 
 size_t hak_retain_surplus_locked(void) {
-  size_t most = hak_retain_idle_locked(), least = smaller(hak_arena.retention.idle, most);
-  return smaller(most, larger(beyond(hak_retain_target_locked()), least));
+  return hak_retain_keeps_all()
+             ? 0
+             : larger(beyond(hak_retain_target_locked()), smaller(hak_arena.retention.idle, beyond(warm_pool())));
 }
 
 size_t hak_retain_batch_locked(size_t surplus, size_t given) {

@@ -63,14 +63,15 @@ void hak_retain_unpurge_locked(size_t slices);
 bool hak_retain_tick_locked(uint64_t now_ms);
 /* Target: number of free slices that may stay resident. */
 size_t hak_retain_target_locked(void);
-/* Number of resident free slices that may go back at all. */
-size_t hak_retain_idle_locked(void);
 /* Surplus: number of resident free slices beyond the target. */
 size_t hak_retain_surplus_locked(void);
 /* Whether all free memory stays for good, until a program asks for its return: the option RETAIN says so, or no call
  * is allowed. */
 enum { HAK_RETAIN_ALL = 1LL << 40 };
 bool hak_retain_keeps_all(void);
+/* Number of free slices that need not stay where a load has ended: not those of RETAIN, and none under a filter of system
+ * calls or where all mapped memory is resident at once. */
+size_t hak_retain_spare_locked(void);
 /* Number of slices to purge for a surplus after `given` became free. Small frees are batched; one large free releases
  * only its own excess. */
 size_t hak_retain_batch_locked(size_t surplus, size_t given);

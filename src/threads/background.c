@@ -1,6 +1,8 @@
 /* Periodic work, and the background thread. The caches call it; depot, slabs and arena do the work. */
 #include "background.h"
 
+#include <errno.h>
+
 #include "blocks/blocks.h"
 #include "depot.h"
 
@@ -19,7 +21,8 @@ static struct {
   _Atomic bool allowed;        /* the option and the number of threads allow one */
   _Atomic bool wanted;         /* the next thread that may start it does */
   _Atomic uint64_t allowed_ms; /* when `allowed` became true, or a start failed */
-  _Atomic uint64_t ran_ms;     /* how long several threads ran that have ended since; 0: none, or it was paid for */
+  uint64_t several_ms;         /* since when there are several threads, or 0; lock: that of the heaps */
+  _Atomic uint64_t ran_ms;     /* how long there were, if the last of them just ended */
 } background;
 
 static uint64_t half_window_ms(void) {
@@ -116,15 +119,23 @@ void hak_background_wake(void) {
   }
 }
 
+static void time_several(bool several) {
+  if (several != (background.several_ms != 0)) {
+    uint64_t now_ms = hak_os_now_ms();
+    atomic_store(&background.ran_ms, several ? 0 : now_ms - background.several_ms);
+    background.several_ms = several ? now_ms : 0;
+  }
+}
+
 void hak_background_set_threads(size_t threads) {
   int64_t option = hak_option(HAK_OPTION_BACKGROUND);
   threads -= threads > 0 && atomic_load(&background.runs) && !atomic_load(&background.entered);
+  time_several(threads >= AUTO_THREADS);
   bool allowed = option != 0 && threads >= (option == HAK_OPTION_AUTO ? AUTO_THREADS : 1);
   if (allowed && !is_allowed()) {
     atomic_store_explicit(&background.allowed_ms, hak_os_now_ms(), memory_order_relaxed);
     atomic_store(&background.allowed, true);
   } else if (!allowed && is_allowed()) {
-    atomic_store(&background.ran_ms, hak_os_now_ms() - atomic_load(&background.allowed_ms));
     atomic_store(&background.allowed, false);
     if (atomic_load(&background.runs)) {
       atomic_fetch_or(&background.idle_ticks, STOP);
@@ -153,8 +164,11 @@ void hak_background_thread_ends(void) {
   while (!is_allowed() && is_there() && hak_os_now_ms() < until_ms) {
     hak_os_yield();
   }
-  if (!is_allowed()) {
-    hak_purge_idle(atomic_exchange(&background.ran_ms, 0) / HAK_ENDED_MS);
+  uint64_t ran_ms = atomic_load_explicit(&background.ran_ms, memory_order_relaxed);
+  if (ran_ms > 0 && !is_allowed()) {
+    int saved = errno;
+    hak_purge_spare(atomic_exchange(&background.ran_ms, 0) * HAK_ENDED_CHUNKS / half_window_ms());
+    errno = saved;
   }
 }
 

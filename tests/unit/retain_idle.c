@@ -140,21 +140,40 @@ static void a_small_fall_takes_little(void) {
   CHECK(target() == 2 * CHUNK && dirty_slices() == 2 * CHUNK);
 }
 
-/* Where a load is over, as much goes as was asked for, but not the warm pool, nor what must stay. */
+/* Where a load has ended, as much goes as was asked for. What the user wants to keep stays, and the warm pool. */
 static void an_end_of_load_has_its_price(void) {
   set_policy((Policy){.warm_slabs = CHUNK / SLAB, .retain = 8 * CHUNK, .most = NO_MOST});
   hak_huge_chunks_give(chunks_reserve(8, 0));
-  hak_purge_idle(0);
+  hak_purge_spare(100);
   CHECK(dirty_slices() == 8 * CHUNK);
-  hak_purge_idle(3);
-  CHECK(dirty_slices() == 5 * CHUNK && target() == 8 * CHUNK);
+  set_number("RETAIN", 0);
+  hak_purge_spare(0);
+  CHECK(dirty_slices() == 8 * CHUNK);
+  hak_purge_spare(3);
+  CHECK(dirty_slices() == 5 * CHUNK);
   set_number("RETAIN", HAK_RETAIN_ALL);
-  hak_purge_idle(100);
+  hak_purge_spare(100);
   CHECK(dirty_slices() == 5 * CHUNK);
   set_number("RETAIN", 0);
-  hak_purge_idle(100);
+  hak_purge_spare(100);
   CHECK(dirty_slices() == CHUNK);
   slices_add_up();
+}
+
+/* A filter may end the process for a call that only saves memory, and locked memory was asked for page by page. */
+static void an_end_of_load_takes_nothing_that_may_harm(void) {
+  set_policy((Policy){.retain = 0, .most = NO_MOST});
+  chunks_reserve(1, 0);
+  set_number("RETAIN", (uint64_t)4 * CHUNK << HAK_SLICE_SHIFT);
+  hak_huge_chunks_give(chunks_reserve(4, 0));
+  set_number("RETAIN", 0);
+  hak_arena.locked = true;
+  hak_purge_spare(100);
+  CHECK(dirty_slices() == 4 * CHUNK);
+  hak_arena.locked = false;
+  hak_os_expect_filter(false);
+  hak_purge_spare(100);
+  CHECK(dirty_slices() == 4 * CHUNK);
 }
 
 int main(void) {
@@ -170,5 +189,6 @@ int main(void) {
   child_succeeds(a_lower_load_has_cycles_of_its_own);
   child_succeeds(a_small_fall_takes_little);
   child_succeeds(an_end_of_load_has_its_price);
+  child_succeeds(an_end_of_load_takes_nothing_that_may_harm);
   return 0;
 }
