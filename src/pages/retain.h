@@ -69,8 +69,8 @@ size_t hak_retain_surplus_locked(void);
  * is allowed. */
 enum { HAK_RETAIN_ALL = 1LL << 40 };
 bool hak_retain_keeps_all(void);
-/* Number of free slices that need not stay where a load has ended: not those of RETAIN, and none under a filter of system
- * calls or where all mapped memory is resident at once. */
+/* Number of free slices that need not stay where a load has ended: not those of RETAIN. None under a filter of system
+ * calls, or where all mapped memory is resident at once. */
 size_t hak_retain_spare_locked(void);
 /* Number of slices to purge for a surplus after `given` became free. Small frees are batched; one large free releases
  * only its own excess. */
