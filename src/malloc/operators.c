@@ -256,7 +256,12 @@ HAK_COLD static int decide(void) {
     const void *object = object_of(form->next = runtime ? dlsym(RTLD_NEXT, form->name) : NULL);
     replaced |= form->bound != form->own || (object && object != runtime && object != allocator);
   }
-  dlerror(); /* keeps the program's own pending error */
+  /* Keeps the program's own pending error. A lookup that succeeds takes glibc's errors back, and dlerror musl's. In
+   * glibc, dlerror would call realloc; where a library looks up the next realloc then, glibc writes to freed memory. */
+  if (runtime) {
+    (void)dlsym(RTLD_NEXT, "malloc");
+  }
+  dlerror();
   __atomic_store_n(&decision, replaced ? STAND_ASIDE : SERVE, __ATOMIC_RELEASE);
   return decision;
 }

@@ -91,6 +91,30 @@ def test_an_operator_counts_once(tmp_path, fakes):
     assert (more[0] - few[0], more[1] - few[1]) == (2, 504)
 
 
+# dlerror formats its text, of some lengths by realloc. hakmem notices a write to its state where that was freed.
+ERROR = """
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+int main(void) {
+  char name[200] = "";
+  for (int i = 0; i < 199; i++) {
+    name[i] = 'x';
+    if (dlsym(RTLD_DEFAULT, name) || !strstr(dlerror(), name)) return 1;
+    for (int j = 0; j < 8; j++) if (!malloc(32)) return 2;
+  }
+  return 0;
+}
+"""
+
+
+def test_a_count_leaves_the_state_of_dlerror_alone(fakes, tmp_path):
+    (tmp_path / "error.c").write_text(ERROR)
+    program = fakes.compiled(tmp_path / "error", ["cc", "-O0", "-fno-builtin", "-D_GNU_SOURCE", tmp_path / "error.c"])
+    calls, _ = counted([program], "hakmem")
+    assert calls >= 199 * 8
+
+
 def test_runs_repeat_themselves_exactly_whatever_the_environment(program):
     assert counted([program, "m"]) == counted([program, "m"])
     assert counted([sys.executable, "-S", "-c", "0"], env={"PYTHONHASHSEED": "0"}) == counted(

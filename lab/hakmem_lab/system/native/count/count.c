@@ -53,40 +53,62 @@ __attribute__((constructor)) static void map_counts(void) {
   }
 }
 
-// dlsym of older C libraries allocates, and can do without.
-static _Thread_local bool finding __attribute__((tls_model("initial-exec")));
+// The functions that this library stands before. Of the operators, those are NULL that no library behind it has.
+typedef void *(*make_t)(size_t bytes, size_t second, const void *third);
+#define OPERATORS(each) \
+  each(_Znwm) each(_Znam) each(_ZnwmRKSt9nothrow_t) each(_ZnamRKSt9nothrow_t) each(_ZnwmSt11align_val_t) \
+      each(_ZnamSt11align_val_t) each(_ZnwmSt11align_val_tRKSt9nothrow_t) each(_ZnamSt11align_val_tRKSt9nothrow_t)
+#define FUNCTIONS(each) \
+  each(calloc) each(realloc) each(memalign) each(aligned_alloc) each(posix_memalign) each(valloc) each(pvalloc) \
+      each(malloc)
+#define MAKER(name) make_t name;
+static struct {
+  OPERATORS(MAKER)
+  void *(*malloc)(size_t), *(*calloc)(size_t, size_t), *(*realloc)(void *, size_t), *(*memalign)(size_t, size_t);
+  void *(*aligned_alloc)(size_t, size_t), *(*valloc)(size_t), *(*pvalloc)(size_t);
+  int (*posix_memalign)(void **, size_t, size_t);
+} next;
 
-static void *find(const char *name) {
+// dlsym may allocate, and can do without. Volatile: by its header, dlsym never calls back.
+static _Thread_local volatile bool finding __attribute__((tls_model("initial-exec")));
+static _Atomic bool known;
+
+// All are looked up at the first call. A later caller may be glibc's dlerror, which writes to its freed state if a
+// lookup comes between. The last lookup succeeds, and so takes back the errors of the others.
+static bool find_all(void) {
+  if (finding) {
+    return false;
+  }
   finding = true;
-  void *found = dlsym(RTLD_NEXT, name);
+  void *found;
+#define FIND(name) \
+  found = dlsym(RTLD_NEXT, #name); \
+  memcpy(&next.name, &found, sizeof found);
+  OPERATORS(FIND)
+  FUNCTIONS(FIND)
   finding = false;
-  return found;
+  known = true;
+  return true;
 }
 
-#define NEXT(type, name, ...) \
+#define NEXT \
   ENTER \
-  static type (*next)(__VA_ARGS__); \
-  if (next == NULL) { \
-    if (finding) { \
-      return 0; \
-    } \
-    void *found = find(#name); \
-    memcpy(&next, &found, sizeof next); \
-  }
+  if (!known && !find_all()) \
+  return 0
 
 EXPORT void *malloc(size_t bytes) {
-  NEXT(void *, malloc, size_t)
-  return counted(next(bytes), bytes);
+  NEXT;
+  return counted(next.malloc(bytes), bytes);
 }
 
 EXPORT void *calloc(size_t count, size_t bytes) {
-  NEXT(void *, calloc, size_t, size_t)
-  return counted(next(count, bytes), count * bytes);
+  NEXT;
+  return counted(next.calloc(count, bytes), count * bytes);
 }
 
 EXPORT void *realloc(void *block, size_t bytes) {
-  NEXT(void *, realloc, void *, size_t)
-  return counted(next(block, bytes), bytes);
+  NEXT;
+  return counted(next.realloc(block, bytes), bytes);
 }
 
 EXPORT void *reallocarray(void *block, size_t count, size_t bytes) {
@@ -99,18 +121,18 @@ EXPORT void *reallocarray(void *block, size_t count, size_t bytes) {
 }
 
 EXPORT void *memalign(size_t alignment, size_t bytes) {
-  NEXT(void *, memalign, size_t, size_t)
-  return counted(next(alignment, bytes), bytes);
+  NEXT;
+  return counted(next.memalign(alignment, bytes), bytes);
 }
 
 EXPORT void *aligned_alloc(size_t alignment, size_t bytes) {
-  NEXT(void *, aligned_alloc, size_t, size_t)
-  return counted(next(alignment, bytes), bytes);
+  NEXT;
+  return counted(next.aligned_alloc(alignment, bytes), bytes);
 }
 
 EXPORT int posix_memalign(void **block, size_t alignment, size_t bytes) {
-  NEXT(int, posix_memalign, void **, size_t, size_t)
-  int error = next(block, alignment, bytes);
+  NEXT;
+  int error = next.posix_memalign(block, alignment, bytes);
   if (error == 0) {
     counted(*block, bytes);
   }
@@ -118,13 +140,13 @@ EXPORT int posix_memalign(void **block, size_t alignment, size_t bytes) {
 }
 
 EXPORT void *valloc(size_t bytes) {
-  NEXT(void *, valloc, size_t)
-  return counted(next(bytes), bytes);
+  NEXT;
+  return counted(next.valloc(bytes), bytes);
 }
 
 EXPORT void *pvalloc(size_t bytes) {
-  NEXT(void *, pvalloc, size_t)
-  return counted(next(bytes), bytes);
+  NEXT;
+  return counted(next.pvalloc(bytes), bytes);
 }
 
 // strdup and strndup of the C library call malloc; those of an allocator may not.
@@ -147,12 +169,10 @@ EXPORT char *strndup(const char *text, size_t most) {
 
 // Every operator is called with the arguments of the longest one, since further registers do no harm. One that cannot
 // be found belongs to a library that was loaded privately, and malloc takes its place.
-typedef void *(*make_t)(size_t bytes, size_t second, const void *third);
-
-static void *make(make_t next, size_t alignment, size_t bytes, size_t second, const void *third) {
-  if (next != NULL) {
+static void *make(make_t made, size_t alignment, size_t bytes, size_t second, const void *third) {
+  if (made != NULL) {
     ENTER
-    return counted(next(bytes, second, third), bytes);
+    return counted(made(bytes, second, third), bytes);
   }
   void *block = alignment ? memalign(alignment, bytes ? bytes : 1) : malloc(bytes ? bytes : 1);
   return block ? block : (abort(), NULL);
@@ -161,14 +181,7 @@ static void *make(make_t next, size_t alignment, size_t bytes, size_t second, co
 #define MAKE(name, alignment) \
   EXPORT void *name(size_t bytes, size_t second, const void *third); \
   EXPORT void *name(size_t bytes, size_t second, const void *third) { \
-    static make_t next; \
-    static _Atomic bool known; \
-    if (!known) { \
-      void *found = find(#name); \
-      memcpy(&next, &found, sizeof next); \
-      known = true; \
-    } \
-    return make(next, alignment, bytes, second, third); \
+    return make(known || find_all() ? next.name : NULL, alignment, bytes, second, third); \
   }
 MAKE(_Znwm, 0)
 MAKE(_Znam, 0)
