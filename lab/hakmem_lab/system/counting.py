@@ -27,21 +27,26 @@ class Counts:
     _found: tuple[int, int] | None = None
 
     def __enter__(self) -> "Counts":
-        self._file = tempfile.NamedTemporaryFile(prefix="hak-count-")
-        self._file.write(bytes(struct.calcsize(FORM)))
-        self._file.flush()
-        os.chmod(self._file.name, 0o666)  # the program may change its user
+        """Puts the counters and a copy of the library where a program that changes its user can open both: the cache of
+        compiled libraries may be in a home folder that others cannot enter."""
+        self._folder = tempfile.TemporaryDirectory(prefix="hak-count-")
+        os.chmod(self._folder.name, 0o755)
+        self._file, self._library = (Path(self._folder.name) / name for name in ("counts", "libhakcount.so"))
+        self._file.write_bytes(bytes(struct.calcsize(FORM)))
+        self._file.chmod(0o666)
+        self._library.write_bytes(library().read_bytes())
+        self._library.chmod(0o755)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._file.close()
+        self._folder.cleanup()
 
     def environment(self, env: dict[str, str]) -> dict[str, str]:
-        preload = ":".join(filter(None, (str(library()), env.get("LD_PRELOAD"))))
-        return env | {"LD_PRELOAD": preload, "HAK_COUNT": self._file.name}
+        preload = ":".join(filter(None, (str(self._library), env.get("LD_PRELOAD"))))
+        return env | {"LD_PRELOAD": preload, "HAK_COUNT": str(self._file)}
 
     def _now(self) -> tuple[int, int]:
-        calls, count_bytes = struct.unpack(FORM, Path(self._file.name).read_bytes())
+        calls, count_bytes = struct.unpack(FORM, self._file.read_bytes())
         return calls, count_bytes
 
     def begin(self) -> None:

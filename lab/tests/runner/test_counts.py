@@ -2,6 +2,7 @@
 
 import shutil
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -113,6 +114,17 @@ def test_a_count_leaves_the_state_of_dlerror_alone(fakes, tmp_path):
     program = fakes.compiled(tmp_path / "error", ["cc", "-O0", "-fno-builtin", "-D_GNU_SOURCE", tmp_path / "error.c"])
     calls, _ = counted([program], "hakmem")
     assert calls >= 199 * 8
+
+
+def test_a_program_that_changes_its_user_can_open_what_counts_it():
+    with counting.Counts() as counts:
+        env = counts.environment({"LD_PRELOAD": "/lib/other.so"})
+        library, other = env["LD_PRELOAD"].split(":")
+        assert other == "/lib/other.so"
+        for path, mode in ((Path(library), 0o5), (Path(env["HAK_COUNT"]), 0o6)):
+            assert path.stat().st_mode & mode == mode and path.parent.stat().st_mode & 0o5 == 0o5
+            assert Path.home() not in path.parents
+    assert not path.parent.exists()
 
 
 def test_runs_repeat_themselves_exactly_whatever_the_environment(program):
