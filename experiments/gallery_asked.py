@@ -65,6 +65,19 @@ def sentence(row: Row, server: bool) -> list[str]:
     return [f"- {'; '.join([text, *beside])}."]
 
 
+def ends(rows: list[Row]) -> list[str]:
+    """A sentence for README.md: the quarter that calls most, and the one that calls least."""
+    lines = [dict(zip(HEADS, line, strict=True)) for line in table(rows)]
+    if len(lines) < PARTS:
+        return []
+    least, most = lines[0], lines[-1]
+    return [
+        f"Of the {most['programs']} programs that call their allocator most, {most['calls a second']} times a second "
+        f"of processor time, {most['faster']} are faster than on glibc (median {most['median time']}); of the "
+        f"{least['programs']} that call it least, {least['faster']} are. `hak compare --metric calls` counts your own."
+    ]
+
+
 def table(rows: list[Row]) -> list[list[str]]:
     """A line for each quarter of the programs, by how often they call."""
     found = sorted(

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
+import gallery_asked
 from panels import Panel, Panels
 
 from hakmem_lab.errors import LabError
@@ -41,6 +42,7 @@ WORDS = {
     LEAST: ("needs less", "need less", "more"),
 }
 README, WIDTH, LOSS = Path("README.md"), 118, "The largest loss in these programs"
+CALLS = "Where time is gained"
 # Setting of hakmem -> what it changes, for a sentence that names it.
 SETTINGS = {"HAKMEM_BACKGROUND=1": ", a background thread in programs with one thread too"}
 # Measures of which README.md names a program.
@@ -166,6 +168,7 @@ def lines(rows: list[Row]) -> list[str]:
     return [
         *(f"**{LOSS}**: {short(row, rows)}, {interval(cost)} of glibc's {HEADS[which]}{amounts(row, which)}."
           for cost, row, which in lost),
+        *(f"**{CALLS}**: {told}" for told in gallery_asked.ends(rows)),
         *(f"**{HEADS[which].capitalize()}**: {sentence(rows, which)} {middles(rows, which)}"
           f"{settings(rows, which)}{largest(rows, which)}"
           for which in sorted(having_any, key=lambda which: balance(rows, which))),
@@ -189,7 +192,7 @@ def balance(rows: list[Row], which: str) -> float:
 
 def renewed(text: str, rows: list[Row]) -> str:
     """README.md with the sentences of these rows in place of its own: the list whose items open with a measure."""
-    heads = "|".join([LOSS, *(head.capitalize() for head in HEADS.values())])
+    heads = "|".join([LOSS, CALLS, *(head.capitalize() for head in HEADS.values())])
     known = re.compile(rf"(^- \*\*({heads})\*\*: .*\n(^  .*\n)*)+", re.MULTILINE)
     items = [textwrap.fill(f"- {line}", WIDTH, subsequent_indent="  ", break_on_hyphens=False) for line in lines(rows)]
     found, count = known.subn(lambda _: "".join(f"{item}\n" for item in items), text)

@@ -62,6 +62,14 @@ def test_the_table_has_a_line_for_each_quarter_by_the_rate(asked):
     assert all(len(line) == len(asked.HEADS) for line in lines)
 
 
+def test_the_readme_has_both_ends_once_there_are_enough_programs(asked):
+    rows = [row(f"p{place}", [10_000 * 8**place], 1.0, "faster" if place == 3 else "same", 1.25) for place in range(4)]
+    assert asked.ends(rows[:3]) == []
+    (told,) = asked.ends(rows)
+    assert told.startswith("Of the 1 programs that call their allocator most, 5,100,000 to 5,100,000 times a second")
+    assert "1 are faster than on glibc (median 0.80 ×); of the 1 that call it least, 0 are." in told
+
+
 @pytest.mark.parametrize("key", COUNTED)
 def test_a_published_count_is_of_executions_that_called(key):
     file = RunFile(gallery.data(f"allocated/{key}"))
