@@ -47,12 +47,12 @@ def rounds(fakes):
 
 @needs_groups
 def test_every_side_runs_in_both_rounds(rounds):
-    records = rounds(("burn", "30"), ("burn", "60"), ("burn", "30"))
+    records = rounds(("burn", "30"), ("burn", "600"), ("burn", "30"))
     assert [record["arm"] for record in records] == ["side 0", "side 1", "side 2", "side 2", "side 1", "side 0"]
     for record in records:
-        least = 0.06 if record["arm"] == "side 1" else 0.03
+        least, of_another = (0.6, 6) if record["arm"] == "side 1" else (0.03, 0.6)
         assert record["ok"] and record["schedule"] == TURNS
-        assert least <= record["cpu_s"] == record["value"] < 3 * least
+        assert least <= record["cpu_s"] == record["value"] < of_another
         assert {record[name] for name in (*TIMED, "minor_faults")} == {None} and record["elapsed_s"] > 0
 
 
