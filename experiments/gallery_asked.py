@@ -80,27 +80,17 @@ def ends(rows: list[Row]) -> list[str]:
 
 def table(rows: list[Row]) -> list[list[str]]:
     """A line for each quarter of the programs, by how often they call."""
-    found = sorted(
-        ((often, row) for row in rows if (often := rate(row)) is not None),
-        key=lambda each: each[0],
-    )
+    found = []
+    for row in rows:
+        often, timed = rate(row), row.measure(gallery.TIME)
+        if often is not None and timed and (cost := timed.cost(SUBJECT)):
+            found.append((often, cost[0], row.title, timed.by_reference[SUBJECT]["word"]))
+    found.sort()
     size, lines = -(-len(found) // PARTS), []
     for start in range(0, len(found), size or 1):
-        part = found[start : start + size]
-        measures = [(row, timed) for _, row in part if (timed := row.measure(gallery.TIME))]
-        words = [timed.by_reference[SUBJECT]["word"] for _, timed in measures]
-        cost = {row.title: 1 / timed.by_reference[SUBJECT]["ratio"] for row, timed in measures}
-        best = min(cost, key=cost.__getitem__)
+        rates, costs, titles, words = zip(*found[start : start + size], strict=True)
         counts = [words.count(word) for word in (*FASTER, SAME)]
-        cells = [
-            f"{told(part[0][0])} to {told(part[-1][0])}",
-            str(len(part)),
-            *map(str, counts),
-        ]
-        cells += [
-            str(len(part) - sum(counts)),
-            f"{median(cost.values()):.2f} ×",
-            f"{best} ({cost[best]:.2f} ×)",
-        ]
-        lines.append(cells)
+        counts, best = [len(words), *counts, len(words) - sum(counts)], costs.index(min(costs))
+        fastest = f"{titles[best]} ({costs[best]:.2f} ×)"
+        lines.append([f"{told(rates[0])} to {told(rates[-1])}", *map(str, counts), f"{median(costs):.2f} ×", fastest])
     return lines

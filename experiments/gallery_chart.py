@@ -16,7 +16,7 @@ from hakmem_lab.errors import LabError
 from hakmem_lab.kinds.suite.sheet import FAILED, FASTER, SAME
 from hakmem_lab.kinds.suite.sheet import LEANER as FEWER
 from hakmem_lab.show import gallery
-from hakmem_lab.show.gallery import Measure, Row
+from hakmem_lab.show.gallery import Cost, Measure, Row
 from hakmem_lab.show.report import svg
 from hakmem_lab.show.report.model import Table
 from hakmem_lab.show.report.pictures.forms import Mark
@@ -72,21 +72,12 @@ PANELS = Panels(13, 198, 54, LIMITS, TICKS, " ×")
 # Narrow enough for a phone.
 NARROW = Panels(13, 140, 61, LIMITS, (0.5, 1, 2, 3), " ×", 317)
 
-Cost = tuple[float, float, float]
 NO_MULTIPLE: Cost = (1.0, 1.0, 1.0)
-
-
-def costs(measure: Measure, arm: str) -> Cost | None:
-    """(estimate, low, high) as a multiple of glibc's cost: below 1 is better."""
-    record = measure.by_reference.get(arm)
-    if not record or not record.get("ratio"):
-        return None
-    return 1 / record["ratio"], 1 / record["ci_high"], 1 / record["ci_low"]
 
 
 def column(rows: list[Row], which: str, arm: str = SUBJECT) -> list[tuple[Cost, Row]]:
     """(cost, row) for one measure and one arm; rows without that measure are left out."""
-    return [(cost, row) for row in rows if (found := row.measure(which)) and (cost := costs(found, arm))]
+    return [(cost, row) for row in rows if (found := row.measure(which)) and (cost := found.cost(arm))]
 
 
 def having(rows: list[Row], which: str) -> list[tuple[Measure, Row]]:
@@ -291,7 +282,7 @@ def sure(rows: list[Row], gains: bool) -> list[tuple[Cost, Row, str]]:
     """(cost, row, measure) of what is surely better than on glibc, or surely worse; the greatest difference first, and
     growth, which has no multiple, last."""
     words = {each[0 if gains else 1] for each in (FASTER, FEWER)}
-    found = [(costs(measure, SUBJECT) or NO_MULTIPLE, row, which) for which in HEADS
+    found = [(measure.cost(SUBJECT) or NO_MULTIPLE, row, which) for which in HEADS
              for measure, row in having(rows, which) if measure.by_reference[SUBJECT]["word"] in words]  # fmt: skip
     return sorted(found, key=lambda each: each[0][2] if gains else -each[0][1])
 

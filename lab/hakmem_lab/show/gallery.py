@@ -35,6 +35,8 @@ LOST, BEHIND, UNDECIDED, ALIKE, NEAR, AHEAD = STANDINGS = (
     "hakmem is better than glibc in something, and no allocator is shown to be better than hakmem",
 )
 
+Cost = tuple[float, float, float]  # (estimate, low, high) as a multiple of the reference's: below 1 is better
+
 
 @dataclass(frozen=True)
 class Measure:
@@ -53,6 +55,13 @@ class Measure:
 
     def change(self, record: Ratio) -> words.Change | None:
         return figures.standing(record, self.memory)
+
+    def cost(self, arm: str) -> Cost | None:
+        """What an arm costs; None where it failed, or where the measure has no ratio."""
+        record = self.by_reference.get(arm)
+        if not record or not record.get("ratio"):
+            return None
+        return 1 / present(record["ratio"]), 1 / present(record["ci_high"]), 1 / present(record["ci_low"])
 
     def arms(self, sure: int) -> list[str]:
         """Arms to which the subject is better (1) or worse (-1), the greatest difference first."""

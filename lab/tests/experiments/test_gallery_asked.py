@@ -51,6 +51,12 @@ def test_without_a_count_there_is_no_line_and_no_rate(asked):
     assert asked.sentence(bare, server=False) == [] and asked.rate(bare) is None and asked.table([bare]) == []
 
 
+def test_a_program_that_failed_on_hakmem_has_no_place_in_the_table(asked):
+    well = row("x", [1000], 1.0, "same", 1.0)
+    failed = replace(well, measures=(replace(well.measures[0], by_reference={"hakmem": {"word": "failed"}}),))
+    assert asked.rate(failed) == 1000 and asked.table([failed]) == [] and len(asked.table([failed, well])) == 1
+
+
 def test_the_table_has_a_line_for_each_quarter_by_the_rate(asked):
     words = ["same"] * 4 + ["faster"] * 2 + ["slower", "open"]
     rows = [row(f"p{place}", [1000 * 4**place], 1.0, word, 1 + place / 10) for place, word in enumerate(words)]
