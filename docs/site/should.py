@@ -78,7 +78,7 @@ def table_row(row: Row, shown: list[str]) -> str:
 
 def cell(row: Row, measure: Measure, head: str) -> str:
     """A small plot, the figure below it, and who is better; it sorts by the estimate."""
-    record, cost = measure.by_reference[gallery_chart.SUBJECT], gallery_chart.costs(measure, gallery_chart.SUBJECT)
+    record, cost = measure.by_reference[gallery_chart.SUBJECT], measure.cost(gallery_chart.SUBJECT)
     if cost is None:
         return f'<td data-label="{head}">{html.escape(str(record["word"]))}</td>'
     sure = next((word for word, way in (("better", 1), ("worse", -1)) if row.reference in measure.arms(way)), "open")
